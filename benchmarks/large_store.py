@@ -109,7 +109,9 @@ def _put() -> None:
             _insert(cursor, rows, _waiting.pop(rows, []))
         if ON_POSTGRES:
             _copy(cursor, Rows(EventWords._meta.db_table, "id, words"), [_vector(each) for each in _words])
-            sets = [(place, tokens.tsset(words)) for place, words in event_index.sums(_words)]
+            sets = [
+                (place, tokens.tsvector_without_positions(words)) for place, words in event_index.sums(_words)
+            ]
             _copy(cursor, Rows(SessionWords._meta.db_table, "id, words"), sets)
         else:
             event_index.put(_words)

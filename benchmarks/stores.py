@@ -116,7 +116,7 @@ def long_session(name: str, events: int, agent: str = "agent") -> None:
                 event_id=f"e{seq}",
                 invocation_id=f"i{seq // 4}",
                 author="user" if seq % 4 == 0 else agent,
-                kind=store.Kind.USER if seq % 4 == 0 else store.Kind.AGENT,
+                kind=store.EventKind.USER if seq % 4 == 0 else store.EventKind.AGENT,
                 timestamp=session.created_at + seq,
                 is_final=seq % 4 == 3,
                 summary=records[agent].summary,

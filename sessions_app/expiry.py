@@ -16,7 +16,7 @@ from django.db.models import OuterRef, Q, QuerySet, Subquery
 
 from sessions_app.models import AgentSession, AppSettings
 
-IDLE_PART = 0.5
+IDLE_FRACTION = 0.5
 """Part of its app's TTL after which a session without an event is idle."""
 
 
@@ -33,7 +33,7 @@ def ttl_of(app_name: str) -> float | None:
     return AppSettings.objects.filter(app_name=app_name).values_list("session_ttl_s", flat=True).first()
 
 
-def with_ttl(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+def annotate_ttl(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
     """Add `ttl_s` to sessions, which `age_of` and `expires_at` read: one index seek a row."""
     settings = AppSettings.objects.filter(app_name=OuterRef("app_name"))
     return rows.annotate(ttl_s=Subquery(settings.values("session_ttl_s")[:1]))
@@ -53,26 +53,26 @@ def age_of(session: AgentSession, now: float | None = None) -> Age:
     left = end - (time.time() if now is None else now)
     if left < 0:
         return Age.EXPIRED
-    return Age.IDLE if left < (1 - IDLE_PART) * (end - session.updated_at) else Age.FRESH
+    return Age.IDLE if left < (1 - IDLE_FRACTION) * (end - session.updated_at) else Age.FRESH
 
 
-def aged(rows: QuerySet[AgentSession], age: Age, now: float | None = None) -> QuerySet[AgentSession]:
+def filter_by_age(rows: QuerySet[AgentSession], age: Age, now: float | None = None) -> QuerySet[AgentSession]:
     """Return those of the sessions that are idle or expired: a range of the index by time of update."""
     moment = time.time() if now is None else now
     kept = AppSettings.objects.filter(session_ttl_s__isnull=False)
     ttls = dict(kept.values_list("app_name", "session_ttl_s"))
     if not ttls:
         return rows.none()
-    parts = [_part(app_name, ttl or 0.0, age, moment) for app_name, ttl in ttls.items()]
-    part = 1.0 if age == Age.EXPIRED else IDLE_PART
+    parts = [_age_condition(app_name, ttl or 0.0, age, moment) for app_name, ttl in ttls.items()]
+    part = 1.0 if age == Age.EXPIRED else IDLE_FRACTION
     newest = moment - part * min(ttl or 0.0 for ttl in ttls.values())
     # That a session is older than `newest` says nothing new, but bounds the range.
     return rows.filter(reduce(or_, parts), realm="", updated_at__lt=newest)
 
 
-def _part(app_name: str, ttl_s: float, age: Age, now: float) -> Q:
+def _age_condition(app_name: str, ttl_s: float, age: Age, now: float) -> Q:
     of_app = Q(app_name=app_name)
     if age == Age.EXPIRED:
         return of_app & Q(updated_at__lt=now - ttl_s)
     idle = of_app & Q(updated_at__gte=now - ttl_s)
-    return idle & Q(updated_at__lt=now - IDLE_PART * ttl_s)
+    return idle & Q(updated_at__lt=now - IDLE_FRACTION * ttl_s)

@@ -14,7 +14,7 @@ from django import http
 from django.shortcuts import render
 from django_htmx.middleware import HtmxDetails
 
-__all__ = ["HttpRequest", "download", "go_to", "json_text", "render_partial", "wants_partial"]
+__all__ = ["HttpRequest", "download", "json_text", "redirect_to", "render_partial", "wants_partial"]
 
 CHUNK = 256 * 1024
 """Bytes of a file that are sent at a time."""
@@ -56,7 +56,7 @@ def render_partial(
     return render(request, template + part, context, status=status)
 
 
-def go_to(request: http.HttpRequest, address: str) -> http.HttpResponse:
+def redirect_to(request: http.HttpRequest, address: str) -> http.HttpResponse:
     """Return a response by which the browser goes to an address of ours, whether a form or htmx has asked."""
     if not getattr(request, "htmx", False):
         return http.HttpResponseRedirect(address)

@@ -22,22 +22,22 @@ class SessionKey(NamedTuple):
     session_id: str
 
 
-def can_exist(*ids: str) -> bool:
+def is_storable(*ids: str) -> bool:
     """Tell whether a store can hold these ids at all; a database refuses to look for one it cannot."""
     return all(map(scopes.is_clean, ids))
 
 
-def _existing(name: str) -> str:
-    if not can_exist(name):
+def _require_storable(name: str) -> str:
+    if not is_storable(name):
         raise ValueError("It holds a NUL or a lone surrogate, which no store keeps.")
     return name
 
 
-Name = Annotated[str, AfterValidator(_existing)]
+StorableText = Annotated[str, AfterValidator(_require_storable)]
 """What a request's body names something by: a database refuses to look for a text it cannot hold."""
 
 
-Key = Annotated[int, Field(ge=1, le=2**63 - 1)]
+RowKey = Annotated[int, Field(ge=1, le=2**63 - 1)]
 """What a request names a row by: a database fails to look for a number that it cannot hold."""
 
 

@@ -18,7 +18,7 @@ def find_session(pk: int, *, locked: bool = False) -> AgentSession:
     """
     rows = AgentSession.objects.select_for_update() if locked else AgentSession.objects
     session = rows.filter(pk=pk).first()
-    if session is None or realms.is_gone(session):
+    if session is None or realms.is_hidden(session):
         raise session_missing(pk)
     return session
 
@@ -31,7 +31,7 @@ def session_missing(pk: int) -> SessionMissing:
     )
 
 
-MOST_DIGITS = 18
+MAX_DIGITS = 18
 """Of an event's number: what a column of 64 bits holds."""
 
 
@@ -59,7 +59,7 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
 
 def _number_in(text: str) -> int | None:
     """Return the number of an event that is written as text."""
-    is_number = text.isascii() and text.isdecimal() and len(text) <= MOST_DIGITS
+    is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     return int(text) if is_number else None
 
 
@@ -74,7 +74,7 @@ def _event_missing(session: AgentSession, event_id: str, seq: int | None) -> Eve
     return error
 
 
-def event_body(pk: int, seq: int) -> str:
+def load_event_body(pk: int, seq: int) -> str:
     """Return the JSON of an event, by its session's surrogate key and its `seq`.
 
     Raises:
@@ -96,12 +96,12 @@ SELECT app_name{columns} FROM apps WHERE app_name IS NOT NULL
 """The apps that have sessions, by skipping along the index: one seek an app, however many sessions it has."""
 
 
-def apps_with_sessions() -> list[str]:
+def list_apps_with_sessions() -> list[str]:
     """Return the names of the apps that have sessions, sorted."""
-    return sorted(row[0] for row in app_rows())
+    return sorted(row[0] for row in fetch_app_rows())
 
 
-def app_rows(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
+def fetch_app_rows(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
     """Return a row for each app that has sessions: its name, then the values of `columns` (SQL)."""
     with connection.cursor() as cursor:
         cursor.execute(_APPS.format(columns=columns))

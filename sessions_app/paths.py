@@ -19,20 +19,20 @@ from sessions_app.errors import BadInput
 if TYPE_CHECKING:  # servers load this module before Django is set up
     from sessions_app.models import AgentSession
 
-Scope = dict[str, Any]
-KEPT = "!$&'()*+,;=~:@"
+AsgiScope = dict[str, Any]
+UNQUOTED = "!$&'()*+,;=~:@"
 """What Django leaves as it is in a path, the slash aside."""
 
-_WAYS_OUT = {
+_HINTS = {
     "app": "GET /list-apps names the apps.",
     "session": "Choose an id without a slash. A session without events can be created, unless another service keeps"
     " the sessions.",
 }
 
-BY_KEY = "id"
+KEY_PREFIX = "id"
 """First part of the addresses that name a session by its key."""
 
-AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
+AsgiApp = Callable[[AsgiScope, Any, Any], Awaitable[None]]
 
 
 class RawPathSegments:
@@ -41,7 +41,7 @@ class RawPathSegments:
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
 
-    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+    async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the scope on, with a rebuilt path where it matters."""
         raw: bytes | None = scope.get("raw_path")
         if raw and (b"%2f" in raw.lower() or b"%25" in raw):
@@ -50,7 +50,7 @@ class RawPathSegments:
         await self.app(scope, receive, send)
 
 
-class Segment:
+class SegmentConverter:
     """Path converter of one id: any characters, empty too (ADK allows an empty user id)."""
 
     regex = "[^/]*"
@@ -64,14 +64,14 @@ class Segment:
         return value.replace("%", "%25").replace("/", "%2F")
 
 
-class Rest(Segment):
+class RestConverter(SegmentConverter):
     """Path converter of a name at the end of a path: it may hold slashes, as the names of artifacts do."""
 
     regex = ".+"
 
 
-register_converter(Segment, "seg")
-register_converter(Rest, "rest")
+register_converter(SegmentConverter, "seg")
+register_converter(RestConverter, "rest")
 
 
 def seg_reverse(name: str, **kwargs: Any) -> str:
@@ -79,17 +79,17 @@ def seg_reverse(name: str, **kwargs: Any) -> str:
     return reverse(name, kwargs=kwargs).replace("%25", "%")
 
 
-def fixed(name: str) -> str:
+def fixed_url(name: str) -> str:
     """Return the URL of a route without parts, as `reverse` does, but once for all rows of all pages."""
-    return _fixed(name, get_script_prefix(), get_urlconf())
+    return _fixed_url(name, get_script_prefix(), get_urlconf())
 
 
 @lru_cache(maxsize=256)
-def _fixed(name: str, prefix: str, urlconf: str | None) -> str:
+def _fixed_url(name: str, prefix: str, urlconf: str | None) -> str:
     return reverse(name, urlconf)
 
 
-def by_key(name: str, pk: int) -> str:
+def url_by_key(name: str, pk: int) -> str:
     """Return the URL of a route whose one part is a primary key `pk`, as `reverse` does, but once for all keys."""
     before, after = _around_key(name, get_script_prefix(), get_urlconf())
     return f"{before}{pk}{after}"
@@ -109,9 +109,9 @@ def session_url(session: AgentSession) -> str:
     stand in a URL path, and an app called `id` would share its addresses with those by key.
     """
     ids = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
-    if session.realm or session.app_name == BY_KEY or any(part in {".", ".."} for part in ids.values()):
-        return by_key("session-by-pk", session.pk)
-    return fixed("sessions") + "".join(f"{quote(part, safe=KEPT)}/" for part in ids.values())
+    if session.realm or session.app_name == KEY_PREFIX or any(part in {".", ".."} for part in ids.values()):
+        return url_by_key("session-by-pk", session.pk)
+    return fixed_url("sessions") + "".join(f"{quote(part, safe=UNQUOTED)}/" for part in ids.values())
 
 
 def upstream_path(app_name: str, user_id: str, session_id: str | None = None) -> str:
@@ -120,8 +120,8 @@ def upstream_path(app_name: str, user_id: str, session_id: str | None = None) ->
     Raises:
         BadInput: an id holds one.
     """
-    path = f"/apps/{_upstream('app', app_name)}/users/{_upstream('user', user_id)}/sessions"
-    return path if session_id is None else f"{path}/{_upstream('session', session_id)}"
+    path = f"/apps/{_quote_upstream('app', app_name)}/users/{_quote_upstream('user', user_id)}/sessions"
+    return path if session_id is None else f"{path}/{_quote_upstream('session', session_id)}"
 
 
 def upstream_dev_path(app_name: str, *parts: str) -> str:
@@ -130,8 +130,8 @@ def upstream_dev_path(app_name: str, *parts: str) -> str:
     Raises:
         BadInput: a part holds a slash.
     """
-    ids = (_upstream("id", part) for part in parts)
-    return "/".join((f"/dev/apps/{_upstream('app', app_name)}", *ids))
+    ids = (_quote_upstream("id", part) for part in parts)
+    return "/".join((f"/dev/apps/{_quote_upstream('app', app_name)}", *ids))
 
 
 def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: str = "") -> str:
@@ -148,11 +148,11 @@ def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: s
     return "/".join((path, *quoted))
 
 
-def _upstream(name: str, value: str) -> str:
+def _quote_upstream(name: str, value: str) -> str:
     if "/" in value or value in {"", ".", ".."}:
         raise BadInput(
             f"ADK's own server, which answers this, cannot be asked for the {name} {value!r}: its paths cannot"
             " hold this id.",
-            hint=_WAYS_OUT.get(name, "Choose one without a slash that is neither empty nor dots."),
+            hint=_HINTS.get(name, "Choose one without a slash that is neither empty nor dots."),
         )
     return quote(value, safe="")

@@ -60,7 +60,7 @@ _CREDENTIAL_KEYS = (
     "exchangedAuthCredential",
     "exchanged_auth_credential",
 )
-_MARKS = frozenset({"authType", "auth_type", "name", *_REQUESTED_KEYS, *_CREDENTIAL_KEYS})
+_CREDENTIAL_MARKERS = frozenset({"authType", "auth_type", "name", *_REQUESTED_KEYS, *_CREDENTIAL_KEYS})
 """A dict without any of these holds no credential of its own; nearly all are told by that alone."""
 
 
@@ -127,28 +127,30 @@ def redact(value: Any) -> Any:
         return [redact(item) for item in value]
     if not isinstance(value, dict):
         return value
-    if _MARKS.isdisjoint(value):
+    if _CREDENTIAL_MARKERS.isdisjoint(value):
         return {key: redact(item) for key, item in value.items()}
     auth_types = (value.get("authType"), value.get("auth_type"))
     if any(isinstance(name, str) and name in AUTH_TYPES for name in auth_types):
-        return _strip(value)
+        return _strip_secrets(value)
     if value.get("name") == REQUEST_CREDENTIAL:
         return {key: _redact_credential_request(key, item) for key, item in value.items()}
     for carriers in (_REQUESTED_KEYS, _CREDENTIAL_KEYS):
         if any(key in value for key in carriers):
-            return {key: _strip(item) if key in carriers else redact(item) for key, item in value.items()}
+            return {
+                key: _strip_secrets(item) if key in carriers else redact(item) for key, item in value.items()
+            }
     return {key: redact(item) for key, item in value.items()}
 
 
 def _redact_credential_request(key: str, item: Any) -> Any:
     if key == "args" and isinstance(item, dict):
-        return {name: _strip(arg) if name in _CONFIG_KEYS else arg for name, arg in item.items()}
-    return _strip(item) if key == "response" else redact(item)
+        return {name: _strip_secrets(arg) if name in _CONFIG_KEYS else arg for name, arg in item.items()}
+    return _strip_secrets(item) if key == "response" else redact(item)
 
 
-def _strip(value: Any) -> Any:
+def _strip_secrets(value: Any) -> Any:
     if isinstance(value, dict):
-        return {key: _strip(item) for key, item in value.items() if key not in SECRET_KEYS}
+        return {key: _strip_secrets(item) for key, item in value.items() if key not in SECRET_KEYS}
     if isinstance(value, list):
-        return [_strip(item) for item in value]
+        return [_strip_secrets(item) for item in value]
     return value

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
 from sessions_app.errors import BadInput, InvalidBody
-from sessions_app.store.gc_tuning import collector_paused
+from sessions_app.store.gc_tuning import pause_collector
 
 
 class Body(BaseModel):
@@ -42,7 +42,7 @@ class UpdateSession(Body):
     state_delta: dict[str, Any]
 
 
-class Run(Body):
+class RunTarget(Body):
     """What of a run's body says who is asked; ADK's own server judges the rest."""
 
     app_name: str | None = None
@@ -51,13 +51,13 @@ class Run(Body):
 
 
 T = TypeVar("T")
-EMPTY: Any = object()
+NO_BODY: Any = object()
 """What `parse` returns of a request without a body; null is a value."""
 
-MOST_LEVELS = 250
+MAX_LEVELS = 250
 """Deepest nesting of what ADK's server stores and can answer with: pydantic writes some 255 levels."""
 
-_AHEAD = "devui_parsed_body"
+_PARSED_BODY = "devui_parsed_body"
 _thread = ThreadPoolExecutor(1, thread_name_prefix="devui-body")
 """Parses large bodies one after the other: each holds Python's lock, and the event loop has its turn in between."""
 
@@ -72,7 +72,7 @@ def parse(request: HttpRequest) -> Any:
         BadInput: it is no text either.
     """
     if not request.body:
-        return EMPTY
+        return NO_BODY
     try:
         return parse_json(request) if _is_json(request) else request.body.decode()
     except json.JSONDecodeError as error:
@@ -88,19 +88,19 @@ def parse_json(request: HttpRequest) -> Any:
     Raises:
         ValueError, RecursionError: it is no JSON.
     """
-    parsed: Future[Any] | None = request.__dict__.pop(_AHEAD, None)
+    parsed: Future[Any] | None = request.__dict__.pop(_PARSED_BODY, None)
     return _loads(request) if parsed is None else parsed.result()
 
 
-async def parse_ahead(request: HttpRequest) -> None:
+async def parse_in_thread(request: HttpRequest) -> None:
     """Parse the request's body in the thread for large bodies, for whoever calls `parse_json` next."""
     parsing = _thread.submit(_loads, request)
-    setattr(request, _AHEAD, parsing)
+    setattr(request, _PARSED_BODY, parsing)
     with suppress(Exception):  # raised where the body is asked for
         await asyncio.wrap_future(parsing)
 
 
-async def read_form_ahead(request: HttpRequest) -> None:
+async def read_form_in_thread(request: HttpRequest) -> None:
     """Read the request's form and its files in the thread for large bodies.
 
     Raises:
@@ -110,17 +110,17 @@ async def read_form_ahead(request: HttpRequest) -> None:
 
 
 def _loads(request: HttpRequest) -> Any:
-    with collector_paused():
+    with pause_collector():
         return json.loads(request.body)
 
 
-def shaped(body: Any, shape: type[T]) -> T:
+def validate(body: Any, shape: type[T]) -> T:
     """Return a parsed body in the shape asked for.
 
     Raises:
         InvalidBody: it is empty or has another shape.
     """
-    if body is EMPTY:
+    if body is NO_BODY:
         fault = {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
         raise InvalidBody([fault])
     try:
@@ -130,16 +130,16 @@ def shaped(body: Any, shape: type[T]) -> T:
         raise InvalidBody([{**fault, "loc": ["body", *fault["loc"]]} for fault in faults]) from error
 
 
-def shaped_if_any(body: Any, shape: type[T]) -> T | None:
+def validate_optional(body: Any, shape: type[T]) -> T | None:
     """Return a parsed body in the shape asked for, or None when it is empty or null.
 
     Raises:
         InvalidBody: it has another shape.
     """
-    return None if body is EMPTY or body is None else shaped(body, shape)
+    return None if body is NO_BODY or body is None else validate(body, shape)
 
 
-def refuse_deep(body: Any) -> None:
+def refuse_deep_nesting(body: Any) -> None:
     """Refuse a body that ADK's server would store and then fail to answer with.
 
     Raises:
@@ -147,9 +147,9 @@ def refuse_deep(body: Any) -> None:
     """
     levels, level = 0, [body] if isinstance(body, dict | list) else []
     while level:
-        if levels == MOST_LEVELS:
+        if levels == MAX_LEVELS:
             raise BadInput(
-                f"The body is nested deeper than {MOST_LEVELS} levels, which ADK's own server cannot answer with.",
+                f"The body is nested deeper than {MAX_LEVELS} levels, which ADK's own server cannot answer with.",
                 hint="Nest it less deeply, or keep it as text or as an artifact. Nothing was stored.",
             )
         inner = (value.values() if isinstance(value, dict) else value for value in level)

@@ -39,7 +39,7 @@ _dumps_strictly = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 
 
 @dataclass(frozen=True, slots=True)
-class Value:
+class CanonicalValue:
     """A state value in the one spelling that the event, the state row and the ledger share.
 
     Attributes:
@@ -71,11 +71,11 @@ class ScopedDelta:
                 yield scope, key, part[key]
 
 
-def split(delta: Mapping[str, Any]) -> ScopedDelta:
+def split_delta(delta: Mapping[str, Any]) -> ScopedDelta:
     """Split a state delta, or an initial state, by the scopes its prefixes name."""
     scoped = ScopedDelta({}, {}, {}, {})
     for raw, value in delta.items():
-        key = canonical_key(raw)
+        key = canonicalize_key(raw)
         if key.startswith(APP_PREFIX):
             scoped.app[key.removeprefix(APP_PREFIX)] = value
         elif key.startswith(USER_PREFIX):
@@ -102,7 +102,7 @@ def scope_of(key: str) -> tuple[Scope, str]:
     return Scope.SESSION, key
 
 
-def merged(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str, Any]) -> dict[str, Any]:
+def merge(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an agent reads: session ∪ `app:` + app ∪ `user:` + user, in ADK's order."""
     state = dict(session)
     state.update((APP_PREFIX + key, value) for key, value in app.items())
@@ -110,7 +110,7 @@ def merged(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str
     return state
 
 
-HASHED = "\x1f"
+HASH_PREFIX = "\x1f"
 """How the id of a key begins that is too long to be one itself."""
 
 
@@ -118,10 +118,10 @@ def key_id(key: str) -> str:
     """Return what a key is indexed by: itself, or a hash when it is longer than a btree entry should be."""
     if len(key.encode()) <= KEY_ID_BYTES:
         return key
-    return HASHED + sha256(key.encode()).hexdigest()
+    return HASH_PREFIX + sha256(key.encode()).hexdigest()
 
 
-def canonical_key(key: Any) -> str:
+def canonicalize_key(key: Any) -> str:
     """Return a state key every store can hold: text, without NUL and lone surrogates."""
     return clean_text(key if isinstance(key, str) else _text(key, str))
 
@@ -135,7 +135,7 @@ def clean_text(text: str) -> str:
     """Replace what no UTF-8 text column can hold (NUL, lone surrogates) by U+FFFD."""
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
-    return without_surrogates(text)
+    return replace_surrogates(text)
 
 
 def clean_error(text: str) -> str:
@@ -143,7 +143,7 @@ def clean_error(text: str) -> str:
     return redact_text(clean_text(text))
 
 
-def without_surrogates(text: str) -> str:
+def replace_surrogates(text: str) -> str:
     """Replace lone surrogates by U+FFFD."""
     if text.isascii():
         return text
@@ -154,23 +154,23 @@ def without_surrogates(text: str) -> str:
     return text
 
 
-def canonical(value: Any, key: str = "") -> Value:
+def canonicalize(value: Any, key: str = "") -> CanonicalValue:
     """Return the one JSON form of a state value. Never raises: what is not JSON becomes text and is noted.
 
     Some keys say that their value is a credential (`sessions_app.redaction`).
     """
     notes: set[str] = set()
-    data, text = _canonical(value, notes.add)
+    data, text = _canonicalize(value, notes.add)
     public = redact({key: data})[key]
     note = ",".join(sorted(notes))[:32]
     if public == data:
-        return Value(data, text, None, note)
-    return Value(data, dumps(public), text, note)
+        return CanonicalValue(data, text, None, note)
+    return CanonicalValue(data, dumps(public), text, note)
 
 
-def jsonable(value: Any) -> Any:
+def to_jsonable(value: Any) -> Any:
     """Return the JSON form of anything, as `canonical` has it."""
-    return _canonical(value, lambda note: None)[0]
+    return _canonicalize(value, lambda note: None)[0]
 
 
 def dumps(data: Any) -> str:
@@ -178,12 +178,12 @@ def dumps(data: Any) -> str:
     return _dumps(data)
 
 
-def same_json(left: str, right: str) -> bool:
+def is_same_json(left: str, right: str) -> bool:
     """Compare JSON texts by value: databases reorder keys."""
-    return left == right or _ordered(left) == _ordered(right)
+    return left == right or _sort_keys(left) == _sort_keys(right)
 
 
-def storable(data: Any) -> str:
+def dump_storable(data: Any) -> str:
     """Return compact JSON text that every store holds and every reader parses.
 
     Raises:
@@ -197,16 +197,16 @@ def storable(data: Any) -> str:
     return text
 
 
-def _ordered(text: str) -> str:
+def _sort_keys(text: str) -> str:
     return json.dumps(json.loads(text), sort_keys=True)
 
 
-def _canonical(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:
+def _canonicalize(value: Any, note: Callable[[str], None]) -> tuple[Any, str]:
     """Return the JSON form of a value and its text."""
     try:
-        data = _jsonable(value, note)
+        data = _to_jsonable(value, note)
     except _TooDeep:
-        data = _bounded(value, note, ())
+        data = _to_bounded_jsonable(value, note, ())
     return data, dumps(data)
 
 
@@ -214,12 +214,12 @@ class _TooDeep(Exception):
     """A value is cyclic, or nested deeper than `MAX_DEPTH`."""
 
 
-def _jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any:
+def _to_jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any:
     if value is None or value is True or value is False:
         return value
     kind = type(value)
     if kind is str:
-        clean = without_surrogates(value)
+        clean = replace_surrogates(value)
         if clean is not value and clean != value:
             note("surrogate")
         return clean
@@ -230,13 +230,13 @@ def _jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any:
     if depth >= MAX_DEPTH:
         raise _TooDeep
     if kind is dict:
-        return {name: _jsonable(item, note, depth + 1) for name, item in _items(value, note)}
+        return {name: _to_jsonable(item, note, depth + 1) for name, item in _items(value, note)}
     if kind is list:
-        return [_jsonable(item, note, depth + 1) for item in value]
+        return [_to_jsonable(item, note, depth + 1) for item in value]
     return _from_python(value, note, depth)
 
 
-def _bounded(value: Any, note: Callable[[str], None], above: tuple[int, ...]) -> Any:
+def _to_bounded_jsonable(value: Any, note: Callable[[str], None], above: tuple[int, ...]) -> Any:
     """Return the JSON form of a value that is cyclic or nested too deeply, cut where it is."""
     if type(value) not in (dict, list):
         return _leaf(value, note)
@@ -248,13 +248,13 @@ def _bounded(value: Any, note: Callable[[str], None], above: tuple[int, ...]) ->
         return f"<{type(value).__name__} nested deeper than {MAX_DEPTH} levels>"
     inner = (*above, id(value))
     if isinstance(value, dict):
-        return {name: _bounded(item, note, inner) for name, item in _items(value, note)}
-    return [_bounded(item, note, inner) for item in value]
+        return {name: _to_bounded_jsonable(item, note, inner) for name, item in _items(value, note)}
+    return [_to_bounded_jsonable(item, note, inner) for item in value]
 
 
 def _leaf(value: Any, note: Callable[[str], None]) -> Any:
     try:
-        return _jsonable(value, note)
+        return _to_jsonable(value, note)
     except _TooDeep:
         note("deep")
         return _text(value, repr)
@@ -266,7 +266,7 @@ def _items(value: dict[Any, Any], note: Callable[[str], None]) -> Iterable[tuple
         note("key")
     for key, item in value.items():
         text = key if isinstance(key, str) else _text(key, str)
-        clean = without_surrogates(text)
+        clean = replace_surrogates(text)
         if clean != text:
             note("surrogate")
         yield clean, item
@@ -295,12 +295,12 @@ def _from_python(value: Any, note: Callable[[str], None], depth: int) -> Any:
         )
     except Exception:
         return _text(value, repr)
-    return _jsonable(plain, note, depth) if type(plain) is not type(value) else _text(value, repr)
+    return _to_jsonable(plain, note, depth) if type(plain) is not type(value) else _text(value, repr)
 
 
 def _text(value: Any, form: Callable[[Any], str]) -> str:
     """Return a value's `str` or `repr`; what raises there too is named by its type."""
     try:
-        return without_surrogates(form(value))
+        return replace_surrogates(form(value))
     except Exception:
         return f"<{type(value).__name__}>"

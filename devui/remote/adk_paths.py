@@ -25,7 +25,7 @@ from devui.remote.runs import RemoteRuns
 from devui.remote.session_copies import Copies, says_missing
 from devui.runtime.run_queue import LiveRun
 from sessions_app import events, redaction, scopes
-from sessions_app.agents.remotes import name_there
+from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.api import snapshots
 from sessions_app.errors import AlreadyExists, BadInput, DevUIError, SessionMissing, UpstreamFailed
 from sessions_app.ids import SessionKey, check_ids
@@ -112,7 +112,7 @@ class Paths:
                 hint="Import it under an app of this server, where it can be read.",
             )
         await self._refuse_taken(key)
-        path = upstream_path(name_there(key.app_name), key.user_id)
+        path = upstream_path(upstream_app_name(key.app_name), key.user_id)
         body: dict[str, Any] = {"state": dict(seeds)} | ({"events": events} if events else {})
         if dialect.named_in_body:
             body["sessionId"] = key.session_id
@@ -169,7 +169,7 @@ class Paths:
             return await _stored(await self.create(key, asked if isinstance(asked, dict) else {}))
         if method == "PATCH":
             return await self._patch(key, content)
-        path = upstream_path(name_there(key.app_name), key.user_id, key.session_id)
+        path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
         answer = await self.line.ask("DELETE", path)
         if not answer.is_success and not says_missing(answer):
             raise self.copies.refusal(answer)
@@ -182,7 +182,7 @@ class Paths:
                 f"{self.line.url} has no way to change a session's state outside a run.",
                 hint="Send the change with the next message: the console has a field for it.",
             )
-        path = upstream_path(name_there(key.app_name), key.user_id, key.session_id)
+        path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
         answer = await self.line.ask("PATCH", path, _json(content))
         if not answer.is_success:
             if answer.status == SessionMissing.status:
@@ -190,7 +190,7 @@ class Paths:
             raise self.copies.refusal(answer)
         await self.copies.catch_up(key)
         delta = _json(content)
-        temp = scopes.split(delta.get("stateDelta") or delta.get("state_delta") or {}).temp
+        temp = scopes.split_delta(delta.get("stateDelta") or delta.get("state_delta") or {}).temp
         return await _stored(key, temp)
 
     async def _run(self, app_name: str, how: str, asked: Any) -> httpx.Response:
@@ -251,7 +251,7 @@ class Paths:
     async def _passed_on(
         self, app_name: str, method: str, path: str, headers: Mapping[str, str], content: bytes
     ) -> httpx.Response:
-        there = path.replace(quote(app_name, safe=""), quote(name_there(app_name), safe=""), 1)
+        there = path.replace(quote(app_name, safe=""), quote(upstream_app_name(app_name), safe=""), 1)
         kept = {name: value for name, value in headers.items() if name.lower() in PASSED_ON}
         answer = await self.line.ask(method, there, content=content, headers=kept)
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app.errors import BadInput
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers import rust
 from sessions_app.transfer.readers.normalization import normalise, removed_keys
 
@@ -344,6 +344,6 @@ def _bytes(blob: Any) -> Any:
 
 def _time(value: Any) -> float:
     try:
-        return moment(value) or 0.0
+        return parse_timestamp(value) or 0.0
     except ValueError:
         return 0.0

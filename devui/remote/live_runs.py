@@ -26,7 +26,7 @@ from devui.remote.http_client import CONNECT_S, HEADERS, MOST_FRAME, Answer, Lin
 from devui.remote.runs import ABSENT, CATCH_UP_S, RemoteFailure, RemoteRuns, publish_chunks, read_frame
 from devui.remote.session_copies import Copies
 from devui.runtime.run_queue import LiveRun
-from sessions_app.agents.remotes import name_there
+from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run
@@ -191,7 +191,7 @@ class LiveCall:
 
     async def _connect(self) -> ClientConnection:
         given = parse_qsl(self._query, keep_blank_values=True)
-        named = [("app_name", name_there(self._key.app_name))]
+        named = [("app_name", upstream_app_name(self._key.app_name))]
         query = urlencode(named + [(name, value) for name, value in given if name != "app_name"])
         base = self._line.base.replace("http", "ws", 1)
         try:

@@ -39,12 +39,12 @@ class Runtimes:
         for server in self.servers.values():
             await server.close(STOPPED)
         await self._feeds.close()
-        remotes.forget_all()
+        remotes.clear()
         await self.supervisor.close()
 
     def apps(self) -> list[str]:
         """Return the names of the apps that can be run, those of this machine first, each part sorted."""
-        return [*self.supervisor.apps(), *remotes.names_of_apps(remotes.every())]
+        return [*self.supervisor.apps(), *remotes.list_app_names(remotes.all_remotes())]
 
     async def client(self, app_name: str) -> RuntimeClient:
         """Return what runs an app.
@@ -54,7 +54,7 @@ class Runtimes:
             RuntimeUnavailable: its process could not be started, or its server does not answer.
             ServerStopping: nothing is started any more.
         """
-        remote = remotes.of_app(app_name)
+        remote = remotes.remote_of_app(app_name)
         if remote is None:
             return await self.supervisor.client(app_name)
         self.supervisor.check_open()
@@ -65,7 +65,7 @@ class Runtimes:
                 if told.problem:
                     raise RuntimeUnavailable(told.problem)
                 raise NotFound(
-                    f"{told.url} has no app {remotes.name_there(app_name)!r}.",
+                    f"{told.url} has no app {remotes.upstream_app_name(app_name)!r}.",
                     hint="GET /list-apps names the apps.",
                 )
         from devui.remote.client import RemoteClient

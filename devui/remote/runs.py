@@ -23,11 +23,11 @@ from devui.remote.http_client import MOST_REFUSAL, MOST_SESSION, Answer, Line
 from devui.remote.session_copies import Copies
 from devui.runtime.run_queue import LiveRun, Status, Turns
 from sessions_app import events
-from sessions_app.agents.remotes import name_there
+from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, DevUIError, DuplicateEvent
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.store import units_of_work
 
 CATCH_UP_S = 60.0
@@ -71,7 +71,7 @@ class RemoteRuns(Turns):
 
     def carry_out(self, run: Run, work: Work) -> LiveRun:
         """Do the work of a queued run when its turn has come, and write how it ended."""
-        live = self.enter(run, author=name_there(run.session.app_name))
+        live = self.enter(run, author=upstream_app_name(run.session.app_name))
         live.task = self._spawn(self._carry_out(live, work))
         return live
 
@@ -121,7 +121,7 @@ class RemoteRuns(Turns):
             DevUIError: the server cannot be asked, refuses, fails or breaks off.
         """
         session = live.session
-        refuse_kept(session)
+        refuse_read_only(session)
         if session.realm:
             raise BadInput(
                 f"Agents of {self._line.url} know their own sessions only; this fork has state of its own.",
@@ -129,7 +129,7 @@ class RemoteRuns(Turns):
             )
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
         body = dialects.run_body(
-            self._copies.dialect, name_there(key.app_name), key.user_id, key.session_id, request
+            self._copies.dialect, upstream_app_name(key.app_name), key.user_id, key.session_id, request
         )
         recorder = _Recorder(self, self._copies, live, key, tell)
         try:

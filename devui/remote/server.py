@@ -65,7 +65,7 @@ class RemoteServer:
         self._tasks: set[asyncio.Task[None]] = set()
         self._meeting: asyncio.Task[None] | None = None
         self._looking = asyncio.Lock()
-        remotes.note(self.told)
+        remotes.register(self.told)
 
     async def start(self) -> None:
         """Register what runs its agents, and begin to look at it."""
@@ -101,7 +101,7 @@ class RemoteServer:
             except DevUIError as error:
                 problem = f"{error.message} {error.hint}".strip()
                 self.told = replace(was, problem=problem, asked_at=time.time())
-            remotes.note(self.told)
+            remotes.register(self.told)
             self._say(was)
         if not self.told.problem and (was.problem or was.apps != self.told.apps):
             self._meeting = self._spawn(self._meet())
@@ -123,12 +123,12 @@ class RemoteServer:
     async def take_up(self) -> None:
         """Carry out what was left queued for this server's apps by a web process that has gone."""
         for run_id, app_name in await units_of_work.read(lifecycle.left_behind):
-            if remotes.of_app(app_name) != self.told:
+            if remotes.remote_of_app(app_name) != self.told:
                 continue
             if app_name in self.told.app_names:
                 await self.take(run_id)
             else:
-                why = f"{self.told.url} has no app {remotes.name_there(app_name)!r} any more."
+                why = f"{self.told.url} has no app {remotes.upstream_app_name(app_name)!r} any more."
                 await units_of_work.write(
                     lifecycle.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why
                 )
@@ -139,11 +139,11 @@ class RemoteServer:
         Raises:
             NotReached: the server does not answer.
         """
-        description, error = await described(self.line, remotes.name_there(app_name), self.told)
+        description, error = await described(self.line, remotes.upstream_app_name(app_name), self.told)
         if error:
-            await units_of_work.write(cards.write_failed, app_name, "", error)
+            await units_of_work.write(cards.save_failure, app_name, "", error)
         else:
-            await units_of_work.write(cards.write_ready, app_name, "", description)
+            await units_of_work.write(cards.save_loaded, app_name, "", description)
 
     async def _asked(self) -> tuple[tuple[str, ...], str, str]:
         """Return the apps, the language and the version that the server tells.

@@ -15,12 +15,12 @@ from devui.remote import dialects
 from devui.remote.dialects import Dialect, SessionTold, Told
 from devui.remote.http_client import MOST_SESSION, Answer, Line, NotReached
 from sessions_app import events, scopes
-from sessions_app.agents.remotes import name_there
+from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
 from sessions_app.external import mirror_sync, mirrors
 from sessions_app.external.mirrors import Arrival, Copy, Truth
 from sessions_app.ids import SessionKey, check_ids
-from sessions_app.models import Cause
+from sessions_app.models import ChangeCause
 from sessions_app.paths import upstream_path
 from sessions_app.sessions.writes import Appended
 from sessions_app.store import units_of_work
@@ -129,7 +129,9 @@ class Copies:
             BadInput: it refuses.
             UpstreamFailed: it fails, or answers something else.
         """
-        answer = await self._line.ask("GET", upstream_path(name_there(app_name), user_id), most=MOST_SESSION)
+        answer = await self._line.ask(
+            "GET", upstream_path(upstream_app_name(app_name), user_id), most=MOST_SESSION
+        )
         if not answer.is_success:
             raise self.refusal(answer)
         listed = await self._parsed(answer)
@@ -156,7 +158,7 @@ class Copies:
         )
 
     async def _read(self, key: SessionKey) -> SessionTold:
-        path = upstream_path(name_there(key.app_name), key.user_id, key.session_id)
+        path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
         answer = await self._line.ask("GET", path, most=MOST_SESSION)
         if not answer.is_success:
             if says_missing(answer):
@@ -222,10 +224,10 @@ class Copies:
 
 def _arrival(told: Told) -> Arrival:
     is_rewind = told.wire["actions"].get("rewindBeforeInvocationId") is not None
-    record = events.record(told.wire)
+    record = events.build_record(told.wire)
     if told.removed:
-        record = events.removing(record, told.removed)
-    return Arrival(record, Cause.REWIND if is_rewind else Cause.APPEND)
+        record = events.mark_removed(record, told.removed)
+    return Arrival(record, ChangeCause.REWIND if is_rewind else ChangeCause.APPEND)
 
 
 def _unexplained(told: SessionTold) -> dict[str, Any]:
@@ -236,7 +238,7 @@ def _unexplained(told: SessionTold) -> dict[str, Any]:
         if isinstance(actions, dict):
             delta = actions.get("stateDelta", actions.get("state_delta"))
             written.update(delta if isinstance(delta, dict) else ())
-    own = scopes.split(told.state).session
+    own = scopes.split_delta(told.state).session
     return {key: value for key, value in own.items() if key not in written}
 
 

@@ -160,7 +160,7 @@ class Sendable(JSONResponse):
         try:
             return super().render(content)
         except (ValueError, RecursionError):
-            return scopes.dumps(scopes.jsonable(content)).encode()
+            return scopes.dumps(scopes.to_jsonable(content)).encode()
 
 
 def _answer_errors(app: FastAPI) -> None:

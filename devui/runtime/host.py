@@ -39,9 +39,9 @@ from sessions_app.agents import cards
 from sessions_app.agents.revisions import git_revision
 from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.models import Run
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.store import retry, units_of_work
-from sessions_app.store.gc_tuning import collect_seldom
+from sessions_app.store.gc_tuning import collect_less_often
 from sessions_app.transfer.readers.databases import without_password
 
 FRONT_END = Path(cli.__file__).parent / "browser"
@@ -98,7 +98,7 @@ class RuntimeHost:
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         await self.load()
         gc.freeze()  # what is loaded stays; looking at it again would slow every run down
-        collect_seldom()
+        collect_less_often()
         self._spawn(self._bring_sessions())
         yield
         await self.cancel_all()
@@ -135,7 +135,7 @@ class RuntimeHost:
             self.state = "ready"
             self.description = await self._described(root, app)
             self.runs.git_revision = self.description.get("code", {}).get("git", "")
-            await self._write_card(cards.write_ready, self.description)
+            await self._write_card(cards.save_loaded, self.description)
         self.runs.code_version = self.source.code_version
 
     def _load_code(self) -> tuple[Node, App | None]:
@@ -163,7 +163,7 @@ class RuntimeHost:
         cause = error.__cause__ if isinstance(error, AgentRaised) and error.__cause__ else error
         self.error = describe_failure(cause, self.source.folder.root)
         log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
-        await self._write_card(cards.write_failed, self.error)
+        await self._write_card(cards.save_failure, self.error)
 
     async def _write_card(
         self, write: Callable[[str, str, dict[str, Any]], object], told: dict[str, Any]
@@ -262,7 +262,7 @@ class RuntimeHost:
         try:
             if self.failure is not None:
                 raise self.failure.with_traceback(self._failed_at)
-            refuse_kept(live.session)
+            refuse_read_only(live.session)
             await self.runs.check_place(live.session)
             runner = await self._runner_of(live.session.realm)
             await runner.run_queued(live, request, run_config.run_config(request, self.config.options))

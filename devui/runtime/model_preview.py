@@ -264,5 +264,5 @@ def _declared(tool: BaseTool) -> dict[str, Any]:
 
 
 def _plain(value: BaseModel) -> dict[str, Any]:
-    told: dict[str, Any] = scopes.jsonable(value.model_dump(mode="json", by_alias=True, exclude_none=True))
+    told: dict[str, Any] = scopes.to_jsonable(value.model_dump(mode="json", by_alias=True, exclude_none=True))
     return told

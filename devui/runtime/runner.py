@@ -20,7 +20,7 @@ from devui.runtime._adk import StreamingMode
 from devui.runtime.run_queue import LiveRun
 from devui.runtime.runs import Runs
 from devui.runtime.sendable_events import sendable
-from sessions_app.ids import can_exist
+from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
 from sessions_app.sessions import storage_location
@@ -144,7 +144,7 @@ def _create_run(
     Raises:
         BadInput: the session is not kept where the run would look for it.
     """
-    if not can_exist(user_id, session_id):
+    if not is_storable(user_id, session_id):
         return None
     session = (
         AgentSession.objects.select_related("mirrored")

@@ -181,7 +181,7 @@ class Runs(Turns):
             author=live.author, invocation_id=live.invocation_id, error_code=code, error_message=message
         )
         try:
-            await retry.until_taken(partial(self._append, live, event))
+            await retry.run(partial(self._append, live, event))
         except Exception:
             log.exception("The failure of run %s could not be added to its session.", live.id)
 

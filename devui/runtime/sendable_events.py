@@ -43,7 +43,7 @@ def _tells_error(event: Event) -> bool:
 def _is_json(event: Event) -> bool:
     """Tell whether ADK's dump of an event is JSON. ADK's own way out for a delta, `str`, is not the store's."""
     try:
-        scopes.storable(
+        scopes.dump_storable(
             event.model_dump(
                 mode="json",
                 by_alias=True,
@@ -54,4 +54,4 @@ def _is_json(event: Event) -> bool:
         )
     except (ValueError, TypeError, RecursionError):
         return False
-    return not any(scopes.canonical(value, key).note for key, value in event.actions.state_delta.items())
+    return not any(scopes.canonicalize(value, key).note for key, value in event.actions.state_delta.items())

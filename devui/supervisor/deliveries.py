@@ -104,7 +104,7 @@ class Deliveries:
     async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
         try:
             while self._may_go_on(run_id):
-                before = await retry.until_taken(partial(self._offer, app_name, run_id))
+                before = await retry.run(partial(self._offer, app_name, run_id))
                 if before is None:
                     return
                 if not before.is_alive:

@@ -52,7 +52,7 @@ def note_failed_start(child: Child) -> None:
 
     The card tells whether it did by having changed: the clock may have been set since the process started.
     """
-    if cards.written_at(child.app_name) == child.card_before:
+    if cards.last_checked_at(child.app_name) == child.card_before:
         error = {
             "type": "RuntimeCrashed",
             "message": child.death(),
@@ -60,4 +60,4 @@ def note_failed_start(child: Child) -> None:
             "line": None,
             "traceback": "\n".join(child.output.last_lines),
         }
-        cards.write_failed(child.app_name, child.config.code_version, error)
+        cards.save_failure(child.app_name, child.config.code_version, error)

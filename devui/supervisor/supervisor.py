@@ -213,7 +213,7 @@ class Supervisor:
     async def _left_behind(self) -> list[tuple[str, str]]:
         """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
         left = await units_of_work.read(lifecycle.left_behind)
-        return [(run_id, app_name) for run_id, app_name in left if remotes.of_app(app_name) is None]
+        return [(run_id, app_name) for run_id, app_name in left if remotes.remote_of_app(app_name) is None]
 
     async def _take_up(self) -> None:
         """Deliver what another server left queued, of the apps that are here: for the rest it may come back."""
@@ -231,7 +231,7 @@ class Supervisor:
             return self.folder
 
     async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
-        card_before = await units_of_work.read(cards.written_at, app_name)
+        card_before = await units_of_work.read(cards.last_checked_at, app_name)
         try:
             child = await Child.spawn(
                 app_name,

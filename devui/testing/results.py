@@ -98,7 +98,7 @@ class CaseResult:
         for attempt in self.attempts:
             if not attempt.passed:
                 lines += [f"  {attempt.said}", *_turns(attempt)]
-        return visible_text.text("\n".join(lines))
+        return visible_text.escape_text("\n".join(lines))
 
 
 @dataclass(frozen=True)

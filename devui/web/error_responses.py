@@ -82,7 +82,7 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, DevUIError):
         detail = getattr(error, "errors", None) or error.message
         return Problem(error.status, detail, error.code, error.hint, error.back)
-    if fault := db_errors.explain(error):
+    if fault := db_errors.translate(error):
         return problem_of(fault)
     if isinstance(error, Http404):
         return NOT_FOUND

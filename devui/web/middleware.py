@@ -253,9 +253,9 @@ class LargeBodies(Middleware):
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         if _is_large(request):
             await (
-                request_bodies.parse_ahead
+                request_bodies.parse_in_thread
                 if error_responses.is_api(request)
-                else request_bodies.read_form_ahead
+                else request_bodies.read_form_in_thread
             )(request)
         return await super()._answer(request)
 

@@ -21,8 +21,8 @@ def home(request: HttpRequest) -> HttpResponse:
 
     The remote servers on a page are looked at again and again; that their agents are others is said.
     """
-    known = remotes.every()
-    shown = list_updates.mark_of(*remotes.names_of_apps(known))
+    known = remotes.all_remotes()
+    shown = list_updates.mark_of(*remotes.list_app_names(known))
     if wants_partial(request, "remotes"):
         was = request.GET.get("shown", shown)
         context = {"remotes": known, "shown": was, "has_others": was != shown}

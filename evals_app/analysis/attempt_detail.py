@@ -18,10 +18,10 @@ from evals_app.metrics.causes import TRAJECTORY
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.replay.comparison import Replayed, replayed_of
-from sessions_app.models import Event, Kind, Trace
+from sessions_app.models import Event, EventKind, Trace
 from sessions_app.presentation import text_diff, value_diff
-from sessions_app.presentation.text_diff import Piece
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.text_diff import DiffPiece
+from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.state import history
 
 REPORTED_AS = {
@@ -90,8 +90,8 @@ class Turn:
 
     number: int
     user: str
-    expected: list[Piece]
-    actual: list[Piece]
+    expected: list[DiffPiece]
+    actual: list[DiffPiece]
     has_expected: bool
     has_actual: bool
     calls: list[Pair]
@@ -123,11 +123,11 @@ class StateCheck:
     actual: str | None
 
     @property
-    def lines(self) -> list[Line]:
+    def lines(self) -> list[DiffLine]:
         """Both values line by line; empty when they are short enough for one line."""
         if self.matches or value_diff.is_brief(self.expected, self.actual):
             return []
-        return value_diff.lines(self.expected, self.actual)
+        return value_diff.diff_lines(self.expected, self.actual)
 
 
 @dataclass(frozen=True)
@@ -321,7 +321,7 @@ def _event_of_calls(session_pk: int | None) -> dict[str, int]:
     """Return the seq of the event in which each tool call of a session was made, by the call's id."""
     if session_pk is None:
         return {}
-    rows = Event.objects.filter(session=session_pk, kind=Kind.TOOL_CALL).values_list("seq", "summary")
+    rows = Event.objects.filter(session=session_pk, kind=EventKind.TOOL_CALL).values_list("seq", "summary")
     return {call["id"]: seq for seq, summary in rows for call in json.loads(summary).get("calls", [])}
 
 
@@ -357,7 +357,7 @@ class _Turns:
     def _turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
         wanted, got = invocations.answer_text(expected or {}), invocations.answer_text(actual or {})
         both_answered = bool(wanted) and actual is not None and wanted != got
-        left, right = text_diff.compare(wanted, got) if both_answered else _unmarked(wanted, got)
+        left, right = text_diff.compare_texts(wanted, got) if both_answered else _unmarked(wanted, got)
         return Turn(
             number=index + 1,
             user=invocations.user_text(expected or actual or {}),
@@ -382,5 +382,5 @@ class _Turns:
         return align(wanted, got, Rules.of(self.criterion) if judged else Rules("IN_ORDER"))
 
 
-def _unmarked(expected: str, actual: str) -> tuple[list[Piece], list[Piece]]:
-    return [Piece(expected, False)], [Piece(actual, False)]
+def _unmarked(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:
+    return [DiffPiece(expected, False)], [DiffPiece(actual, False)]

@@ -25,7 +25,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
 from sessions_app.http import json_text
-from sessions_app.ids import Name
+from sessions_app.ids import StorableText
 from sessions_app.store import pagination, retry, units_of_work
 
 router = Router(tags=["evals"])
@@ -110,10 +110,10 @@ class RunIn(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    app: Name
-    evalset: Name
-    cases: list[Name] = Field(default=[], description="Ids; empty: all.")
-    metrics: list[Name] | None = None
+    app: StorableText
+    evalset: StorableText
+    cases: list[StorableText] = Field(default=[], description="Ids; empty: all.")
+    metrics: list[StorableText] | None = None
     criteria: dict[str, float] = Field(default={}, description="Metric → threshold.")
     config: dict[str, Any] | None = Field(default=None, description="ADK's EvalConfig.")
     num_runs: int = 1
@@ -229,7 +229,7 @@ def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
     rows = EvalRun.objects.select_related("evalset", "version").filter(
         **{name: value for name, value in named.items() if value}
     )
-    page = pagination.page(rows, "created_at", before, size=limit, key=str)
+    page = pagination.paginate(rows, "created_at", before, size=limit, key=str)
     return RunPage(runs=[exports.run_facts(run) for run in page.rows], next=page.older or None)
 
 

@@ -27,11 +27,11 @@ from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app import redaction, request_bodies, scopes
 from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text
-from sessions_app.ids import can_exist
+from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession
 from sessions_app.state import history
 from sessions_app.store import retry, units_of_work
-from sessions_app.store.change_listener import listen
+from sessions_app.store.change_listener import subscribe
 
 DEV = "/dev/apps/{seg:app_name}"
 OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:evalset_id}"
@@ -100,7 +100,7 @@ async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[s
 @router.post(DEV + "/eval-sets")
 async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Make an evalset, as a file beside the agent."""
-    asked = request_bodies.shaped(request_bodies.parse(request), NewSetBody).eval_set
+    asked = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
     cases = [case.model_dump(mode="json", exclude_unset=True) for case in asked.eval_cases]
     evalset = await units_of_work.write(file_changes.create, app_name, asked.eval_set_id, cases)
     return _json(await units_of_work.read(_evalset, evalset))
@@ -139,7 +139,7 @@ async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id
 
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. What the body leaves out, such as rubrics, stays as it is."""
-    sent = request_bodies.shaped(request_bodies.parse(request), Json)
+    sent = request_bodies.validate(request_bodies.parse(request), Json)
     await units_of_work.write(
         lambda: adk_edits.replace_case(file_changes.evalset_of(app_name, evalset_id), case_id, sent)
     )
@@ -156,7 +156,7 @@ async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case
 
 async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Make a session's conversation a case, which starts with the state that the session started with."""
-    asked = request_bodies.shaped(request_bodies.parse(request), AddedSession)
+    asked = request_bodies.validate(request_bodies.parse(request), AddedSession)
     session, start = await units_of_work.read(_session_and_start, app_name, asked)
     case = {
         "eval_id": asked.eval_id,
@@ -215,9 +215,9 @@ for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:re
 
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
-    asked = request_bodies.shaped(request_bodies.parse(request), AskedRun)
+    asked = request_bodies.validate(request_bodies.parse(request), AskedRun)
     ordered = await dispatch.order(partial(_order, app_name, evalset_id, asked))
-    async with listen() as ring:
+    async with subscribe() as ring:
         while (found := await retry.read(_ended, ordered.pk)) is None:
             await ring.wait()
     if found.status == EvalRun.Status.FAILED:
@@ -304,7 +304,7 @@ def _public(case: EvalCase) -> Json:
 
 def _session_and_start(app_name: str, asked: AddedSession) -> tuple[AgentSession, Json]:
     found = None
-    if can_exist(asked.user_id, asked.session_id):
+    if is_storable(asked.user_id, asked.session_id):
         named = {"app_name": app_name, "user_id": asked.user_id, "session_id": asked.session_id}
         found = AgentSession.objects.filter(realm="", **named).first()
     if found is None:

@@ -18,15 +18,17 @@ from evals_app.cases import api_edits
 from evals_app.cases.api_edits import Tagged
 from evals_app.files import file_changes
 from sessions_app.api.schemas import REFUSALS
-from sessions_app.ids import Name
+from sessions_app.ids import StorableText
 from sessions_app.store import units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
 
-App = QueryEx[Name, P(description="The agent that the evalset stands beside.")]
-Evalset = QueryEx[Name, P(description="The evalset's id.")]
-CaseId = QueryEx[Name, P(description="The case's `eval_id`; of several of one id the first is meant.")]
+App = QueryEx[StorableText, P(description="The agent that the evalset stands beside.")]
+Evalset = QueryEx[StorableText, P(description="The evalset's id.")]
+CaseId = QueryEx[
+    StorableText, P(description="The case's `eval_id`; of several of one id the first is meant.")
+]
 IfMatch = HeaderEx[
     str | None,
     P(alias="If-Match", description="`ETag` of the case: refuse with 409 when it was changed since."),
@@ -52,7 +54,7 @@ class Copy(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    id: Name = Field(default="", description="Empty: the id of the case, with a number that is free.")
+    id: StorableText = Field(default="", description="Empty: the id of the case, with a number that is free.")
 
 
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})

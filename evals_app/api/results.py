@@ -14,7 +14,7 @@ from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.runs import run_orders, writes
 from sessions_app.api.schemas import REFUSALS
-from sessions_app.ids import Name
+from sessions_app.ids import StorableText
 from sessions_app.store import units_of_work
 
 router = Router(tags=["evals"])
@@ -50,7 +50,7 @@ async def compare_run(
 
 
 @router.get("/trend", response={200: list[dict[str, Any]], **REFUSALS})
-async def get_trend(request: HttpRequest, app: Name, evalset: Name) -> list[dict[str, Any]]:
+async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableText) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
     return await units_of_work.read(lambda: exports.trend_facts(trends.trend_of(library.find(app, evalset))))
 

@@ -46,7 +46,7 @@ class Field:
     @property
     def hides(self) -> bool:
         """Tell whether the text has characters that nobody sees in a field."""
-        return visible_text.text(self.value) != self.value
+        return visible_text.escape_text(self.value) != self.value
 
     @property
     def id(self) -> str:

@@ -17,7 +17,7 @@ from evals_app.files.content import FINAL_STATE, TURN_STATES
 from evals_app.metrics.expected_state import OF_THE_EVALUATION
 from sessions_app import scopes
 from sessions_app.errors import BadInput, InvocationMissing
-from sessions_app.events.superseded_events import marks_from
+from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.runs.runtime_client import provider
 from sessions_app.state import history
@@ -70,7 +70,7 @@ def turns_of(session: AgentSession) -> list[Turn]:
         .order_by("first")[:MOST_TURNS]
     )
     begins = {span["first"]: span for span in spans}
-    marks = marks_from(session, 1)
+    marks = find_superseded_ranges(session, 1)
     found: list[Turn] = []
     heads = Event.objects.filter(session=session, seq__in=list(begins), author="user").order_by("seq")
     for event in heads.defer("data", "private"):

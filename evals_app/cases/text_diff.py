@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
 from itertools import zip_longest
 
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.value_diff import DiffLine
 
 CONTEXT = 3
 MOST_LINES = 4_000
@@ -18,7 +18,7 @@ AROUND = 80
 """Characters shown around what differs in a long line."""
 
 
-def lines(before: str, after: str) -> list[Line]:
+def lines(before: str, after: str) -> list[DiffLine]:
     """Return what changes in a text, with the lines around it and where they stand."""
     old, new = before.splitlines(), after.splitlines()
     start = _common(old, new)
@@ -26,14 +26,17 @@ def lines(before: str, after: str) -> list[Line]:
     start, end = max(start - CONTEXT, 0), max(end - CONTEXT, 0)
     found = list(_hunks(old[start : len(old) - end], new[start : len(new) - end], start))
     if not found and before != after:
-        return [Line("skipped", "Only the ends of lines change.")]
+        return [DiffLine("skipped", "Only the ends of lines change.")]
     if len(found) > SHOWN_LINES:
         rest = len(found) - SHOWN_LINES
-        found = [*found[:SHOWN_LINES], Line("skipped", f"{rest:,} more lines change or surround what does.")]
+        found = [
+            *found[:SHOWN_LINES],
+            DiffLine("skipped", f"{rest:,} more lines change or surround what does."),
+        ]
     return found
 
 
-def counts(found: Sequence[Line]) -> tuple[int, int]:
+def counts(found: Sequence[DiffLine]) -> tuple[int, int]:
     """Return how many lines are added and removed."""
     marks = [line.mark for line in found]
     return marks.count("added"), marks.count("removed")
@@ -43,21 +46,21 @@ def _common(left: Sequence[str], right: Sequence[str]) -> int:
     return next((at for at, (one, other) in enumerate(zip_longest(left, right)) if one != other), len(left))
 
 
-def _hunks(old: list[str], new: list[str], start: int) -> Iterator[Line]:
+def _hunks(old: list[str], new: list[str], start: int) -> Iterator[DiffLine]:
     if len(old) + len(new) > MOST_LINES:
-        yield Line("skipped", f"line {start + 1:,}")
-        yield from (Line("removed", _cut(line)) for line in old)
-        yield from (Line("added", _cut(line)) for line in new)
+        yield DiffLine("skipped", f"line {start + 1:,}")
+        yield from (DiffLine("removed", _cut(line)) for line in old)
+        yield from (DiffLine("added", _cut(line)) for line in new)
         return
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
-        yield Line("skipped", f"line {start + group[0][1] + 1:,}")
+        yield DiffLine("skipped", f"line {start + group[0][1] + 1:,}")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from (Line("same", _cut(line)) for line in old[i1:i2])
+                yield from (DiffLine("same", _cut(line)) for line in old[i1:i2])
                 continue
             pairs = list(zip_longest(old[i1:i2], new[j1:j2]))
-            yield from (Line("removed", _cut(line, other)) for line, other in pairs if line is not None)
-            yield from (Line("added", _cut(other, line)) for line, other in pairs if other is not None)
+            yield from (DiffLine("removed", _cut(line, other)) for line, other in pairs if line is not None)
+            yield from (DiffLine("added", _cut(other, line)) for line, other in pairs if other is not None)
 
 
 def _cut(line: str, other: str | None = None) -> str:

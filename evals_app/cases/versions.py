@@ -30,7 +30,7 @@ class CaseDiff:
     case_id: str
     kind: str
     was: str
-    lines: list[value_diff.Line]
+    lines: list[value_diff.DiffLine]
 
 
 @dataclass(frozen=True)
@@ -149,6 +149,6 @@ def _kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -
     )
 
 
-def _lines(old: Any, new: Any) -> list[value_diff.Line]:
+def _lines(old: Any, new: Any) -> list[value_diff.DiffLine]:
     texts = [None if value is None else scopes.dumps(value) for value in (old, new)]
-    return value_diff.lines(*texts)
+    return value_diff.diff_lines(*texts)

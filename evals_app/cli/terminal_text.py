@@ -78,7 +78,7 @@ class Screen:
 
 def harmless(text: str) -> str:
     """Return text as one line that steers no terminal, whatever an agent or a model put into it."""
-    return visible_text.text(text.replace("\n", " "))
+    return visible_text.escape_text(text.replace("\n", " "))
 
 
 def spelled(text: str, encoding: str) -> str:

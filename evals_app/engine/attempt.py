@@ -390,7 +390,7 @@ async def _so_far(realm: str) -> list[Invocation]:
         user_id=row.user_id,
         session_id=row.session_id,
     )
-    session = await retry.until_taken(get)
+    session = await retry.run(get)
     return EvaluationGenerator.convert_events_to_eval_invocations(session.events) if session else []
 
 

@@ -74,7 +74,7 @@ def carry_out_in_children(
         if left:
             died(how)
             left = without_process(left, Death(how), listener)
-    return [retry.in_thread(fresh, run.pk) for run in runs]
+    return [retry.run_sync(fresh, run.pk) for run in runs]
 
 
 def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener) -> None:
@@ -82,7 +82,7 @@ def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, lis
 
 
 def _left(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    return [run for run in (retry.in_thread(fresh, one.pk) for one in runs) if run.active]
+    return [run for run in (retry.run_sync(fresh, one.pk) for one in runs) if run.active]
 
 
 class _Child:

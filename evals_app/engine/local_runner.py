@@ -136,16 +136,16 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
     """
     own = processes.own_id()
     if own is not None:
-        retry.in_thread(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
+        retry.run_sync(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
-        retry.in_thread(writes.go_on_without, runtime_id, death)
-        retry.in_thread(processes.stop, runtime_id)
+        retry.run_sync(writes.go_on_without, runtime_id, death)
+        retry.run_sync(processes.stop, runtime_id)
     waiting = []
     for run in runs:
         if run.runtime_id in {None, own}:  # it died before it took one
-            retry.in_thread(writes.crash_run, run.pk, str(death))
+            retry.run_sync(writes.crash_run, run.pk, str(death))
         _tell_who_ended_it(run, listener)
-        after = retry.in_thread(fresh, run.pk)
+        after = retry.run_sync(fresh, run.pk)
         if after.active:
             waiting.append(after)
         else:

@@ -29,7 +29,7 @@ from evals_app.files.plain_yaml import dump
 from evals_app.files.problems import BadFile
 from evals_app.files.spelling import in_words_of, spelt
 from sessions_app.errors import BadInput
-from sessions_app.store.gc_tuning import collector_paused
+from sessions_app.store.gc_tuning import pause_collector
 
 Json = dict[str, Any]
 
@@ -57,7 +57,7 @@ def case_json(case: schema.EvalCase) -> Json:
     return case.model_dump(mode="json", exclude_unset=True)
 
 
-@collector_paused()
+@pause_collector()
 def rewritten(file: Whole, edit: Edit) -> Whole:
     """Return an evalset file as an edit makes it; the same one when nothing changes.
 

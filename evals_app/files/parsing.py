@@ -19,7 +19,7 @@ from evals_app.files import duplicate_keys, legacy, plain_yaml, schema
 from evals_app.files.content import TURN_STATES
 from evals_app.files.problems import BadFile, Problem, from_pydantic
 from sessions_app.errors import NotFound
-from sessions_app.store.gc_tuning import collector_paused
+from sessions_app.store.gc_tuning import pause_collector
 
 YAML_SUFFIXES = (".yaml", ".yml")
 
@@ -106,7 +106,7 @@ def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
     return parse_whole(text, file_name, shown_as).content
 
 
-@collector_paused()
+@pause_collector()
 def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
     """Return a text with its document and the evalset that it makes.
 
@@ -116,7 +116,7 @@ def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
     return read_whole(load_document(text, file_name, shown_as), file_name)
 
 
-@collector_paused()
+@pause_collector()
 def read_whole(loaded: Loaded, file_name: str) -> Whole:
     """Return a document with the evalset that it makes; `file_name` is the name that it has beside its agent.
 
@@ -217,7 +217,7 @@ def _subject(problem: Problem) -> str:
     return ", ".join(filter(None, (case, problem.field)))
 
 
-@collector_paused()
+@pause_collector()
 def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
     """Return what a text says; the file's name tells JSON from YAML.
 

@@ -34,7 +34,7 @@ def mirror(
                 digest=seen["digest"],
                 defaults={"content": scopes.dumps(content), "created_at": time.time(), "origin": origin},
             )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return evalset
 
 
@@ -42,7 +42,7 @@ def mark_gone(pks: Iterable[int]) -> None:
     """Mark evalsets whose file is not there any more; their runs stay."""
     with transaction.atomic():
         EvalSet.objects.filter(pk__in=list(pks), gone=False).update(gone=True)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def remember_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> None:

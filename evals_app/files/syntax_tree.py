@@ -11,7 +11,7 @@ from typing import Any, Literal
 import yaml
 
 from evals_app.files.plain_yaml import PlainLoader
-from sessions_app.store.gc_tuning import collector_paused
+from sessions_app.store.gc_tuning import pause_collector
 
 Key = str | int
 Kind = Literal["object", "array", "scalar"]
@@ -62,7 +62,7 @@ def tree(text: str, kind: str) -> Node:
         ValueError: it cannot be read after all, or it is nested too deeply.
     """
     try:
-        with collector_paused():
+        with pause_collector():
             return _json_value(text, _space(text, 0)) if kind == "json" else _yaml_tree(text)
     except (yaml.YAMLError, RecursionError, LookupError, AttributeError) as error:
         raise ValueError(f"no tree of this text: {error}") from error

@@ -13,7 +13,7 @@ from enum import StrEnum
 from typing import Any
 
 from sessions_app.presentation import text_diff
-from sessions_app.presentation.text_diff import Piece
+from sessions_app.presentation.text_diff import DiffPiece
 
 Call = Mapping[str, Any]
 """{name, args}, and whatever else it carries along"""
@@ -70,12 +70,12 @@ class Argument:
         )
 
     @property
-    def pieces(self) -> tuple[list[Piece], list[Piece]] | None:
+    def pieces(self) -> tuple[list[DiffPiece], list[DiffPiece]] | None:
         """Both values as JSON, word by word; None when they are the same, short, or not there on both sides."""
         if self.same or self.expected is MISSING or self.actual is MISSING:
             return None
         texts = [json.dumps(value, ensure_ascii=False) for value in (self.expected, self.actual)]
-        return text_diff.compare(*texts) if max(map(len, texts)) > SHORT else None
+        return text_diff.compare_texts(*texts) if max(map(len, texts)) > SHORT else None
 
     @property
     def has_expected(self) -> bool:

@@ -20,7 +20,7 @@ from evals_app.runs.writes import Outcome, Recorded, Score
 from sessions_app import events as wire
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
-from sessions_app.models import Cause
+from sessions_app.models import ChangeCause
 from sessions_app.sessions.writes import append_event, create_session
 from sessions_app.transfer.readers import Unread, session_events
 from sessions_app.transfer.writers import Report
@@ -164,9 +164,9 @@ def _session(app_name: str, case: CaseResult, realm: str, report: Report) -> tup
         events = [event for event in session_events(details) if not isinstance(event, Unread)]
         written = {name for event in events for name in event.wire["actions"]["stateDelta"]}
         seeds = {name: value for name, value in (details.get("state") or {}).items() if name not in written}
-        session = create_session(key, seeds, origin="import", cause=Cause.IMPORT)
+        session = create_session(key, seeds, origin="import", cause=ChangeCause.IMPORT)
         for event in events:
-            append_event(key, wire.record(dict(event.wire)), cause=Cause.IMPORT)
+            append_event(key, wire.build_record(dict(event.wire)), cause=ChangeCause.IMPORT)
     except BadInput as error:
         report.unread.add(f"the session of case {case.eval_id}: {error.message}")
         return None, 0

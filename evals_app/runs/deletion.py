@@ -35,7 +35,7 @@ def delete_run(run_id: str) -> None:
         purge.delete_realm(realm)
     with transaction.atomic():
         run.delete()
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def _realms_of(run: EvalRun) -> Iterator[str]:

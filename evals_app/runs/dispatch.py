@@ -17,7 +17,7 @@ from sessions_app.errors import DevUIError, RuntimeUnavailable, StoreFault
 from sessions_app.runs import background, processes
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import retry, units_of_work
-from sessions_app.store.change_listener import listen
+from sessions_app.store.change_listener import subscribe
 
 PATIENCE = 2.0
 """Seconds a page waits for a run to be taken; the process may have to start first, and goes on by itself."""
@@ -93,7 +93,7 @@ async def deliver(run_id: str, app_name: str) -> None:
     """Give a pending run to its agent's process, or to the next one when that ends. The run says when none takes it."""
     for number in range(1, MOST_PROCESSES + 1):
         try:
-            await retry.until_taken(partial(_give, run_id, app_name))
+            await retry.run(partial(_give, run_id, app_name))
             return
         except DevUIError as error:
             if isinstance(error, RuntimeUnavailable) and number < MOST_PROCESSES:
@@ -109,7 +109,7 @@ async def _give(run_id: str, app_name: str) -> None:
 
 
 async def _see_it_end(run_id: str) -> None:
-    async with listen() as ring:
+    async with subscribe() as ring:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(REACTS):
                 while await retry.read(_is_active, run_id):

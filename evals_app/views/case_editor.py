@@ -181,10 +181,10 @@ def _sides(review: CaseReview | None) -> Mapping[str, Any] | None:
     base = scopes.dumps(conflict.base)
     theirs = None if conflict.theirs is None else scopes.dumps(conflict.theirs)
     return {
-        "theirs": value_diff.lines(base, theirs),
+        "theirs": value_diff.diff_lines(base, theirs),
         "is_gone": conflict.theirs is None,
         "theirs_id": (conflict.theirs or {}).get("eval_id", ""),
-        "mine": value_diff.lines(base, scopes.dumps(conflict.mine)),
+        "mine": value_diff.diff_lines(base, scopes.dumps(conflict.mine)),
         "mark": conflict.mark,
     }
 

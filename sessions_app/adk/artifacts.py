@@ -22,7 +22,7 @@ from typing_extensions import override
 from sessions_app import scopes
 from sessions_app.adk import _adk, adk_errors
 from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.artifacts.artifact_versions import Draft, FileKey
+from sessions_app.artifacts.artifact_versions import FileKey, VersionMetadata
 from sessions_app.models import Artifact
 from sessions_app.store import units_of_work
 
@@ -97,7 +97,7 @@ class DjangoArtifactService(BaseArtifactService):
         """Return the names that load in the session: its own and, as `user:name`, the user's."""
         with adk_errors.translate_errors():
             scope = artifact_versions.scope_key(self.realm, app_name, user_id, session_id)
-        return await units_of_work.read(artifact_versions.filenames, scope)
+        return await units_of_work.read(artifact_versions.list_filenames, scope)
 
     @override
     async def delete_artifact(
@@ -105,10 +105,10 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> None:
         """Delete all versions of a file. A missing one is no error."""
         hashes = await units_of_work.write(
-            artifact_versions.delete, self._key(app_name, user_id, session_id, filename)
+            artifact_versions.delete_file, self._key(app_name, user_id, session_id, filename)
         )
         if hashes:
-            await units_of_work.read(artifact_versions.remove_unused, hashes)
+            await units_of_work.read(artifact_versions.remove_unused_content, hashes)
 
     @override
     async def list_versions(
@@ -138,14 +138,14 @@ class DjangoArtifactService(BaseArtifactService):
     ) -> ArtifactVersion | None:
         """Return what is known of a version, or of the newest; None when there is none."""
         key = self._key(app_name, user_id, session_id, filename)
-        artifact = await units_of_work.read(artifact_versions.find, key, version)
+        artifact = await units_of_work.read(artifact_versions.find_version, key, version)
         return _describe(key, artifact) if artifact else None
 
     async def _load(
         self, key: FileKey, version: int | None, session_id: str | None, references: int
     ) -> types.Part | None:
         """Load a version, following at most so many references."""
-        found = await units_of_work.read(artifact_versions.load, key, version)
+        found = await units_of_work.read(artifact_versions.load_version, key, version)
         if found is None:
             return None
         part = _join_part(*found)
@@ -166,17 +166,17 @@ class DjangoArtifactService(BaseArtifactService):
             return artifact_versions.file_key(self.realm, app_name, user_id, session_id, filename)
 
 
-async def _save(key: FileKey, draft: Draft, content: bytes | None) -> int:
+async def _save(key: FileKey, draft: VersionMetadata, content: bytes | None) -> int:
     with ExitStack() as held:
         payload = None
         if content is not None:
-            payload = await asyncio.to_thread(held.enter_context, content_files.stored(content))
+            payload = await asyncio.to_thread(held.enter_context, content_files.store_content(content))
         artifact = await units_of_work.write(artifact_versions.save, key, draft, payload)
     return artifact.version
 
 
 def _versions(key: FileKey) -> list[Artifact]:
-    return list(artifact_versions.versions(key))
+    return list(artifact_versions.list_versions(key))
 
 
 def _uri(part: types.Part) -> str:
@@ -196,7 +196,7 @@ def _check_reference(part: types.Part, app_name: str, user_id: str, session_id: 
 
 def _split_part(
     part: types.Part, metadata: dict[str, Any] | None, session_id: str | None
-) -> tuple[Draft, bytes | None]:
+) -> tuple[VersionMetadata, bytes | None]:
     """Split a part into what its row says and its content, looking at its fields in ADK's order."""
     mime_type: str | None
     if (blob := part.inline_data) is not None:
@@ -215,8 +215,8 @@ def _split_part(
             "An artifact is text, inline_data or file_data; this part is none of them."
         )
     shell = part.model_dump(mode="json", by_alias=True, exclude_none=True)
-    told = scopes.dumps(scopes.canonical(metadata or {}).data)
-    return Draft(holding, json.dumps(shell), mime_type, told, (session_id or "").strip()), content
+    told = scopes.dumps(scopes.canonicalize(metadata or {}).data)
+    return VersionMetadata(holding, json.dumps(shell), mime_type, told, (session_id or "").strip()), content
 
 
 def _join_part(artifact: Artifact, content: bytes) -> types.Part:

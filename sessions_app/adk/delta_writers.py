@@ -18,7 +18,7 @@ from google.adk.events.event_actions import EventActions
 from google.adk.plugins.base_plugin import BasePlugin
 
 from sessions_app.adk.partial_answers import StreamedAnswers
-from sessions_app.events.attribution import Writer, one_of
+from sessions_app.events.attribution import Writer, join_alternatives
 
 EXPLICIT = Writer("delta", inferred=False)
 """No hook and no tool: the event was made with this delta."""
@@ -104,7 +104,7 @@ class WatchedInvocations:
 
 def writer_of_callbacks(names: Sequence[str]) -> Writer:
     """Return the writer of what changes while these callbacks run."""
-    return Writer("callback", one_of(names), inferred=False) if names else EXPLICIT
+    return Writer("callback", join_alternatives(names), inferred=False) if names else EXPLICIT
 
 
 def callback_name(callback: Any) -> str:

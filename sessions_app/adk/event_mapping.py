@@ -30,7 +30,7 @@ def to_record(
     body = to_wire(event)
     if delta is None:
         delta = event.actions.state_delta if event.actions else {}
-    return events.record(body, delta=delta, writers=writers, keep_temp=keep_temp)
+    return events.build_record(body, delta=delta, writers=writers, keep_temp=keep_temp)
 
 
 def to_wire(event: Event) -> dict[str, Any]:
@@ -132,4 +132,4 @@ def _field_by_field(value: Any) -> Any:
         return [_field_by_field(item) for item in value]
     if isinstance(value, set):
         return sorted(value)
-    return scopes.jsonable(value)
+    return scopes.to_jsonable(value)

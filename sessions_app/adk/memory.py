@@ -19,7 +19,7 @@ from sessions_app import models as store
 from sessions_app import scopes
 from sessions_app.adk import adk_errors, event_mapping
 from sessions_app.memory import memory_entries
-from sessions_app.memory.memory_entries import Draft, Owner
+from sessions_app.memory.memory_entries import MemoryOwner, NewEntry
 from sessions_app.models import MemoryEntry as Row
 from sessions_app.store import units_of_work
 
@@ -79,14 +79,16 @@ class DjangoMemoryService(BaseMemoryService):
         owner = self._owner(app_name, user_id)
         with adk_errors.translate_errors():
             await units_of_work.write(
-                memory_entries.put, owner, [_draft_of_entry(entry, custom_metadata) for entry in memories]
+                memory_entries.replace_entries,
+                owner,
+                [_draft_of_entry(entry, custom_metadata) for entry in memories],
             )
 
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return at most ten memories of the user that share words with the query, best first."""
         found = await units_of_work.read(
-            memory_entries.find, self._owner(app_name, user_id), query, memory_entries.MOST_RECALLED
+            memory_entries.search, self._owner(app_name, user_id), query, memory_entries.MAX_RESULTS
         )
         return SearchMemoryResponse(memories=[_entry(row) for row in found])
 
@@ -96,14 +98,18 @@ class DjangoMemoryService(BaseMemoryService):
         if memory_id:
             owner = self._owner(app_name, user_id)
             with adk_errors.translate_errors():
-                await units_of_work.write(memory_entries.remove, owner, memory_id)
+                await units_of_work.write(memory_entries.remove_entry, owner, memory_id)
 
-    def _owner(self, app_name: str, user_id: str) -> Owner:
+    def _owner(self, app_name: str, user_id: str) -> MemoryOwner:
         with adk_errors.translate_errors():
-            return memory_entries.owner(self.realm, app_name, user_id)
+            return memory_entries.make_owner(self.realm, app_name, user_id)
 
     async def _add(
-        self, owner: Owner, session_id: str, events: Iterable[Event], metadata: Mapping[str, object] | None
+        self,
+        owner: MemoryOwner,
+        session_id: str,
+        events: Iterable[Event],
+        metadata: Mapping[str, object] | None,
     ) -> None:
         spoken = [event for event in events if _text(event.content)]
         with adk_errors.translate_errors():
@@ -111,7 +117,7 @@ class DjangoMemoryService(BaseMemoryService):
             fresh = [event for event in spoken if event.id not in known]
             for start in range(0, len(fresh), BATCH):
                 drafts = [_draft_of_event(event, metadata) for event in fresh[start : start + BATCH]]
-                await units_of_work.write(memory_entries.add, owner, session_id, drafts)
+                await units_of_work.write(memory_entries.add_entries, owner, session_id, drafts)
 
 
 def remember(session: store.AgentSession) -> int:
@@ -119,12 +125,14 @@ def remember(session: store.AgentSession) -> int:
 
     Reads it page by page: it may be too long to be loaded.
     """
-    owner = memory_entries.owner(session.realm, session.app_name, session.user_id)
+    owner = memory_entries.make_owner(session.realm, session.app_name, session.user_id)
     before = len(memory_entries.known_ids(owner, session.session_id))
     seq = 0
     while page := _page_of_events(session.pk, seq):
         spoken = [event for _, event in page if _text(event.content)]
-        memory_entries.add(owner, session.session_id, [_draft_of_event(event, None) for event in spoken])
+        memory_entries.add_entries(
+            owner, session.session_id, [_draft_of_event(event, None) for event in spoken]
+        )
         seq = page[-1][0]
     return len(memory_entries.known_ids(owner, session.session_id)) - before
 
@@ -143,8 +151,8 @@ def _text(content: types.Content | None) -> str:
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 
 
-def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> Draft:
-    return Draft(
+def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> NewEntry:
+    return NewEntry(
         entry_id=event.id,
         author=event.author or "",
         timestamp=event.timestamp,
@@ -154,8 +162,8 @@ def _draft_of_event(event: Event, metadata: Mapping[str, object] | None) -> Draf
     )
 
 
-def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -> Draft:
-    return Draft(
+def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -> NewEntry:
+    return NewEntry(
         entry_id=entry.id or str(uuid.uuid4()),
         author=entry.author or "",
         timestamp=time.time(),
@@ -166,12 +174,12 @@ def _draft_of_entry(entry: MemoryEntry, metadata: Mapping[str, object] | None) -
     )
 
 
-def _canonical(content: types.Content | None) -> scopes.Value:
-    return scopes.canonical(content.model_dump(by_alias=True, exclude_none=True) if content else {})
+def _canonical(content: types.Content | None) -> scopes.CanonicalValue:
+    return scopes.canonicalize(content.model_dump(by_alias=True, exclude_none=True) if content else {})
 
 
 def _json(metadata: Mapping[str, object] | None) -> str:
-    return scopes.dumps(scopes.canonical(dict(metadata or {})).data)
+    return scopes.dumps(scopes.canonicalize(dict(metadata or {})).data)
 
 
 def _entry(row: Row) -> MemoryEntry:

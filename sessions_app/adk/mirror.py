@@ -269,4 +269,4 @@ def _initial_keys(session: Session) -> dict[str, Any]:
 
 
 def _session_keys(session: Session) -> Iterator[tuple[str, Any]]:
-    return iter(scopes.split(session.state).session.items())
+    return iter(scopes.split_delta(session.state).session.items())

@@ -281,15 +281,15 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, BaseModel):
         try:
             dumped = value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
-            scopes.storable(dumped)
+            scopes.dump_storable(dumped)
         except (ValueError, TypeError, RecursionError):
             return _fields_to_json(value)
         return dumped
     if isinstance(value, list | tuple):
         return [_to_json(item) for item in value]
     if isinstance(value, dict):
-        return {scopes.canonical_key(name): _to_json(item) for name, item in value.items()}
-    return scopes.jsonable(value)
+        return {scopes.canonicalize_key(name): _to_json(item) for name, item in value.items()}
+    return scopes.to_jsonable(value)
 
 
 def _fields_to_json(value: BaseModel) -> dict[str, Any]:

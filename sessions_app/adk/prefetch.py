@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from sessions_app.adk.session_loading import EventPrefix
 from sessions_app.ids import SessionKey
 from sessions_app.store import units_of_work
-from sessions_app.store.gc_tuning import collector_paused
+from sessions_app.store.gc_tuning import pause_collector
 
 log = logging.getLogger(__name__)
 
@@ -114,7 +114,7 @@ class ReadAhead:
         if not rows:
             return 0
         slice_ = EventPrefix(draft.made.session_pk, draft.made.rewrites)
-        with collector_paused():
+        with pause_collector():
             slice_.extend(rows)
         size = sum(EVENT_BYTES + 2 * len(private or data) for _, data, private, *_ in rows)
         return time.perf_counter() - began if self._keep(key, draft, slice_, size) else 0

@@ -40,7 +40,7 @@ from sessions_app.adk.mirror import MirroredSessionService
 from sessions_app.adk.provenance import EventNotes
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.adk.untracked_state import StateCopy
-from sessions_app.events.attribution import Writer, one_of
+from sessions_app.events.attribution import Writer, join_alternatives
 
 P = ParamSpec("P")
 
@@ -169,7 +169,7 @@ class Recorder(BasePlugin):
         invocation = self._invocations[tool_context.invocation_id]
         delta, call_id = invocation.delta(tool_context.actions), tool_context.function_call_id or ""
         callbacks = invocation.callbacks(tool_context.agent_name, "before_tool_callback")
-        delta.hand_to(Writer("tool", one_of([*callbacks, tool.name]), call_id, inferred=False))
+        delta.hand_to(Writer("tool", join_alternatives([*callbacks, tool.name]), call_id, inferred=False))
         if call_id:
             invocation.calls[call_id] = delta
         if log := self._log(tool_context):

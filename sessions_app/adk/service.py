@@ -29,7 +29,7 @@ from sessions_app.adk import _adk, event_mapping, provenance, session_loading
 from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.errors import AlreadyExists, DevUIError, SessionMissing, StaleSession, StoreFault
 from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey, can_exist, check_event_ids
+from sessions_app.ids import SessionKey, check_event_ids, is_storable
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import active_session, append_groups, writes
 from sessions_app.sessions.writes import Appended, Expected, Untracked
@@ -137,7 +137,7 @@ class DjangoSessionService(BaseSessionService):
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
         """Return the user's state in the app, without the `user:` prefix."""
-        if not can_exist(app_name, user_id):
+        if not is_storable(app_name, user_id):
             return {}
         rows = store.UserState.objects.filter(
             owner__realm=self.realm, owner__app_name=app_name, owner__user_id=user_id
@@ -221,7 +221,7 @@ def _stringify_keys(event: Event) -> None:
     """Make every key of the delta text: ADK's base class fails on another one, after the event is stored."""
     delta = event.actions.state_delta
     if not all(isinstance(key, str) for key in delta):
-        event.actions.state_delta = {scopes.canonical_key(key): value for key, value in delta.items()}
+        event.actions.state_delta = {scopes.canonicalize_key(key): value for key, value in delta.items()}
 
 
 def event_record(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
@@ -231,10 +231,10 @@ def event_record(event: Event, delta: dict[str, Any] | None = None) -> EventReco
     return event_mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
 
 
-def cause_of(event: Event) -> store.Cause:
+def cause_of(event: Event) -> store.ChangeCause:
     """Return why the keys of an event's delta change."""
     is_rewind = event.actions.rewind_before_invocation_id is not None
-    return store.Cause.REWIND if is_rewind else store.Cause.APPEND
+    return store.ChangeCause.REWIND if is_rewind else store.ChangeCause.APPEND
 
 
 def _expected_version(session: Session) -> Expected:

@@ -19,8 +19,8 @@ from pydantic_core import from_json
 from sessions_app import models as store
 from sessions_app import scopes as state
 from sessions_app.adk import _adk, event_mapping
-from sessions_app.ids import SessionKey, can_exist
-from sessions_app.store.gc_tuning import collector_paused
+from sessions_app.ids import SessionKey, is_storable
+from sessions_app.store.gc_tuning import pause_collector
 
 READ_ATTEMPTS = 5
 
@@ -91,7 +91,7 @@ def load_session(
         attempts += 1
         if made is None or not made.begins(row) or is_partial(config):
             made = EventPrefix.of(row)
-        with collector_paused():
+        with pause_collector():
             made.extend(_select_events(row, made, config))
         session = to_session(row, made.events, _merged_state(row))
         seen, row = row, _find_row(key)
@@ -108,7 +108,7 @@ def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Sessio
     Three queries, however many sessions there are. The database joins the keys of each session to one text, in no
     order: a row for each key, or to sort them, would cost more than all the rest.
     """
-    if not can_exist(app_name, user_id or ""):
+    if not is_storable(app_name, user_id or ""):
         return []
     whose, values = ("", ()) if user_id is None else (" AND o.user_id = %s", (user_id,))
     with connection.cursor() as cursor:
@@ -118,12 +118,12 @@ def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Sessio
         of_users: defaultdict[str, list[StoredKey]] = defaultdict(list)
         for user, key, value, private in cursor.fetchall():
             of_users[user].append((key, value, private))
-        of_all = state.merged({}, {}, of_app)
-        shared = {user: state.merged({}, _parse_rows(rows), of_app) for user, rows in of_users.items()}
+        of_all = state.merge({}, {}, of_app)
+        shared = {user: state.merge({}, _parse_rows(rows), of_app) for user, rows in of_users.items()}
         make = _adk.sessions_of(app_name)
         sessions = []
         cursor.execute(_LIST_SESSIONS[connection.vendor].format(whose=whose), (realm, app_name, *values))
-        with collector_paused():
+        with pause_collector():
             for session_id, user, keys, updated_at, revision in cursor:
                 own: dict[str, Any] = from_json(f"{{{keys}}}") if keys else {}
                 if others := shared.get(user, of_all):
@@ -194,7 +194,7 @@ def read_state(rows: QuerySet[Any]) -> dict[str, Any]:
 
 
 def _find_row(key: SessionKey) -> store.AgentSession | None:
-    if not can_exist(*key):
+    if not is_storable(*key):
         return None
     return store.AgentSession.objects.filter(**key._asdict()).first()
 
@@ -235,7 +235,7 @@ def _merged_state(row: store.AgentSession) -> dict[str, Any]:
         for scope, _, *stored in cursor.fetchall():
             scopes[scope].append((stored[0], stored[1], stored[2]))
     of_session, of_user, of_all = map(_parse_rows, scopes)
-    return state.merged(of_session, of_user, of_all)
+    return state.merge(of_session, of_user, of_all)
 
 
 StoredKey = tuple[str, str, str | None]

@@ -153,7 +153,7 @@ def _record(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tup
 
 def _attribute(value: Any) -> Any:
     """Return an attribute fit to store; one that is JSON without the credentials in it."""
-    value = scopes.jsonable(value)
+    value = scopes.to_jsonable(value)
     if isinstance(value, str) and value.startswith(("{", "[")):
         with suppress(ValueError):
             value = scopes.dumps(redact(json.loads(value)))

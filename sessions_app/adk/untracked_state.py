@@ -14,7 +14,7 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.events import KeyWrite
-from sessions_app.scopes import Value
+from sessions_app.scopes import CanonicalValue
 from sessions_app.sessions.writes import Untracked
 
 
@@ -50,7 +50,7 @@ class StateCopy:
         if name in now and start is not None and _freeze(now[name], name) == start:
             return None
         before = _thaw(start, name) if stored is None else stored
-        after = scopes.canonical(now[name], name) if name in now else None
+        after = scopes.canonicalize(now[name], name) if name in now else None
         if (after and _text(after)) == before:
             return None
         return Untracked(name, after, before)
@@ -58,7 +58,7 @@ class StateCopy:
 
 def _iter_tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:
     for key, value in session_state.items():
-        name = scopes.canonical_key(key)
+        name = scopes.canonicalize_key(key)
         if not name.startswith(scopes.TEMP_PREFIX):
             yield name, value
 
@@ -68,14 +68,14 @@ def _freeze(value: Any, name: str) -> bytes | str:
     try:
         return marshal.dumps(value, 2)  # version 2 has no references, which depend on more than the value
     except ValueError:
-        return _text(scopes.canonical(value, name))
+        return _text(scopes.canonicalize(value, name))
 
 
 def _thaw(frozen: bytes | str | None, name: str) -> str | None:
     if not isinstance(frozen, bytes):
         return frozen
-    return _text(scopes.canonical(marshal.loads(frozen), name))  # noqa: S302 - our own bytes
+    return _text(scopes.canonicalize(marshal.loads(frozen), name))  # noqa: S302 - our own bytes
 
 
-def _text(value: Value) -> str:
+def _text(value: CanonicalValue) -> str:
     return value.private or value.public

@@ -13,23 +13,23 @@ from sessions_app.models import AgentCard
 from sessions_app.store import change_notification
 
 
-def write_ready(app_name: str, code_version: str, description: Mapping[str, Any]) -> None:
+def save_loaded(app_name: str, code_version: str, description: Mapping[str, Any]) -> None:
     """Note that the agent was loaded, and what it looks like."""
-    _write(app_name, code_version, AgentCard.Status.READY, description=json.dumps(description))
+    _save_card(app_name, code_version, AgentCard.Status.READY, description=json.dumps(description))
 
 
-def write_failed(app_name: str, code_version: str, error: Mapping[str, Any]) -> None:
+def save_failure(app_name: str, code_version: str, error: Mapping[str, Any]) -> None:
     """Note why the agent could not be loaded: type, message, file, line, traceback. What it was like is kept."""
-    _write(app_name, code_version, AgentCard.Status.FAILED, error=json.dumps(error))
+    _save_card(app_name, code_version, AgentCard.Status.FAILED, error=json.dumps(error))
 
 
-def written_at(app_name: str) -> float | None:
+def last_checked_at(app_name: str) -> float | None:
     """Return when the card of an app was written last; None if there is no card."""
     return AgentCard.objects.filter(app_name=app_name).values_list("checked_at", flat=True).first()
 
 
-def _write(app_name: str, code_version: str, status: AgentCard.Status, **facts: str) -> None:
+def _save_card(app_name: str, code_version: str, status: AgentCard.Status, **facts: str) -> None:
     known = {"status": status, "code_version": code_version, "checked_at": time.time(), **facts}
     with transaction.atomic():
         AgentCard.objects.update_or_create(app_name=app_name, defaults={"error": "{}", **known})
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()

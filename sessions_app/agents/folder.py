@@ -30,7 +30,7 @@ PROMPT_NAMES = ("prompt", "instruction")
 """What the name of a text, or of its folder, holds that agents read when they are loaded: with another one they are
 another program. Other texts may be what they write."""
 
-PROMPT_MOST = 200_000
+MAX_PROMPT_BYTES = 200_000
 """Bytes of a file of text that may be a prompt; a larger one is data."""
 
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
@@ -73,7 +73,7 @@ class AgentsFolder:
         folder = self.root.joinpath(*app_name.split("."))
         top_level = folder.parent == self.root
         known = app_name == self.single if self.single else is_agent(folder, or_package=top_level)
-        if remote := remotes.of_app(app_name):
+        if remote := remotes.remote_of_app(app_name):
             raise NotFound(
                 f"Agent {app_name!r} is on another server, {remote.url}: this one has no files of it.",
                 hint="Evals and all else that needs an agent's files run with agents of this server.",
@@ -170,14 +170,16 @@ def _code_below(
     for below in _walk(folder, depth, into):
         try:
             yield from (
-                file for file in below.iterdir() if is_code(file) and file.is_file() and not _is_long(file)
+                file
+                for file in below.iterdir()
+                if is_code(file) and file.is_file() and not _is_too_long(file)
             )
         except OSError:
             continue  # removed, or not for us to read
 
 
-def _is_long(file: Path) -> bool:
-    return file.suffix not in CODE_SUFFIXES and file.stat().st_size > PROMPT_MOST
+def _is_too_long(file: Path) -> bool:
+    return file.suffix not in CODE_SUFFIXES and file.stat().st_size > MAX_PROMPT_BYTES
 
 
 def _walk(

@@ -49,35 +49,35 @@ class Remote:
         return f"{told} for {languages[self.language]}" if self.language in languages else told
 
 
-_known: dict[str, Remote] = {}
+_registry: dict[str, Remote] = {}
 
 
-def note(remote: Remote) -> None:
+def register(remote: Remote) -> None:
     """Write down what a remote server is like now."""
-    _known[remote.name] = remote
+    _registry[remote.name] = remote
 
 
-def forget_all() -> None:
+def clear() -> None:
     """Forget the remote servers: the web process ends."""
-    _known.clear()
+    _registry.clear()
 
 
-def every() -> list[Remote]:
+def all_remotes() -> list[Remote]:
     """Return the remote servers by their names."""
-    return [_known[name] for name in sorted(_known)]
+    return [_registry[name] for name in sorted(_registry)]
 
 
-def of_app(app_name: str) -> Remote | None:
+def remote_of_app(app_name: str) -> Remote | None:
     """Return the remote server that an app belongs to, whether it has the app or not; None: it is no remote app."""
     app, separator, name = app_name.rpartition(SEPARATOR)
-    return _known.get(name) if separator and app else None
+    return _registry.get(name) if separator and app else None
 
 
-def name_there(app_name: str) -> str:
+def upstream_app_name(app_name: str) -> str:
     """Return the name that a remote app has on its own server."""
     return app_name.rpartition(SEPARATOR)[0]
 
 
-def names_of_apps(remotes: Iterable[Remote]) -> list[str]:
+def list_app_names(remotes: Iterable[Remote]) -> list[str]:
     """Return the names of all remote apps, sorted."""
     return sorted(name for remote in remotes for name in remote.app_names)

@@ -5,22 +5,22 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-GIT_PATIENCE = 5.0
+GIT_TIMEOUT_S = 5.0
 """Seconds to wait for git, which may have to read a large folder."""
 
-BUT_BYTECODE = (".", ":(exclude,glob)**/__pycache__/**")
+EXCLUDE_BYTECODE = (".", ":(exclude,glob)**/__pycache__/**")
 """What Python compiles beside the code changes nothing of it, ignored by git or not."""
 
 
 async def git_revision(folder: Path) -> str:
     """Return the commit a folder stands at, with `+` when its files differ from it; "" when unknown."""
-    commit = await _git(folder, "rev-parse", "HEAD")
+    commit = await _run_git(folder, "rev-parse", "HEAD")
     if not commit:
         return ""
-    return commit + ("+" if await _git(folder, "status", "--porcelain", "--", *BUT_BYTECODE) else "")
+    return commit + ("+" if await _run_git(folder, "status", "--porcelain", "--", *EXCLUDE_BYTECODE) else "")
 
 
-async def _git(folder: Path, *arguments: str) -> str:
+async def _run_git(folder: Path, *arguments: str) -> str:
     try:
         git = await asyncio.create_subprocess_exec(
             "git",
@@ -33,7 +33,7 @@ async def _git(folder: Path, *arguments: str) -> str:
     except OSError:
         return ""
     try:
-        output, _ = await asyncio.wait_for(git.communicate(), GIT_PATIENCE)
+        output, _ = await asyncio.wait_for(git.communicate(), GIT_TIMEOUT_S)
     except TimeoutError:
         git.kill()
         return ""

@@ -88,9 +88,11 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     such a session is brought in as an import.
     """
     body = request_bodies.parse(request)
-    asked = request_bodies.shaped_if_any(body, request_bodies.CreateSession) or request_bodies.CreateSession()
+    asked = (
+        request_bodies.validate_optional(body, request_bodies.CreateSession) or request_bodies.CreateSession()
+    )
     if asked.events or storage_location.elsewhere(app_name):
-        await asyncio.to_thread(request_bodies.refuse_deep, body)
+        await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
         if storage_location.elsewhere(app_name) or not session_restore.is_refused_for_its_events(answer):
             return answer
@@ -109,9 +111,9 @@ async def create_session_with_id(
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
     body = request_bodies.parse(request)
     if storage_location.elsewhere(app_name):
-        await asyncio.to_thread(request_bodies.refuse_deep, body)
+        await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    initial = request_bodies.shaped_if_any(body, dict[str, Any])
+    initial = request_bodies.validate_optional(body, dict[str, Any])
     return await _create(app_name, user_id, session_id, initial)
 
 
@@ -124,10 +126,10 @@ async def update_session(
     From its list of sessions that front end sends the whole state along, as it was told it: no change either. Another
     service that keeps the session makes the title a key of its state; the copy has it as its title, too.
     """
-    delta = request_bodies.shaped(request_bodies.parse(request), request_bodies.UpdateSession).state_delta
+    delta = request_bodies.validate(request_bodies.parse(request), request_bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
     if storage_location.elsewhere(app_name):
-        await asyncio.to_thread(request_bodies.refuse_deep, delta)
+        await asyncio.to_thread(request_bodies.refuse_deep_nesting, delta)
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
         answer = await proxy.forward(request, app_name, path)
@@ -141,7 +143,7 @@ async def update_session(
         await units_of_work.write(_rename, app_name, user_id, session_id, title)
         return await _session_response(app_name, user_id, session_id)
     await units_of_work.write(_edit, app_name, user_id, session_id, delta)
-    return await _session_response(app_name, user_id, session_id, scopes.split(delta).temp)
+    return await _session_response(app_name, user_id, session_id, scopes.split_delta(delta).temp)
 
 
 @router.delete(SESSION)
@@ -273,7 +275,7 @@ def _app_to_run(request: HttpRequest) -> str:
     named = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None
     if named and isinstance(named, str):
         return named
-    asked = request_bodies.shaped(body, request_bodies.Run)
+    asked = request_bodies.validate(body, request_bodies.RunTarget)
     app_name = asked.app_name or os.environ.get("ADK_DEFAULT_APP_NAME")
     if not app_name:
         raise BadInput(

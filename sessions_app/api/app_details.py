@@ -53,7 +53,7 @@ def _app_info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
 
 
 def _language(name: str) -> str:
-    if remote := remotes.of_app(name):
+    if remote := remotes.remote_of_app(name):
         return remote.language or "python"
     found = configured_folder()
     try:

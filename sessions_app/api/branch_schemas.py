@@ -10,7 +10,7 @@ from pydantic import ConfigDict, Field, model_validator
 
 from sessions_app.api.schemas import SessionOut
 from sessions_app.branches.rewind_plan import RewindPlan, Text
-from sessions_app.ids import Name
+from sessions_app.ids import StorableText
 
 
 class RewindBody(Schema):
@@ -18,10 +18,10 @@ class RewindBody(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    before_invocation: Name = Field(
+    before_invocation: StorableText = Field(
         "", description="Id of the invocation that is taken back, with all after it."
     )
-    event_id: Name = Field("", description="Instead: id or number of an event of that invocation.")
+    event_id: StorableText = Field("", description="Instead: id or number of an event of that invocation.")
     dry_run: bool = Field(False, description="Only say what would change.")
     revision: int | None = Field(
         None, description="`revision` of the plan agreed to: when the session has moved on since, 409."
@@ -173,7 +173,7 @@ class ForkBody(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    event_id: Name = Field(
+    event_id: StorableText = Field(
         "", description="Id or number of the last event to take over; default: the newest."
     )
     seq: int | None = Field(None, description="Instead of its id: its place.")

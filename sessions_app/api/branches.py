@@ -61,7 +61,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         title=body.title,
         own_realm=body.own_realm,
     )
-    made = await units_of_work.in_slices(fork, session, wanted)
+    made = await units_of_work.run_batched(fork, session, wanted)
     return Status(201, await units_of_work.read(SessionOut.of, made))
 
 

@@ -97,5 +97,5 @@ def _settings(app: str) -> AppSettingsOut:
     ttl_s = expiry.ttl_of(app)
     if ttl_s is None and overview.agent(app) is None:
         raise NotFound(f"No app {app!r}.", hint="GET /list-apps names the apps.")
-    shown = None if ttl_s is None else durations.show(ttl_s)
+    shown = None if ttl_s is None else durations.format_seconds(ttl_s)
     return AppSettingsOut(app=app, session_ttl_s=ttl_s, session_ttl=shown)

@@ -12,7 +12,7 @@ from pydantic import ConfigDict, Field
 from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download
-from sessions_app.ids import Key
+from sessions_app.ids import RowKey
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels
 from sessions_app.store import units_of_work
@@ -21,7 +21,7 @@ from sessions_app.transfer import exports
 router = Router()
 
 Keys = QueryEx[
-    list[Key], P(description="Keys of sessions.", min_length=1, max_length=MAX_SESSIONS_PER_ACTION)
+    list[RowKey], P(description="Keys of sessions.", min_length=1, max_length=MAX_SESSIONS_PER_ACTION)
 ]
 
 
@@ -41,7 +41,7 @@ class Sessions(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    sessions: list[Key] = Field(min_length=1, max_length=MAX_SESSIONS_PER_ACTION)
+    sessions: list[RowKey] = Field(min_length=1, max_length=MAX_SESSIONS_PER_ACTION)
 
 
 class DeletionOut(Schema):

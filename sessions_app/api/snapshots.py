@@ -55,7 +55,7 @@ def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool
     named = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
     row = named.filter(realm="").first()
     if row is None and attempts:
-        row = realms.present(named).order_by("-pk").first()
+        row = realms.exclude_hidden(named).order_by("-pk").first()
     if row is None:
         raise SessionMissing(
             "Session not found",
@@ -158,7 +158,7 @@ def _state_text(
     if row.title:
         texts.setdefault(TITLE_KEY, scopes.dumps({"displayName": row.title}))
     for key, value in temp.items():
-        texts[scopes.TEMP_PREFIX + key] = scopes.canonical(value).public
+        texts[scopes.TEMP_PREFIX + key] = scopes.canonicalize(value).public
     return f"{{{','.join(f'{scopes.dumps(key)}:{value}' for key, value in texts.items())}}}"
 
 

@@ -238,7 +238,7 @@ def _read_state(session_key: int, at: str | None, scope: str | None) -> StateOut
     event = _event_at(session, at)
     then = history.state_at(session, event)
     scopes = {str(name): then.values(name) for name in Scope if scope in (None, name)}
-    merged = state.merged(*(scopes.get(name, {}) for name in (Scope.SESSION, Scope.USER, Scope.APP)))
+    merged = state.merge(*(scopes.get(name, {}) for name in (Scope.SESSION, Scope.USER, Scope.APP)))
     return StateOut(
         seq=event.seq if event else session.last_seq,
         event_id=event.event_id if event else None,
@@ -283,7 +283,7 @@ def _resolve_piece(value: Any, pointer: str) -> Any:
             hint="A JSON pointer looks like /theme/0.",
         )
     try:
-        return json_tree.resolve(value, pointer)
+        return json_tree.resolve_pointer(value, pointer)
     except NotFound as error:
         raise NotFound(error.message, hint="GET the key without `pointer` for the whole value.") from error
 

@@ -169,7 +169,7 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
         with suppress(EventMissing):
             event = find_event(row, event_id=event).event_id
         rows = rows.filter(event_id=event)
-    page = pagination.page(rows, "started_at", before, size=limit)
+    page = pagination.paginate(rows, "started_at", before, size=limit)
     return CallPage(items=[CallOut.of(row) for row in page.rows], next=page.older)
 
 
@@ -192,7 +192,7 @@ def _call_fields(row: ModelCall) -> dict[str, Any]:
 
 def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
     rows = waterfall.traces(app, find_session(session) if session is not None else None)
-    page = pagination.page(rows, "started_at", before, size=limit)
+    page = pagination.paginate(rows, "started_at", before, size=limit)
     return TracePage(items=[TraceOut.of(row) for row in page.rows], next=page.older)
 
 

@@ -32,7 +32,7 @@ async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
     """Take an answer to the question whether use may be reported; nothing is, whatever it says."""
     if request.headers.get(CONSENT_HEADER) != "true":
         raise BadInput("Forbidden: missing required security header", hint=f"Send `{CONSENT_HEADER}: true`.")
-    request_bodies.shaped(request_bodies.parse(request), Consent)
+    request_bodies.validate(request_bodies.parse(request), Consent)
     return {"telemetry": False}
 
 

@@ -29,7 +29,7 @@ from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.http import json_text
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import background, lifecycle
 from sessions_app.runs.runtime_client import RuntimeClient, provider
 from sessions_app.search import execution
@@ -150,12 +150,12 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
 
 
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
-    rows_wanted = realms.present(
+    rows_wanted = realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
     if not query.is_empty:
         rows_wanted = execution.Search(query).narrowed(rows_wanted)
-    page = pagination.page(rows_wanted, "updated_at", before, size=limit)
+    page = pagination.paginate(rows_wanted, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
 
@@ -198,7 +198,7 @@ def _read_run(run_id: str) -> RunOut:
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
     rows_wanted = Run.objects.filter(session__realm="", **filters)
     shown = rows_wanted.select_related("session").defer("request", "traceback")
-    page = pagination.page(shown, "created_at", before, key=str, size=limit)
+    page = pagination.paginate(shown, "created_at", before, key=str, size=limit)
     return Runs(runs=_runs_out(page.rows), next=page.older or None)
 
 
@@ -209,7 +209,7 @@ def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
 
 def _app_to_run(body: NewRun) -> str:
     session = find_session(body.session)
-    refuse_kept(session)
+    refuse_read_only(session)
     if body.invocation_id and body.message is None:
         lifecycle.refuse_carried_on(session.pk, body.invocation_id)
     return session.app_name

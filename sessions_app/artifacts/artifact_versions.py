@@ -48,7 +48,7 @@ class FileKey(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class VersionMetadata:
     """What a version is besides its content. `part` and `custom_metadata` are JSON; see the `Artifact` model."""
 
     holding: Artifact.Holding
@@ -111,18 +111,22 @@ def refuse_path(filename: str) -> None:
         )
 
 
-def save(key: FileKey, draft: Draft, payload: content_files.Payload | None) -> Artifact:
+def save(key: FileKey, draft: VersionMetadata, payload: content_files.Payload | None) -> Artifact:
     """Save the next version of a file; the first is 0. Two savers never get the same one."""
     for _ in range(SAVE_ATTEMPTS - 1):
         try:
-            return _insert(key, draft, payload)
+            return _insert_next(key, draft, payload)
         except IntegrityError:
             continue
-    return _insert(key, draft, payload)
+    return _insert_next(key, draft, payload)
 
 
 def restore(
-    key: FileKey, draft: Draft, payload: content_files.Payload | None, version: int, created_at: float
+    key: FileKey,
+    draft: VersionMetadata,
+    payload: content_files.Payload | None,
+    version: int,
+    created_at: float,
 ) -> None:
     """Insert a version under the number and time it had elsewhere.
 
@@ -130,43 +134,43 @@ def restore(
         IntegrityError: the version is there already.
     """
     with transaction.atomic():
-        _create(key, draft, payload, version, created_at)
-        change_notification.ring_after_commit()
+        _create_version(key, draft, payload, version, created_at)
+        change_notification.notify_after_commit()
 
 
-def find(key: FileKey, version: int | None = None) -> Artifact | None:
+def find_version(key: FileKey, version: int | None = None) -> Artifact | None:
     """Return a version of a file, its content left aside; None for `version` means the newest."""
-    return _pick(versions(key), version)
+    return _pick_version(list_versions(key), version)
 
 
-def load(key: FileKey, version: int | None = None) -> tuple[Artifact, bytes] | None:
+def load_version(key: FileKey, version: int | None = None) -> tuple[Artifact, bytes] | None:
     """Return a version of a file with its content, which is empty when the version is a link.
 
     Raises:
         ContentMissing: the file beside the store that holds the content is gone.
     """
-    artifact = _pick(_rows_of(key), version)
+    artifact = _pick_version(_versions_of(key), version)
     if artifact is None:
         return None
     try:
-        return artifact, content(artifact)
+        return artifact, read_content(artifact)
     except ContentMissing:
         if Artifact.objects.filter(pk=artifact.pk).exists():
             raise
         return None
 
 
-def content(artifact: Artifact) -> bytes:
+def read_content(artifact: Artifact) -> bytes:
     """Return the content of a version; empty when it is a link.
 
     Raises:
         ContentMissing: the file beside the store that holds it is gone.
     """
-    with opened(artifact) as file:
+    with open_content(artifact) as file:
         return file.read()
 
 
-def opened(artifact: Artifact) -> IO[bytes]:
+def open_content(artifact: Artifact) -> IO[bytes]:
     """Open the content of a version, which may be too long to be read at once; empty when it is a link.
 
     Raises:
@@ -175,7 +179,7 @@ def opened(artifact: Artifact) -> IO[bytes]:
     if artifact.content is not None or not artifact.sha256:
         return BytesIO(artifact.content or b"")
     try:
-        return content_files.opened(artifact.sha256)
+        return content_files.open_content(artifact.sha256)
     except FileNotFoundError as error:
         raise ContentMissing(
             f"The content of artifact {artifact.filename!r}, version {artifact.version}, is gone: "
@@ -184,12 +188,12 @@ def opened(artifact: Artifact) -> IO[bytes]:
         ) from error
 
 
-def versions(key: FileKey) -> QuerySet[Artifact]:
+def list_versions(key: FileKey) -> QuerySet[Artifact]:
     """Return a file's versions, oldest first, their content left aside."""
-    return _rows_of(key).order_by("version").defer("content")
+    return _versions_of(key).order_by("version").defer("content")
 
 
-def filenames(scope: SessionKey) -> list[str]:
+def list_filenames(scope: SessionKey) -> list[str]:
     """Return the names of the files that load in a scope: of the session and of the user, or of the user alone."""
     owner = {"realm": scope.realm, "app_name": scope.app_name, "user_id": scope.user_id}
     rows = Artifact.objects.filter(**owner, session_id__in={"", scope.session_id})
@@ -199,22 +203,22 @@ def filenames(scope: SessionKey) -> list[str]:
     )
 
 
-def delete(key: FileKey) -> set[str]:
+def delete_file(key: FileKey) -> set[str]:
     """Delete all versions of a file and return the hashes to give to `remove_unused` after the commit."""
     with transaction.atomic():
-        rows = _rows_of(key)
+        rows = _versions_of(key)
         hashes = set(rows.filter(content=None).exclude(sha256="").values_list("sha256", flat=True))
         rows.delete()
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return hashes
 
 
-def remove_unused(names: Iterable[str]) -> int:
+def remove_unused_content(names: Iterable[str]) -> int:
     """Remove those of the files beside the store that no row refers to; return how many.
 
     Waits for saves under way: never call it in a transaction or in the writing thread.
     """
-    with content_files.alone():
+    with content_files.lock_exclusively():
         candidates = set(names)
         kept = Artifact.objects.filter(sha256__in=candidates, content=None).values_list("sha256", flat=True)
         unused = candidates.difference(kept)
@@ -223,35 +227,39 @@ def remove_unused(names: Iterable[str]) -> int:
     return len(unused)
 
 
-def remove_orphans() -> int:
+def remove_orphaned_content() -> int:
     """Remove all files without a row, in small batches; return how many. For a clean-up command."""
-    found, removed = content_files.names(), 0
+    found, removed = content_files.list_names(), 0
     while batch := list(islice(found, CLEAN_BATCH)):
-        removed += remove_unused(batch)
+        removed += remove_unused_content(batch)
     return removed
 
 
-def _rows_of(key: FileKey) -> QuerySet[Artifact]:
+def _versions_of(key: FileKey) -> QuerySet[Artifact]:
     filters = key._asdict()
     filters["filename_id"] = scopes.key_id(filters.pop("filename"))
     return Artifact.objects.filter(**filters)
 
 
-def _pick(rows: QuerySet[Artifact], version: int | None) -> Artifact | None:
+def _pick_version(rows: QuerySet[Artifact], version: int | None) -> Artifact | None:
     wanted = rows if version is None else rows.filter(version=version)
     return wanted.order_by("-version").first()
 
 
-def _insert(key: FileKey, draft: Draft, payload: content_files.Payload | None) -> Artifact:
+def _insert_next(key: FileKey, draft: VersionMetadata, payload: content_files.Payload | None) -> Artifact:
     with transaction.atomic():
-        newest = _rows_of(key).aggregate(newest=Max("version"))["newest"]
-        artifact = _create(key, draft, payload, 0 if newest is None else newest + 1, time.time())
-        change_notification.ring_after_commit()
+        newest = _versions_of(key).aggregate(newest=Max("version"))["newest"]
+        artifact = _create_version(key, draft, payload, 0 if newest is None else newest + 1, time.time())
+        change_notification.notify_after_commit()
     return artifact
 
 
-def _create(
-    key: FileKey, draft: Draft, payload: content_files.Payload | None, version: int, created_at: float
+def _create_version(
+    key: FileKey,
+    draft: VersionMetadata,
+    payload: content_files.Payload | None,
+    version: int,
+    created_at: float,
 ) -> Artifact:
     return Artifact.objects.create(
         **key._asdict(),

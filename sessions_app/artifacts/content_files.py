@@ -24,10 +24,10 @@ from django.db import connection
 
 from sessions_app.store import db_errors
 
-ROW_BYTES = 64 * 1024
+MAX_INLINE_BYTES = 64 * 1024
 """Largest content that is kept in its row."""
 
-LOCK = "lock"
+LOCK_NAME = "lock"
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,30 +60,30 @@ def folder() -> Path:
 
 
 @contextmanager
-def stored(content: bytes) -> Iterator[Payload]:
+def store_content(content: bytes) -> Iterator[Payload]:
     """Put large content in its file; commit the row that refers to it before the block ends.
 
     Raises:
         StoreFull, StoreReadOnly: the file cannot be written; nothing is left of it.
     """
     digest = sha256(content).hexdigest()
-    if len(content) <= ROW_BYTES:
+    if len(content) <= MAX_INLINE_BYTES:
         yield Payload(digest, len(content), content)
         return
-    with _locked(fcntl.LOCK_SH):
-        with db_errors.explained_files():
+    with _lock_folder(fcntl.LOCK_SH):
+        with db_errors.translate_file_errors():
             _write(_path(digest), content)
         yield Payload(digest, len(content), None)
 
 
 @contextmanager
-def alone() -> Iterator[None]:
+def lock_exclusively() -> Iterator[None]:
     """Keep every process from saving a file until the block ends."""
-    with _locked(fcntl.LOCK_EX):
+    with _lock_folder(fcntl.LOCK_EX):
         yield
 
 
-def opened(digest: str) -> IO[bytes]:
+def open_content(digest: str) -> IO[bytes]:
     """Open the content of a file.
 
     Raises:
@@ -92,7 +92,7 @@ def opened(digest: str) -> IO[bytes]:
     return _path(digest).open("rb")
 
 
-def names() -> Iterator[str]:
+def list_names() -> Iterator[str]:
     """Yield the name of every file: hashes of content, and what a killed process left half-written."""
     for file in folder().glob("??/*"):
         yield file.name
@@ -134,10 +134,10 @@ def _sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def _locked(how: int) -> Iterator[None]:
-    with db_errors.explained_files():
+def _lock_folder(how: int) -> Iterator[None]:
+    with db_errors.translate_file_errors():
         folder().mkdir(parents=True, exist_ok=True, mode=0o700)
-        descriptor = os.open(folder() / LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        descriptor = os.open(folder() / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
         fcntl.flock(descriptor, how)
         yield

@@ -13,7 +13,7 @@ from sessions_app.branches import fork
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import AgentSession, Event, Kind, Scope
+from sessions_app.models import AgentSession, Event, EventKind, Scope
 from sessions_app.sessions import storage_location, writes
 from sessions_app.state import history
 
@@ -59,7 +59,7 @@ def said_at(session_pk: int, seq: int) -> Said:
     """
     session = find_session(session_pk)
     event = find_event(session, seq=seq)
-    if event.kind != Kind.USER or event.author != "user":
+    if event.kind != EventKind.USER or event.author != "user":
         raise BadInput(
             f"Event {seq} is no message of the user.", hint="Choose the message that should be another one."
         )

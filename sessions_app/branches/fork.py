@@ -133,7 +133,7 @@ def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, Sessi
             raise BadInput(
                 f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one."
             )
-        out_of_sight = place._replace(realm=f"{realms.FORMING}{uuid.uuid4()}")
+        out_of_sight = place._replace(realm=f"{realms.COPYING}{uuid.uuid4()}")
         new = writes.create_session(out_of_sight, origin=ORIGIN, title=scopes.clean_text(title))
         _refuse_taken(place)
     return source, event, place, new
@@ -218,7 +218,7 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
                 new.save(force_update=True)
         except IntegrityError as error:
             raise _taken(place) from error
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def _preview(summary: str | None) -> str:

@@ -14,7 +14,7 @@ from sessions_app.models import (
     AgentSession,
     AppState,
     Event,
-    Kind,
+    EventKind,
     MemoryEntry,
     Scope,
     StateChange,
@@ -82,7 +82,7 @@ def memory_since(session: AgentSession, first: Event) -> Listed[Recalled]:
 
 def effects(since: QuerySet[Event]) -> Listed[Effect]:
     """Return the calls of tools in some events of a session."""
-    calls = since.filter(kind=Kind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
+    calls = since.filter(kind=EventKind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
     found = (
         Effect(seq, event_id, call["name"], call["args"])
         for seq, event_id, summary in calls.iterator(history.CHUNK)

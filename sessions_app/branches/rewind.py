@@ -18,7 +18,7 @@ from django.db.models import Count, QuerySet
 
 from sessions_app import events, scopes
 from sessions_app.artifacts import artifact_versions as artifacts
-from sessions_app.artifacts.artifact_versions import USER_PREFIX, Draft
+from sessions_app.artifacts.artifact_versions import USER_PREFIX, VersionMetadata
 from sessions_app.artifacts.content_files import Payload
 from sessions_app.branches import artifact_versions, not_undone
 from sessions_app.branches.rewind_plan import Difference, FileFate, FilePlan, KeyPlan, RewindPlan, Text
@@ -30,13 +30,13 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.models import (
     AgentSession,
     Artifact,
-    Cause,
+    ChangeCause,
     Event,
-    Kind,
+    EventKind,
     Scope,
     StateChange,
 )
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs.lifecycle import refuse_busy, settle_rewound
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import Appended
@@ -80,7 +80,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
         EventMissing, InvocationMissing: see `invocation_at`.
         BadInput: see `invocation_at`; or the session is an eval attempt, or a copy of one that is kept elsewhere.
     """
-    refuse_kept(session)
+    refuse_read_only(session)
     storage_location.refuse_copy(session)
     first = invocation_at(session, invocation_id=invocation_id, event_id=event_id)
     since = _events(session).filter(seq__gte=first.seq)
@@ -133,7 +133,7 @@ def rewind(
         saved = {file.name: _save(session, file) for file in plan.files if file.fate != FileFate.ELSEWHERE}
         record = _record(plan, saved)
         key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
-        appended = writes.append_event(key, record, cause=Cause.REWIND)
+        appended = writes.append_event(key, record, cause=ChangeCause.REWIND)
         settle_rewound(session.pk, plan.first.seq)
     return plan, appended, record
 
@@ -144,7 +144,7 @@ def _events(session: AgentSession) -> QuerySet[Event]:
 
 def _said(since: QuerySet[Event]) -> str:
     """Return the start of what the user said first in the events that are taken back."""
-    asked = since.filter(kind=Kind.USER).order_by("seq").values_list("summary", flat=True).first()
+    asked = since.filter(kind=EventKind.USER).order_by("seq").values_list("summary", flat=True).first()
     text = json.loads(asked).get("text", "") if asked else ""
     return not_undone.cut(text)
 
@@ -206,7 +206,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
     """Save the next version of a file: its old content, or the mark that hides it. Return the version."""
     key = artifact_versions.file_key(session, file.name)
     if file.fate != FileFate.RESTORED or file.then is None:
-        mark = Draft(
+        mark = VersionMetadata(
             Artifact.Holding.DATA,
             json.dumps(_TOMBSTONE),
             _UNTYPED,
@@ -218,7 +218,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
     source = _versions(session, file.name).select_for_update().defer(None).get(version=file.then)
     content = None if source.content is None else bytes(source.content)
     payload = Payload(source.sha256, source.size, content) if source.sha256 else None
-    draft = Draft(
+    draft = VersionMetadata(
         Artifact.Holding(source.holding),
         source.part,
         source.mime_type,
@@ -247,11 +247,11 @@ def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
         "timestamp": time.time(),
     }
     writers = dict.fromkeys(delta, Writer("user", inferred=False))
-    record = events.record(event, delta=delta, writers=writers)
+    record = events.build_record(event, delta=delta, writers=writers)
     gone = {key.key for key in plan.keys if key.then is None}
     notes = {key.key: key.then.note for key in plan.keys if key.then is not None}
     restored = [
         replace(write, value=replace(write.value, note=notes.get(write.key, write.value.note)))
         for write in record.writes
     ]
-    return events.removing(replace(record, writes=restored), gone)
+    return events.mark_removed(replace(record, writes=restored), gone)

@@ -21,7 +21,7 @@ from sessions_app.models import (
     AppScope,
     AppState,
     Artifact,
-    Cause,
+    ChangeCause,
     Event,
     Scope,
     SessionState,
@@ -32,7 +32,7 @@ from sessions_app.models import (
 )
 from sessions_app.sessions.lineage import Ancestor
 from sessions_app.state import history
-from sessions_app.store.batched_transactions import Slices
+from sessions_app.store.batched_transactions import BatchedTransactions
 
 CHUNK = 2_000
 """Keys of rows read at a time."""
@@ -58,7 +58,7 @@ class Copy:
         self.new = new
         self.event = event
         self.ancestors = ancestors
-        self._slices = Slices()
+        self._slices = BatchedTransactions()
 
     def session(self) -> None:
         """Copy the ledger of the session's own keys, its state and its ghosts."""
@@ -132,7 +132,7 @@ class Copy:
         """Copy what the events looked at: each key's last write before them, as the fork's, and all that followed."""
         source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
         before = sorted(history.newest_writes(scope, source, first))
-        kept = {"owner_id": owner_id, "cause": str(Cause.FORK), "session_id": None}
+        kept = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
         self._in_slices(before, lambda some: _insert(StateChange, f"{_among(some)} AND {KEPT}", some, kept))
         since = StateChange.objects.filter(
             scope=scope, owner_id=source, position__gt=first, position__lte=last

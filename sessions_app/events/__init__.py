@@ -7,6 +7,7 @@ shows, so that pages never parse whole events.
 from sessions_app.events.content import (
     ABORTED,
     PARTIAL_ANSWER,
+    as_seconds,
     failed_results,
     function_calls,
     function_responses,
@@ -16,11 +17,10 @@ from sessions_app.events.content import (
     kind_of,
     partial_answers,
     parts_of,
-    seconds,
     without_internals,
 )
-from sessions_app.events.records import EventRecord, KeyWrite, TempKey, record, removing
-from sessions_app.events.summary import CANCELLED, LIST_LIMIT, PART_ORDER, TEXT_LIMIT, short, summarise
+from sessions_app.events.records import EventRecord, KeyWrite, TempKey, build_record, mark_removed
+from sessions_app.events.summary import CANCELLED, LIST_LIMIT, PART_ORDER, TEXT_LIMIT, shorten, summarize
 
 __all__ = [
     "ABORTED",
@@ -32,6 +32,8 @@ __all__ = [
     "EventRecord",
     "KeyWrite",
     "TempKey",
+    "as_seconds",
+    "build_record",
     "failed_results",
     "function_calls",
     "function_responses",
@@ -39,12 +41,10 @@ __all__ = [
     "is_failed_result",
     "is_final_response",
     "kind_of",
+    "mark_removed",
     "partial_answers",
     "parts_of",
-    "record",
-    "removing",
-    "seconds",
-    "short",
-    "summarise",
+    "shorten",
+    "summarize",
     "without_internals",
 ]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-USER = "user"
+USER_AUTHOR = "user"
 """The author of what a person, or the program around the agent, appended."""
 
 
@@ -34,7 +34,7 @@ class Writer:
 UNKNOWN = Writer()
 
 
-def infer(
+def infer_writers(
     delta: Mapping[str, Any], *, author: str, responses: Sequence[Mapping[str, Any]], text: str
 ) -> dict[str, Writer]:
     """Return the likely writer of each key of an event's delta; keys of unknown writers are left out.
@@ -45,20 +45,20 @@ def infer(
         responses: the function responses among its parts, in wire form.
         text: what it says, thoughts left out.
     """
-    if author == USER:
+    if author == USER_AUTHOR:
         return dict.fromkeys(delta, Writer("delta"))
     if responses:
-        return dict.fromkeys(delta, _tool_of(responses))
+        return dict.fromkeys(delta, _tool_writer(responses))
     return {key: Writer("output_key", author) for key, value in delta.items() if text and value == text}
 
 
-def _tool_of(responses: Sequence[Mapping[str, Any]]) -> Writer:
+def _tool_writer(responses: Sequence[Mapping[str, Any]]) -> Writer:
     names = [str(response.get("name") or "") for response in responses]
     call_id = str(responses[0].get("id") or "") if len(responses) == 1 else ""
-    return Writer("tool", one_of(names), call_id)
+    return Writer("tool", join_alternatives(names), call_id)
 
 
-def one_of(names: Iterable[str]) -> str:
+def join_alternatives(names: Iterable[str]) -> str:
     """Return the one name there is, or "one of a, b" when it could have been any of them."""
     different = list(dict.fromkeys(names))
     return "one of " + ", ".join(different) if len(different) > 1 else "".join(different)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessions_app.models import Kind
+from sessions_app.models import EventKind
 
 INTERNAL_METADATA_PREFIX = "__adk_internal_"
 """ADK keeps its own marks under this prefix of `customMetadata`; they are stored and never sent out."""
@@ -89,7 +89,7 @@ def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [part["functionResponse"] for part in parts_of(wire) if part.get("functionResponse")]
 
 
-def spoken(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:
+def message_text(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:
     """Return the event's text without its thoughts, or the thoughts alone."""
     return "".join(
         part["text"]
@@ -111,29 +111,29 @@ def is_final_response(wire: Mapping[str, Any]) -> bool:
     return not (calls or function_responses(wire) or wire.get("partial") or trailing_result)
 
 
-def kind_of(wire: Mapping[str, Any]) -> Kind:
+def kind_of(wire: Mapping[str, Any]) -> EventKind:
     """Tell which of the seven kinds the event is; the most telling one when several fit."""
     actions = wire.get("actions") or {}
     if (wire.get("errorCode") or wire.get("errorMessage")) and not is_aborted(wire):
-        return Kind.ERROR
+        return EventKind.ERROR
     if function_calls(wire):
-        return Kind.TOOL_CALL
+        return EventKind.TOOL_CALL
     if function_responses(wire):
-        return Kind.TOOL_RESULT
+        return EventKind.TOOL_RESULT
     if (
         parts_of(wire)
         or partial_parts(wire)
         or any(isinstance(wire.get(name), dict) for name in TRANSCRIPTIONS)
     ):
-        return Kind.USER if wire.get("author") == "user" else Kind.AGENT
-    if any(True for _ in signals(actions)):
-        return Kind.CONTROL
+        return EventKind.USER if wire.get("author") == "user" else EventKind.AGENT
+    if any(True for _ in control_signals(actions)):
+        return EventKind.CONTROL
     if actions.get("stateDelta"):
-        return Kind.STATE
-    return Kind.AGENT if wire.get("output") is not None else Kind.CONTROL
+        return EventKind.STATE
+    return EventKind.AGENT if wire.get("output") is not None else EventKind.CONTROL
 
 
-def signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def control_signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield (name, value) of the control signals among an event's actions."""
     for name in _SIGNALS:
         value = actions.get(name)
@@ -175,9 +175,9 @@ def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 def is_error(wire: Mapping[str, Any]) -> bool:
     """Tell whether the event counts as an error: it is one itself, or brings the result of a tool that failed."""
-    return kind_of(wire) is Kind.ERROR or bool(failed_results(wire))
+    return kind_of(wire) is EventKind.ERROR or bool(failed_results(wire))
 
 
-def seconds(said: object) -> float:
+def as_seconds(said: object) -> float:
     """Return a time as an event has it; a text that some other program wrote in its place counts as none."""
     return float(said) if isinstance(said, int | float) else 0.0

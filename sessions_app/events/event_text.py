@@ -9,7 +9,7 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessions_app.models import Kind, SessionTrait
+from sessions_app.models import EventKind, SessionTrait
 
 VALUE_LENGTH = 200
 """Characters of a trait's value that are kept."""
@@ -17,7 +17,7 @@ VALUE_LENGTH = 200
 COLUMNS = ("session_id", "seq", "event_id", "invocation_id", "kind", "author", "branch", "summary", "data")
 """Of an event, which it is found by."""
 
-_TEXT_OF = (
+_TEXT_FIELDS = (
     "content",
     "output",
     "errorCode",
@@ -28,7 +28,7 @@ _TEXT_OF = (
 )
 """What of an event people wrote or read. Its state delta is found by terms about state."""
 
-_NOT_TEXT = frozenset(
+_SKIPPED_FIELDS = frozenset(
     {"data", "thoughtSignature", "thought_signature", "mimeType", "role", "id", "willContinue"}
 )
 """Names of what in it is no text: bytes, and what only programs read."""
@@ -37,27 +37,27 @@ Trait = tuple[str, str]
 """Name and value."""
 
 
-def text_of(data: str) -> str:
+def text_of_data(data: str) -> str:
     """Return the text of an event by its `data`: messages, thoughts, arguments, results, code, errors."""
-    wire = _read(data)
-    return "\n".join(_texts(wire.get(name) for name in _TEXT_OF))
+    wire = _parse_object(data)
+    return "\n".join(_iter_texts(wire.get(name) for name in _TEXT_FIELDS))
 
 
-def summary_of(summary: str) -> str:
+def text_of_summary(summary: str) -> str:
     """Return the text of an event by its `summary`, which is bounded."""
-    return "\n".join(_texts([_read(summary)]))
+    return "\n".join(_iter_texts([_parse_object(summary)]))
 
 
 def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     """Return what an event gives its session to be found by."""
-    told = _read(summary)
+    told = _parse_object(summary)
     name = SessionTrait.Name
     found = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
-    found += [(name.TOOL, item["name"]) for item in _uses(told)]
+    found += [(name.TOOL, item["name"]) for item in _calls_and_results(told)]
     errors = errors_of(told)
-    found += [(name.KIND, str(Kind.ERROR))] if errors else []
+    found += [(name.KIND, str(EventKind.ERROR))] if errors else []
     found += [(name.ERROR, error) for error in errors]
-    return list(dict.fromkeys((str(kind), cut(value)) for kind, value in found if value))
+    return list(dict.fromkeys((str(kind), truncate_value(value)) for kind, value in found if value))
 
 
 def errors_of(told: Mapping[str, Any]) -> list[str]:
@@ -68,12 +68,12 @@ def errors_of(told: Mapping[str, Any]) -> list[str]:
     return [text for text in (own, *failed) if text]
 
 
-def cut(value: str) -> str:
+def truncate_value(value: str) -> str:
     """Return as much of a value as is kept."""
     return value[:VALUE_LENGTH]
 
 
-def _read(text: str) -> dict[str, Any]:
+def _parse_object(text: str) -> dict[str, Any]:
     """Read a stored form. One that something else has spoilt hides its event, not the others behind it."""
     try:
         read = json.loads(text)
@@ -82,12 +82,12 @@ def _read(text: str) -> dict[str, Any]:
     return read if isinstance(read, dict) else {}
 
 
-def _uses(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def _calls_and_results(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     yield from told.get("calls") or []
     yield from told.get("results") or []
 
 
-def _texts(values: Any) -> Iterator[str]:
+def _iter_texts(values: Any) -> Iterator[str]:
     """Yield the texts and numbers in JSON values, however deep."""
     waiting = list(values)[::-1]
     while waiting:
@@ -96,7 +96,7 @@ def _texts(values: Any) -> Iterator[str]:
             if value:
                 yield value
         elif isinstance(value, Mapping):
-            waiting += [item for name, item in value.items() if name not in _NOT_TEXT][::-1]
+            waiting += [item for name, item in value.items() if name not in _SKIPPED_FIELDS][::-1]
         elif isinstance(value, list):
             waiting += value[::-1]
         elif isinstance(value, int | float) and not isinstance(value, bool):

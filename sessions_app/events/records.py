@@ -15,11 +15,11 @@ from sessions_app.events.content import (
     is_error,
     is_final_response,
     kind_of,
-    spoken,
+    message_text,
     without_internals,
 )
-from sessions_app.events.summary import summarise, tokens_of
-from sessions_app.models import Kind, Scope
+from sessions_app.events.summary import summarize, tokens_of
+from sessions_app.models import EventKind, Scope
 from sessions_app.redaction import redact, redact_error_texts
 
 MAX_TOKENS = 2**31 - 1
@@ -32,7 +32,7 @@ class KeyWrite:
 
     scope: Scope
     key: str
-    value: scopes.Value
+    value: scopes.CanonicalValue
     writer: Writer = UNKNOWN
     removed: bool = False
 
@@ -47,7 +47,7 @@ class TempKey:
     """One `temp:` key of an event, as the recorder saw it."""
 
     key: str
-    value: scopes.Value
+    value: scopes.CanonicalValue
     writer: Writer = UNKNOWN
 
 
@@ -58,7 +58,7 @@ class EventRecord:
     event_id: str
     invocation_id: str
     author: str
-    kind: Kind
+    kind: EventKind
     timestamp: float
     branch: str
     is_final: bool
@@ -72,7 +72,7 @@ class EventRecord:
     temp: list[TempKey] = field(default_factory=list)
 
 
-def record(
+def build_record(
     wire: dict[str, Any],
     *,
     delta: Mapping[str, Any] | None = None,
@@ -89,12 +89,12 @@ def record(
     """
     written = delta if delta is not None else (wire.get("actions") or {}).get("stateDelta") or {}
     try:
-        return _record(wire, written, writers or {}, keep_temp)
+        return _build_record(wire, written, writers or {}, keep_temp)
     except (ValueError, RecursionError):
-        return _record(scopes.jsonable(wire), written, writers or {}, keep_temp)
+        return _build_record(scopes.to_jsonable(wire), written, writers or {}, keep_temp)
 
 
-def _record(
+def _build_record(
     wire: dict[str, Any], written: Mapping[str, Any], writers: Mapping[str, Writer], keep_temp: bool
 ) -> EventRecord:
     """Return the row of a wire event.
@@ -103,21 +103,21 @@ def _record(
         ValueError: something in it is not JSON (`state.storable`).
         RecursionError: it is nested too deeply.
     """
-    scoped = scopes.split(written)
-    seen = {**_inferred(wire, written), **writers}
-    known = {scopes.canonical_key(key): writer for key, writer in seen.items()}
+    scoped = scopes.split_delta(written)
+    seen = {**_infer_writers(wire, written), **writers}
+    known = {scopes.canonicalize_key(key): writer for key, writer in seen.items()}
     writes = [
-        KeyWrite(scope, key, scopes.canonical(value, key), known.get(scopes.PREFIX[scope] + key, UNKNOWN))
+        KeyWrite(scope, key, scopes.canonicalize(value, key), known.get(scopes.PREFIX[scope] + key, UNKNOWN))
         for scope, key, value in scoped.stored()
     ]
     wire["actions"] = {**(wire.get("actions") or {}), "stateDelta": _stored_delta(written, writes)}
     temp = [
-        TempKey(key, scopes.canonical(value, key), known.get(scopes.TEMP_PREFIX + key, UNKNOWN))
+        TempKey(key, scopes.canonicalize(value, key), known.get(scopes.TEMP_PREFIX + key, UNKNOWN))
         for key, value in scoped.temp.items()
     ]
     public = _without_credentials(wire)
-    data = scopes.storable(public)
-    summary = summarise(public)
+    data = scopes.dump_storable(public)
+    summary = summarize(public)
     return EventRecord(
         event_id=wire["id"],
         invocation_id=wire.get("invocationId") or "",
@@ -129,9 +129,9 @@ def _record(
         is_error=is_error(wire),
         total_tokens=_total_tokens(wire),
         text=scopes.clean_text(summary.get("text", "")),
-        summary=scopes.storable(summary),
+        summary=scopes.dump_storable(summary),
         data=data,
-        private=None if public == wire else scopes.storable(wire),
+        private=None if public == wire else scopes.dump_storable(wire),
         writes=writes,
         temp=temp if keep_temp else [],
     )
@@ -147,9 +147,9 @@ def _without_credentials(wire: Mapping[str, Any]) -> dict[str, Any]:
     return public
 
 
-def removing(record: EventRecord, keys: Collection[str]) -> EventRecord:
+def mark_removed(record: EventRecord, keys: Collection[str]) -> EventRecord:
     """Return the record with tombstones for these keys, which have their prefixes and are in its delta."""
-    removed = set(map(scopes.canonical_key, keys))
+    removed = set(map(scopes.canonicalize_key, keys))
     writes = [replace(write, removed=write.name in removed) for write in record.writes]
     return replace(record, writes=writes)
 
@@ -157,12 +157,12 @@ def removing(record: EventRecord, keys: Collection[str]) -> EventRecord:
 def _stored_delta(written: Mapping[str, Any], writes: list[KeyWrite]) -> dict[str, Any]:
     """Return the canonical delta in the order it was written in."""
     stored = {write.name: write.value.data for write in writes}
-    return {key: stored[key] for key in map(scopes.canonical_key, written) if key in stored}
+    return {key: stored[key] for key in map(scopes.canonicalize_key, written) if key in stored}
 
 
-def _inferred(wire: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Writer]:
+def _infer_writers(wire: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Writer]:
     author, responses = wire.get("author") or "", function_responses(wire)
-    return attribution.infer(delta, author=author, responses=responses, text=spoken(wire))
+    return attribution.infer_writers(delta, author=author, responses=responses, text=message_text(wire))
 
 
 def _total_tokens(wire: Mapping[str, Any]) -> int:

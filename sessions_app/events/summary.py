@@ -8,24 +8,26 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.events.content import (
+    as_seconds,
+    control_signals,
     failed_results,
     function_calls,
     function_responses,
     is_aborted,
+    message_text,
     partial_parts,
     parts_of,
-    seconds,
-    signals,
-    spoken,
 )
 
-RENDERED = (
+RENDERED_FIELDS = (
     *("text", "functionCall", "functionResponse", "inlineData", "fileData"),
     *("executableCode", "codeExecutionResult"),
 )
 """Fields of a part that a row shows as what they are."""
 
-BESIDE = frozenset({"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"})
+ANNOTATION_FIELDS = frozenset(
+    {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
+)
 """Fields of a part that say something of it, and are nothing by themselves."""
 
 PART_ORDER = ("thought", "text", "calls", "results", "code", "others", "media")
@@ -34,7 +36,7 @@ PART_ORDER = ("thought", "text", "calls", "results", "code", "others", "media")
 CANCELLED = "cancelled"
 """Flag of an event that closes a cancelled invocation."""
 
-USUAL_ENDS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
+USUAL_FINISH_REASONS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 
 TEXT_LIMIT, SHORT_LIMIT = 4000, 400
 """Characters of a text that is read, and of any other value."""
@@ -43,7 +45,7 @@ LIST_LIMIT, SOURCES_LIMIT = 50, 12
 """Entries of a list, and of the list of sources."""
 
 
-def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
+def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a timeline row shows of an event: bounded, empty entries left out.
 
     Keys: text, thought, cut (text was cut), calls [{id, name, args, waiting}], results [{id, name, result,
@@ -55,14 +57,14 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
     """
     actions = wire.get("actions") or {}
     parts = [*parts_of(wire), *partial_parts(wire)]
-    text = spoken(wire)
+    text = message_text(wire)
     waiting = set(wire.get("longRunningToolIds") or [])
     failed = {id(response) for response in failed_results(wire)}
     artifacts = actions.get("artifactDelta") or {}
     summary: dict[str, Any] = {
         "text": text[:TEXT_LIMIT],
         "cut": len(text) > TEXT_LIMIT,
-        "thought": spoken(wire, thoughts=True)[:TEXT_LIMIT],
+        "thought": message_text(wire, thoughts=True)[:TEXT_LIMIT],
         "calls": [_call(call, waiting) for call in function_calls(wire)[:LIST_LIMIT]],
         "results": [
             _result(result, id(result) in failed) for result in function_responses(wire)[:LIST_LIMIT]
@@ -70,30 +72,30 @@ def summarise(wire: Mapping[str, Any]) -> dict[str, Any]:
         "media": list(islice(_all_media(parts), LIST_LIMIT)),
         "code": [code for part in parts[:LIST_LIMIT] if (code := _code(part))],
         "others": [other for part in parts[:LIST_LIMIT] if (other := _other(part))],
-        "order": _order(parts),
-        "output": short(wire["output"]) if wire.get("output") is not None else None,
-        "heard": _transcribed(wire.get("inputTranscription")),
-        "voiced": _transcribed(wire.get("outputTranscription")),
+        "order": _part_order(parts),
+        "output": shorten(wire["output"]) if wire.get("output") is not None else None,
+        "heard": _transcription(wire.get("inputTranscription")),
+        "voiced": _transcription(wire.get("outputTranscription")),
         "sources": list(islice(_sources(wire), SOURCES_LIMIT)),
-        "searched": _searched(wire),
-        "delta": [short(key) for key in islice(actions.get("stateDelta") or {}, LIST_LIMIT)],
-        "artifacts": {short(name): version for name, version in islice(artifacts.items(), LIST_LIMIT)},
-        "signals": {name: _signal(value) for name, value in signals(actions)},
+        "searched": _search_queries(wire),
+        "delta": [shorten(key) for key in islice(actions.get("stateDelta") or {}, LIST_LIMIT)],
+        "artifacts": {shorten(name): version for name, version in islice(artifacts.items(), LIST_LIMIT)},
+        "signals": {name: _signal(value) for name, value in control_signals(actions)},
         "compaction": _compaction(actions.get("compaction")),
         "error": _error(wire),
         "tokens": tokens_of(wire),
-        "model": short(wire.get("modelVersion") or ""),
-        "node": short((wire.get("nodeInfo") or {}).get("path") or ""),
+        "model": shorten(wire.get("modelVersion") or ""),
+        "node": shorten((wire.get("nodeInfo") or {}).get("path") or ""),
         "flags": _flags(wire),
     }
     return {key: value for key, value in summary.items() if value}
 
 
-def _order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
+def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
     """Return the order of the parts when it is not `PART_ORDER`: runs of (key, characters or entries)."""
     runs: list[tuple[str, int]] = []
     for part in parts:
-        for key, size in _shown_as(part):
+        for key, size in _summary_keys_of(part):
             if runs and runs[-1][0] == key:
                 size += runs.pop()[1]
             runs.append((key, size))
@@ -102,7 +104,7 @@ def _order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
     return [] if is_usual else runs[:LIST_LIMIT]
 
 
-def _shown_as(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
+def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
     """Yield under which keys of the summary a part is found, with its characters of text or its entries there."""
     if isinstance(part.get("text"), str):
         yield ("thought" if part.get("thought") else "text"), len(part["text"])
@@ -118,7 +120,7 @@ def _shown_as(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
         yield "media", media
 
 
-def short(value: Any) -> str:
+def shorten(value: Any) -> str:
     """Return a value as text of at most `SHORT_LIMIT` characters."""
     text = value if isinstance(value, str) else scopes.dumps(value)
     return text if len(text) <= SHORT_LIMIT else text[: SHORT_LIMIT - 1] + "…"
@@ -127,18 +129,18 @@ def short(value: Any) -> str:
 def _call(call: Mapping[str, Any], waiting: set[str]) -> dict[str, Any]:
     args = islice((call.get("args") or {}).items(), LIST_LIMIT)
     return {
-        "id": short(call.get("id") or ""),
-        "name": short(call.get("name") or ""),
-        "args": {short(name): short(value) for name, value in args},
+        "id": shorten(call.get("id") or ""),
+        "name": shorten(call.get("name") or ""),
+        "args": {shorten(name): shorten(value) for name, value in args},
         "waiting": call.get("id") in waiting,
     }
 
 
 def _result(response: Mapping[str, Any], failed: bool) -> dict[str, Any]:
     return {
-        "id": short(response.get("id") or ""),
-        "name": short(response.get("name") or ""),
-        "result": short(response.get("response")),
+        "id": shorten(response.get("id") or ""),
+        "name": shorten(response.get("name") or ""),
+        "result": shorten(response.get("response")),
         "failed": failed,
     }
 
@@ -157,13 +159,13 @@ def _media(part: Mapping[str, Any], pointer: str) -> Iterator[dict[str, Any]]:
     if blob := part.get("inlineData"):
         data = blob.get("data") or ""
         size = (len(data) - data[-2:].count("=")) * 3 // 4
-        yield {**_named(blob), "size": size, "pointer": pointer}
+        yield {**_type_and_name(blob), "size": size, "pointer": pointer}
     elif file := part.get("fileData"):
-        yield {**_named(file), "uri": short(file.get("fileUri") or ""), "pointer": pointer}
+        yield {**_type_and_name(file), "uri": shorten(file.get("fileUri") or ""), "pointer": pointer}
 
 
-def _named(data: Mapping[str, Any]) -> dict[str, Any]:
-    return {"mime": short(data.get("mimeType") or ""), "name": short(data.get("displayName") or "")}
+def _type_and_name(data: Mapping[str, Any]) -> dict[str, Any]:
+    return {"mime": shorten(data.get("mimeType") or ""), "name": shorten(data.get("displayName") or "")}
 
 
 def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
@@ -176,13 +178,13 @@ def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
 
 def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
     """Return a part that is none of those above: a tool of the model's own, or what nobody here knows yet."""
-    if any(part.get(name) is not None for name in RENDERED):
+    if any(part.get(name) is not None for name in RENDERED_FIELDS):
         return None
     for name, body in (("toolCall", "args"), ("toolResponse", "response")):
         if isinstance(tool := part.get(name), dict):
-            return {"name": short(tool.get("toolType") or name), "value": short(tool.get(body) or {})}
-    unknown = {name: value for name, value in part.items() if name not in BESIDE}
-    return {"name": short(", ".join(unknown)), "value": short(unknown)} if unknown else None
+            return {"name": shorten(tool.get("toolType") or name), "value": shorten(tool.get(body) or {})}
+    unknown = {name: value for name, value in part.items() if name not in ANNOTATION_FIELDS}
+    return {"name": shorten(", ".join(unknown)), "value": shorten(unknown)} if unknown else None
 
 
 def _flags(wire: Mapping[str, Any]) -> list[str]:
@@ -191,40 +193,40 @@ def _flags(wire: Mapping[str, Any]) -> list[str]:
     flags += [CANCELLED] if is_aborted(wire) else []
     flags += ["partial answer"] if partial_parts(wire) else []
     reason = wire.get("finishReason")
-    is_usual = not reason or reason in USUAL_ENDS or reason == wire.get("errorCode")
-    return flags if is_usual else [*flags, short(reason)]
+    is_usual = not reason or reason in USUAL_FINISH_REASONS or reason == wire.get("errorCode")
+    return flags if is_usual else [*flags, shorten(reason)]
 
 
 def _signal(value: Any) -> bool | int | str:
-    return value if isinstance(value, bool | int) else short(value)
+    return value if isinstance(value, bool | int) else shorten(value)
 
 
-def _transcribed(said: object) -> str:
+def _transcription(said: object) -> str:
     text = said.get("text") if isinstance(said, dict) else None
     return text[:TEXT_LIMIT] if isinstance(text, str) else ""
 
 
 def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
     """Yield where the event's text comes from: what a search found, then what the model cites, each address once."""
-    chunks = _listed(wire.get("groundingMetadata"), "groundingChunks")
+    chunks = _list_of_dicts(wire.get("groundingMetadata"), "groundingChunks")
     found = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
     told: set[str] = set()
-    for source in (*found, *_listed(wire.get("citationMetadata"), "citations")):
+    for source in (*found, *_list_of_dicts(wire.get("citationMetadata"), "citations")):
         uri, title = (
             (source.get("uri") or "", source.get("title") or "") if isinstance(source, dict) else ("", "")
         )
         if (uri or title) and (uri or title) not in told:
             told.add(uri or title)
-            yield {"title": short(title or uri), "uri": short(uri)}
+            yield {"title": shorten(title or uri), "uri": shorten(uri)}
 
 
-def _searched(wire: Mapping[str, Any]) -> list[str]:
+def _search_queries(wire: Mapping[str, Any]) -> list[str]:
     grounding = wire.get("groundingMetadata")
     queries = grounding.get("webSearchQueries") if isinstance(grounding, dict) else None
-    return [short(query) for query in queries[:SOURCES_LIMIT]] if isinstance(queries, list) else []
+    return [shorten(query) for query in queries[:SOURCES_LIMIT]] if isinstance(queries, list) else []
 
 
-def _listed(holder: object, name: str) -> list[dict[str, Any]]:
+def _list_of_dicts(holder: object, name: str) -> list[dict[str, Any]]:
     found = holder.get(name) if isinstance(holder, dict) else None
     return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
 
@@ -234,9 +236,9 @@ def _compaction(span: object) -> dict[str, Any] | None:
         return None
     content = {"content": span.get("compactedContent")}
     return {
-        "start": seconds(span.get("startTimestamp")),
-        "end": seconds(span.get("endTimestamp")),
-        "text": spoken(content)[:TEXT_LIMIT],
+        "start": as_seconds(span.get("startTimestamp")),
+        "end": as_seconds(span.get("endTimestamp")),
+        "text": message_text(content)[:TEXT_LIMIT],
     }
 
 
@@ -244,7 +246,7 @@ def _error(wire: Mapping[str, Any]) -> dict[str, str] | None:
     code, message = wire.get("errorCode"), wire.get("errorMessage")
     if not (code or message) or is_aborted(wire):
         return None
-    return {"code": short(code or ""), "message": short(message or "")}
+    return {"code": shorten(code or ""), "message": shorten(message or "")}
 
 
 def tokens_of(wire: Mapping[str, Any]) -> dict[str, int]:

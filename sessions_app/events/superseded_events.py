@@ -10,9 +10,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from sessions_app.events import seconds
+from sessions_app.events import as_seconds
 from sessions_app.models import AgentSession, Event
-from sessions_app.store.json_sql import TOUCHES_OTHERS
+from sessions_app.store.json_sql import IS_REWIND_OR_COMPACTION
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class CompactedSpan:
 
 
 @dataclass(frozen=True, slots=True)
-class Marks:
+class SupersededRanges:
     """The rewinds and compactions that touch a window of events."""
 
     rewinds: list[Rewind]
@@ -58,13 +58,13 @@ class Marks:
         return max(covering, default=0)
 
 
-def marks_from(session: AgentSession, first_seq: int) -> Marks:
+def find_superseded_ranges(session: AgentSession, first_seq: int) -> SupersededRanges:
     """Return the marks that may touch events from `first_seq` on: those carried by later events.
 
     One query, and one index seek for each rewind.
     """
     carriers = (
-        Event.objects.filter(TOUCHES_OTHERS, session=session, seq__gte=first_seq)
+        Event.objects.filter(IS_REWIND_OR_COMPACTION, session=session, seq__gte=first_seq)
         .order_by("-seq")
         .values_list("seq", "data")
     )
@@ -75,12 +75,12 @@ def marks_from(session: AgentSession, first_seq: int) -> Marks:
         if target := actions.get("rewindBeforeInvocationId"):
             rewinds.append((seq, target))
         if (span := actions.get("compaction")) and isinstance(span, dict):
-            start, end = seconds(span.get("startTimestamp")), seconds(span.get("endTimestamp"))
+            start, end = as_seconds(span.get("startTimestamp")), as_seconds(span.get("endTimestamp"))
             compactions.append(CompactedSpan(seq, start, end))
-    return Marks(_effective(session, rewinds), compactions)
+    return SupersededRanges(_effective_rewinds(session, rewinds), compactions)
 
 
-def covered(session: AgentSession, mark: CompactedSpan) -> tuple[int, int] | None:
+def find_compacted_range(session: AgentSession, mark: CompactedSpan) -> tuple[int, int] | None:
     """Return the seqs of the first and the last event that a compaction sums up, None when there are none.
 
     Two queries that go back from it: it never reaches far beyond what it sums up.
@@ -93,7 +93,7 @@ def covered(session: AgentSession, mark: CompactedSpan) -> tuple[int, int] | Non
     return (first, last) if last and first <= last else None
 
 
-def _effective(session: AgentSession, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:
+def _effective_rewinds(session: AgentSession, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:
     """Leave out rewinds that were themselves taken back, and those whose target never ran before them."""
     kept: list[Rewind] = []
     for seq, target in newest_first:

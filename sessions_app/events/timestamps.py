@@ -10,7 +10,7 @@ _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
 """(from this number on, it counts so many to a second). 1e11 seconds is the year 5138."""
 
 
-def moment(value: Any, zone: tzinfo = UTC) -> float:
+def parse_timestamp(value: Any, zone: tzinfo = UTC) -> float:
     """Return a time as float epoch seconds; a text or datetime without a zone is taken to be in `zone`.
 
     Raises:
@@ -21,21 +21,21 @@ def moment(value: Any, zone: tzinfo = UTC) -> float:
     if isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value):
         return next((value / per for least, per in _UNITS if abs(value) >= least), float(value))
     if isinstance(value, str):
-        return _of_text(value.strip(), zone)
+        return _parse_text(value.strip(), zone)
     raise ValueError(f"{str(value)[:40]!r} is no time")
 
 
-def in_milliseconds(value: Any) -> bool:
+def is_in_milliseconds(value: Any) -> bool:
     """Tell whether a number counts milliseconds, as the JS and Java ADKs do."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 1e11 <= abs(value) < 1e14
 
 
-def _of_text(text: str, zone: tzinfo) -> float:
+def _parse_text(text: str, zone: tzinfo) -> float:
     try:
-        return moment(float(text))
+        return parse_timestamp(float(text))
     except ValueError:
         pass
     try:
-        return moment(datetime.fromisoformat(text), zone)
+        return parse_timestamp(datetime.fromisoformat(text), zone)
     except ValueError:
         raise ValueError(f"{text[:40]!r} is no time") from None

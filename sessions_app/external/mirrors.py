@@ -22,7 +22,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import (
     AgentSession,
     AppState,
-    Cause,
+    ChangeCause,
     Event,
     MirroredSession,
     Scope,
@@ -63,7 +63,7 @@ class Arrival(NamedTuple):
     """An event of the truth on its way here."""
 
     record: EventRecord
-    cause: Cause
+    cause: ChangeCause
 
 
 def look(key: SessionKey) -> Copy:
@@ -138,7 +138,7 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     if before["actions"]["stateDelta"] != after["actions"]["stateDelta"]:
         refused.append(f"event {record.event_id!r} came with another change of state than it is kept with")
         return False
-    said_before = event_text.text_of(stored.data)
+    said_before = event_text.text_of_data(stored.data)
     AgentSession.objects.filter(pk=session.pk).update(
         revision=F("revision") + 1,
         total_tokens=F("total_tokens") + record.total_tokens - stored.total_tokens,
@@ -148,7 +148,7 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
         setattr(stored, name, getattr(record, name))
     stored.summary, stored.data, stored.private = record.summary, record.data, record.private
     stored.save()
-    if event_text.text_of(record.data) != said_before:
+    if event_text.text_of_data(record.data) != said_before:
         indexing.reset_session(session.pk)
     return True
 
@@ -180,7 +180,7 @@ def settle(truth: Truth, behind: str, revision: int) -> None:
         MirroredSession.objects.update_or_create(
             session=session, defaults={"place": truth.place, "behind": behind}
         )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def remove(key: SessionKey) -> None:
@@ -195,7 +195,7 @@ def note_behind(key: SessionKey, why: str) -> None:
     """Note how a copy differs from the truth, where there is a copy."""
     names = {f"session__{name}": value for name, value in key._asdict().items()}
     if MirroredSession.objects.filter(**names).exclude(behind=why).update(behind=why):
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def _find(key: SessionKey) -> AgentSession | None:
@@ -215,9 +215,9 @@ def _adopt(session: AgentSession, truth: Truth) -> None:
     """Write what differs, as keys that no event explains: somebody gave them to the truth in another way."""
     differences = _differences(session, truth)
     if differences:
-        with statements.opened() as cursor:
+        with statements.open_statements() as cursor:
             owners = take_owners(cursor, truth.key, session.pk, differences, position=session.last_seq)
-            provenance = Provenance(truth.key, session.pk, 0, truth.updated_at, Cause.IMPORT)
+            provenance = Provenance(truth.key, session.pk, 0, truth.updated_at, ChangeCause.IMPORT)
             write_keys(cursor, owners, differences, provenance)
     if differences or session.updated_at != truth.updated_at:
         AgentSession.objects.filter(pk=session.pk).update(
@@ -232,7 +232,8 @@ def _differences(session: AgentSession, truth: Truth) -> list[KeyWrite]:
     """
     here = {(scope, key): text for scope, rows in _state_rows(session) for key, text in rows}
     there = {
-        (scope, key): scopes.canonical(value, key) for scope, key, value in scopes.split(truth.state).stored()
+        (scope, key): scopes.canonicalize(value, key)
+        for scope, key, value in scopes.split_delta(truth.state).stored()
     }
     changed = [
         KeyWrite(scope, key, value)
@@ -240,7 +241,7 @@ def _differences(session: AgentSession, truth: Truth) -> list[KeyWrite]:
         if not _is(here.get((scope, key)), value.private or value.public)
     ]
     gone = [
-        KeyWrite(scope, key, scopes.canonical(None, key), removed=True)
+        KeyWrite(scope, key, scopes.canonicalize(None, key), removed=True)
         for scope, key in sorted(here.keys() - there.keys())
         if scope is Scope.SESSION
     ]
@@ -248,7 +249,7 @@ def _differences(session: AgentSession, truth: Truth) -> list[KeyWrite]:
 
 
 def _is(here: str | None, there: str) -> bool:
-    return here is not None and scopes.same_json(here, there)
+    return here is not None and scopes.is_same_json(here, there)
 
 
 def _state_rows(session: AgentSession) -> Iterable[tuple[Scope, Collection[tuple[str, str]]]]:

@@ -16,7 +16,7 @@ from typing import Any
 
 from sessions_app import redaction
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.paths import upstream_artifact_path
 from sessions_app.runs.runtime_client import provider
 
@@ -136,7 +136,7 @@ def _version(told: Any) -> Version | None:
     if not isinstance(told, Mapping) or not isinstance(told.get("version"), int):
         return None
     try:
-        saved_at = moment(told.get("createTime", told.get("create_time")))
+        saved_at = parse_timestamp(told.get("createTime", told.get("create_time")))
     except ValueError:
         saved_at = None
     mime, place = (

@@ -14,7 +14,7 @@ from typing import Any, Generic, ParamSpec, TypeVar
 from weakref import WeakKeyDictionary
 
 from sessions_app.store import units_of_work
-from sessions_app.store.change_listener import Ring, listen
+from sessions_app.store.change_listener import Subscription, subscribe
 
 AT_ONCE = 10
 """Listeners that are woken in one turn of the event loop: between two turns, others are answered."""
@@ -40,7 +40,7 @@ class Broadcast(Generic[View]):
     number = 0
 
     def __init__(self) -> None:
-        self._ring: Ring | None = None
+        self._ring: Subscription | None = None
         self._begun = self._ended = 0
         self._looked = asyncio.Event()
         self._waiting: dict[asyncio.Future[None], None] = {}
@@ -134,7 +134,7 @@ class Broadcast(Generic[View]):
 
     async def _run(self) -> None:
         try:
-            async with listen() as self._ring:
+            async with subscribe() as self._ring:
                 while True:
                     await self._ring.wait() if self._begun else None
                     await asyncio.sleep(REST * await self._look_once())

@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 async def keep_indexed() -> None:
     """Index what is written, for ever. Until it is, searches look at it themselves."""
-    async with change_listener.listen() as ring:
+    async with change_listener.subscribe() as ring:
         while True:
             try:
                 await _catch_up()

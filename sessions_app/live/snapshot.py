@@ -14,7 +14,7 @@ from django.template.loader import render_to_string
 
 from sessions_app import realms
 from sessions_app.live.streaming_text import Stream
-from sessions_app.models import AgentSession, AppScope, Event, Kind, UntrackedKey, UserScope
+from sessions_app.models import AgentSession, AppScope, Event, EventKind, UntrackedKey, UserScope
 from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, Runs, runs_of
@@ -64,7 +64,7 @@ def look_at(session_pk: int) -> Look | None:
     runs = runs_of(session_pk)
     return Look(
         app_name=row["app_name"],
-        name=visible_text.text(row["title"] or row["first_text"] or row["session_id"]),
+        name=visible_text.escape_text(row["title"] or row["first_text"] or row["session_id"]),
         last_seq=row["last_seq"],
         state_mark=state_mark(
             row["last_seq"], row["user_version"], row["app_version"], row["untracked"], runs.running
@@ -120,7 +120,7 @@ def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> 
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
         return []
-    errors = windows.rows_of(session).filter(kind=Kind.ERROR, invocation_id__in=broken, seq__lte=cursor)
+    errors = windows.rows_of(session).filter(kind=EventKind.ERROR, invocation_id__in=broken, seq__lte=cursor)
     return list(errors.order_by("-seq")[:MOST_ERRORS])
 
 
@@ -137,7 +137,7 @@ def pending_html(streams: Iterable[Stream]) -> str:
 def _session_with_scopes(session_pk: int) -> Mapping[str, Any] | None:
     owner = {"realm": OuterRef("realm"), "app_name": OuterRef("app_name")}
     return (
-        realms.present(AgentSession.objects.filter(pk=session_pk))
+        realms.exclude_hidden(AgentSession.objects.filter(pk=session_pk))
         .annotate(
             user_version=Subquery(
                 UserScope.objects.filter(**owner, user_id=OuterRef("user_id")).values("version")[:1]

@@ -14,12 +14,12 @@ from sessions_app.artifacts import artifact_list
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, MemoryEntry
 
-TEXT_SHOWN = 2_000
+MAX_TEXT = 2_000
 """Characters of an entry that are shown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class MemoryRow:
     """An entry as a page shows it.
 
     Attributes:
@@ -39,24 +39,24 @@ class Shown:
     seq: int | None
 
 
-def entries(realm: str, app: str = "", user: str = "", session: str = "") -> QuerySet[MemoryEntry]:
+def filter_entries(realm: str, app: str = "", user: str = "", session: str = "") -> QuerySet[MemoryEntry]:
     """Return the entries of an app, a user, a session, each empty for all; removed ones are left out."""
-    if realm.startswith(realms.UNSEEN):
+    if realm.startswith(realms.HIDDEN):
         return MemoryEntry.objects.none()
     named = {"app_name": app, "user_id": user, "session_id": session}
     wanted = {name: value for name, value in named.items() if value}
     return MemoryEntry.objects.filter(realm=realm, removed=False, **wanted).defer("words", "private")
 
 
-def shown(rows: Sequence[MemoryEntry]) -> list[Shown]:
+def build_rows(rows: Sequence[MemoryEntry]) -> list[MemoryRow]:
     """Return entries with what pages show of them. At most two queries, however many there are."""
     keys = {row.pk: SessionKey(row.realm, row.app_name, row.user_id, row.session_id) for row in rows}
-    sessions = artifact_list.sessions_by_key(keys.values())
-    seqs = _seqs(sessions.values(), [row.entry_id for row in rows])
-    return [_shown(row, sessions.get(keys[row.pk]), seqs) for row in rows]
+    sessions = artifact_list.fetch_sessions_by_key(keys.values())
+    seqs = _seqs_of_events(sessions.values(), [row.entry_id for row in rows])
+    return [_build_row(row, sessions.get(keys[row.pk]), seqs) for row in rows]
 
 
-def _seqs(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
+def _seqs_of_events(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
     """Return where events stand, by session and event id."""
     pks = [session.pk for session in sessions]
     if not pks:
@@ -65,15 +65,15 @@ def _seqs(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[
     return {(pk, event_id): seq for pk, event_id, seq in rows.values_list("session_id", "event_id", "seq")}
 
 
-def _shown(row: MemoryEntry, session: AgentSession | None, seqs: dict[tuple[int, str], int]) -> Shown:
+def _build_row(row: MemoryEntry, session: AgentSession | None, seqs: dict[tuple[int, str], int]) -> MemoryRow:
     content = json.loads(row.content)
     parts = [part for part in content.get("parts") or [] if isinstance(part, dict)]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     text = "\n".join(texts)
-    return Shown(
+    return MemoryRow(
         entry=row,
-        text=text[:TEXT_SHOWN],
-        is_cut=len(text) > TEXT_SHOWN,
+        text=text[:MAX_TEXT],
+        is_cut=len(text) > MAX_TEXT,
         others=len(parts) - len(texts),
         metadata=redaction.redact(json.loads(row.custom_metadata)),
         session=session,

@@ -5,7 +5,7 @@ What is there is indexed by the database; no row changes. An append of any other
 
 from django.db import migrations, models
 
-from sessions_app.store.json_sql import TouchesOthers
+from sessions_app.store.json_sql import IsRewindOrCompaction
 
 
 class Migration(migrations.Migration):
@@ -17,7 +17,7 @@ class Migration(migrations.Migration):
         migrations.AddIndex(
             model_name="event",
             index=models.Index(
-                condition=models.Q(TouchesOthers("kind", "summary")),
+                condition=models.Q(IsRewindOrCompaction("kind", "summary")),
                 fields=["session", "seq"],
                 name="event_touching",
             ),

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from django.db import models
 
-from sessions_app.store.json_sql import COUNTS_AS_ERROR, TOUCHES_OTHERS
+from sessions_app.store.json_sql import COUNTS_AS_ERROR, IS_REWIND_OR_COMPACTION
 
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Of sessions: they went on since they were indexed. An index holds them. See `unindexed`."""
 
 
-class Kind(models.TextChoices):
+class EventKind(models.TextChoices):
     """What an event is at a glance."""
 
     USER = "user", "user input"
@@ -140,7 +140,7 @@ class Event(models.Model):
     event_id = models.TextField()
     invocation_id = models.TextField()
     author = models.TextField()
-    kind = models.CharField(max_length=16, choices=Kind)
+    kind = models.CharField(max_length=16, choices=EventKind)
     timestamp = models.FloatField()
     branch = models.TextField(default="")
     app_version = models.BigIntegerField(
@@ -169,6 +169,6 @@ class Event(models.Model):
         indexes = [
             models.Index(fields=["session", "invocation_id", "seq"], name="event_invocation"),
             models.Index(fields=["session", "kind", "seq"], name="event_of_kind"),
-            models.Index(fields=["session", "seq"], name="event_touching", condition=TOUCHES_OTHERS),
+            models.Index(fields=["session", "seq"], name="event_touching", condition=IS_REWIND_OR_COMPACTION),
             models.Index(fields=["session", "seq"], name="event_error", condition=COUNTS_AS_ERROR),
         ]

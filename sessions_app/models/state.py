@@ -15,7 +15,7 @@ class Scope(models.TextChoices):
     APP = "app"
 
 
-class Cause(models.TextChoices):
+class ChangeCause(models.TextChoices):
     """Why a key changed."""
 
     SEED = "seed", "initial state"
@@ -124,7 +124,7 @@ class StateChange(models.Model):
     private = models.TextField(null=True)
     note = models.CharField(max_length=32, default="")
     removed = models.BooleanField(default=False, help_text="A tombstone: the key was removed.")
-    cause = models.CharField(max_length=8, choices=Cause)
+    cause = models.CharField(max_length=8, choices=ChangeCause)
     timestamp = models.FloatField()
     session = models.ForeignKey(
         AgentSession, null=True, on_delete=models.SET_NULL, related_name="changes", db_index=False

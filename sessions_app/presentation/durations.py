@@ -10,7 +10,7 @@ from sessions_app.errors import BadInput
 UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 """Letter -> seconds, largest first."""
 
-LONGEST_S = 100 * 365 * UNITS["d"]
+MAX_S = 100 * 365 * UNITS["d"]
 """A hundred years: more is a typing error."""
 
 _FORM = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([dhms])", re.ASCII)
@@ -28,16 +28,16 @@ def parse(text: str) -> float:
             f"{text[:40]!r} is no span of time: it is a number and one letter of d, h, m or s.",
             hint="Write 30d for thirty days, 12h for twelve hours, 90m for ninety minutes.",
         )
-    return check(float(found[1]) * UNITS[found[2]])
+    return check_seconds(float(found[1]) * UNITS[found[2]])
 
 
-def check(seconds: float) -> float:
+def check_seconds(seconds: float) -> float:
     """Return seconds that can be a span.
 
     Raises:
         BadInput: they are not finite, not above zero, or more than a hundred years.
     """
-    if not math.isfinite(seconds) or not 0 < seconds <= LONGEST_S:
+    if not math.isfinite(seconds) or not 0 < seconds <= MAX_S:
         raise BadInput(
             f"A span of {seconds:g} seconds cannot be used: it is longer than nothing and at most 100 years.",
             hint="Write 30d for thirty days, 12h for twelve hours, 90m for ninety minutes.",
@@ -45,7 +45,7 @@ def check(seconds: float) -> float:
     return seconds
 
 
-def show(seconds: float) -> str:
+def format_seconds(seconds: float) -> str:
     """Return a span in the largest unit in which it is a whole number; `parse` reads it back."""
     for letter, size in UNITS.items():
         if seconds >= size and seconds % size == 0:

@@ -14,10 +14,10 @@ from typing import Any
 
 from sessions_app.presentation import file_type
 
-LOOKED_AT = 1_000_000
+PREVIEW_BYTES = 1_000_000
 """Bytes that are looked at. Longer JSON is shown as text."""
 
-TEXT_SHOWN = 100_000
+MAX_TEXT = 100_000
 """Characters of a text that are shown."""
 
 TABLE_ROWS, TABLE_COLUMNS, CELL = 200, 40, 300
@@ -32,7 +32,7 @@ _SUFFIXES = {
 }
 
 
-class Kind(StrEnum):
+class PreviewKind(StrEnum):
     """How a file is shown."""
 
     TEXT = "text"
@@ -49,14 +49,14 @@ class Kind(StrEnum):
     @property
     def is_text(self) -> bool:
         """Tell whether two versions of this kind can be compared line by line."""
-        return self in _TEXTS
+        return self in _TEXT_KINDS
 
 
-_TEXTS = {Kind.TEXT, Kind.MARKDOWN, Kind.JSON, Kind.TABLE}
+_TEXT_KINDS = {PreviewKind.TEXT, PreviewKind.MARKDOWN, PreviewKind.JSON, PreviewKind.TABLE}
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PreviewTable:
     """The beginning of a table: its head, its rows, and what stands beyond."""
 
     head: list[str]
@@ -76,15 +76,15 @@ class Preview:
         table: of a table, its beginning.
     """
 
-    kind: Kind
+    kind: PreviewKind
     mime: str
     text: str = ""
     is_cut: bool = False
     value: Any = None
-    table: Table | None = field(default=None)
+    table: PreviewTable | None = field(default=None)
 
 
-def preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool = False) -> Preview:
+def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool = False) -> Preview:
     """Return how a file is shown.
 
     Args:
@@ -95,58 +95,60 @@ def preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool =
         as_text: it is text whatever it looks like, and shown as its source.
     """
     if not size:
-        return Preview(Kind.EMPTY, claimed)
+        return Preview(PreviewKind.EMPTY, claimed)
     mime = file_type.sniff(start)
     if not as_text and mime != file_type.TEXT:
         return Preview(_kind_of_bytes(mime), mime)
     text = start.decode(errors="replace")
-    shown, is_cut = text[:TEXT_SHOWN], size > len(start) or len(text) > TEXT_SHOWN
-    plain = Preview(Kind.TEXT, mime, shown, is_cut)
+    shown, is_cut = text[:MAX_TEXT], size > len(start) or len(text) > MAX_TEXT
+    plain = Preview(PreviewKind.TEXT, mime, shown, is_cut)
     if as_text:
         return plain
-    return _structured(text, size > len(start), _type_of_text(name, claimed), plain) or plain
+    return _preview_structured(text, size > len(start), _claimed_text_type(name, claimed), plain) or plain
 
 
-def type_of_text(name: str, claimed: str) -> str:
+def text_mime_type(name: str, claimed: str) -> str:
     """Return the type of a text: what it claims, else what the ending of its name says."""
-    told = _type_of_text(name, claimed)
+    told = _claimed_text_type(name, claimed)
     return told if told.startswith(("text/", "application/")) else "text/plain"
 
 
-def _kind_of_bytes(mime: str) -> Kind:
+def _kind_of_bytes(mime: str) -> PreviewKind:
     if mime == file_type.PDF:
-        return Kind.PDF
-    family = file_type.family(mime)
-    return Kind(family) if family else Kind.BINARY
+        return PreviewKind.PDF
+    family = file_type.media_family(mime)
+    return PreviewKind(family) if family else PreviewKind.BINARY
 
 
-def _type_of_text(name: str, claimed: str) -> str:
+def _claimed_text_type(name: str, claimed: str) -> str:
     claimed = claimed.partition(";")[0].strip().lower()
     if claimed in {"", "text/plain", file_type.BINARY}:
         return _SUFFIXES.get(name.rpartition(".")[2].lower(), claimed or "text/plain")
     return claimed
 
 
-def _structured(text: str, goes_on: bool, mime: str, plain: Preview) -> Preview | None:
+def _preview_structured(text: str, goes_on: bool, mime: str, plain: Preview) -> Preview | None:
     """Return a text as what its type says, None when it is not that."""
     if mime == "text/markdown":
-        return Preview(Kind.MARKDOWN, plain.mime, plain.text, plain.is_cut)
+        return Preview(PreviewKind.MARKDOWN, plain.mime, plain.text, plain.is_cut)
     if mime in {"text/csv", "text/tab-separated-values"}:
-        table = _table(text, goes_on, "\t" if "tab" in mime else "")
-        return Preview(Kind.TABLE, plain.mime, plain.text, plain.is_cut, table=table) if table else None
+        table = _parse_table(text, goes_on, "\t" if "tab" in mime else "")
+        return (
+            Preview(PreviewKind.TABLE, plain.mime, plain.text, plain.is_cut, table=table) if table else None
+        )
     if mime == "application/json" or mime.endswith("+json") or text.lstrip()[:1] in {"{", "["}:
-        return None if goes_on else _json(text, plain)
+        return None if goes_on else _preview_json(text, plain)
     return None
 
 
-def _json(text: str, plain: Preview) -> Preview | None:
+def _preview_json(text: str, plain: Preview) -> Preview | None:
     try:
-        return Preview(Kind.JSON, plain.mime, plain.text, plain.is_cut, value=json.loads(text))
+        return Preview(PreviewKind.JSON, plain.mime, plain.text, plain.is_cut, value=json.loads(text))
     except (ValueError, RecursionError):
         return None
 
 
-def _table(text: str, goes_on: bool, delimiter: str) -> Table | None:
+def _parse_table(text: str, goes_on: bool, delimiter: str) -> PreviewTable | None:
     """Return the beginning of a table; None when it is none."""
     first = text.partition("\n")[0]
     delimiter = delimiter or max(",;\t", key=first.count)
@@ -162,9 +164,9 @@ def _table(text: str, goes_on: bool, delimiter: str) -> Table | None:
     if more and len(found) > 1:
         found.pop()
     width = max(map(len, found), default=0)
-    cells = [[_cut(cell) for cell in row[:TABLE_COLUMNS]] for row in found]
-    return Table(cells[0], cells[1:], more, max(0, width - TABLE_COLUMNS)) if width else None
+    cells = [[_truncate_cell(cell) for cell in row[:TABLE_COLUMNS]] for row in found]
+    return PreviewTable(cells[0], cells[1:], more, max(0, width - TABLE_COLUMNS)) if width else None
 
 
-def _cut(cell: str) -> str:
+def _truncate_cell(cell: str) -> str:
     return cell if len(cell) <= CELL else f"{cell[:CELL]}…"

@@ -12,7 +12,7 @@ TEXT = "text/plain; charset=utf-8"
 SVG = "image/svg+xml"
 PDF = "application/pdf"
 
-LOOKED_AT = 4096
+SNIFFED_BYTES = 4096
 """Bytes that are looked at."""
 
 _MAGIC = (
@@ -38,7 +38,7 @@ _SVG = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE svg[^>]*>\s
 
 def sniff(content: bytes) -> str:
     """Return a type that is safe to serve with `nosniff` in a sandbox: text is never HTML, the unknown is opaque."""
-    start = content[:LOOKED_AT]
+    start = content[:SNIFFED_BYTES]
     found = next((mime for magic, mime in _MAGIC if start.startswith(magic)), "")
     if found:
         return found
@@ -51,12 +51,12 @@ def sniff(content: bytes) -> str:
     return TEXT if _is_text(start) else BINARY
 
 
-def is_told(mime: str) -> bool:
+def is_recognizable(mime: str) -> bool:
     """Tell whether bytes of a type say so by themselves: what claims to be of it and does not, is something else."""
     return mime in {SVG, *dict(_MAGIC).values(), *_RIFF.values(), *_BRANDS.values()}
 
 
-def family(mime: str) -> str:
+def media_family(mime: str) -> str:
     """Return `image`, `audio` or `video` when a page can play what claims to be of a type, else an empty text."""
     kind = mime.partition("/")[0].lower()
     return kind if kind in {"image", "audio", "video"} else ""
@@ -69,5 +69,5 @@ def _is_text(start: bytes) -> bool:
     try:
         start.decode()
     except UnicodeDecodeError as error:
-        return len(start) == LOOKED_AT and error.start > LOOKED_AT - 4
+        return len(start) == SNIFFED_BYTES and error.start > SNIFFED_BYTES - 4
     return True

@@ -10,43 +10,43 @@ from django.utils.safestring import SafeString
 
 from sessions_app.presentation import visible_text
 
-MOST_MARKS = 200
+MAX_MARKS = 200
 """Marks in one text; what matches after them stays unmarked."""
 
-BEFORE = 24
+LEAD_CHARACTERS = 24
 """Characters before the first match of a text of which only a stretch is shown."""
 
 
-def pattern_of(text: str) -> re.Pattern[str]:
+def compile_pattern(text: str) -> re.Pattern[str]:
     """Return what finds a text wherever it stands, in capitals or not."""
     return re.compile(re.escape(text), re.IGNORECASE)
 
 
-def text_html(text: str, pattern: re.Pattern[str]) -> SafeString:
+def highlight_text(text: str, pattern: re.Pattern[str]) -> SafeString:
     """Return text as HTML with its matches marked."""
-    return _marked(text, pattern, visible_text.text_html)
+    return _highlight(text, pattern, visible_text.text_html)
 
 
-def name_html(name: str, pattern: re.Pattern[str]) -> SafeString:
+def highlight_name(name: str, pattern: re.Pattern[str]) -> SafeString:
     """Return a name as HTML with its matches marked."""
-    return _marked(name, pattern, visible_text.name_html)
+    return _highlight(name, pattern, visible_text.name_html)
 
 
-def beginning(text: str, length: int, pattern: re.Pattern[str] | None = None) -> SafeString:
+def highlight_excerpt(text: str, length: int, pattern: re.Pattern[str] | None = None) -> SafeString:
     """Return the first characters of a text, or a stretch with its first match marked."""
     match = pattern.search(text) if pattern else None
     if pattern is None or match is None:
         return visible_text.text_html(text[:length])
-    start = max(0, match.start() - BEFORE) if match.end() > length else 0
-    shown = text_html(text[start : start + length], pattern)
+    start = max(0, match.start() - LEAD_CHARACTERS) if match.end() > length else 0
+    shown = highlight_text(text[start : start + length], pattern)
     return format_html("…{}", shown) if start else shown
 
 
-def _marked(text: str, pattern: re.Pattern[str], shown: Callable[[str], SafeString]) -> SafeString:
+def _highlight(text: str, pattern: re.Pattern[str], shown: Callable[[str], SafeString]) -> SafeString:
     pieces: list[str] = []
     end = 0
     for number, match in enumerate(pattern.finditer(text)):
-        if number == MOST_MARKS:
+        if number == MAX_MARKS:
             break
         pieces += [shown(text[end : match.start()]), format_html("<mark>{}</mark>", shown(match[0]))]
         end = match.end()

@@ -10,12 +10,12 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.presentation.json_pointer import pointer_of
 
-MOST_HITS = 10_000
+MAX_HITS = 10_000
 """Hits that are counted."""
 
 
 @dataclass(frozen=True, slots=True)
-class Hit:
+class JsonHit:
     """An entry whose key or value matches; `number` counts from 1, `pointer` is RFC 6901."""
 
     number: int
@@ -23,31 +23,31 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class JsonSearchResult:
     """The hits of a search: how many, and one of them. `capped`: there are more than were counted."""
 
     count: int
     capped: bool
-    hit: Hit | None
+    hit: JsonHit | None
 
 
-def find(value: Any, pattern: re.Pattern[str], number: int = 1) -> Found:
+def search_json(value: Any, pattern: re.Pattern[str], number: int = 1) -> JsonSearchResult:
     """Return how many entries match, and the one of this number; of a number too large, the last.
 
     An entry counts once, however often its key and its value match. A value of any depth is searched.
     """
     count = 0
-    hit: Hit | None = None
-    for path in _matching(value, pattern):
-        if count == MOST_HITS:
-            return Found(count, True, hit)
+    hit: JsonHit | None = None
+    for path in _iter_matches(value, pattern):
+        if count == MAX_HITS:
+            return JsonSearchResult(count, True, hit)
         count += 1
         if count <= max(1, number):
-            hit = Hit(count, pointer_of(*path))
-    return Found(count, False, hit)
+            hit = JsonHit(count, pointer_of(*path))
+    return JsonSearchResult(count, False, hit)
 
 
-def _matching(value: Any, pattern: re.Pattern[str]) -> Iterator[list[str]]:
+def _iter_matches(value: Any, pattern: re.Pattern[str]) -> Iterator[list[str]]:
     """Yield the names on the way to each entry that matches; the list is the walk's own."""
     path: list[str] = []
     if not isinstance(value, dict | list):

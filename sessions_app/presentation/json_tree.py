@@ -22,7 +22,7 @@ from sessions_app import scopes
 from sessions_app.errors import NotFound
 from sessions_app.presentation import highlighting, visible_text
 from sessions_app.presentation.json_pointer import escape, unescape
-from sessions_app.presentation.json_search import Hit
+from sessions_app.presentation.json_search import JsonHit
 
 BUDGET = 400
 """Most values in one answer."""
@@ -36,7 +36,7 @@ OPEN_ENTRIES = 12
 TEXT_LIMIT = 1200
 """A longer string starts closed."""
 
-TEXT_PIECE = 20_000
+TEXT_CHUNK = 20_000
 """Characters of an open string that come at once."""
 
 PREVIEW_LIMIT = 80
@@ -50,7 +50,7 @@ ALL_BUDGET = 1_000
 ALL_DEPTH = 24
 """How deep such a tree opens, and how far above a hit `render_at` begins."""
 
-AROUND = 6
+HIT_CONTEXT = 6
 """Entries that `render_at` shows before and after those that lead to the hit."""
 
 
@@ -65,16 +65,16 @@ def render(
         depth: how many levels start open.
         pattern: what to mark in keys and values.
     """
-    return _framed(_Tree(url, depth, pattern).value(value, "", SafeString()), url)
+    return _frame(_TreeRenderer(url, depth, pattern).value(value, "", SafeString()), url)
 
 
 def render_all(value: Any, *, url: str = "", pattern: re.Pattern[str] | None = None) -> SafeString:
     """Return a JSON value with every branch open, as far as `ALL_BUDGET` and `ALL_DEPTH` go."""
-    tree = _Tree(url, ALL_DEPTH, pattern, budget=ALL_BUDGET)
-    return _framed(tree.value(value, "", SafeString()), url)
+    tree = _TreeRenderer(url, ALL_DEPTH, pattern, budget=ALL_BUDGET)
+    return _frame(tree.value(value, "", SafeString()), url)
 
 
-def render_at(value: Any, hit: Hit, *, url: str, pattern: re.Pattern[str]) -> SafeString:
+def render_at(value: Any, hit: JsonHit, *, url: str, pattern: re.Pattern[str]) -> SafeString:
     """Return a JSON value opened along the way to a hit, which is marked as the current one.
 
     A hit deeper than `ALL_DEPTH` is shown below the branch that stands so many levels above it.
@@ -84,8 +84,8 @@ def render_at(value: Any, hit: Hit, *, url: str, pattern: re.Pattern[str]) -> Sa
     """
     names = hit.pointer.split("/")[1:]
     start = "".join(f"/{name}" for name in names[: max(0, len(names) - ALL_DEPTH)])
-    tree = _Tree(url, 0, pattern, current=hit)
-    return _framed(tree.towards(resolve(value, start), start, names[start.count("/") :]), url, start)
+    tree = _TreeRenderer(url, 0, pattern, current=hit)
+    return _frame(tree.towards(resolve_pointer(value, start), start, names[start.count("/") :]), url, start)
 
 
 def render_piece(
@@ -105,8 +105,8 @@ def render_piece(
     Raises:
         NotFound: the value has nothing at `pointer`.
     """
-    branch = resolve(value, pointer)
-    tree = _Tree(url, pointer.count("/") + 1, pattern)
+    branch = resolve_pointer(value, pointer)
+    tree = _TreeRenderer(url, pointer.count("/") + 1, pattern)
     if isinstance(branch, dict | list):
         return tree.entries(branch, pointer, offset, until)
     if not isinstance(branch, str):
@@ -115,19 +115,19 @@ def render_piece(
     return stretch if offset else format_html("<li>{}</li>", stretch)
 
 
-def render_stretch(value: Any, pointer: str, *, offset: int, url: str) -> SafeString:
+def render_text_chunk(value: Any, pointer: str, *, offset: int, url: str) -> SafeString:
     """Return a stretch of the string at `pointer` as plain text, and what fetches the next.
 
     Raises:
         NotFound: the value has no string there.
     """
-    text = resolve(value, pointer)
+    text = resolve_pointer(value, pointer)
     if not isinstance(text, str):
         raise NotFound(f"The value has no text at {pointer!r}.", hint="Ask for it as a tree.")
-    return _Tree(url, 0).stretch(text, pointer, offset, '<span class="pre">{}{}{}</span>', "")
+    return _TreeRenderer(url, 0).stretch(text, pointer, offset, '<span class="pre">{}{}{}</span>', "")
 
 
-def resolve(value: Any, pointer: str) -> Any:
+def resolve_pointer(value: Any, pointer: str) -> Any:
     """Return what an RFC 6901 pointer names.
 
     Raises:
@@ -145,7 +145,7 @@ def resolve(value: Any, pointer: str) -> Any:
 _STRING = '<bdi class="json-string">{}{}{}</bdi>'
 
 
-class _Tree:
+class _TreeRenderer:
     """One rendering: counts the values it has put out."""
 
     def __init__(
@@ -155,7 +155,7 @@ class _Tree:
         pattern: re.Pattern[str] | None = None,
         *,
         budget: int = BUDGET,
-        current: Hit | None = None,
+        current: JsonHit | None = None,
     ) -> None:
         self.url = url
         self.depth = depth
@@ -178,7 +178,7 @@ class _Tree:
         end = offset + PAGE if until is None else until
         shown = [
             self._entry(self.value(value, place, self.label(name)), place)
-            for name, place, value in _entries(branch, pointer, offset, end)
+            for name, place, value in _iter_entries(branch, pointer, offset, end)
         ]
         before = [self._more(pointer, offset, "earlier")] if until is not None and offset else []
         rest = len(branch) - end if until is None else 0
@@ -190,12 +190,12 @@ class _Tree:
         steps = []
         for name in names:
             steps.append((value, pointer))
-            value, pointer = resolve(value, f"/{name}"), f"{pointer}/{name}"
+            value, pointer = resolve_pointer(value, f"/{name}"), f"{pointer}/{name}"
         label = self.label(unescape(names[-1])) if names else SafeString()
         shown = self.value(value, pointer, label)
         for branch, place in reversed(steps):
             inner = self._around(branch, place, pointer, shown)
-            shown = _details(self._summary(branch, self._label_at(place)), inner, branch, is_open=True)
+            shown = _render_details(self._summary(branch, self._label_at(place)), inner, branch, is_open=True)
             pointer = place
         return shown
 
@@ -213,7 +213,7 @@ class _Tree:
         self, text: str, pointer: str, offset: int, form: str = _STRING, quote: str = '"'
     ) -> SafeString:
         """Return a stretch of a long string, and what fetches the next."""
-        end = offset + TEXT_PIECE
+        end = offset + TEXT_CHUNK
         rest = len(text) - end
         shown = format_html(
             form,
@@ -234,7 +234,9 @@ class _Tree:
     def label(self, name: str) -> SafeString:
         """Return the name of an entry."""
         if self.pattern:
-            return format_html('<bdi class="json-key">{}</bdi>', highlighting.name_html(name, self.pattern))
+            return format_html(
+                '<bdi class="json-key">{}</bdi>', highlighting.highlight_name(name, self.pattern)
+            )
         return format_html('<bdi class="json-key">{}</bdi>', visible_text.name_html(name))
 
     def _label_at(self, pointer: str) -> SafeString:
@@ -251,10 +253,10 @@ class _Tree:
         """Return some of a branch's entries as list items, the one at the pointer `child` as it is `shown`."""
         name = unescape(child.rpartition("/")[2])
         at = int(name) if isinstance(branch, list) else list(branch).index(name)
-        start, end = max(0, at - AROUND), at + 1 + AROUND
+        start, end = max(0, at - HIT_CONTEXT), at + 1 + HIT_CONTEXT
         items = [
             self._entry(shown if place == child else self.value(value, place, self.label(own)), place)
-            for own, place, value in _entries(branch, pointer, start, end)
+            for own, place, value in _iter_entries(branch, pointer, start, end)
         ]
         before = [self._more(pointer, start, "earlier")] if start else []
         rest = len(branch) - end
@@ -268,24 +270,28 @@ class _Tree:
         summary = self._summary(branch, label)
         level = pointer.count("/")
         if level < self.depth and (level == 0 or (len(branch) <= self.longest_open and self.left > 0)):
-            return _details(summary, self.entries(branch, pointer), branch, is_open=True)
+            return _render_details(summary, self.entries(branch, pointer), branch, is_open=True)
         if self.url:
             return self._fetched(summary, pointer, branch)
-        return _details(summary, self.entries(branch, pointer) if self.left > 0 else _left_out(), branch)
+        return _render_details(
+            summary, self.entries(branch, pointer) if self.left > 0 else _left_out(), branch
+        )
 
     def _long_text(self, text: str, pointer: str, label: SafeString) -> SafeString:
         summary = format_html(
             '{}<bdi class="json-string">"{}…</bdi> <span class="json-note">{} characters</span>',
             label,
-            highlighting.beginning(text, PREVIEW_LIMIT, self.pattern),
+            highlighting.highlight_excerpt(text, PREVIEW_LIMIT, self.pattern),
             f"{len(text):,}",
         )
         if self.url:
             return self._fetched(summary, pointer, text)
-        return _details(summary, format_html("<li>{}</li>", self.stretch(text, pointer, 0)), text)
+        return _render_details(summary, format_html("<li>{}</li>", self.stretch(text, pointer, 0)), text)
 
     def _marked(self, text: str) -> SafeString:
-        return highlighting.text_html(text, self.pattern) if self.pattern else visible_text.text_html(text)
+        return (
+            highlighting.highlight_text(text, self.pattern) if self.pattern else visible_text.text_html(text)
+        )
 
     def _fetched(self, summary: SafeString, pointer: str, value: Any) -> SafeString:
         return format_html(
@@ -293,7 +299,7 @@ class _Tree:
             "<summary>{}</summary>{}</details>",
             self._piece(pointer, 0),
             summary,
-            _list(SafeString(), value),
+            _render_list(SafeString(), value),
         )
 
     def _more(self, pointer: str, at: int, which: str, number: int | None = None) -> SafeString:
@@ -316,7 +322,7 @@ class _Tree:
         return self.url + joint + urlencode({"pointer": pointer, "offset": offset, **more})
 
 
-def _framed(tree: SafeString, url: str, start: str = "") -> SafeString:
+def _frame(tree: SafeString, url: str, start: str = "") -> SafeString:
     """Return a whole tree; `start` is the pointer of the branch it begins with, when that is not the value itself."""
     above = (
         format_html('<p class="json-note">inside <bdi>{}</bdi></p>', visible_text.name_html(start))
@@ -328,18 +334,20 @@ def _framed(tree: SafeString, url: str, start: str = "") -> SafeString:
     return format_html('<div class="json" data-source="{}">{}{}</div>', url, above, tree)
 
 
-def _details(summary: SafeString, items: SafeString, value: Any, *, is_open: bool = False) -> SafeString:
+def _render_details(
+    summary: SafeString, items: SafeString, value: Any, *, is_open: bool = False
+) -> SafeString:
     opening = SafeString("<details open>" if is_open else "<details>")
-    return format_html("{}<summary>{}</summary>{}</details>", opening, summary, _list(items, value))
+    return format_html("{}<summary>{}</summary>{}</details>", opening, summary, _render_list(items, value))
 
 
-def _list(items: SafeString, value: Any) -> SafeString:
+def _render_list(items: SafeString, value: Any) -> SafeString:
     """Return the entries of a value; scripts tell by the class that the names of an array's are numbers."""
     opening = SafeString('<ul class="json-list">' if isinstance(value, list) else "<ul>")
     return format_html("{}{}</ul>", opening, items)
 
 
-def _entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[tuple[str, str, Any]]:
+def _iter_entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[tuple[str, str, Any]]:
     """Yield (name, pointer, value) of an object's or array's entries from `start` up to `end`."""
     items: Iterable[tuple[Any, Any]] = branch.items() if isinstance(branch, dict) else enumerate(branch)
     for name, value in islice(items, start, end):
@@ -349,11 +357,11 @@ def _entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[tuple[
 def _preview(branch: Any) -> SafeString:
     """Return what a closed branch holds: its size and its first entries, on one line."""
     if isinstance(branch, list):
-        size, entries = "[{}]", [_short(value) for value in islice(branch, PREVIEW_ENTRIES)]
+        size, entries = "[{}]", [_preview_value(value) for value in islice(branch, PREVIEW_ENTRIES)]
     else:
         size = "{{{}}}"
         entries = [
-            f"{visible_text.name(name)}: {_short(value)}"
+            f"{visible_text.escape_name(name)}: {_preview_value(value)}"
             for name, value in islice(branch.items(), PREVIEW_ENTRIES)
         ]
     text = ", ".join(entries)
@@ -365,7 +373,7 @@ def _preview(branch: Any) -> SafeString:
     )
 
 
-def _short(value: Any) -> str:
+def _preview_value(value: Any) -> str:
     if isinstance(value, dict):
         return "{…}" if value else "{}"
     if isinstance(value, list):

@@ -29,47 +29,47 @@ ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "span": {"class", "title"
 """A span is never the author's: Markdown has none, and it marks the escape of a character that nobody sees."""
 SCHEMES = {"http", "https", "mailto"}
 
-FEW_STEPS, MOST_STEPS = 500, 5_000
+BASE_STEPS, MAX_STEPS = 500, 5_000
 """Steps of one parse, places at which its rules are tried: so many, and one for every four characters, up to a bound.
 
 Prose takes one for some twenty characters.
 """
 
-MOST_TOKENS = 6_000
+MAX_TOKENS = 6_000
 """Pieces that a parse may find; each becomes a tag or a text."""
 
-LONGEST = 60_000
+MAX_CHARACTERS = 60_000
 """Characters of a text that is read as Markdown."""
 
-MOST_ADDRESSES = 40_000
+MAX_ADDRESS_CHARACTERS = 40_000
 """Characters of all addresses: a reference names its address once and may be used many times."""
 
 
-class _TooRichError(Exception):
+class _TooComplexError(Exception):
     """A text takes more work than prose does."""
 
 
-def markdown(text: str) -> SafeString:
+def render_markdown(text: str) -> SafeString:
     """Return Markdown as safe HTML, text as it is when it is too rich for that.
 
     An image becomes a link: loading it would tell a stranger who reads.
     """
-    html = rich(text)
+    html = render_within_limits(text)
     return _clean(f"<pre>{escape(text)}</pre>") if html is None else html
 
 
-def rich(text: str) -> SafeString | None:
+def render_within_limits(text: str) -> SafeString | None:
     """Return Markdown as safe HTML, None when that takes more work than prose does."""
     try:
-        return _clean(_rendered(text))
-    except _TooRichError:
+        return _clean(_render_unsafe(text))
+    except _TooComplexError:
         return None
 
 
 def _clean(html: str) -> SafeString:
     return SafeString(
         nh3.clean(
-            visible_text.in_html(html),
+            visible_text.escape_in_html(html),
             tags=TAGS,
             attributes=ATTRIBUTES,
             url_schemes=SCHEMES,
@@ -78,46 +78,46 @@ def _clean(html: str) -> SafeString:
     )
 
 
-def _rendered(text: str) -> str:
+def _render_unsafe(text: str) -> str:
     """Return Markdown as HTML that is not yet safe.
 
     Raises:
         _TooRichError: it takes more work than prose does.
     """
-    if len(text) > LONGEST:
-        raise _TooRichError
-    env: dict[str, Any] = {"steps": min(MOST_STEPS, FEW_STEPS + len(text) // 4)}
+    if len(text) > MAX_CHARACTERS:
+        raise _TooComplexError
+    env: dict[str, Any] = {"steps": min(MAX_STEPS, BASE_STEPS + len(text) // 4)}
     tokens = _parser.parse(text, env)
-    every = list(_all(tokens))
+    every = list(_iter_tokens(tokens))
     addresses = sum(len(str(value)) for token in every for value in token.attrs.values())
-    if len(every) > MOST_TOKENS or addresses > MOST_ADDRESSES:
-        raise _TooRichError
+    if len(every) > MAX_TOKENS or addresses > MAX_ADDRESS_CHARACTERS:
+        raise _TooComplexError
     return str(_parser.renderer.render(tokens, _parser.options, env))
 
 
-def _all(tokens: Sequence[Token]) -> Iterator[Token]:
+def _iter_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
     for token in tokens:
         yield token
         yield from token.children or ()
 
 
 def _count_block(state: StateBlock, start: int, end: int, silent: bool) -> bool:
-    _count(state.env)
-    if len(state.tokens) > MOST_TOKENS:
-        raise _TooRichError
+    _count_step(state.env)
+    if len(state.tokens) > MAX_TOKENS:
+        raise _TooComplexError
     return False
 
 
 def _count_inline(state: StateInline, silent: bool) -> bool:
-    _count(state.env)
+    _count_step(state.env)
     return False
 
 
-def _count(env: MutableMapping[str, Any]) -> None:
+def _count_step(env: MutableMapping[str, Any]) -> None:
     """Take note of a step, and give up when there are too many."""
     env["steps"] -= 1
     if env["steps"] < 0:
-        raise _TooRichError
+        raise _TooComplexError
 
 
 def _image_as_link(
@@ -131,7 +131,7 @@ def _image_as_link(
     return f'<a href="{escape(source)}">{escape(label)}</a>'
 
 
-def _build() -> MarkdownIt:
+def _build_parser() -> MarkdownIt:
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     parser.add_render_rule("image", _image_as_link)
     parser.block.ruler.before("table", "count", _count_block, {"alt": _ALTERNATIVES})
@@ -142,4 +142,4 @@ def _build() -> MarkdownIt:
 _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
 """Blocks whose ends are looked for line by line, by the rules that may begin there."""
 
-_parser = _build()
+_parser = _build_parser()

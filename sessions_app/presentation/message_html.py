@@ -13,37 +13,37 @@ from django.utils.safestring import SafeString
 
 from sessions_app.presentation import markdown_html, visible_text
 
-MOST_TAGS = 300
+MAX_TAGS = 300
 """Tags in the HTML of one text; above, it is shown without any."""
 
-MOST_JSON_LINES = 40
+MAX_JSON_LINES = 40
 
 _PLACEHOLDER = re.compile(r'\[Uploaded Artifact: "([^"\n]{1,400})"\]')
 """What ADK puts in place of a file that a user sent (`google/adk/plugins/save_files_as_artifacts_plugin.py`)."""
 
 
-def marked(text: str) -> SafeString:
+def render_text(text: str) -> SafeString:
     """Return text with its unseen characters as escapes, which are marked unless they are too many."""
     html = visible_text.text_html(text)
-    return html if html.count("<") <= MOST_TAGS else escape(visible_text.text(text))
+    return html if html.count("<") <= MAX_TAGS else escape(visible_text.escape_text(text))
 
 
-def spoken(text: str) -> SafeString:
+def render_message(text: str) -> SafeString:
     """Return what an agent says as an element: JSON as code, Markdown as prose, and what has too much of it as text."""
-    if code := _as_json(text):
-        return format_html('<pre class="code-block" tabindex="0">{}</pre>', marked(code))
-    html = markdown_html.rich(text)
-    if html is not None and html.count("<") <= MOST_TAGS:
+    if code := _indent_json(text):
+        return format_html('<pre class="code-block" tabindex="0">{}</pre>', render_text(code))
+    html = markdown_html.render_within_limits(text)
+    if html is not None and html.count("<") <= MAX_TAGS:
         return format_html('<div class="prose">{}</div>', html)
-    return format_html('<p class="said">{}</p>', marked(text))
+    return format_html('<p class="said">{}</p>', render_text(text))
 
 
-def uploaded(text: str) -> list[str]:
+def uploaded_filenames(text: str) -> list[str]:
     """Return the names of the files for which a text holds placeholders, each once."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(text)))
 
 
-def later(seconds: float) -> str:
+def format_gap(seconds: float) -> str:
     """Return a stretch of silence in the words of a person: 12 min, 2 h, 3 days."""
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
@@ -52,7 +52,7 @@ def later(seconds: float) -> str:
     return f"{seconds / 86400:,.0f} days"
 
 
-def _as_json(text: str) -> str:
+def _indent_json(text: str) -> str:
     """Return an object or an array with a line for each entry; empty when the text is something else, or too long."""
     if text[:1] not in "{[" or text[-1:] not in "}]" or not text:
         return ""
@@ -60,4 +60,4 @@ def _as_json(text: str) -> str:
         code = json.dumps(json.loads(text), ensure_ascii=False, indent=2)
     except (ValueError, RecursionError):
         return ""
-    return code if code.count("\n") < MOST_JSON_LINES else text
+    return code if code.count("\n") < MAX_JSON_LINES else text

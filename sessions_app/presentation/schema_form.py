@@ -14,10 +14,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
-Kind = Literal["text", "integer", "number", "boolean", "choice", "choices", "list", "group", "json"]
+ControlKind = Literal["text", "integer", "number", "boolean", "choice", "choices", "list", "group", "json"]
 Schema = Mapping[str, Any]
 
-KINDS: Mapping[str, Kind] = {
+KIND_BY_TYPE: Mapping[str, ControlKind] = {
     "string": "text",
     "integer": "integer",
     "number": "number",
@@ -28,26 +28,26 @@ BOOLEANS = (("true", "yes"), ("false", "no"))
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 """An escape that may be half of a character."""
 
-REFERENCES = 20
+MAX_REFERENCES = 20
 """References that are followed one after the other: a schema may refer to itself."""
 
-MOST_FIELDS = 100
+MAX_FIELDS = 100
 """Properties of an object that has fields: one with more is written as JSON."""
 
-MOST_IN_GROUPS = 200
+MAX_GROUP_FIELDS = 200
 """Fields in all groups of a form: objects that come later are written as JSON."""
 
-DEEPEST = 5
+MAX_DEPTH = 5
 """Groups in groups: an object that lies deeper is written as JSON. A schema may refer to itself."""
 
-MOST_CHOICES = 200
+MAX_CHOICES = 200
 """What can be chosen from: of more any text is taken."""
 
-KEYS_NAMED = 12
+MAX_KEYS = 12
 """Keys of an object that are named beside its field."""
 
 
-class Posted(Protocol):
+class PostedData(Protocol):
     """What was sent: Django's `QueryDict`."""
 
     def get(self, name: str, default: str, /) -> str:
@@ -58,7 +58,7 @@ class Posted(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One field, and what stands in it.
 
     Attributes:
@@ -74,14 +74,14 @@ class Field:
 
     name: str
     input_name: str
-    kind: Kind
+    kind: ControlKind
     label: str
     description: str = ""
     default: str = ""
     choices: tuple[tuple[str, str], ...] = ()
     keys: tuple[str, ...] = ()
-    item: Kind = "text"
-    fields: tuple[Field, ...] = ()
+    item: ControlKind = "text"
+    fields: tuple[FormField, ...] = ()
     is_required: bool = False
     is_deprecated: bool = False
     text: str = ""
@@ -96,7 +96,7 @@ class Field:
     @property
     def is_set(self) -> bool:
         """Tell whether anything stands in it."""
-        return bool(self.text.strip() or any(self.chosen)) or is_set(self.fields)
+        return bool(self.text.strip() or any(self.chosen)) or has_input(self.fields)
 
     @property
     def is_wrong(self) -> bool:
@@ -104,59 +104,59 @@ class Field:
         return bool(self.error) or any(field.is_wrong for field in self.fields)
 
 
-def fields_of(schema: Schema, prefix: str) -> list[Field]:
+def build_fields(schema: Schema, prefix: str) -> list[FormField]:
     """Return the empty fields of a schema's form, their names in the form with a prefix.
 
     No schema, and one of very many properties: no field.
     """
     if not schema:
         return []
-    found = _plain(schema, schema)
+    found = _simplify_schema(schema, schema)
     properties = found.get("properties")
-    making = _Making(schema)
+    making = _FormBuilder(schema)
     if not isinstance(properties, Mapping) or not properties:
         return [making.field("", found, prefix.rstrip("."), is_required=True, depth=0)]
-    if len(properties) > MOST_FIELDS:
+    if len(properties) > MAX_FIELDS:
         return []
     return list(making.fields(found, prefix, depth=0))
 
 
-def fill(fields: Sequence[Field], posted: Posted) -> list[Field]:
+def fill_fields(fields: Sequence[FormField], posted: PostedData) -> list[FormField]:
     """Return the fields with what was sent in them."""
     return [
         replace(
             field,
             text=posted.get(field.input_name, ""),
             chosen=tuple(posted.getlist(field.input_name)),
-            fields=tuple(fill(field.fields, posted)),
+            fields=tuple(fill_fields(field.fields, posted)),
         )
         for field in fields
     ]
 
 
-def is_set(fields: Sequence[Field]) -> bool:
+def has_input(fields: Sequence[FormField]) -> bool:
     """Tell whether anything stands in a form."""
     return any(field.is_set for field in fields)
 
 
-def wrong(fields: Sequence[Field]) -> list[Field]:
+def invalid_fields(fields: Sequence[FormField]) -> list[FormField]:
     """Return the fields with which something is wrong, those of groups too."""
     found = []
     for field in fields:
         found += [field] if field.error else []
-        found += wrong(field.fields)
+        found += invalid_fields(field.fields)
     return found
 
 
-def read(fields: Sequence[Field]) -> tuple[Any, list[Field]]:
+def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
     """Return the value that filled fields say, and the fields with what is wrong with them."""
-    told: list[Field] = []
+    told: list[FormField] = []
     values: dict[str, Any] = {}
     for field in fields:
         if field.kind == "group":
-            value, judged = _group(field)
+            value, judged = _read_group(field)
         else:
-            value, error = _value(field)
+            value, error = _read_field(field)
             judged = replace(field, error=error)
         told.append(judged)
         if value is not None:
@@ -166,7 +166,7 @@ def read(fields: Sequence[Field]) -> tuple[Any, list[Field]]:
     return values, told
 
 
-def json_problem(error: Exception) -> str:
+def describe_json_error(error: Exception) -> str:
     """Return in words why a text is no JSON."""
     if isinstance(error, json.JSONDecodeError):
         return f"Line {error.lineno}, column {error.colno}: {error.msg}."
@@ -183,20 +183,20 @@ def load_json(text: str) -> Any:
             `json_problem` says what.
         RecursionError: it is nested too deeply.
     """
-    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_finite)
+    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
     if _SURROGATE.search(text):
-        _refuse_halves(value)
+        _refuse_surrogates(value)
     return value
 
 
-def _finite(text: str) -> float:
+def _parse_finite(text: str) -> float:
     number = float(text)
     if math.isinf(number):
         raise ValueError(f"{text[:40]} is too large a number")
     return number
 
 
-def _refuse_halves(value: Any) -> None:
+def _refuse_surrogates(value: Any) -> None:
     """Refuse lone surrogates: escapes can write them, and no UTF-8 holds them."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
@@ -209,55 +209,61 @@ def _refuse_constant(name: str) -> None:
     raise ValueError(f"{name} is no JSON number")
 
 
-def _group(field: Field) -> tuple[Any, Field]:
+def _read_group(field: FormField) -> tuple[Any, FormField]:
     """Return the object that a group says, None when it is unset, and the group with what is wrong in it."""
-    in_fields = is_set(field.fields)
+    in_fields = has_input(field.fields)
     if field.text.strip():
-        value, error = _parsed(field, field.text.strip())
+        value, error = _parse_text(field, field.text.strip())
         if in_fields:
             error = "Its fields and its JSON both say something: leave one of them empty."
         elif not error and not isinstance(value, dict):
             error = "This is no JSON object."
         return (None if error else value), replace(field, error=error)
     if not in_fields:
-        return None, replace(field, error=_missing(field, ""))
-    value, told = read(field.fields)
+        return None, replace(field, error=_required_error(field, ""))
+    value, told = read_value(field.fields)
     return value, replace(field, fields=tuple(told))
 
 
-def _value(field: Field) -> tuple[Any, str]:
+def _read_field(field: FormField) -> tuple[Any, str]:
     """Return a field's value, None when it is unset, and what is wrong with it."""
     if field.kind == "choices":
         known = dict(field.choices)
         chosen = [value for value in field.chosen if value]
         wrong = [value for value in chosen if value not in known]
-        return (None, f"{wrong[0]} cannot be chosen.") if wrong else (chosen or None, _missing(field, chosen))
+        return (
+            (None, f"{wrong[0]} cannot be chosen.")
+            if wrong
+            else (chosen or None, _required_error(field, chosen))
+        )
     text = field.text.replace("\r\n", "\n")
     if not text.strip():
-        return None, _missing(field, text.strip())
+        return None, _required_error(field, text.strip())
     if field.kind == "text":
         return text, ""
     if field.kind == "list":
-        return _lines(field, [line.strip() for line in text.split("\n") if line.strip()])
-    return _parsed(field, text.strip())
+        return _read_lines(field, [line.strip() for line in text.split("\n") if line.strip()])
+    return _parse_text(field, text.strip())
 
 
-def _lines(field: Field, lines: Sequence[str]) -> tuple[Any, str]:
+def _read_lines(field: FormField, lines: Sequence[str]) -> tuple[Any, str]:
     """Return the values of a list, and what is wrong with the first line that says none."""
     values = []
     for number, line in enumerate(lines, 1):
-        value, error = (line, "") if field.item == "text" else _parsed(replace(field, kind=field.item), line)
+        value, error = (
+            (line, "") if field.item == "text" else _parse_text(replace(field, kind=field.item), line)
+        )
         if error:
             return None, f"Line {number}: {error}"
         values.append(value)
     return values, ""
 
 
-def _missing(field: Field, given: object) -> str:
+def _required_error(field: FormField, given: object) -> str:
     return "A value is needed here." if field.is_required and not given else ""
 
 
-def _parsed(field: Field, text: str) -> tuple[Any, str]:
+def _parse_text(field: FormField, text: str) -> tuple[Any, str]:
     if field.kind in {"boolean", "choice"}:
         if text not in dict(field.choices):
             return None, f"{text} cannot be chosen."
@@ -268,39 +274,39 @@ def _parsed(field: Field, text: str) -> tuple[Any, str]:
         value = load_json(text)
     except (ValueError, RecursionError) as error:
         words = {"integer": "This is no whole number.", "number": "This is no number."}
-        return None, words.get(field.kind) or json_problem(error)
+        return None, words.get(field.kind) or describe_json_error(error)
     if field.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
         return None, "This is no number."
     return value, ""
 
 
 @dataclass(slots=True)
-class _Making:
+class _FormBuilder:
     """A form that is being made of a schema. `room`: how many fields groups may still have."""
 
     root: Schema
-    room: int = MOST_IN_GROUPS
+    room: int = MAX_GROUP_FIELDS
 
-    def fields(self, schema: Schema, prefix: str, depth: int) -> Iterator[Field]:
+    def fields(self, schema: Schema, prefix: str, depth: int) -> Iterator[FormField]:
         """Yield a field for each property of an object."""
         required = set(_texts(schema.get("required")))
         for name, each in schema["properties"].items():
             if isinstance(each, Mapping):
                 yield self.field(name, each, f"{prefix}{name}", is_required=name in required, depth=depth)
 
-    def field(self, name: str, given: Schema, input_name: str, *, is_required: bool, depth: int) -> Field:
+    def field(self, name: str, given: Schema, input_name: str, *, is_required: bool, depth: int) -> FormField:
         """Return the field of a value."""
-        schema = _plain(given, self.root)
+        schema = _simplify_schema(given, self.root)
         kind, choices, item = _control(schema, self.root)
         described = given.get("description") or schema.get("description") or ""
         default = given.get("default", schema.get("default"))
         properties = schema.get("properties")
         keys = tuple(map(str, properties)) if isinstance(properties, Mapping) else ()
-        within: tuple[Field, ...] = ()
-        if kind == "json" and keys and depth < DEEPEST and len(keys) <= min(self.room, MOST_FIELDS):
+        within: tuple[FormField, ...] = ()
+        if kind == "json" and keys and depth < MAX_DEPTH and len(keys) <= min(self.room, MAX_FIELDS):
             self.room -= len(keys)
             within = tuple(self.fields(schema, f"{input_name}.", depth + 1))
-        return Field(
+        return FormField(
             name=name,
             input_name=input_name,
             kind="group" if within else kind,
@@ -308,7 +314,7 @@ class _Making:
             description=str(described),
             default="" if default is None else json.dumps(default, ensure_ascii=False),
             choices=choices,
-            keys=keys[:KEYS_NAMED] if kind == "json" else (),
+            keys=keys[:MAX_KEYS] if kind == "json" else (),
             item=item,
             fields=within,
             is_required=is_required,
@@ -316,7 +322,7 @@ class _Making:
         )
 
 
-def _control(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], ...], Kind]:
+def _control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...], ControlKind]:
     """Return by which control a value of a schema is filled in, what can be chosen, and what a list is of."""
     choices = _choices(schema)
     if choices:
@@ -325,28 +331,30 @@ def _control(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str],
     if kind == "boolean":
         return "boolean", BOOLEANS, "text"
     if kind == "array" and isinstance(schema.get("items"), Mapping):
-        return _list(_plain(schema["items"], root))
-    if isinstance(kind, str) and kind in KINDS:
-        return KINDS[kind], (), "text"
-    return *_union(schema, root), "text"
+        return _list_control(_simplify_schema(schema["items"], root))
+    if isinstance(kind, str) and kind in KIND_BY_TYPE:
+        return KIND_BY_TYPE[kind], (), "text"
+    return *_union_control(schema, root), "text"
 
 
-def _list(items: Schema) -> tuple[Kind, tuple[tuple[str, str], ...], Kind]:
+def _list_control(items: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...], ControlKind]:
     """Return the control of a list: boxes to tick, lines to write, or JSON."""
     if choices := _choices(items):
         return "choices", choices, "text"
     kind = items.get("type")
-    item = KINDS.get(kind) if isinstance(kind, str) else None
+    item = KIND_BY_TYPE.get(kind) if isinstance(kind, str) else None
     if item in {"text", "integer", "number"}:
         return "list", (), item
     return "json", (), "text"
 
 
-def _union(schema: Schema, root: Schema) -> tuple[Kind, tuple[tuple[str, str], ...]]:
+def _union_control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...]]:
     """Return the control of a union: a text with suggestions when it is one of some names or any text."""
     given = schema.get("anyOf")
     options = (
-        [_plain(each, root) for each in given if isinstance(each, Mapping)] if isinstance(given, list) else []
+        [_simplify_schema(each, root) for each in given if isinstance(each, Mapping)]
+        if isinstance(given, list)
+        else []
     )
     if options and all(option.get("type") == "string" or _choices(option) for option in options):
         return "text", tuple(choice for option in options for choice in _choices(option))
@@ -357,7 +365,7 @@ def _choices(schema: Schema) -> tuple[tuple[str, str], ...]:
     """Return what an enumeration of texts offers, else nothing."""
     given = [schema["const"]] if "const" in schema else schema.get("enum")
     named = [value for value in given if value is not None] if isinstance(given, list) else []
-    if not named or len(named) > MOST_CHOICES or len(_texts(named)) < len(named):
+    if not named or len(named) > MAX_CHOICES or len(_texts(named)) < len(named):
         return ()
     return tuple((value, value) for value in named)
 
@@ -367,17 +375,17 @@ def _texts(value: Any) -> list[str]:
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
-def _plain(schema: Schema, root: Schema) -> Schema:
+def _simplify_schema(schema: Schema, root: Schema) -> Schema:
     """Return a schema with its references followed, and without the null of one that may be left out."""
-    for _ in range(REFERENCES):
+    for _ in range(MAX_REFERENCES):
         if "$ref" in schema:
-            schema = {**_referred(str(schema["$ref"]), root), **_beside(schema, "$ref")}
+            schema = {**_resolve_reference(str(schema["$ref"]), root), **_without_keys(schema, "$ref")}
             continue
         options = schema.get("anyOf") or schema.get("oneOf") or []
         options = options if isinstance(options, list) else []
         kept = [each for each in options if isinstance(each, Mapping) and each.get("type") != "null"]
         if len(kept) == 1:
-            schema = {**kept[0], **_beside(schema, "anyOf", "oneOf")}
+            schema = {**kept[0], **_without_keys(schema, "anyOf", "oneOf")}
             continue
         if kept and len(kept) < len(options):
             return {**schema, "anyOf": kept}
@@ -391,11 +399,11 @@ def _plain(schema: Schema, root: Schema) -> Schema:
     return schema
 
 
-def _beside(schema: Schema, *left_out: str) -> dict[str, Any]:
+def _without_keys(schema: Schema, *left_out: str) -> dict[str, Any]:
     return {key: value for key, value in schema.items() if key not in left_out}
 
 
-def _referred(reference: str, root: Schema) -> Schema:
+def _resolve_reference(reference: str, root: Schema) -> Schema:
     found: Any = root
     for step in reference.removeprefix("#/").split("/"):
         found = found.get(step) if isinstance(found, Mapping) else None

@@ -6,31 +6,31 @@ import re
 from dataclasses import dataclass
 from difflib import SequenceMatcher
 
-LONGEST = 3000
+MAX_WORDS = 3000
 """Most words that are compared; longer texts stand side by side unmarked."""
 
 _WORDS = re.compile(r"\s+|[぀-ヿ㐀-鿿가-힯฀-໿]|[^\W_]+|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
-class Piece:
+class DiffPiece:
     """A stretch of text; `differs` when the other side has something else there."""
 
     text: str
     differs: bool
 
 
-def compare(expected: str, actual: str) -> tuple[list[Piece], list[Piece]]:
+def compare_texts(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:
     """Return both texts in pieces, those that differ marked."""
     left, right = _WORDS.findall(expected), _WORDS.findall(actual)
-    if len(left) + len(right) > LONGEST:
-        return [Piece(expected, False)], [Piece(actual, False)]
-    ours: list[Piece] = []
-    theirs: list[Piece] = []
+    if len(left) + len(right) > MAX_WORDS:
+        return [DiffPiece(expected, False)], [DiffPiece(actual, False)]
+    ours: list[DiffPiece] = []
+    theirs: list[DiffPiece] = []
     for tag, i1, i2, j1, j2 in SequenceMatcher(None, left, right, autojunk=False).get_opcodes():
         differs = tag != "equal"
         if i1 < i2:
-            ours.append(Piece("".join(left[i1:i2]), differs))
+            ours.append(DiffPiece("".join(left[i1:i2]), differs))
         if j1 < j2:
-            theirs.append(Piece("".join(right[j1:j2]), differs))
+            theirs.append(DiffPiece("".join(right[j1:j2]), differs))
     return ours, theirs

@@ -11,26 +11,26 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 from itertools import islice
 
-BRIEF = 120
+BRIEF_CHARACTERS = 120
 """Characters of JSON up to which old and new stand on one line."""
 
-MOST_LINES = 2_000
+MAX_LINES = 2_000
 """Lines of a value that are compared; of a longer one only the beginnings are shown."""
 
-MOST_CHARACTERS = 400_000
+MAX_CHARACTERS = 400_000
 """Characters of a value that are compared."""
 
 LINE_LIMIT = 100
 """Characters of a line; longer ones are cut into sentences and pieces."""
 
-SHOWN_LINES, CONTEXT = 400, 3
+MAX_SHOWN_LINES, CONTEXT_LINES = 400, 3
 """Lines of a difference that are shown, and those around what differs."""
 
 _SENTENCES = re.compile(r"[^.!?。！？]*[.!?。！？]+[\s]*|[^.!?。！？]+")
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class DiffLine:
     """A line of a comparison. `mark` is "added", "removed", "same", or "skipped" for a stretch left out."""
 
     mark: str
@@ -39,10 +39,10 @@ class Line:
 
 def is_brief(old: str | None, new: str | None) -> bool:
     """Tell whether two values fit on one line; None stands for no value."""
-    return len(old or "") + len(new or "") <= BRIEF
+    return len(old or "") + len(new or "") <= BRIEF_CHARACTERS
 
 
-def lines(old: str | None, new: str | None) -> list[Line]:
+def diff_lines(old: str | None, new: str | None) -> list[DiffLine]:
     """Return the comparison of two JSON texts; None stands for no value.
 
     Values too long to compare are shown by their beginnings, the old one first.
@@ -50,28 +50,28 @@ def lines(old: str | None, new: str | None) -> list[Line]:
     both_text = all(text is None or text.startswith('"') for text in (old, new))
     before, after = _lines_of(old, both_text), _lines_of(new, both_text)
     if before is None or after is None:
-        return beginnings(old, new)
-    return _cut(_compared(before, after))
+        return diff_beginnings(old, new)
+    return _truncate_lines(_compare(before, after))
 
 
-def beginnings(old: str | None, new: str | None) -> list[Line]:
+def diff_beginnings(old: str | None, new: str | None) -> list[DiffLine]:
     """Return how two values begin, the old one first, and a line that says so."""
-    cut = [*_beginning("removed", old), *_beginning("added", new)]
-    return [*cut, Line("skipped", "Only the beginnings: the values are too long to compare here.")]
+    cut = [*_first_lines("removed", old), *_first_lines("added", new)]
+    return [*cut, DiffLine("skipped", "Only the beginnings: the values are too long to compare here.")]
 
 
 def _lines_of(text: str | None, as_text: bool) -> list[str] | None:
     if text is None:
         return []
-    if len(text) > MOST_CHARACTERS:
+    if len(text) > MAX_CHARACTERS:
         return None
     value = json.loads(text)
     shown = value if as_text else json.dumps(value, ensure_ascii=False, indent=2)
-    found = [piece for line in shown.split("\n") for piece in _pieces(line)]
-    return found if len(found) <= MOST_LINES else None
+    found = [piece for line in shown.split("\n") for piece in _split_line(line)]
+    return found if len(found) <= MAX_LINES else None
 
 
-def _pieces(line: str) -> list[str]:
+def _split_line(line: str) -> list[str]:
     """Return a line, a long one by its sentences, so that a change in one leaves the others alone."""
     if len(line) <= LINE_LIMIT:
         return [line]
@@ -82,33 +82,33 @@ def _pieces(line: str) -> list[str]:
     ]
 
 
-def _compared(before: list[str], after: list[str]) -> list[Line]:
-    found: list[Line] = []
-    for group in SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT):
+def _compare(before: list[str], after: list[str]) -> list[DiffLine]:
+    found: list[DiffLine] = []
+    for group in SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT_LINES):
         if found or group[0][1] > 0:
-            found.append(Line("skipped"))
+            found.append(DiffLine("skipped"))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += [Line("same", text) for text in before[i1:i2]]
+                found += [DiffLine("same", text) for text in before[i1:i2]]
                 continue
-            found += [Line("removed", text) for text in before[i1:i2]]
-            found += [Line("added", text) for text in after[j1:j2]]
+            found += [DiffLine("removed", text) for text in before[i1:i2]]
+            found += [DiffLine("added", text) for text in after[j1:j2]]
         end = group[-1][2]
     if found and end < len(before):
-        found.append(Line("skipped"))
+        found.append(DiffLine("skipped"))
     return found
 
 
-def _cut(found: list[Line]) -> list[Line]:
-    if len(found) <= SHOWN_LINES:
+def _truncate_lines(found: list[DiffLine]) -> list[DiffLine]:
+    if len(found) <= MAX_SHOWN_LINES:
         return found
     return [
-        *found[:SHOWN_LINES],
-        Line("skipped", f"{len(found) - SHOWN_LINES:,} more lines differ or surround it."),
+        *found[:MAX_SHOWN_LINES],
+        DiffLine("skipped", f"{len(found) - MAX_SHOWN_LINES:,} more lines differ or surround it."),
     ]
 
 
-def _beginning(mark: str, text: str | None) -> list[Line]:
+def _first_lines(mark: str, text: str | None) -> list[DiffLine]:
     if text is None:
         return []
-    return [Line(mark, piece) for piece in islice(_pieces(text[: LINE_LIMIT * 10]), 10)]
+    return [DiffLine(mark, piece) for piece in islice(_split_line(text[: LINE_LIMIT * 10]), 10)]

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessions_app.errors import BadInput
 from sessions_app.presentation import schema_form
-from sessions_app.presentation.schema_form import Posted
+from sessions_app.presentation.schema_form import PostedData
 from sessions_app.runs import credential_requests
 from sessions_app.runs.questions import Question
 
@@ -30,7 +30,7 @@ def content(question: Question, response: dict[str, Any]) -> dict[str, Any]:
     return {"role": "user", "parts": [{"functionResponse": answer}]}
 
 
-def read(question: Question, posted: Posted) -> dict[str, Any]:
+def read(question: Question, posted: PostedData) -> dict[str, Any]:
     """Return the response that a form gives.
 
     A confirmation is a `ToolConfirmation` (`google/adk/tools/tool_confirmation.py`). What is no JSON object is sent as
@@ -52,7 +52,7 @@ def read(question: Question, posted: Posted) -> dict[str, Any]:
     return _wrapped(question, _filled(question, posted))
 
 
-def _credential(asked: credential_requests.WantedCredential, posted: Posted) -> dict[str, Any]:
+def _credential(asked: credential_requests.WantedCredential, posted: PostedData) -> dict[str, Any]:
     try:
         return credential_requests.answer(asked, {name: posted.get(name, "") for name in SECRETS})
     except credential_requests.WrongCredential as error:
@@ -61,7 +61,7 @@ def _credential(asked: credential_requests.WantedCredential, posted: Posted) -> 
         ) from error
 
 
-def _confirmation(posted: Posted) -> dict[str, Any]:
+def _confirmation(posted: PostedData) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
         message, hint = "The answer says neither yes nor no.", "Press one of the two buttons."
@@ -72,9 +72,9 @@ def _confirmation(posted: Posted) -> dict[str, Any]:
     )
 
 
-def _filled(question: Question, posted: Posted) -> Any:
-    value, told = schema_form.read(schema_form.fill(question.fields, posted))
-    if wrong := schema_form.wrong(told):
+def _filled(question: Question, posted: PostedData) -> Any:
+    value, told = schema_form.read_value(schema_form.fill_fields(question.fields, posted))
+    if wrong := schema_form.invalid_fields(told):
         message = f"{wrong[0].label}: {wrong[0].error}"
         raise Unanswerable({field.input_name: field.error for field in wrong}, message)
     return value
@@ -103,5 +103,5 @@ def _loaded(name: str, text: str) -> Any:
     try:
         return schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
-        problem = schema_form.json_problem(error)
+        problem = schema_form.describe_json_error(error)
         raise Unanswerable({name: problem}, f"The answer is no JSON. {problem}") from error

@@ -22,7 +22,7 @@ def problem_of(app_name: str) -> DevUIError | None:
         apps = provider().apps()
     except DevUIError as error:
         return error
-    if remotes.of_app(app_name) is not None:
+    if remotes.remote_of_app(app_name) is not None:
         return None
     if app_name not in apps:
         return NotFound(

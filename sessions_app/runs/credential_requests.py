@@ -174,7 +174,7 @@ def _json_object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise WrongCredential(
             "credential",
-            f"The credential is no JSON. {schema_form.json_problem(error)}",
+            f"The credential is no JSON. {schema_form.describe_json_error(error)}",
             hint="Correct it and send it again.",
         ) from error
     if not isinstance(value, dict):

@@ -111,7 +111,7 @@ async def _hand_over(app_name: str, run_id: str) -> None:
     While the server comes to its end it stays queued, and while the store is away it waits.
     """
     try:
-        await retry.until_taken(partial(_offer, app_name, run_id))
+        await retry.run(partial(_offer, app_name, run_id))
     except ServerStopping:
         log.info("Run %s stays queued for the next server.", run_id)
     except DevUIError as error:

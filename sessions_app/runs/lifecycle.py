@@ -70,7 +70,7 @@ def create_run(
         SessionMissing: no session has this key.
     """
     with transaction.atomic():
-        if not realms.present(AgentSession.objects.filter(pk=session_pk)).exists():
+        if not realms.exclude_hidden(AgentSession.objects.filter(pk=session_pk)).exists():
             raise session_missing(session_pk)
         run = Run.objects.create(
             id=run_id or uuid.uuid4().hex,
@@ -80,7 +80,7 @@ def create_run(
             runtime_id=runtime_id or processes.own_id(),
             created_at=_next_place(session_pk),
         )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return run
 
 
@@ -373,7 +373,7 @@ def note_question(session_pk: int, invocation_id: str, seq: int) -> bool:
             first_seq=seq - 1,
             last_seq=seq,
         )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -422,7 +422,7 @@ def _change(runs: QuerySet[Run], **values: Any) -> bool:
     with transaction.atomic():
         changed = bool(runs.update(**values))
         if changed:
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
     return changed
 
 

@@ -16,7 +16,7 @@ from django.core.files.uploadedfile import UploadedFile
 
 from sessions_app.models import AgentCard
 from sessions_app.presentation import file_type, schema_form
-from sessions_app.presentation.schema_form import Field, Posted
+from sessions_app.presentation.schema_form import FormField, PostedData
 
 MOST_FILES = 16
 MOST_BYTES = 20_000_000
@@ -42,7 +42,7 @@ class Draft:
     text: str = ""
     files: tuple[UploadedFile[Any], ...] = ()
     state_delta: str = ""
-    config: tuple[Field, ...] = ()
+    config: tuple[FormField, ...] = ()
     config_text: str = ""
     streaming: bool = True
     invocation_id: str = ""
@@ -75,7 +75,7 @@ def empty(app_name: str) -> Draft:
     return Draft(config=tuple(config_fields(app_name)))
 
 
-def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, streaming: bool) -> Draft:
+def read(app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], *, streaming: bool) -> Draft:
     """Return the message that was sent."""
     sent = {name: _lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
     invocation_id = posted.get("invocation_id", "").strip()
@@ -87,9 +87,9 @@ def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, s
         values[name], problem = _json_object(sent[name])
         if problem:
             errors[name] = problem
-    fields = schema_form.fill(config_fields(app_name), posted)
-    chosen, told = schema_form.read(fields)
-    errors |= {each.input_name: each.error for each in schema_form.wrong(told)}
+    fields = schema_form.fill_fields(config_fields(app_name), posted)
+    chosen, told = schema_form.read_value(fields)
+    errors |= {each.input_name: each.error for each in schema_form.invalid_fields(told)}
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
     return Draft(
         text=sent["message"],
@@ -104,14 +104,14 @@ def read(app_name: str, posted: Posted, files: Sequence[UploadedFile[Any]], *, s
     )
 
 
-def config_fields(app_name: str) -> list[Field]:
+def config_fields(app_name: str) -> list[FormField]:
     """Return the empty fields of the RunConfig as the app's process told of it; none before it was loaded.
 
     Those with a control come first, then groups and what is written as JSON, deprecated ones last.
     """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
-    found = schema_form.fields_of(schema, CONFIG)
+    found = schema_form.build_fields(schema, CONFIG)
     return sorted(found, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 
 
@@ -122,7 +122,7 @@ def type_of(content: bytes, claimed: str) -> str:
     if found == "text/plain":
         return claimed if claimed.startswith(TEXTUAL) else found
     if found == file_type.BINARY:
-        return claimed if claimed and not file_type.is_told(claimed) else found
+        return claimed if claimed and not file_type.is_recognizable(claimed) else found
     return found
 
 
@@ -167,7 +167,7 @@ def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:
     try:
         value = schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
-        return None, schema_form.json_problem(error)
+        return None, schema_form.describe_json_error(error)
     if not isinstance(value, dict):
         return None, 'It is a JSON object, such as {"city": "Paris", "user:name": "Ada"}.'
     return value, ""

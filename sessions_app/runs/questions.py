@@ -15,8 +15,8 @@ from typing import Any
 
 from sessions_app import events as wire
 from sessions_app import scopes
-from sessions_app.events.superseded_events import marks_from
-from sessions_app.models import AgentCard, AgentSession, Event, Kind, Run
+from sessions_app.events.superseded_events import find_superseded_ranges
+from sessions_app.models import AgentCard, AgentSession, Event, EventKind, Run
 from sessions_app.presentation import schema_form
 from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import credential_requests
@@ -59,9 +59,9 @@ class Question:
     is_answered: bool = False
 
     @property
-    def fields(self) -> list[schema_form.Field]:
+    def fields(self) -> list[schema_form.FormField]:
         """The fields of the answer's form; none when nothing is known of it."""
-        return schema_form.fields_of(self.schema, ANSWER)
+        return schema_form.build_fields(self.schema, ANSWER)
 
     @property
     def wants_text(self) -> bool:
@@ -126,12 +126,14 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     """
     if call_id in _on_their_way(session):
         return None
-    carriers = Event.objects.filter(session=session, kind=Kind.TOOL_CALL, summary__contains='"waiting":true')
+    carriers = Event.objects.filter(
+        session=session, kind=EventKind.TOOL_CALL, summary__contains='"waiting":true'
+    )
     rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
     found = open_questions(session, rows)
     events = (event for event in rows if any(each.call_id == call_id for each in found.get(event.seq, [])))
     event = next(events, None)
-    if event is None or marks_from(session, event.seq).rewound_by(event):
+    if event is None or find_superseded_ranges(session, event.seq).rewound_by(event):
         return None
     return next(question for question in found[event.seq] if question.call_id == call_id)
 
@@ -152,7 +154,7 @@ def answered_calls(request: Mapping[str, Any]) -> set[str]:
 
 
 def _answered_after(session: AgentSession, seq: int) -> set[str]:
-    answers = Event.objects.filter(session=session, kind=Kind.TOOL_RESULT, author="user", seq__gt=seq)
+    answers = Event.objects.filter(session=session, kind=EventKind.TOOL_RESULT, author="user", seq__gt=seq)
     summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_LOOKED_AT]
     return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
 

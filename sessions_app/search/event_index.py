@@ -140,7 +140,7 @@ def put(entries: Sequence[EventEntry]) -> None:
             cursor.executemany(
                 f"INSERT INTO {_SUMS} (id, words) VALUES (%s, %s::tsvector)"
                 " ON CONFLICT (id) DO UPDATE SET words = excluded.words",
-                [(key, tokens.tsset(words)) for key, words in sums(entries)],
+                [(key, tokens.tsvector_without_positions(words)) for key, words in sums(entries)],
             )
 
 
@@ -331,7 +331,7 @@ def _match_in_session(*, is_rare: bool) -> str:
 
 
 def _expression(wanted: Sequence[Phrase]) -> str:
-    return f"words : ({tokens.fts5(wanted)})" if connection.vendor == SQLITE else tokens.tsquery(wanted)
+    return f"words : ({tokens.fts5_match(wanted)})" if connection.vendor == SQLITE else tokens.tsquery(wanted)
 
 
 def _last(session_pk: str) -> str:
@@ -343,7 +343,7 @@ def _fresh(wanted: Phrase) -> str:
     if len(wanted.tokens) > 1:
         return _expression([wanted])
     if connection.vendor == SQLITE:
-        return f"owner : ({tokens.fts5([wanted])})"
+        return f"owner : ({tokens.fts5_match([wanted])})"
     return tokens.tsquery([wanted], label="A")
 
 

@@ -120,7 +120,7 @@ def _piece(pk: int, start: int, last: int, room: int) -> Piece:
     piece = Piece(pk, start, events[-1].seq if len(events) == room else last)
     seen: set[str] = set()
     for event in events:
-        words = tokens.tokens(event_text.text_of(event.data))
+        words = tokens.tokenize(event_text.text_of_data(event.data))
         ids = {"event": event.event_id, "invocation": event.invocation_id}
         piece.words.append(event_index.entry(pk, event.seq, words, ids, seen))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)

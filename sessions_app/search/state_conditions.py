@@ -23,7 +23,16 @@ from django.db.models.lookups import (
 from sessions_app import scopes
 from sessions_app.search.query import StateTerm
 from sessions_app.store import json_sql
-from sessions_app.store.json_sql import ANY, NUMBER, OTHER, START, STRING, At, Number, Start
+from sessions_app.store.json_sql import (
+    ANY,
+    NUMBER,
+    OTHER,
+    PREFIX_LENGTH,
+    STRING,
+    JsonAt,
+    JsonNumber,
+    JsonPrefix,
+)
 
 EXACT_INTEGER = 2**53
 """Beyond it, integers that differ are one number to a database."""
@@ -38,7 +47,7 @@ _NUMERIC: dict[str, Any] = {
 
 def compared(column: str, term: StateTerm) -> Q:
     """Return the condition that the JSON text in a column is as a term says."""
-    value = At(F(column), term.path) if term.path else F(column)
+    value = JsonAt(F(column), term.path) if term.path else F(column)
     is_there = Q(IsNull(value, False))
     if not term.op:
         return is_there
@@ -49,7 +58,7 @@ def compared(column: str, term: StateTerm) -> Q:
     equal = _equal(value, term.value)
     if term.op == "=":
         return equal
-    return is_there & (~equal | Q(IsNull(Number(value), True)) if _is_number(term.value) else ~equal)
+    return is_there & (~equal | Q(IsNull(JsonNumber(value), True)) if _is_number(term.value) else ~equal)
 
 
 def marked(term: StateTerm) -> Q:
@@ -68,7 +77,7 @@ def marked(term: StateTerm) -> Q:
         return being_read(term) & (
             Q(mark__icontains=term.value)
             | ~Q(mark__startswith=STRING)
-            | Q(GreaterThan(Length("mark"), START))
+            | Q(GreaterThan(Length("mark"), PREFIX_LENGTH))
         )
     return Q(mark=ANY)
 
@@ -115,21 +124,21 @@ def is_told_by_marks(term: StateTerm) -> bool:
     if _is_number(term.value):
         return not _is_long(term.value)
     mark = _mark(term.value)
-    return len(mark) <= START and json_sql.UNKNOWN not in mark
+    return len(mark) <= PREFIX_LENGTH and json_sql.UNKNOWN not in mark
 
 
 def _equal(value: Any, wanted: Any) -> Q:
     if _is_number(wanted) and not _is_long(wanted):
-        return Q(Exact(Number(value), float(wanted)))
+        return Q(Exact(JsonNumber(value), float(wanted)))
     return Q(Exact(value, scopes.dumps(wanted)))
 
 
 def _in_order(value: Any, op: str, wanted: Any) -> Q:
     if _is_number(wanted):
-        return Q(_NUMERIC[op](Number(value), _float(wanted)))
+        return Q(_NUMERIC[op](JsonNumber(value), _float(wanted)))
     whole = scopes.dumps(wanted)
-    start = Start(value)
-    first = whole[:-1][:START]
+    start = JsonPrefix(value)
+    first = whole[:-1][:PREFIX_LENGTH]
     above = Q(GreaterThanOrEqual(start, first)) & Q(LessThan(start, "#"))
     below = Q(GreaterThanOrEqual(start, '"')) & Q(LessThan(start, first))
     equal = Q(Exact(value, whole))

@@ -10,7 +10,7 @@ from dataclasses import replace
 from django.db import connection
 
 from sessions_app import scopes
-from sessions_app.lookup import apps_with_sessions
+from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
 from sessions_app.search import event_index, index_backlog
 from sessions_app.search.query import Name, Spot, Vocabulary
@@ -48,9 +48,9 @@ def known(texts: Iterable[str] = ()) -> Vocabulary:
     Two more for each text that could be an id.
     """
     ids = [(scope, key_id) for scope in Scope for key_id in _names(_KEYS, str(scope))]
-    keys = [scopes.PREFIX[scope] + key for scope, key in ids if not key.startswith(scopes.HASHED)]
+    keys = [scopes.PREFIX[scope] + key for scope, key in ids if not key.startswith(scopes.HASH_PREFIX)]
     return Vocabulary(
-        apps=apps_with_sessions(),
+        apps=list_apps_with_sessions(),
         users=_users(),
         tools=_names(_TRAITS, SessionTrait.Name.TOOL),
         authors=_names(_TRAITS, SessionTrait.Name.AUTHOR),
@@ -85,7 +85,7 @@ def _keys_beginning(spot: Spot) -> list[str]:
     except ValueError:  # of no state: a temporary key
         return []
     found = _beginning(_KEYS, scope, key)
-    return [scopes.PREFIX[scope] + key_id for key_id in found if not key_id.startswith(scopes.HASHED)]
+    return [scopes.PREFIX[scope] + key_id for key_id in found if not key_id.startswith(scopes.HASH_PREFIX)]
 
 
 def _beginning(statement: str, value: str, typed: str) -> list[str]:
@@ -98,7 +98,9 @@ def existing(names: Iterable[Name]) -> set[Name]:
 
 
 def _has_user(name: str) -> bool:
-    return AgentSession.objects.filter(realm="", app_name__in=apps_with_sessions(), user_id=name).exists()
+    return AgentSession.objects.filter(
+        realm="", app_name__in=list_apps_with_sessions(), user_id=name
+    ).exists()
 
 
 def _has_key(name: str) -> bool:
@@ -114,7 +116,7 @@ def _has_trait(trait: str) -> Callable[[str], bool]:
 
 
 _EXIST: dict[str, Callable[[str], bool]] = {
-    "app": lambda name: name in apps_with_sessions(),
+    "app": lambda name: name in list_apps_with_sessions(),
     "user": _has_user,
     "tool": _has_trait(SessionTrait.Name.TOOL),
     "author": _has_trait(SessionTrait.Name.AUTHOR),

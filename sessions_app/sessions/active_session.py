@@ -26,7 +26,7 @@ def find_active(
     Raises:
         BadInput: the span cannot be used.
     """
-    within = expiry.ttl_of(app_name) if ttl_s is None else durations.check(ttl_s)
+    within = expiry.ttl_of(app_name) if ttl_s is None else durations.check_seconds(ttl_s)
     rows = AgentSession.objects.filter(realm=realm, app_name=app_name, user_id=user_id)
     if within is not None:
         rows = rows.filter(updated_at__gte=(time.time() if now is None else now) - within)

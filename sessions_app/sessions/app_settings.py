@@ -17,7 +17,7 @@ def set_session_ttl(app_name: str, ttl_s: float | None) -> None:
         BadInput: the app's name cannot be stored, or the span cannot be used.
     """
     check_id("app", app_name)
-    seconds = None if ttl_s is None else durations.check(ttl_s)
+    seconds = None if ttl_s is None else durations.check_seconds(ttl_s)
     with transaction.atomic():
         AppSettings.objects.update_or_create(app_name=app_name, defaults={"session_ttl_s": seconds})
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()

@@ -20,14 +20,14 @@ from django.db import DatabaseError, connection, transaction
 
 from sessions_app.errors import DevUIError, StoreBusy
 from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey, can_exist
-from sessions_app.models import Cause, Scope
+from sessions_app.ids import SessionKey, is_storable
+from sessions_app.models import ChangeCause, Scope
 from sessions_app.sessions import ledger, writes
 from sessions_app.sessions.event_rows import ADVANCE_SESSIONS, INSERT_EVENTS, advance, event_row
 from sessions_app.sessions.ledger import KeyRow, Provenance, Taken
 from sessions_app.sessions.writes import ANY, Appended, Expected
 from sessions_app.store import change_notification, db_errors, statements, units_of_work
-from sessions_app.store.statements import OnServer, as_rows, by_column
+from sessions_app.store.statements import PostgresStatements, transpose, unnest_sql
 
 
 class _Append(NamedTuple):
@@ -36,7 +36,7 @@ class _Append(NamedTuple):
     key: SessionKey
     record: EventRecord
     expected: Expected | None
-    cause: Cause
+    cause: ChangeCause
 
     def carry_out(self) -> Appended:
         return writes.append_event(self.key, self.record, self.expected, cause=self.cause)
@@ -47,7 +47,11 @@ _Outcome = Appended | DevUIError | None
 
 
 async def append(
-    key: SessionKey, record: EventRecord, expected: Expected | None = ANY, *, cause: Cause = Cause.APPEND
+    key: SessionKey,
+    record: EventRecord,
+    expected: Expected | None = ANY,
+    *,
+    cause: ChangeCause = ChangeCause.APPEND,
 ) -> Appended:
     """Append an event from async code: `writes.append_event`, in a group with what else waits.
 
@@ -76,7 +80,7 @@ def append_together(requests: list[_Append]) -> list[_Outcome]:
     try:
         return [_alone(requests[0])] if len(requests) == 1 else _in_one_transaction(requests)
     except DatabaseError as error:
-        fault = db_errors.explain(error)
+        fault = db_errors.translate(error)
         if fault is not None and not isinstance(fault, StoreBusy):
             raise
         return [None] * len(requests)
@@ -102,7 +106,7 @@ class _Place(NamedTuple):
 
 _LOCK_READY = (
     "SELECT n.number, s.id, s.last_seq, s.revision"  # noqa: S608 - our own tables
-    f" FROM {as_rows(('text', 'text', 'text', 'text', 'bigint', 'text', 'bigint'))}"
+    f" FROM {unnest_sql(('text', 'text', 'text', 'text', 'bigint', 'text', 'bigint'))}"
     " AS n(realm, app_name, user_id, session_id, revision, event_id, number)"
     " JOIN sessions_app_agentsession s ON s.realm = n.realm AND s.app_name = n.app_name"
     " AND s.user_id = n.user_id AND s.session_id = n.session_id"
@@ -113,15 +117,15 @@ _LOCK_READY = (
 
 
 def _in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
-    with transaction.atomic(), statements.opened_on_server() as cursor:
+    with transaction.atomic(), statements.open_postgres_statements() as cursor:
         places = _lock_ready(cursor, requests)
         if places:
             _write(cursor, [(requests[number], place) for number, place in places.items()])
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
     return [places[number].appended() if number in places else None for number in range(len(requests))]
 
 
-def _lock_ready(cursor: OnServer, requests: Sequence[_Append]) -> dict[int, _Place]:
+def _lock_ready(cursor: PostgresStatements, requests: Sequence[_Append]) -> dict[int, _Place]:
     """Lock the sessions that are as their appends expect them, and return them by their appends' numbers.
 
     Of several appends to a session there is the first: the others are stale by it.
@@ -129,18 +133,18 @@ def _lock_ready(cursor: OnServer, requests: Sequence[_Append]) -> dict[int, _Pla
     wanted = [
         (*request.key, request.expected.revision, request.record.event_id, number)
         for number, request in enumerate(requests)
-        if request.expected and request.expected.revision is not None and can_exist(*request.key)
+        if request.expected and request.expected.revision is not None and is_storable(*request.key)
     ]
     if not wanted:
         return {}
-    [rows] = cursor.all_rows((_LOCK_READY, by_column(wanted)))
+    [rows] = cursor.all_rows((_LOCK_READY, transpose(wanted)))
     first: dict[int, tuple[int, _Place]] = {}
     for number, *place in sorted(rows):
         first.setdefault(place[0], (number, _Place(*place)))
     return dict(first.values())
 
 
-def _write(cursor: OnServer, appends: Sequence[tuple[_Append, _Place]]) -> None:
+def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _Place]]) -> None:
     owners = _Owners(cursor, [request for request, _ in appends])
     events, sessions, temp = [], [], []
     keys = {scope: _Keys() for scope in Scope}
@@ -156,17 +160,17 @@ def _write(cursor: OnServer, appends: Sequence[tuple[_Append, _Place]]) -> None:
             row = ledger.state_row(write, taken)
             keys[write.scope].note(row, removed=write.removed)
             changes.append(ledger.change_row(write, row, provenance))
-    cursor.execute(ADVANCE_SESSIONS, by_column(sessions))
-    cursor.execute(INSERT_EVENTS, by_column(events))
+    cursor.execute(ADVANCE_SESSIONS, transpose(sessions))
+    cursor.execute(INSERT_EVENTS, transpose(events))
     for scope, noted in keys.items():
         if noted.removed:
-            cursor.execute(ledger.REMOVE_KEYS[scope], by_column(noted.removed))
+            cursor.execute(ledger.REMOVE_KEYS[scope], transpose(noted.removed))
         if noted.written:
-            cursor.execute(ledger.UPSERT_KEYS[scope], by_column(noted.written.values()))
+            cursor.execute(ledger.UPSERT_KEYS[scope], transpose(noted.written.values()))
     if changes:
-        cursor.execute(ledger.INSERT_CHANGES, by_column(changes))
+        cursor.execute(ledger.INSERT_CHANGES, transpose(changes))
     if temp:
-        cursor.execute(ledger.INSERT_TEMPS, by_column(temp))
+        cursor.execute(ledger.INSERT_TEMPS, transpose(temp))
 
 
 class _Keys:
@@ -193,7 +197,7 @@ _Owner = tuple[Scope, tuple[str, ...]]
 class _Owners:
     """The users and apps of a group's sessions: those that are written are locked, and made where there are none."""
 
-    def __init__(self, cursor: OnServer, requests: Sequence[_Append]) -> None:
+    def __init__(self, cursor: PostgresStatements, requests: Sequence[_Append]) -> None:
         written = Counter(owner for request in requests for owner in _written_by(request))
         others = {owner for request in requests for owner in _shared_by(request)} - written.keys()
         asked: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
@@ -203,7 +207,7 @@ class _Owners:
         for scope in ledger.SHARED:
             if some := [name for kind, name in others if kind is scope]:
                 asked.append((scope, ledger.SEE_OWNERS[scope], some))
-        answers = cursor.all_rows(*((sql, by_column(names)) for _, sql, names in asked))
+        answers = cursor.all_rows(*((sql, transpose(names)) for _, sql, names in asked))
         self._versions: dict[_Owner, tuple[int, int]] = {}
         for (scope, _, _), rows in zip(asked, answers, strict=True):
             for pk, version, *name in rows:

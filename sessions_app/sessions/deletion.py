@@ -61,7 +61,9 @@ def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
     batch = Batch(uuid.uuid4().hex, moment, [])
     left: list[AgentSession] = []
     with transaction.atomic():
-        rows = realms.present(AgentSession.objects.select_for_update().filter(pk__in=pks)).order_by("pk")
+        rows = realms.exclude_hidden(AgentSession.objects.select_for_update().filter(pk__in=pks)).order_by(
+            "pk"
+        )
         for session in rows:
             storage_location.refuse_deletion(session)
             (left if runs.active_run(session.pk) else batch.sessions).append(session)
@@ -69,7 +71,7 @@ def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
             runs.refuse_busy(left[0].pk, left[0].session_id)
         for session in batch.sessions:
             _set_aside(session, batch)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return Deleted(batch if batch.sessions else None, _reasons(left))
 
 
@@ -91,7 +93,7 @@ def undo(batch_id: str) -> list[AgentSession]:
         for row in found:
             _bring_back(row)
         rows.delete()
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return [row.session for row in found]
 
 

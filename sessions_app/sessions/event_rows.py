@@ -8,7 +8,7 @@ from __future__ import annotations
 from sessions_app.events import EventRecord
 from sessions_app.models import Scope
 from sessions_app.sessions.ledger import Taken
-from sessions_app.store.statements import as_rows, insert, insert_all
+from sessions_app.store.statements import bulk_insert_sql, insert_sql, unnest_sql
 
 PREVIEW_LIMIT = 200
 
@@ -29,10 +29,10 @@ _EVENT_COLUMNS = {
     "data": "text",
     "private": "text",
 }
-INSERT_EVENT = insert("sessions_app_event", _EVENT_COLUMNS)
+INSERT_EVENT = insert_sql("sessions_app_event", _EVENT_COLUMNS)
 """Writes the row of `event_row`."""
 
-INSERT_EVENTS = insert_all("sessions_app_event", _EVENT_COLUMNS)
+INSERT_EVENTS = bulk_insert_sql("sessions_app_event", _EVENT_COLUMNS)
 """Writes many of them."""
 
 
@@ -71,7 +71,7 @@ ADVANCE_SESSIONS = (
     " error_count = s.error_count + n.errors, total_tokens = s.total_tokens + n.tokens,"
     " first_text = CASE WHEN s.first_text = '' THEN n.first_text ELSE s.first_text END,"
     " last_text = coalesce(n.last_text, s.last_text)"
-    f" FROM {as_rows(_ADVANCE_TYPES)} AS n(seq, updated_at, errors, tokens, first_text, last_text, id)"
+    f" FROM {unnest_sql(_ADVANCE_TYPES)} AS n(seq, updated_at, errors, tokens, first_text, last_text, id)"
     " WHERE s.id = n.id"
 )
 """Counts one event each into many sessions."""

@@ -72,7 +72,7 @@ def tag(pks: Collection[int], text: str) -> int:
                 f"Session {full[0]!r} has {MOST_TAGS} tags already, which is the most.",
                 hint="Take one of them away first.",
             )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return len(found)
 
 
@@ -84,7 +84,7 @@ def untag(pks: Collection[int], text: str) -> int:
     """
     with transaction.atomic():
         removed, _ = SessionTag.objects.filter(session__in=pks, name=tag_name(text)).delete()
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return removed
 
 
@@ -97,7 +97,7 @@ def pin(pks: Collection[int], *, pinned: bool = True) -> int:
             changed.filter(pinned_at=None).update(pinned_at=time.time())
         else:
             count = changed.update(pinned_at=None)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return count
 
 
@@ -108,4 +108,4 @@ def tags_in_use(limit: int = 100) -> list[str]:
 
 
 def _present(pks: Collection[int]) -> Collection[int]:
-    return list(realms.present(AgentSession.objects.filter(pk__in=pks)).values_list("pk", flat=True))
+    return list(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks)).values_list("pk", flat=True))

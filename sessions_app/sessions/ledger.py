@@ -11,8 +11,8 @@ from typing import NamedTuple
 from sessions_app import scopes
 from sessions_app.events import EventRecord, KeyWrite, TempKey
 from sessions_app.ids import SessionKey
-from sessions_app.models import STATE_ROWS, Cause, Scope
-from sessions_app.store.statements import Statements, as_rows, insert, insert_all
+from sessions_app.models import STATE_ROWS, ChangeCause, Scope
+from sessions_app.store.statements import Statements, bulk_insert_sql, insert_sql, unnest_sql
 
 
 class Provenance(NamedTuple):
@@ -22,13 +22,15 @@ class Provenance(NamedTuple):
     session_pk: int
     seq: int
     timestamp: float
-    cause: Cause
+    cause: ChangeCause
     event_id: str = ""
     invocation_id: str = ""
     author: str = ""
 
     @classmethod
-    def of(cls, key: SessionKey, session_pk: int, seq: int, record: EventRecord, cause: Cause) -> Provenance:
+    def of(
+        cls, key: SessionKey, session_pk: int, seq: int, record: EventRecord, cause: ChangeCause
+    ) -> Provenance:
         """Return what the rows of an event share."""
         return cls(
             key,
@@ -71,7 +73,7 @@ SHARED = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "ap
 _OWNERS = {Scope.USER: "sessions_app_userscope", Scope.APP: "sessions_app_appscope"}
 TAKE_OWNERS = {
     scope: f"INSERT INTO {table} ({', '.join(SHARED[scope])}, version)"  # noqa: S608 - our own tables
-    f" SELECT * FROM {as_rows([*['text'] * len(SHARED[scope]), 'bigint'])} AS n"
+    f" SELECT * FROM {unnest_sql([*['text'] * len(SHARED[scope]), 'bigint'])} AS n"
     f" ON CONFLICT ({', '.join(SHARED[scope])}) DO UPDATE SET version = {table}.version + excluded.version"
     f" RETURNING id, version, {', '.join(SHARED[scope])}"
     for scope, table in _OWNERS.items()
@@ -80,7 +82,7 @@ TAKE_OWNERS = {
 
 SEE_OWNERS = {
     scope: f"SELECT id, version, {', '.join(SHARED[scope])} FROM {table}"  # noqa: S608 - our own tables
-    f" JOIN {as_rows(['text'] * len(SHARED[scope]))} AS n({', '.join(SHARED[scope])})"
+    f" JOIN {unnest_sql(['text'] * len(SHARED[scope]))} AS n({', '.join(SHARED[scope])})"
     f" USING ({', '.join(SHARED[scope])})"
     for scope, table in _OWNERS.items()
 }
@@ -117,12 +119,13 @@ _REPLACE = (
     " note = excluded.note, position = excluded.position"
 )
 UPSERT_KEY = {
-    scope: insert(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
+    scope: insert_sql(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
 }
 """Writes (owner, key, key_id, value, private, note, position) to the state of a scope."""
 
 UPSERT_KEYS = {
-    scope: insert_all(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
+    scope: bulk_insert_sql(table._meta.db_table, _STATE_COLUMNS) + _REPLACE
+    for scope, table in STATE_ROWS.items()
 }
 """Writes many keys to the state of a scope, each of them once."""
 
@@ -131,7 +134,7 @@ _REMOVE_KEY = {
     for scope, table in STATE_ROWS.items()
 }
 REMOVE_KEYS = {
-    scope: f"DELETE FROM {table._meta.db_table} t USING {as_rows(['bigint', 'text'])} AS gone(owner_id, key_id)"  # noqa: S608 - our own tables
+    scope: f"DELETE FROM {table._meta.db_table} t USING {unnest_sql(['bigint', 'text'])} AS gone(owner_id, key_id)"  # noqa: S608 - our own tables
     " WHERE t.owner_id = gone.owner_id AND t.key_id = gone.key_id"
     for scope, table in STATE_ROWS.items()
 }
@@ -161,10 +164,10 @@ _CHANGE_COLUMNS = {
     "call_id": "text",
     "inferred": "boolean",
 }
-INSERT_CHANGE = insert("sessions_app_statechange", _CHANGE_COLUMNS)
+INSERT_CHANGE = insert_sql("sessions_app_statechange", _CHANGE_COLUMNS)
 """Writes a row of the ledger: its columns in the order of `_CHANGE_COLUMNS`."""
 
-INSERT_CHANGES = insert_all("sessions_app_statechange", _CHANGE_COLUMNS)
+INSERT_CHANGES = bulk_insert_sql("sessions_app_statechange", _CHANGE_COLUMNS)
 """Writes many rows of the ledger."""
 
 _TEMP_COLUMNS = {
@@ -179,8 +182,8 @@ _TEMP_COLUMNS = {
     "writer_name": "text",
     "call_id": "text",
 }
-_INSERT_TEMP = insert("sessions_app_tempwrite", _TEMP_COLUMNS)
-INSERT_TEMPS = insert_all("sessions_app_tempwrite", _TEMP_COLUMNS)
+_INSERT_TEMP = insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
+INSERT_TEMPS = bulk_insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
 """Writes many `temp:` keys: rows of `temp_rows`."""
 
 

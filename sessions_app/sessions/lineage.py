@@ -62,7 +62,7 @@ def imported_from(session: AgentSession) -> str:
 def parent_of(session: AgentSession) -> AgentSession | None:
     """Return the session that a fork was made from; None also once that was deleted."""
     parent = session.forked_from
-    return None if parent is None or realms.is_gone(parent) else parent
+    return None if parent is None or realms.is_hidden(parent) else parent
 
 
 def ancestors(session: AgentSession) -> list[Ancestor]:
@@ -91,6 +91,6 @@ def forks_of(session: AgentSession) -> list[AgentSession]:
 
 
 def _forks(session: AgentSession) -> QuerySet[AgentSession]:
-    return realms.present(
+    return realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored").filter(forked_from=session)
     ).order_by("pk")

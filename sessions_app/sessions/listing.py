@@ -19,7 +19,7 @@ from django.db.models import (
 )
 
 from sessions_app import expiry, realms
-from sessions_app.lookup import app_rows
+from sessions_app.lookup import fetch_app_rows
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.search import execution
 from sessions_app.search.query import Query
@@ -80,7 +80,7 @@ def _filtered(wanted: Wanted) -> QuerySet[AgentSession]:
     rows = described(AgentSession.objects.all())
     rows = rows.filter(realm__startswith=wanted.realms) if wanted.realms else rows.filter(realm="")
     if wanted.realms:
-        rows = realms.present(rows)
+        rows = realms.exclude_hidden(rows)
     if wanted.app:
         rows = rows.filter(app_name=wanted.app)
     if wanted.user:
@@ -90,7 +90,7 @@ def _filtered(wanted: Wanted) -> QuerySet[AgentSession]:
     if wanted.text:
         rows = rows.filter(_mentions(wanted.text))
     if wanted.age:
-        rows = expiry.aged(rows, expiry.Age(wanted.age))
+        rows = expiry.filter_by_age(rows, expiry.Age(wanted.age))
     return rows
 
 
@@ -163,7 +163,7 @@ def page(wanted: Wanted, before: str = "", so_far: SoFar = NOT_YET) -> Page:
     others = found.exclude(pk__in=[row.pk for row in pinned]) if pinned else found
     looking = None
     if wanted.query.is_empty or not search.plan.tests:
-        page_of_others = pagination.page(others, "updated_at", before)
+        page_of_others = pagination.paginate(others, "updated_at", before)
     else:
         page_of_others, looking = _looked_for(rows.filter(*search.plan.of), others, before, so_far, pinned)
     above = [] if before else pinned
@@ -184,7 +184,7 @@ def _looked_for(
     looked = execution.look(of, found, before, room + 1)
     shown = looked.rows[:room]
     if len(looked.rows) > room:
-        older = pagination.cursor(shown[-1], execution.FIELD) if shown else before
+        older = pagination.cursor_of(shown[-1], execution.FIELD) if shown else before
         return pagination.Page(shown, older, not before), None
     looking = None
     found_by_now = so_far.found + len(shown)
@@ -195,7 +195,7 @@ def _looked_for(
             SoFar(so_far.looked + looked.sessions, found_by_now),
             found_by_now + len(pinned),
             number,
-            pagination.moment_of(looked.to),
+            pagination.cursor_time(looked.to),
         )
     return pagination.Page(shown, "", not before), looking
 
@@ -226,7 +226,7 @@ def tag_names(session: AgentSession) -> list[str]:
 
 def shown_again(pks: Collection[int]) -> list[AgentSession]:
     """Return sessions that a page shows, as they are now; those that were deleted are missing. Two queries."""
-    rows = list(described(realms.present(AgentSession.objects.filter(pk__in=pks))))
+    rows = list(described(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks))))
     read_tags(rows)
     return rows
 
@@ -250,7 +250,7 @@ def newest(wanted: Wanted) -> float:
 
 def described(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
     """Add what a row of the list shows besides its columns."""
-    return expiry.with_ttl(with_run_status(rows))
+    return expiry.annotate_ttl(with_run_status(rows))
 
 
 def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
@@ -284,7 +284,7 @@ _NTH_NEWEST = """,
 def newest_sessions() -> dict[str, list[AgentSession]]:
     """Return the newest sessions of every app that has any. Two queries."""
     columns = "".join(_NTH_NEWEST.format(n=n) for n in range(NEWEST_PER_APP))
-    keys = [row[1:] for row in app_rows(columns)]
+    keys = [row[1:] for row in fetch_app_rows(columns)]
     rows = with_run_status(AgentSession.objects.filter(pk__in=[pk for pks in keys for pk in pks if pk]))
     by_pk = rows.in_bulk()
     found = [[by_pk[pk] for pk in pks if pk in by_pk] for pks in keys]

@@ -12,7 +12,7 @@ from django.db.models import Count
 
 from sessions_app.agents import folder, remotes
 from sessions_app.agents.remotes import Remote
-from sessions_app.lookup import apps_with_sessions
+from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.sessions import listing
 
@@ -68,8 +68,8 @@ class Agent:
 def app_names() -> list[str]:
     """Return every app a page can be about, sorted."""
     found = folder.configured_folder()
-    remote = remotes.names_of_apps(remotes.every())
-    return sorted({*(_names(found) if found else ()), *remote, *apps_with_sessions()})
+    remote = remotes.list_app_names(remotes.all_remotes())
+    return sorted({*(_names(found) if found else ()), *remote, *list_apps_with_sessions()})
 
 
 def _names(found: folder.AgentsFolder) -> tuple[str, ...]:
@@ -92,7 +92,7 @@ def overview() -> list[Agent]:
     """
     found = folder.configured_folder()
     local = found.names() if found else []
-    names = [*local, *remotes.names_of_apps(remotes.every())]
+    names = [*local, *remotes.list_app_names(remotes.all_remotes())]
     sessions = listing.newest_sessions()
     counts = _session_counts()
     active = _active_runs()
@@ -115,14 +115,14 @@ def agent(app_name: str) -> Agent | None:
     found = folder.configured_folder()
     in_folder = found is not None and app_name in found.names()
     card = AgentCard.objects.filter(app_name=app_name).first()
-    is_remote = app_name in remotes.names_of_apps(remotes.every())
-    if not (card or in_folder or is_remote) and app_name not in apps_with_sessions():
+    is_remote = app_name in remotes.list_app_names(remotes.all_remotes())
+    if not (card or in_folder or is_remote) and app_name not in list_apps_with_sessions():
         return None
     return _agent(app_name, card, found if in_folder else None)
 
 
 def _agent(name: str, card: AgentCard | None, found: folder.AgentsFolder | None, **facts: Any) -> Agent:
-    facts["remote"] = remotes.of_app(name)
+    facts["remote"] = remotes.remote_of_app(name)
     if card is None:
         return Agent(name, found is not None, AgentCard.Status.UNKNOWN, **facts)
     files_version = found.code_version(name) if found is not None else ""
@@ -154,7 +154,7 @@ def next_to_load(after: str) -> str:
     """
     found = folder.configured_folder()
     local = found.names() if found else []
-    remote = remotes.names_of_apps(remote for remote in remotes.every() if not remote.problem)
+    remote = remotes.list_app_names(remote for remote in remotes.all_remotes() if not remote.problem)
     names = [*local, *remote]
     later = names[names.index(after) + 1 :] if after in names else [name for name in names if name > after]
     cards = AgentCard.objects.filter(app_name__in=later).exclude(status=AgentCard.Status.UNKNOWN)

@@ -69,7 +69,7 @@ class Wanted:
             rows = rows.filter(app_name=self.app)
         if self.older_than_s is not None:
             rows = rows.filter(updated_at__lt=now - self.older_than_s)
-        return expiry.aged(rows, expiry.Age.EXPIRED, now) if self.expired else rows
+        return expiry.filter_by_age(rows, expiry.Age.EXPIRED, now) if self.expired else rows
 
 
 @dataclass(slots=True)
@@ -148,7 +148,7 @@ def remove_abandoned() -> int:
     Call it again and again. Progress is timed by this process's monotonic clock: who copies a fork may be another
     process with another clock, and clocks are set.
     """
-    forks = {fork.realm: fork for fork in AgentSession.objects.filter(realm__startswith=realms.FORMING)}
+    forks = {fork.realm: fork for fork in AgentSession.objects.filter(realm__startswith=realms.COPYING)}
     progress = {realm: fork.updated_at for realm, fork in forks.items()}
     abandoned = _progress.unchanged(progress, STOOD_STILL_S)
     for realm in abandoned:
@@ -158,7 +158,7 @@ def remove_abandoned() -> int:
 
 def remove_unfinished(session: AgentSession) -> None:
     """Remove a fork that did not get its place. Its row goes last: it is what finds the others."""
-    if not AgentSession.objects.filter(pk=session.pk, realm__startswith=realms.FORMING).exists():
+    if not AgentSession.objects.filter(pk=session.pk, realm__startswith=realms.COPYING).exists():
         return
     report = Report()
     _remove_shared(session.realm)
@@ -186,7 +186,7 @@ def delete_realm(realm: str) -> Report:
     _remove_artifacts(Artifact.objects.filter(realm=realm), report)
     for pks in _batches(MemoryEntry.objects.filter(realm=realm)):
         with _unit():
-            full_text.forget(MemoryEntry, pks)
+            full_text.unindex_rows(MemoryEntry, pks)
             MemoryEntry.objects.filter(pk__in=pks).delete()
     return report
 
@@ -230,7 +230,7 @@ def _set_aside(pk: int, wanted: Wanted, now: float) -> bool:
             realm="", app_name=session.app_name, user_id=session.user_id, session_id=session.session_id
         ).update(realm=aside)
         AgentSession.objects.filter(pk=pk).update(realm=aside)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -267,7 +267,7 @@ def _remove_rows(pk: int, report: Report) -> None:
             _detach(rows, column)
     with _unit():
         session.delete()
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def _remove_shared(realm: str) -> None:
@@ -297,7 +297,7 @@ def _remove_artifacts(rows: QuerySet[Artifact], report: Report) -> None:
             batch.delete()
         report.artifacts += len(pks)
         if hashes:
-            report.files += artifacts.remove_unused(hashes)
+            report.files += artifacts.remove_unused_content(hashes)
 
 
 def _delete(rows: QuerySet[Any]) -> None:

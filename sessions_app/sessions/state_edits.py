@@ -17,7 +17,7 @@ from sessions_app.errors import BadInput, NotFound, StaleKey, StaleSession
 from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, AppScope, Scope, StateChange, UserScope
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import Appended
@@ -83,7 +83,7 @@ def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) 
         SessionBusy: a run is active on it; the message names the run.
         StaleSession, StaleKey: it is no longer as the caller saw it.
     """
-    canonical = scopes.canonical(value, name)
+    canonical = scopes.canonicalize(value, name)
     if canonical.note:
         raise BadInput(
             f"The value of {name!r} is not JSON ({canonical.note}).",
@@ -153,7 +153,7 @@ def _change(session_pk: int, name: str, condition: Condition, delta: dict[str, A
     scope, bare = stored_name(name)
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
-        refuse_kept(session)
+        refuse_read_only(session)
         storage_location.refuse_copy(session)
         lifecycle.refuse_busy(session.pk, session.session_id)
         had_value = _check(session, scope, bare, name, condition)

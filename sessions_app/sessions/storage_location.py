@@ -43,7 +43,7 @@ class Place:
 def place() -> Place:
     """Return where this store is. No query is made."""
     database = connection.settings_dict
-    where = db_errors.name_of(database, connection.vendor)
+    where = db_errors.store_name(database, connection.vendor)
     if connection.vendor == "postgresql":
         return Place("PostgreSQL", where, survives_restart=True)
     file = str(database["NAME"])
@@ -89,7 +89,7 @@ def memory_elsewhere(app_name: str = "") -> str:
 
 
 def _elsewhere(app_name: str, setting: str) -> str:
-    remote = remotes.of_app(app_name)
+    remote = remotes.remote_of_app(app_name)
     return str(getattr(settings, setting, "")) if remote is None else remote.url
 
 

@@ -20,8 +20,8 @@ from sessions_app import events, scopes
 from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.events import EventRecord, KeyWrite
 from sessions_app.events.attribution import Writer
-from sessions_app.ids import ID_BYTES, SessionKey, can_exist, check_event_ids, check_id, check_ids
-from sessions_app.models import AgentSession, Cause, Scope, StateChange, UntrackedKey
+from sessions_app.ids import ID_BYTES, SessionKey, check_event_ids, check_id, check_ids, is_storable
+from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange, UntrackedKey
 from sessions_app.search import indexing
 from sessions_app.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, PREVIEW_LIMIT, advance, event_row
 from sessions_app.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
@@ -77,7 +77,7 @@ class Untracked:
     """
 
     name: str
-    value: scopes.Value | None
+    value: scopes.CanonicalValue | None
     stored: str | None
 
 
@@ -91,7 +91,7 @@ def create_session(
     *,
     origin: str = "live",
     title: str = "",
-    cause: Cause = Cause.SEED,
+    cause: ChangeCause = ChangeCause.SEED,
     now: float | None = None,
 ) -> AgentSession:
     """Create a session and seed its state: `app:` and `user:` keys go to their scope, `temp:` is dropped.
@@ -103,8 +103,8 @@ def create_session(
     check_ids(key)
     moment = time.time() if now is None else now
     writes = [
-        KeyWrite(scope, name, scopes.canonical(value, name), Writer("seed", inferred=False))
-        for scope, name, value in scopes.split(initial or {}).stored()
+        KeyWrite(scope, name, scopes.canonicalize(value, name), Writer("seed", inferred=False))
+        for scope, name, value in scopes.split_delta(initial or {}).stored()
     ]
     with transaction.atomic():
         session = AgentSession(
@@ -118,11 +118,11 @@ def create_session(
                 f"Session already exists: {key.session_id}",
                 hint="Leave the id out to have one made, or delete the session first.",
             ) from error
-        with statements.opened() as cursor:
+        with statements.open_statements() as cursor:
             provenance = Provenance(key, session.pk, 0, moment, cause)
             owners = take_owners(cursor, key, session.pk, writes, position=0)
             write_keys(cursor, owners, writes, provenance)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return session
 
 
@@ -131,7 +131,7 @@ def append_event(
     record: EventRecord,
     expected: Expected | None = ANY,
     *,
-    cause: Cause = Cause.APPEND,
+    cause: ChangeCause = ChangeCause.APPEND,
 ) -> Appended:
     """Append an event and apply its state delta, or nothing at all.
 
@@ -144,7 +144,7 @@ def append_event(
         BadInput: the event's or the invocation's id is longer than `ID_BYTES` or cannot be stored.
     """
     check_event_ids(record.event_id, record.invocation_id)
-    with transaction.atomic(), statements.opened() as cursor:
+    with transaction.atomic(), statements.open_statements() as cursor:
         session = _lock_session(cursor, key, record.event_id)
         if duplicate := session.twin and _same(session.twin, record):
             return Appended(session.pk, duplicate, session.revision, duplicate=True)
@@ -152,7 +152,7 @@ def append_event(
             _check_current(cursor, key, session, expected)
         seq = session.last_seq + 1
         _write_event(cursor, Provenance.of(key, session.pk, seq, record, cause), record)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return Appended(session.pk, seq, session.revision + 1)
 
 
@@ -162,7 +162,7 @@ def edit_state(
     *,
     removed: Collection[str] = (),
     author: str = "user",
-    cause: Cause = Cause.EDIT,
+    cause: ChangeCause = ChangeCause.EDIT,
 ) -> tuple[Appended, EventRecord]:
     """Change state by hand: one appended event that carries the delta, as ADK's PATCH of a session does.
 
@@ -182,7 +182,7 @@ def edit_state(
         "timestamp": time.time(),
     }
     writers = dict.fromkeys(change, Writer("user", inferred=False))
-    edited = events.removing(events.record(event, delta=change, writers=writers), removed)
+    edited = events.mark_removed(events.build_record(event, delta=change, writers=writers), removed)
     return append_event(key, edited, cause=cause), edited
 
 
@@ -196,12 +196,12 @@ def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[Untrack
         if session is None:
             return
         UntrackedKey.objects.bulk_create(_untracked_row(session, invocation_id, found) for found in keys)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def _untracked_row(session: AgentSession, invocation_id: str, found: Untracked) -> UntrackedKey:
     scope, bare = scopes.scope_of(found.name)
-    stored = None if found.stored is None else scopes.canonical(json.loads(found.stored), bare).public
+    stored = None if found.stored is None else scopes.canonicalize(json.loads(found.stored), bare).public
     return UntrackedKey(
         session=session,
         seq=session.last_seq,
@@ -219,12 +219,12 @@ def rename_session(session_pk: int, title: str) -> None:
     """Give a session a title. The title is ours: the agent's state and the revision stay untouched."""
     with transaction.atomic():
         AgentSession.objects.filter(pk=session_pk).update(title=scopes.clean_text(title))
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def delete_session(key: SessionKey) -> bool:
     """Delete a session with its events and its own state; user and app state survive. Return whether it existed."""
-    if not can_exist(*key):
+    if not is_storable(*key):
         return False
     with transaction.atomic():
         session = AgentSession.objects.select_for_update().filter(**key._asdict()).only("pk").first()
@@ -233,7 +233,7 @@ def delete_session(key: SessionKey) -> bool:
         StateChange.objects.filter(scope=Scope.SESSION, owner_id=session.pk).delete()
         indexing.forget_session(session.pk)
         session.delete()
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -264,7 +264,7 @@ def _lock_session(cursor: Statements, key: SessionKey, event_id: str) -> _Locked
     The second statement sees what was committed while the first waited for the lock.
     """
     row = twin = None
-    if can_exist(*key):
+    if is_storable(*key):
         row, twin = cursor.first_rows((_LOCK_SESSION[connection.vendor], key), (_SEE_TWIN, (*key, event_id)))
     if row is None:
         raise SessionMissing(

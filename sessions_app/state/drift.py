@@ -23,7 +23,7 @@ from sessions_app import scopes
 from sessions_app.models import (
     STATE_ROWS,
     AgentSession,
-    Cause,
+    ChangeCause,
     Event,
     Scope,
     StateChange,
@@ -350,14 +350,14 @@ def _why(session: AgentSession, last: StateChange | None) -> Why:
         return Why.FOREIGN
     is_own = last.session_id == session.pk
     if is_own and last.removed and last.seq:
-        return Why.REWIND if last.cause == Cause.REWIND else Why.REMOVED
-    if last.cause == Cause.FORK:
+        return Why.REWIND if last.cause == ChangeCause.REWIND else Why.REMOVED
+    if last.cause == ChangeCause.FORK:
         return Why.FORK
-    if last.cause == Cause.IMPORT and not last.seq:
+    if last.cause == ChangeCause.IMPORT and not last.seq:
         return Why.IMPORT
     return Why.SEED if is_own else Why.OTHER_SESSION
 
 
 def _canonical(value: Any, key: str) -> _Text:
-    text = scopes.canonical(value, key)
+    text = scopes.canonicalize(value, key)
     return _Text(text.public, text.private or text.public)

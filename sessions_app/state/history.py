@@ -15,7 +15,7 @@ from django.db import connection
 from django.db.models import Func, IntegerField, OuterRef, QuerySet, Subquery
 
 from sessions_app import scopes
-from sessions_app.ids import can_exist
+from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, AppScope, Event, Scope, StateChange, UserScope
 
 CHUNK = 500
@@ -93,7 +93,7 @@ class StateAt:
 
     def merged(self) -> dict[str, Any]:
         """Return what an agent would have read."""
-        return scopes.merged(self.values(Scope.SESSION), self.values(Scope.USER), self.values(Scope.APP))
+        return scopes.merge(self.values(Scope.SESSION), self.values(Scope.USER), self.values(Scope.APP))
 
 
 def state_at(session: AgentSession, event: Event | None = None) -> StateAt:
@@ -124,7 +124,7 @@ def owner_state(app_name: str, user_id: str | None, realm: str = "") -> tuple[in
     """Return (version, last write of each key) of an app, or of a user in it; None when nothing was ever written."""
     whose = {"realm": realm, "app_name": app_name}
     owner: AppScope | UserScope | None
-    if not can_exist(app_name, user_id or ""):
+    if not is_storable(app_name, user_id or ""):
         return None
     if user_id is None:
         scope, owner = Scope.APP, AppScope.objects.filter(**whose).first()

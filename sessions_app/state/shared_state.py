@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from django.db import connection
 from django.db.models import Count
 
-from sessions_app.lookup import apps_with_sessions
+from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, AppScope, AppState, Scope, StateChange, UserScope, UserState
 from sessions_app.state import history
 from sessions_app.state.diff.points import FEW_KEYS
@@ -86,7 +86,7 @@ def users_with_state(app_name: str) -> tuple[list[UserScope], bool]:
 def apps_of(user_id: str) -> list[str]:
     """Return the apps in which a user has sessions or state, sorted. Three queries."""
     names = {
-        *apps_with_sessions(),
+        *list_apps_with_sessions(),
         *AppScope.objects.filter(realm="").values_list("app_name", flat=True),
     }
     whose = {"realm": "", "app_name__in": names, "user_id": user_id}

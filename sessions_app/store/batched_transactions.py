@@ -8,14 +8,14 @@ from contextlib import contextmanager
 
 from django.db import connection, transaction
 
-SLICE_S = 0.05
+BATCH_S = 0.05
 """About how long one transaction is to take."""
 
-FIRST, FEWEST, MOST = 250, 25, 4_000
+FIRST_ROWS, MIN_ROWS, MAX_ROWS = 250, 25, 4_000
 """Rows of the first slice, and of any."""
 
 
-class Slices:
+class BatchedTransactions:
     """A series of short transactions. Between two of them SQLite's writer is free for as long as it was held.
 
     Attributes:
@@ -24,26 +24,26 @@ class Slices:
 
     def __init__(self) -> None:
         """Begin with `FIRST` rows."""
-        self.rows = FIRST
+        self.rows = FIRST_ROWS
         self._held_s = 0.0
         self._released = time.monotonic()
 
     @contextmanager
     def one(self) -> Iterator[None]:
         """Run one transaction."""
-        give_way(self._released + self._held_s - time.monotonic())
+        yield_writer(self._released + self._held_s - time.monotonic())
         with transaction.atomic():
             began = time.monotonic()  # behind the wait for the lock
             yield
         self._released = time.monotonic()
         self._held_s = self._released - began
-        if self._held_s > SLICE_S:
-            self.rows = max(FEWEST, self.rows // 2)
-        elif self._held_s < SLICE_S / 2:
-            self.rows = min(MOST, self.rows * 2)
+        if self._held_s > BATCH_S:
+            self.rows = max(MIN_ROWS, self.rows // 2)
+        elif self._held_s < BATCH_S / 2:
+            self.rows = min(MAX_ROWS, self.rows * 2)
 
 
-def give_way(seconds: float) -> None:
+def yield_writer(seconds: float) -> None:
     """Leave the writer to others for a while. PostgreSQL's do not wait for each other."""
     if seconds > 0 and connection.vendor == "sqlite":
         time.sleep(seconds)

@@ -31,7 +31,7 @@ RETRY_S = 1.0
 log = logging.getLogger(__name__)
 
 
-class Ring:
+class Subscription:
     """One listener's bell. Rings that come while it looks are kept as one."""
 
     def __init__(self) -> None:
@@ -50,10 +50,10 @@ class Ring:
 
 
 @contextlib.asynccontextmanager
-async def listen() -> AsyncIterator[Ring]:
+async def subscribe() -> AsyncIterator[Subscription]:
     """Listen to the bell of the store while the block runs."""
-    bell = _bells.setdefault(asyncio.get_running_loop(), _Bell())
-    ring = Ring()
+    bell = _notifiers.setdefault(asyncio.get_running_loop(), _Notifier())
+    ring = Subscription()
     bell.add(ring)
     try:
         yield ring
@@ -61,19 +61,19 @@ async def listen() -> AsyncIterator[Ring]:
         await bell.remove(ring)
 
 
-class _Bell:
+class _Notifier:
     """Strikes every ring of one event loop; watches only while there are any."""
 
     def __init__(self) -> None:
-        self._rings: set[Ring] = set()
+        self._rings: set[Subscription] = set()
         self._watch: asyncio.Task[None] | None = None
 
-    def add(self, ring: Ring) -> None:
+    def add(self, ring: Subscription) -> None:
         self._rings.add(ring)
         if self._watch is None:
             self._watch = asyncio.create_task(self._keep_watching(), name="devui-bell")
 
-    async def remove(self, ring: Ring) -> None:
+    async def remove(self, ring: Subscription) -> None:
         self._rings.discard(ring)
         if not self._rings and self._watch is not None:
             watch, self._watch = self._watch, None
@@ -85,7 +85,7 @@ class _Bell:
         while True:
             try:
                 await self._watch_store()
-            except _losses() as error:
+            except _connection_errors() as error:
                 log.warning("The bell is deaf for a moment: %s", error)
             await asyncio.sleep(RETRY_S)
 
@@ -123,7 +123,7 @@ class _Bell:
             ring.strike()
 
 
-_bells: WeakKeyDictionary[asyncio.AbstractEventLoop, _Bell] = WeakKeyDictionary()
+_notifiers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Notifier] = WeakKeyDictionary()
 
 
 def _data_version(connection: sqlite3.Connection) -> int:
@@ -133,15 +133,20 @@ def _data_version(connection: sqlite3.Connection) -> int:
 def _postgres_address() -> dict[str, str]:
     """Return where the store is, for psycopg; Django's own parameters name classes for synchronous use."""
     settings = connections["default"].settings_dict
-    named = {name: settings[setting] for name, setting in _ADDRESS.items() if settings.get(setting)}
-    return {**named, **{name: str(value) for name, value in settings["OPTIONS"].items() if name in _LIBPQ}}
+    named = {name: settings[setting] for name, setting in _LIBPQ_NAMES.items() if settings.get(setting)}
+    return {
+        **named,
+        **{name: str(value) for name, value in settings["OPTIONS"].items() if name in _LIBPQ_OPTIONS},
+    }
 
 
-_ADDRESS = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-_LIBPQ = frozenset({"service", "sslmode", "sslrootcert", "sslcert", "sslkey", "options", "connect_timeout"})
+_LIBPQ_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
+_LIBPQ_OPTIONS = frozenset(
+    {"service", "sslmode", "sslrootcert", "sslcert", "sslkey", "options", "connect_timeout"}
+)
 
 
-def _losses() -> tuple[type[Exception], ...]:
+def _connection_errors() -> tuple[type[Exception], ...]:
     """Return what a lost store raises. psycopg is an extra: where it is missing, there is no PostgreSQL."""
     try:
         import psycopg

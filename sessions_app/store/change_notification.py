@@ -16,7 +16,7 @@ CHANNEL = "devui"
 log = logging.getLogger(__name__)
 
 
-def ring_after_commit() -> None:
+def notify_after_commit() -> None:
     """Tell listeners to look again once the current transaction has committed."""
     if connection.vendor == "postgresql":
         transaction.on_commit(partial(_notify), robust=True)

@@ -23,7 +23,7 @@ from sessions_app.errors import (
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _READ_ONLY = (errno.EROFS, errno.EACCES, errno.EPERM)
 
-_STATES = {
+_FAULT_BY_SQLSTATE = {
     "40001": StoreBusy,
     "40P01": StoreBusy,
     "55P03": StoreBusy,
@@ -39,7 +39,7 @@ _STATES = {
 }
 """SQLSTATE of PostgreSQL -> what it means for who asked."""
 
-_SQLITE = {
+_FAULT_BY_SQLITE_ERROR = {
     "SQLITE_BUSY": StoreBusy,
     "SQLITE_LOCKED": StoreBusy,
     "SQLITE_FULL": StoreFull,
@@ -54,7 +54,7 @@ _SQLITE = {
 _FAILS_WHEN_FULL = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
 """What SQLite also says when there is no room for the files that it needs beside the store to open it."""
 
-LEAST_ROOM = 64 * 1024
+MIN_FREE_BYTES = 64 * 1024
 """Bytes that SQLite needs for these files; a disk with less room is full."""
 
 _HINTS = {
@@ -80,16 +80,16 @@ _RULES = {
 }
 
 
-def explain(error: BaseException) -> StoreFault | None:
+def translate(error: BaseException) -> StoreFault | None:
     """Return what a database's error means, or None when the store is not at fault: a bug, or a broken rule."""
     if not isinstance(error, DatabaseError | InterfaceError):
         return None
-    kind = _kind_of(error)
-    return _fault(kind, error) if kind else None
+    kind = _fault_type_of(error)
+    return _make_fault(kind, error) if kind else None
 
 
 @contextmanager
-def explained() -> Iterator[None]:
+def translate_db_errors() -> Iterator[None]:
     """Raise what the database reports inside the block as what it means.
 
     Raises:
@@ -98,14 +98,14 @@ def explained() -> Iterator[None]:
     try:
         yield
     except (DatabaseError, InterfaceError) as error:
-        fault = explain(error)
+        fault = translate(error)
         if fault is None:
             raise
         raise fault from error
 
 
 @contextmanager
-def explained_files() -> Iterator[None]:
+def translate_file_errors() -> Iterator[None]:
     """Raise what the disk reports inside the block, which writes files beside the store, as what it means.
 
     Raises:
@@ -117,10 +117,10 @@ def explained_files() -> Iterator[None]:
         kind = StoreFull if error.errno in _FULL else StoreReadOnly if error.errno in _READ_ONLY else None
         if kind is None:
             raise
-        raise _fault(kind, error) from error
+        raise _make_fault(kind, error) from error
 
 
-def name_of(database: Mapping[str, Any], vendor: str) -> str:
+def store_name(database: Mapping[str, Any], vendor: str) -> str:
     """Return how a store is called in messages: its file, or database and server; never a password."""
     if vendor == "sqlite":
         return str(database["NAME"])
@@ -128,10 +128,10 @@ def name_of(database: Mapping[str, Any], vendor: str) -> str:
     return f"{database['NAME']} on {host}:{port}"
 
 
-def _fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
+def _make_fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
     reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
     return kind(
-        f"The store {name_of(connection.settings_dict, connection.vendor)!r} {_RULES[kind]}: {reason}.",
+        f"The store {store_name(connection.settings_dict, connection.vendor)!r} {_RULES[kind]}: {reason}.",
         hint=_RESTORE[connection.vendor] if kind is StoreCorrupt else _HINTS[kind],
     )
 
@@ -139,19 +139,19 @@ def _fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
 def _disk_is_full() -> bool:
     """Tell whether the disk of an SQLite store has no room left."""
     try:
-        return shutil.disk_usage(Path(str(connection.settings_dict["NAME"])).parent).free < LEAST_ROOM
+        return shutil.disk_usage(Path(str(connection.settings_dict["NAME"])).parent).free < MIN_FREE_BYTES
     except OSError:
         return False
 
 
-def _kind_of(error: BaseException) -> type[StoreFault] | None:
+def _fault_type_of(error: BaseException) -> type[StoreFault] | None:
     cause = error.__cause__
     if state := getattr(cause, "sqlstate", None):
-        return _STATES.get(state, StoreUnavailable if state.startswith("08") else None)
+        return _FAULT_BY_SQLSTATE.get(state, StoreUnavailable if state.startswith("08") else None)
     if code := getattr(cause, "sqlite_errorname", None):
         if code.startswith(_FAILS_WHEN_FULL) and _disk_is_full():
             return StoreFull
-        return next((kind for start, kind in _SQLITE.items() if code.startswith(start)), None)
+        return next((kind for start, kind in _FAULT_BY_SQLITE_ERROR.items() if code.startswith(start)), None)
     lost = isinstance(error, InterfaceError) or (
         isinstance(error, OperationalError) and connection.vendor == "postgresql"
     )

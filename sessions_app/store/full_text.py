@@ -71,7 +71,7 @@ class WordIndex(WordSetIndex):
         return super().remove_sql(model, schema_editor, **kwargs)
 
 
-class Entry(NamedTuple):
+class IndexEntry(NamedTuple):
     """A row to be found: its pk, who may find it, and its text."""
 
     pk: int
@@ -84,9 +84,9 @@ def owner_id(*names: str) -> str:
     return sha256(json.dumps(names).encode()).hexdigest()[:32]
 
 
-def put(model: type[models.Model], entries: Iterable[Entry]) -> None:
+def index_rows(model: type[models.Model], entries: Iterable[IndexEntry]) -> None:
     """Index rows, in place of what they were found by before."""
-    found = [(entry, tokens.tokens(entry.text)) for entry in entries]
+    found = [(entry, tokens.tokenize(entry.text)) for entry in entries]
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
             cursor.executemany(
@@ -103,7 +103,7 @@ def put(model: type[models.Model], entries: Iterable[Entry]) -> None:
             )
 
 
-def forget(model: type[models.Model], pks: Iterable[int]) -> None:
+def unindex_rows(model: type[models.Model], pks: Iterable[int]) -> None:
     """Let rows be found no more."""
     rows = [(pk,) for pk in pks]
     with connection.cursor() as cursor:
@@ -113,7 +113,7 @@ def forget(model: type[models.Model], pks: Iterable[int]) -> None:
             cursor.executemany(f"UPDATE {_table(model)} SET words = NULL WHERE id = %s", rows)
 
 
-def ranked(
+def find_ranked(
     model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, *, every: bool = True
 ) -> list[int]:
     """Return the pks of an owner's rows that hold every phrase, or any of them: best first, then newest first.
@@ -123,15 +123,15 @@ def ranked(
     """
     if not wanted:
         return []
-    find = _ranked_by_sqlite if connection.vendor == SQLITE else _ranked_by_postgres
+    find = _find_ranked_on_sqlite if connection.vendor == SQLITE else _find_ranked_on_postgres
     return find(model, owner, wanted, limit, every)
 
 
-def _ranked_by_sqlite(
+def _find_ranked_on_sqlite(
     model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, every: bool
 ) -> list[int]:
     index, table = _index(model), _table(model)
-    match = f'owner : "{owner}" AND words : ({tokens.fts5(wanted, every=every)})'
+    match = f'owner : "{owner}" AND words : ({tokens.fts5_match(wanted, every=every)})'
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {table}.id FROM {index} JOIN {table} ON {table}.id = {index}.rowid"
@@ -141,7 +141,7 @@ def _ranked_by_sqlite(
         return [pk for (pk,) in cursor.fetchall()]
 
 
-def _ranked_by_postgres(
+def _find_ranked_on_postgres(
     model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, every: bool
 ) -> list[int]:
     match = f"{_owner_word(owner)} & ({tokens.tsquery(wanted, every=every)})"

@@ -27,10 +27,10 @@ from sessions_app.store import db_errors
 MAX_GROUP = 64
 """Most requests in one transaction: bounds how long readers of the group's rows and its callers wait."""
 
-LONGEST_WAIT_S = 30.0
+MAX_WAIT_S = 30.0
 """Seconds that SQLite waits for its write lock where Django's settings do not say it."""
 
-SHORT_S = 1.0
+SHORT_WAIT_S = 1.0
 """A unit of work that has waited no longer for its turn may wait for the write lock as long as the settings say."""
 
 
@@ -140,9 +140,9 @@ def run_units(group: list[Job]) -> list[Job]:
 
     Return those that may wait longer for a store that another program holds: none of the group has run then.
     """
-    with _patience_of(group[0]):
+    with _limit_lock_wait(group[0]):
         if len(group) == 1:
-            _run(group[0])
+            _run_job(group[0])
             _drop_lost_connection(group[0].error)
             return []
         has_begun = False
@@ -150,51 +150,51 @@ def run_units(group: list[Job]) -> list[Job]:
             with transaction.atomic():
                 has_begun = True
                 for job in group:
-                    _run(job)
+                    _run_job(job)
                     _refuse_lost_transaction(job.error)
         except BaseException as error:
-            failed = group if has_begun else _given_up(group, error)
+            failed = group if has_begun else _timed_out(group, error)
             _fail(failed, error)
             _drop_lost_connection(error)
             return [job for job in group if job not in failed]
     return []
 
 
-def _given_up(group: list[Job], error: BaseException) -> list[Job]:
+def _timed_out(group: list[Job], error: BaseException) -> list[Job]:
     """Return the jobs that fail with the transaction that could not begin: of a lock, those that waited long."""
-    if not isinstance(db_errors.explain(error), StoreBusy):
+    if not isinstance(db_errors.translate(error), StoreBusy):
         return group
-    return [job for job in group if job.waited_s > _longest_wait_s() - SHORT_S] or group
+    return [job for job in group if job.waited_s > _max_wait_s() - SHORT_WAIT_S] or group
 
 
-def _longest_wait_s() -> float:
-    return float(connection.settings_dict["OPTIONS"].get("timeout", LONGEST_WAIT_S))
+def _max_wait_s() -> float:
+    return float(connection.settings_dict["OPTIONS"].get("timeout", MAX_WAIT_S))
 
 
 @contextmanager
-def _patience_of(job: Job) -> Iterator[None]:
+def _limit_lock_wait(job: Job) -> Iterator[None]:
     """Let SQLite wait for its write lock inside the block only as long as the oldest job may still wait.
 
     Jobs wait behind others that wait for the lock: without this for each of those as long once more.
     """
     waited = job.waited_s
-    if waited < SHORT_S:
+    if waited < SHORT_WAIT_S:
         yield
         return
-    _wait_for_lock(max(_longest_wait_s() - waited, 0.0))
+    _set_lock_timeout(max(_max_wait_s() - waited, 0.0))
     try:
         yield
     finally:
-        _wait_for_lock(_longest_wait_s())
+        _set_lock_timeout(_max_wait_s())
 
 
-def _wait_for_lock(seconds: float) -> None:
+def _set_lock_timeout(seconds: float) -> None:
     """Set how long SQLite waits. A store that takes not even this fails the unit of work, which says why."""
     with suppress(DatabaseError), connection.cursor() as cursor:
         cursor.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
-def _run(job: Job) -> None:
+def _run_job(job: Job) -> None:
     """Run a unit of work and keep its outcome until the commit."""
     try:
         job.value = job.context.run(job.request)
@@ -232,9 +232,9 @@ def _deliver(group: list[Job]) -> None:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
         with suppress(RuntimeError):  # the loop has ended, and nobody waits there any more
-            loop.call_soon_threadsafe(_settle, jobs)
+            loop.call_soon_threadsafe(_settle_jobs, jobs)
 
 
-def _settle(jobs: list[Job]) -> None:
+def _settle_jobs(jobs: list[Job]) -> None:
     for job in jobs:
         job.settle()

@@ -15,7 +15,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models import BooleanField, FloatField, Func, Q, TextField
 from django.db.models.sql.compiler import SQLCompiler
 
-START = 64
+PREFIX_LENGTH = 64
 """Characters of a value that are compared in order, and that a mark holds."""
 
 NUMBER, STRING, OTHER = "n", "s", "j"
@@ -27,8 +27,8 @@ ANY = ""
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
 """Stands in marks for NUL, which PostgreSQL's texts cannot hold."""
 
-_SIGN = 1 << 63
-_ALL = (1 << 64) - 1
+_SIGN_BIT = 1 << 63
+_ALL_BITS = (1 << 64) - 1
 
 
 def mark(text: str) -> str:
@@ -38,21 +38,23 @@ def mark(text: str) -> str:
     """
     first = text[:1]
     if first == '"':
-        return STRING + (json.loads(text) if "\\" in text else text[1:-1]).replace("\0", UNKNOWN)[:START]
+        return (
+            STRING + (json.loads(text) if "\\" in text else text[1:-1]).replace("\0", UNKNOWN)[:PREFIX_LENGTH]
+        )
     if first and first in "-0123456789":
         return mark_of_number(float(text))
-    return OTHER + text[:START]
+    return OTHER + text[:PREFIX_LENGTH]
 
 
 def mark_of_number(number: float) -> str:
     """Return the mark of a number."""
-    return NUMBER + _sortable(number)
+    return NUMBER + _sortable_hex(number)
 
 
-def _sortable(number: float) -> str:
+def _sortable_hex(number: float) -> str:
     """Return hexadecimal digits that sort as numbers do."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", number + 0.0))
-    return f"{(~bits & _ALL) if bits & _SIGN else bits | _SIGN:016x}"
+    return f"{(~bits & _ALL_BITS) if bits & _SIGN_BIT else bits | _SIGN_BIT:016x}"
 
 
 class MarkField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs alone
@@ -64,7 +66,7 @@ class MarkField(models.TextField):  # type: ignore[type-arg]  # generic in the s
         return {**super().db_parameters(connection), "collation": collation}
 
 
-class Number(Func):
+class JsonNumber(Func):
     """The number that a JSON text is, null when it is none; infinite when it is larger than a database's numbers."""
 
     output_field = FloatField()
@@ -85,19 +87,19 @@ class Number(Func):
         return f"(CASE {cases} END)", tuple(params) * 4
 
 
-class Start(Func):
+class JsonPrefix(Func):
     """The first characters of a JSON text, in the order of their code points."""
 
     output_field = TextField()
-    template = f"substr(%(expressions)s, 1, {START})"
+    template = f"substr(%(expressions)s, 1, {PREFIX_LENGTH})"
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
         """Write it for PostgreSQL, whose default order is a language's."""
-        template = f'(substr(%(expressions)s, 1, {START}) COLLATE "C")'
+        template = f'(substr(%(expressions)s, 1, {PREFIX_LENGTH}) COLLATE "C")'
         return super().as_sql(compiler, connection, template=template, **context)
 
 
-class At(Func):
+class JsonAt(Func):
     """The JSON text of what stands at a path into a JSON text; null when nothing does. SQLite: scalars as JSON."""
 
     output_field = TextField()
@@ -145,18 +147,18 @@ class _EventCondition(Func):
         raise NotImplementedError
 
 
-class TouchesOthers(_EventCondition):
+class IsRewindOrCompaction(_EventCondition):
     """Whether an event, by its kind and its summary, changes how those before it are shown: it rewinds, or sums up."""
 
     def _condition(self, kind: str, summary: str, find: str) -> str:
-        holds = " OR ".join(f"""{find}({summary}, '"{name}"') > 0""" for name in _TOUCHING)
+        holds = " OR ".join(f"""{find}({summary}, '"{name}"') > 0""" for name in _ACTION_NAMES)
         return f"({kind} || '' = 'control' AND ({holds}))"
 
 
-_TOUCHING = ("rewindBeforeInvocationId", "compaction")
+_ACTION_NAMES = ("rewindBeforeInvocationId", "compaction")
 """Names of what such events do, in their summaries. An index is made of them."""
 
-TOUCHES_OTHERS = Q(TouchesOthers("kind", "summary"))
+IS_REWIND_OR_COMPACTION = Q(IsRewindOrCompaction("kind", "summary"))
 """The condition on events, and of the index that finds them."""
 
 

@@ -25,7 +25,7 @@ class Page(Generic[M]):
     is_first: bool
 
 
-def page(
+def paginate(
     rows: QuerySet[M],
     field: str,
     before: str = "",
@@ -42,40 +42,40 @@ def page(
     Raises:
         BadInput: `before` is no cursor.
     """
-    found = list(older(rows, field, before, key=key)[: size + 1])
+    found = list(rows_before(rows, field, before, key=key)[: size + 1])
     shown = found[:size]
-    return Page(shown, cursor(shown[-1], field) if len(found) > size else "", not before)
+    return Page(shown, cursor_of(shown[-1], field) if len(found) > size else "", not before)
 
 
-def older(
+def rows_before(
     rows: QuerySet[M], field: str, before: str, *, key: Callable[[str], Any] | None = None
 ) -> QuerySet[M]:
     """Return the rows older than a cursor, newest first; all of them when it is empty. Else as `page`."""
     newest = rows.order_by(f"-{field}", "-pk")
     if not before:
         return newest
-    moment, last = _parse(before, key or integer_key)
+    moment, last = _parse_cursor(before, key or integer_key)
     # Not `a < x OR (a = x AND …)`: no database seeks an index by that.
     return newest.filter(**{f"{field}__lte": moment}).exclude(**{field: moment, "pk__gte": last})
 
 
-def down_to(rows: QuerySet[M], field: str, last: str) -> QuerySet[M]:
+def rows_down_to(rows: QuerySet[M], field: str, last: str) -> QuerySet[M]:
     """Return the rows down to that of a cursor, and itself."""
-    moment, pk = _parse(last, integer_key)
+    moment, pk = _parse_cursor(last, integer_key)
     return rows.filter(**{f"{field}__gte": moment}).exclude(**{field: moment, "pk__lt": pk})
 
 
-def moment_of(cursor: str) -> float:
+def cursor_time(cursor: str) -> float:
     """Return the time of the row that a cursor was made of, in epoch seconds."""
-    return _parse(cursor, integer_key)[0]
+    return _parse_cursor(cursor, integer_key)[0]
 
 
-def cursor(row: Model, field: str) -> str:
+def cursor_of(row: Model, field: str) -> str:
     """Return what the rows behind a row are older than."""
-    return cursor_at(getattr(row, field), row.pk)
+    return make_cursor(getattr(row, field), row.pk)
 
 
-def cursor_at(moment: float, pk: Any) -> str:
+def make_cursor(moment: float, pk: Any) -> str:
     """Return what the rows behind a moment and a primary key are older than."""
     return f"{moment!r}~{pk}"
 
@@ -91,7 +91,7 @@ def integer_key(text: str) -> int:
     return key
 
 
-def _parse(cursor: str, key: Callable[[str], Any]) -> tuple[float, Any]:
+def _parse_cursor(cursor: str, key: Callable[[str], Any]) -> tuple[float, Any]:
     moment, _, last = cursor.partition("~")
     try:
         if math.isfinite(float(moment)) and last:

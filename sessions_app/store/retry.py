@@ -26,10 +26,10 @@ from sessions_app.store import db_errors, units_of_work
 P = ParamSpec("P")
 R = TypeVar("R")
 
-FIRST_S = 0.2
+FIRST_DELAY_S = 0.2
 """Seconds before the second try."""
 
-LONGEST_S = 2.0
+MAX_DELAY_S = 2.0
 """Most seconds between two tries: what waits for a database goes on so soon after its restart."""
 
 log = logging.getLogger(__name__)
@@ -37,7 +37,7 @@ log = logging.getLogger(__name__)
 
 def delays() -> Iterator[float]:
     """Yield the seconds to wait before each further try, without end."""
-    return (min(FIRST_S * 2**number, LONGEST_S) for number in itertools.count())
+    return (min(FIRST_DELAY_S * 2**number, MAX_DELAY_S) for number in itertools.count())
 
 
 async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -46,7 +46,7 @@ async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     Raises:
         Exception: what `work` raises that is no fault of the store.
     """
-    return await until_taken(partial(units_of_work.write, work, *args, **kwargs))
+    return await run(partial(units_of_work.write, work, *args, **kwargs))
 
 
 async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
@@ -55,16 +55,16 @@ async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     Raises:
         Exception: what `work` raises that is no fault of the store.
     """
-    return await until_taken(partial(units_of_work.read, work, *args, **kwargs))
+    return await run(partial(units_of_work.read, work, *args, **kwargs))
 
 
-async def until_taken(work: Callable[[], Awaitable[R]]) -> R:
+async def run(work: Callable[[], Awaitable[R]]) -> R:
     """Do work that uses the store until the store is not at fault.
 
     Raises:
         Exception: what `work` raises that is no fault of the store.
     """
-    waiting = _Waiting()
+    waiting = _OutageLog()
     for delay in delays():
         try:
             result = await work()
@@ -77,16 +77,16 @@ async def until_taken(work: Callable[[], Awaitable[R]]) -> R:
     return result
 
 
-def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+def run_sync(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Do synchronous work on this thread's own connection, again until the store takes it.
 
     Raises:
         Exception: what `work` raises that is no fault of the store.
     """
-    waiting = _Waiting()
+    waiting = _OutageLog()
     for delay in delays():
         try:
-            with db_errors.explained():
+            with db_errors.translate_db_errors():
                 result = work(*args, **kwargs)
         except StoreFault as fault:
             waiting.note(fault)
@@ -98,7 +98,7 @@ def in_thread(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     return result
 
 
-class _Waiting:
+class _OutageLog:
     """Logs once that something waits for the store, and when that is over."""
 
     def __init__(self) -> None:

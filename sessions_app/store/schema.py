@@ -22,7 +22,7 @@ from sessions_app.store import db_errors
 
 APPS = ("sessions_app", "evals_app")
 
-_LOCK = "devui: schema"
+_LOCK_NAME = "devui: schema"
 """What programs that share a PostgreSQL database lock in it to migrate."""
 
 logger = logging.getLogger(__name__)
@@ -39,22 +39,22 @@ def ensure_schema() -> None:
         StoreFault: the store cannot be reached, read or written, is full or damaged.
     """
     try:
-        if _is_to_be_made() or _is_behind():
-            with _one_program():
+        if _is_missing() or _is_behind():
+            with _lock_store():
                 if _is_behind():  # another program may have done it meanwhile, a newer DevUI too
                     for app in APPS:
                         call_command("migrate", app, interactive=False, verbosity=0)
     except (Error, OSError) as error:
-        if (fault := db_errors.explain(error)) and not isinstance(fault, StoreUnavailable):
+        if (fault := db_errors.translate(error)) and not isinstance(fault, StoreUnavailable):
             raise fault from error
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise StoreUnavailable(
-            f"The store {_store()!r} cannot be used: {reason}.",
+            f"The store {_store_name()!r} cannot be used: {reason}.",
             hint="Name one that can be reached and written by DATABASE_URL.",
         ) from error
 
 
-def _is_to_be_made() -> bool:
+def _is_missing() -> bool:
     """Tell whether a file of SQLite is not there yet.
 
     Who connects makes it, in several steps, and SQLite lets nobody wait for the one that sets its mode: "database is
@@ -91,35 +91,35 @@ def _names_of_migrations() -> set[tuple[str, str]]:
 
 
 @contextmanager
-def _one_program() -> Iterator[None]:
+def _lock_store() -> Iterator[None]:
     """Let one program at a time into the block. The lock is gone with the process that holds it."""
     if connection.vendor == "postgresql":
-        with _locked_database():
+        with _lock_database():
             yield
     elif file := _sqlite_file():
-        with _locked_folder(file.parent):
+        with _lock_folder(file.parent):
             yield
     else:
         yield
 
 
 @contextmanager
-def _locked_database() -> Iterator[None]:
+def _lock_database() -> Iterator[None]:
     """Hold a lock of the connection's own: migrations are transactions each, and one of a transaction would end."""
     with connection.cursor() as cursor:
-        cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [_LOCK])
+        cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [_LOCK_NAME])
         if not cursor.fetchone()[0]:
-            _log_wait(f"the store {_store()!r}")
-            cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [_LOCK])
+            _log_wait(f"the store {_store_name()!r}")
+            cursor.execute("SELECT pg_advisory_lock(hashtextextended(%s, 0))", [_LOCK_NAME])
     try:
         yield
     finally:
         with connection.cursor() as cursor:
-            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [_LOCK])
+            cursor.execute("SELECT pg_advisory_unlock(hashtextextended(%s, 0))", [_LOCK_NAME])
 
 
 @contextmanager
-def _locked_folder(folder: Path) -> Iterator[None]:
+def _lock_folder(folder: Path) -> Iterator[None]:
     """Lock the folder of an SQLite file: whoever closes the file itself would take SQLite's own locks on it away.
 
     Programs with other stores in this folder wait for each other, too.
@@ -148,5 +148,5 @@ def _log_wait(store: str) -> None:
     logger.info("Waiting for another program that brings %s up to date.", store)
 
 
-def _store() -> str:
-    return db_errors.name_of(connection.settings_dict, connection.vendor)
+def _store_name() -> str:
+    return db_errors.store_name(connection.settings_dict, connection.vendor)

@@ -18,7 +18,7 @@ from django.db import connection
 if TYPE_CHECKING:
     from psycopg import Connection
 
-FIRST_USE = 0
+PREPARE_AT_FIRST_USE = 0
 """psycopg's `prepare_threshold` of a connection on which statements are prepared at their first use."""
 
 
@@ -39,7 +39,7 @@ class Statements(Protocol):
 
 
 @contextmanager
-def opened() -> Iterator[Statements]:
+def open_statements() -> Iterator[Statements]:
     """Open statements on the current connection, in a transaction that the caller has begun.
 
     On PostgreSQL they are sent without waiting for answers until one is read, or the block ends; one that fails raises
@@ -49,20 +49,20 @@ def opened() -> Iterator[Statements]:
         django.db.DatabaseError: a statement failed.
     """
     if connection.vendor == "postgresql":
-        with opened_on_server() as cursor:
+        with open_postgres_statements() as cursor:
             yield cursor
         return
     raw: sqlite3.Connection = connection.connection
     with connection.wrap_database_errors, closing(sqlite3.Cursor(raw)) as driver:
-        yield _OnSqlite(driver)
+        yield _SqliteStatements(driver)
 
 
 @contextmanager
-def opened_on_server() -> Iterator[OnServer]:
+def open_postgres_statements() -> Iterator[PostgresStatements]:
     """Open statements as `opened` does, where the store is known to be on PostgreSQL."""
     server: Connection[Any] = connection.connection
     with connection.wrap_database_errors, server.pipeline() if _can_pipeline() else nullcontext():
-        yield OnServer(server)
+        yield PostgresStatements(server)
 
 
 def dedicate_connection_to_appends() -> None:
@@ -75,30 +75,30 @@ def dedicate_connection_to_appends() -> None:
     if connection.connection.prepare_threshold is None:
         with connection.cursor() as cursor:
             cursor.execute("SET enable_seqscan = off; SET lock_timeout = '1s'")
-        connection.connection.prepare_threshold = FIRST_USE
+        connection.connection.prepare_threshold = PREPARE_AT_FIRST_USE
 
 
-def insert(table: str, columns: Mapping[str, str]) -> str:
+def insert_sql(table: str, columns: Mapping[str, str]) -> str:
     """Return the statement that inserts a row: the values of the columns, in their order."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - our own tables
 
 
-def insert_all(table: str, columns: Mapping[str, str]) -> str:
+def bulk_insert_sql(table: str, columns: Mapping[str, str]) -> str:
     """Return PostgreSQL's statement that inserts many rows: a list for each column, in the order of `columns`."""
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {as_rows(columns.values())} AS given"  # noqa: S608 - our own tables
+    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {unnest_sql(columns.values())} AS given"  # noqa: S608 - our own tables
 
 
-def as_rows(types: Iterable[str]) -> str:
+def unnest_sql(types: Iterable[str]) -> str:
     """Return PostgreSQL's expression for rows given by a list for each column. Its parameters: `by_column`."""
     return f"unnest({', '.join(f'%s::{kind}[]' for kind in types)})"
 
 
-def by_column(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
+def transpose(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
     """Return rows as a list for each column. There must be one row at least."""
     return [list(column) for column in zip(*rows, strict=True)]
 
 
-class _OnSqlite:
+class _SqliteStatements:
     def __init__(self, driver: sqlite3.Cursor) -> None:
         self._driver = driver
         self.fetchone = driver.fetchone
@@ -113,7 +113,7 @@ class _OnSqlite:
         return [self._driver.execute(_question_marks(sql), values).fetchone() for sql, values in statements]
 
 
-class OnServer:
+class PostgresStatements:
     """Statements on PostgreSQL: see `Statements`."""
 
     def __init__(self, server: Connection[Any]) -> None:

@@ -24,13 +24,13 @@ TOKEN_BYTES = 64
 """Longest token in UTF-8 bytes; a longer word is found by its start."""
 
 
-class _Kind(Enum):
+class _ScriptKind(Enum):
     GAP = 0
     WORD = 1
     PAIRS = 2
 
 
-_PAIRED = (
+_PAIRED_RANGES = (
     (0x0E00, 0x0EFF),  # Thai, Lao
     (0x1000, 0x109F),  # Myanmar
     (0x1100, 0x11FF),  # Hangul letters
@@ -51,22 +51,26 @@ _INVISIBLE = dict.fromkeys(
 """Marks inside words that change only how they look: soft hyphens, joiners, variation selectors."""
 
 
-class _Kinds(dict[str, _Kind]):
+class _ScriptKinds(dict[str, _ScriptKind]):
     """The kind of each character, worked out once."""
 
-    def __missing__(self, char: str) -> _Kind:
-        kind = self[char] = _kind(char)
+    def __missing__(self, char: str) -> _ScriptKind:
+        kind = self[char] = _script_kind(char)
         return kind
 
 
-def _kind(char: str) -> _Kind:
+def _script_kind(char: str) -> _ScriptKind:
     code = ord(char)
     if unicodedata.category(char)[0] not in "LMN" and not 0x20000 <= code <= 0x3FFFF:
-        return _Kind.GAP
-    return _Kind.PAIRS if any(first <= code <= last for first, last in _PAIRED) else _Kind.WORD
+        return _ScriptKind.GAP
+    return (
+        _ScriptKind.PAIRS
+        if any(first <= code <= last for first, last in _PAIRED_RANGES)
+        else _ScriptKind.WORD
+    )
 
 
-_kinds = _Kinds()
+_kinds = _ScriptKinds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,23 +81,23 @@ class Phrase:
     prefix: bool = False
 
 
-def tokens(text: str) -> list[str]:
+def tokenize(text: str) -> list[str]:
     """Return what a text is indexed by, in its order."""
-    return list(islice(_tokens(text), MAX_TOKENS))
+    return list(islice(_iter_tokens(text), MAX_TOKENS))
 
 
-def phrases(query: str) -> list[Phrase]:
+def parse_phrases(query: str) -> list[Phrase]:
     """Return what a query asks for: one phrase for each piece of it between spaces."""
-    found = (_phrase(piece) for piece in normal(query).split())
+    found = (_parse_piece(piece) for piece in normalize(query).split())
     return list(islice(dict.fromkeys(each for each in found if each), MAX_PHRASES))
 
 
-def phrase(text: str) -> Phrase | None:
+def parse_phrase(text: str) -> Phrase | None:
     """Return the phrase of a text whose words stand side by side; None when no word is in it."""
-    return _phrase(normal(text))
+    return _parse_piece(normalize(text))
 
 
-def holds(words: Sequence[str], wanted: Phrase) -> bool:
+def contains_phrase(words: Sequence[str], wanted: Phrase) -> bool:
     """Tell whether a text of these tokens holds a phrase, as the indexes do."""
     length = len(wanted.tokens)
     return any(
@@ -103,7 +107,7 @@ def holds(words: Sequence[str], wanted: Phrase) -> bool:
     )
 
 
-def loose(wanted: Iterable[Phrase]) -> list[Phrase]:
+def single_tokens(wanted: Iterable[Phrase]) -> list[Phrase]:
     """Return each token of the phrases on its own, to find what is only partly the same, as recall needs.
 
     Lone characters of scripts without spaces are left out beside longer tokens: nearly every text has them.
@@ -115,13 +119,13 @@ def loose(wanted: Iterable[Phrase]) -> list[Phrase]:
     return (telling or list(single))[:MAX_PHRASES]
 
 
-def normal(text: str) -> str:
+def normalize(text: str) -> str:
     """Return a text in the one form in which texts and queries are compared."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFKC", folded).translate(_INVISIBLE)
 
 
-def fts5(wanted: Iterable[Phrase], *, every: bool = True) -> str:
+def fts5_match(wanted: Iterable[Phrase], *, every: bool = True) -> str:
     """Return SQLite's match expression for every phrase, or for any of them. Tokens hold no quotes."""
     written = (f'"{" ".join(each.tokens)}"{" *" if each.prefix else ""}' for each in wanted)
     return (" AND " if every else " OR ").join(written)
@@ -132,7 +136,7 @@ def tsquery(wanted: Iterable[Phrase], *, every: bool = True, label: str = "") ->
 
     Tokens hold no quotes.
     """
-    return (" & " if every else " | ").join(f"({_ts_phrase(each, label)})" for each in wanted)
+    return (" & " if every else " | ").join(f"({_tsquery_phrase(each, label)})" for each in wanted)
 
 
 def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
@@ -146,12 +150,12 @@ def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
     return " ".join(f"'{word}':{position}{marks.get(word, '')}" for position, word in enumerate(words, 1))
 
 
-def tsset(words: Iterable[str]) -> str:
+def tsvector_without_positions(words: Iterable[str]) -> str:
     """Return PostgreSQL's tsvector of tokens without their places."""
     return " ".join(f"'{word}'" for word in words)
 
 
-def _ts_phrase(wanted: Phrase, label: str) -> str:
+def _tsquery_phrase(wanted: Phrase, label: str) -> str:
     mark = f":{'*' if wanted.prefix else ''}{label}" if wanted.prefix or label else ""
     return " <-> ".join(f"'{token}'" for token in wanted.tokens) + mark
 
@@ -164,23 +168,23 @@ def _is_at(words: Sequence[str], start: int, wanted: Phrase) -> bool:
     return words[end].startswith(last) if wanted.prefix else words[end] == last
 
 
-def _tokens(text: str) -> Iterator[str]:
-    for kind, chars in groupby(normal(text), _kinds.__getitem__):
-        if kind is not _Kind.GAP:
-            yield from _run(kind, "".join(chars))
+def _iter_tokens(text: str) -> Iterator[str]:
+    for kind, chars in groupby(normalize(text), _kinds.__getitem__):
+        if kind is not _ScriptKind.GAP:
+            yield from _split_run(kind, "".join(chars))
 
 
-def _run(kind: _Kind, run: str) -> Iterator[str]:
-    if kind is _Kind.WORD:
+def _split_run(kind: _ScriptKind, run: str) -> Iterator[str]:
+    if kind is _ScriptKind.WORD:
         yield run if len(run) * 4 <= TOKEN_BYTES else run.encode()[:TOKEN_BYTES].decode(errors="ignore")
     else:
         yield from (first + second for first, second in pairwise(run))
         yield run[-1]
 
 
-def _phrase(piece: str) -> Phrase | None:
+def _parse_piece(piece: str) -> Phrase | None:
     """Return the phrase of a piece of a query. What it ends with may go on in the text."""
-    words = list(islice(_tokens(piece), MAX_PHRASES))
+    words = list(islice(_iter_tokens(piece), MAX_PHRASES))
     if not words:
         return None
     if not _is_lone(words[-1]):
@@ -195,4 +199,4 @@ def _is_lone(token: str) -> bool:
 
 
 def _is_paired(char: str) -> bool:
-    return _kinds[char] is _Kind.PAIRS
+    return _kinds[char] is _ScriptKind.PAIRS

@@ -33,7 +33,7 @@ READ_THREADS = 4
 WRITE_THREADS = 4
 GROUP_THREADS = 2
 """While one waits for its commit to be on disk, or for a row, the other takes what comes."""
-SLICING_THREADS = 2
+BATCH_THREADS = 2
 
 _pools: dict[tuple[int, str], _Pool] = {}
 _committers: dict[tuple[int, object], GroupCommitter] = {}
@@ -47,11 +47,11 @@ async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """
     unit = partial(work, *args, **kwargs)
     if connection.vendor == "sqlite":
-        with db_errors.explained():
+        with db_errors.translate_db_errors():
             result: R = await _committer(run_units, run_units, 1).submit(unit)
         return result
     # A pool drops a unit whose caller was cancelled before a thread was free.
-    return await asyncio.shield(asyncio.ensure_future(_hop("write", WRITE_THREADS, unit)))
+    return await asyncio.shield(asyncio.ensure_future(_run_in_pool("write", WRITE_THREADS, unit)))
 
 
 async def write_together(work: Callable[[list[Q]], list[R]], request: Q) -> R:
@@ -62,13 +62,13 @@ async def write_together(work: Callable[[list[Q]], list[R]], request: Q) -> R:
     Raises:
         StoreFault: see `faults`; also what `work` raises.
     """
-    with db_errors.explained():
-        result: R = await _committer(work, partial(_carry_out, work), GROUP_THREADS).submit(request)
+    with db_errors.translate_db_errors():
+        result: R = await _committer(work, partial(_commit_together, work), GROUP_THREADS).submit(request)
     return result
 
 
-def _carry_out(work: Callable[[list[Any]], list[Any]], group: list[Job]) -> list[Job]:
-    values = _on_a_live_connection(partial(work, [job.request for job in group]))
+def _commit_together(work: Callable[[list[Any]], list[Any]], group: list[Job]) -> list[Job]:
+    values = _run_on_live_connection(partial(work, [job.request for job in group]))
     for job, value in zip(group, values, strict=True):
         job.value = value
     return []
@@ -80,10 +80,10 @@ async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     Raises:
         StoreFault: see `faults`; also what `work` raises.
     """
-    return await _hop("read", READ_THREADS, partial(work, *args, **kwargs))
+    return await _run_in_pool("read", READ_THREADS, partial(work, *args, **kwargs))
 
 
-async def in_slices(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
+async def run_batched(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Run long work that commits in short transactions of its own. Nobody's append or read waits behind it.
 
     A cancelled caller does not end it.
@@ -92,22 +92,22 @@ async def in_slices(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> 
         StoreFault: see `faults`; also what `work` raises.
     """
     return await asyncio.shield(
-        asyncio.ensure_future(_hop("slices", SLICING_THREADS, partial(work, *args, **kwargs)))
+        asyncio.ensure_future(_run_in_pool("slices", BATCH_THREADS, partial(work, *args, **kwargs)))
     )
 
 
-async def _hop(name: str, threads: int, work: Callable[[], R]) -> R:
+async def _run_in_pool(name: str, threads: int, work: Callable[[], R]) -> R:
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    with db_errors.explained():
+    with db_errors.translate_db_errors():
         return await loop.run_in_executor(
-            _pool(name, threads).executor, context.run, _on_a_live_connection, work
+            _pool(name, threads).executor, context.run, _run_on_live_connection, work
         )
 
 
-def _on_a_live_connection(work: Callable[[], R]) -> R:
+def _run_on_live_connection(work: Callable[[], R]) -> R:
     """Run `work`; a connection that was lost before, or is lost now, is dropped and the next use opens a new one."""
-    if _was_lost():
+    if _is_connection_lost():
         connection.close()
     try:
         return work()
@@ -116,7 +116,7 @@ def _on_a_live_connection(work: Callable[[], R]) -> R:
         raise
 
 
-def _was_lost() -> bool:
+def _is_connection_lost() -> bool:
     """Tell whether the server has ended this thread's idle connection, as a restart does: without a question to it.
 
     A server that ends a connection says so on its socket, so only a socket that has something to read is asked.

@@ -144,7 +144,7 @@ def _control(
     all_attributes = {
         "class": " ".join(filter(None, classes)),
         **attributes,
-        "aria-label": visible_text.name(f"{label} {of}" if of else label),
+        "aria-label": visible_text.escape_name(f"{label} {of}" if of else label),
         "title": title or label,
         "data-command": command,
         "hidden": not shown,

@@ -19,10 +19,10 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app import expiry, paths, scopes
-from sessions_app.models import AgentSession, Cause, Kind, Scope, StateChange
+from sessions_app.models import AgentSession, ChangeCause, EventKind, Scope, StateChange
 from sessions_app.presentation import json_tree as jsontree
 from sessions_app.presentation import markdown_html, visible_text
-from sessions_app.presentation.text_diff import Piece
+from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.sessions import storage_location
 
 register = template.Library()
@@ -54,10 +54,10 @@ BADGES = {
 """Status -> (badge colour, icon). A status not listed gets the neutral badge."""
 
 WRITER_ICONS = {
-    Cause.SEED: "session",
-    Cause.EDIT: "edit",
-    Cause.REWIND: "rewind",
-    Cause.FORK: "fork",
+    ChangeCause.SEED: "session",
+    ChangeCause.EDIT: "edit",
+    ChangeCause.REWIND: "rewind",
+    ChangeCause.FORK: "fork",
     "tool": "tool_call",
     "callback": "code",
     "user": "edit",
@@ -81,7 +81,7 @@ def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
         return format_html(
             '<svg class="{}" role="img" aria-label="{}"><use href="{}"></use></svg>',
             classes,
-            visible_text.name(label),
+            visible_text.escape_name(label),
             href,
         )
     return format_html('<svg class="{}" aria-hidden="true"><use href="{}"></use></svg>', classes, href)
@@ -90,7 +90,7 @@ def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
 @register.simple_tag
 def kind(name: str, text: str = "") -> SafeString:
     """`{% kind event.kind %}`: the mark of an event's kind, with its name for screen readers or as text."""
-    label = Kind(name).label if name in Kind.values else name
+    label = EventKind(name).label if name in EventKind.values else name
     if text:
         return format_html('<span class="kind kind-{}">{}{}</span>', name, icon(name), text)
     return format_html('<span class="kind kind-{}" title="{}">{}</span>', name, label, icon(name, label))
@@ -182,18 +182,18 @@ def shown(value: object) -> SafeString:
 
 
 @register.filter
-def removed(pieces: Iterable[Piece]) -> SafeString:
+def removed(pieces: Iterable[DiffPiece]) -> SafeString:
     """`{{ turn.expected|removed }}`: a text, struck out what the text beside it does not have."""
     return _mark_differences("del", "removed", pieces)
 
 
 @register.filter
-def added(pieces: Iterable[Piece]) -> SafeString:
+def added(pieces: Iterable[DiffPiece]) -> SafeString:
     """`{{ turn.actual|added }}`: a text, marked what the text beside it does not have."""
     return _mark_differences("ins", "added", pieces)
 
 
-def _mark_differences(tag: str, css: str, pieces: Iterable[Piece]) -> SafeString:
+def _mark_differences(tag: str, css: str, pieces: Iterable[DiffPiece]) -> SafeString:
     found = ((piece.differs, shown(piece.text)) for piece in pieces)
     return SafeString(
         "".join(f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in found)
@@ -203,13 +203,17 @@ def _mark_differences(tag: str, css: str, pieces: Iterable[Piece]) -> SafeString
 @register.filter
 def plain(value: object, kind_of_text: str = "name") -> str:
     """`title="{{ key|plain }}"`: the escapes of `name` without marks; `plain:"text"` has those of `shown`."""
-    return visible_text.text(str(value)) if kind_of_text == "text" else visible_text.name(str(value))
+    return (
+        visible_text.escape_text(str(value))
+        if kind_of_text == "text"
+        else visible_text.escape_name(str(value))
+    )
 
 
 @register.filter
 def json_escapes(text: str) -> str:
     """`{{ raw|json_escapes }}`: JSON text, its unseen characters in JSON's own escapes."""
-    return visible_text.json_text(text)
+    return visible_text.escape_json(text)
 
 
 @register.filter
@@ -329,7 +333,7 @@ def plural(number: int, words: str) -> str:
 @register.filter
 def markdown(text: str) -> SafeString:
     """`{{ text|markdown }}`: Markdown as safe HTML."""
-    return markdown_html.markdown(text)
+    return markdown_html.render_markdown(text)
 
 
 @register.simple_tag

@@ -61,7 +61,7 @@ def can_be_spoken_with(session: AgentSession) -> bool:
     """
     if session.realm:
         return False
-    remote = remotes.of_app(session.app_name)
+    remote = remotes.remote_of_app(session.app_name)
     if remote is not None:
         return remote.is_spoken_with
     return agent_loading.can_speak(session.app_name) is not False

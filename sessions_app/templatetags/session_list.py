@@ -106,26 +106,26 @@ def _fill_template(form: list[str], row: Row) -> str:
 def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
     """Return what a row shows of a session."""
     title = session.name[:TITLE_SHOWN]
-    app, user, state = session.app_name, session.user_id, paths.fixed("state")
-    url = visible_text.escape(paths.session_url(session))
+    app, user, state = session.app_name, session.user_id, paths.fixed_url("state")
+    url = visible_text.escape_html(paths.session_url(session))
     hit = hits.get(session.pk) if isinstance(hits, Mapping) else None
     return {
         "pk": str(session.pk),
         "url": url,
         "title": visible_text.text_html(title),
-        "label": visible_text.escape(visible_text.name(title)),
+        "label": visible_text.escape_html(visible_text.escape_name(title)),
         "marks": _marks(session),
         "tags": _tags(session),
         "last": _hit(hit, url)
         if hit
         else SafeString(f"<bdi>{visible_text.text_html(session.last_text)}</bdi>"),
         "id": visible_text.name_html(session.session_id),
-        "id_plain": visible_text.escape(visible_text.name(session.session_id)),
+        "id_plain": visible_text.escape_html(visible_text.escape_name(session.session_id)),
         "app": visible_text.name_html(app),
         "app_url": SafeString(f"{state}?app={quote_plus(app)}"),
         "user": visible_text.name_html(user),
         "user_url": SafeString(f"{state}?app={quote_plus(app)}&amp;user={quote_plus(user)}"),
-        "rename_url": SafeString(paths.by_key("session-rename", session.pk)),
+        "rename_url": SafeString(paths.url_by_key("session-rename", session.pk)),
         "events": f"{session.last_seq:,}",
         "duration": devui.duration(duration)
         if (duration := session.updated_at - session.created_at) > 0
@@ -168,7 +168,7 @@ def _tags(session: AgentSession) -> SafeString:
         return EMPTY
     chips = [_tag(name) for name in names[:TAGS_SHOWN]]
     if len(names) > TAGS_SHOWN:
-        more = ", ".join(visible_text.name(name) for name in names[TAGS_SHOWN:])
+        more = ", ".join(visible_text.escape_name(name) for name in names[TAGS_SHOWN:])
         chips.append(
             format_html('<span class="faint small" title="{}">+{}</span>', more, len(names) - TAGS_SHOWN)
         )
@@ -179,7 +179,7 @@ def _tag(name: str) -> SafeString:
     query = urlencode({"q": str(Field("tag", name))})
     return format_html(
         '<a class="tag" href="{}?{}"><bdi>{}</bdi></a>',
-        paths.fixed("sessions"),
+        paths.fixed_url("sessions"),
         query,
         visible_text.name_html(name),
     )

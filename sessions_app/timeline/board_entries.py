@@ -10,7 +10,7 @@ from django.db.models import CharField
 from django.db.models.functions import Substr
 
 from sessions_app.events.attribution import UNKNOWN, Writer
-from sessions_app.models import AgentSession, Cause, StateChange
+from sessions_app.models import AgentSession, ChangeCause, StateChange
 from sessions_app.state import history
 from sessions_app.state.diff import KeyAt
 from sessions_app.state.history import WRITES_COUNTED
@@ -71,7 +71,7 @@ class Entry:
     changed: bool = False
     writer: Writer = UNKNOWN
     author: str = ""
-    cause: str = Cause.APPEND
+    cause: str = ChangeCause.APPEND
     timestamp: float | None = None
     seq: int = 0
     event_id: str = ""

@@ -12,8 +12,8 @@ from sessions_app.errors import BadInput
 from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import text_diff, value_diff
-from sessions_app.presentation.text_diff import Piece
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.text_diff import DiffPiece
+from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part, parts_of
 from sessions_app.timeline.event_details import WORDS
@@ -57,9 +57,9 @@ class ComparedRow:
     right: str | None
     differs: bool
     by: str = ""
-    left_pieces: list[Piece] = field(default_factory=list)
-    right_pieces: list[Piece] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    left_pieces: list[DiffPiece] = field(default_factory=list)
+    right_pieces: list[DiffPiece] = field(default_factory=list)
+    lines: list[DiffLine] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ _KINDS = {
 
 
 def _row(name: str, left: Any, right: Any) -> ComparedRow:
-    if left == right and scopes.same_json(scopes.dumps(left), scopes.dumps(right)):
+    if left == right and scopes.is_same_json(scopes.dumps(left), scopes.dumps(right)):
         return ComparedRow(name, _shown(left), _shown(right), differs=False)
     if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
         return _texts(name, left, right)
@@ -190,12 +190,12 @@ def _row(name: str, left: Any, right: Any) -> ComparedRow:
     if value_diff.is_brief(ours, theirs) or left is None or right is None:
         return ComparedRow(name, _shown(left), _shown(right), differs=True, by=_by(left, right))
     return ComparedRow(
-        name, cut(ours, 200), cut(theirs, 200), differs=True, lines=value_diff.lines(ours, theirs)
+        name, cut(ours, 200), cut(theirs, 200), differs=True, lines=value_diff.diff_lines(ours, theirs)
     )
 
 
 def _texts(name: str, left: str, right: str) -> ComparedRow:
-    ours, theirs = text_diff.compare(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
+    ours, theirs = text_diff.compare_texts(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
     return ComparedRow(name, left, right, differs=True, left_pieces=ours, right_pieces=theirs)
 
 

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app import events
-from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.models import AgentSession, Event, EventKind
 from sessions_app.presentation import value_diff
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.timeline import content_parts, event_actions, event_details
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part
@@ -48,7 +48,7 @@ class ShownChange:
     """A key that the event wrote; `lines` compare old and new when they do not fit on one line."""
 
     change: KeyChange
-    lines: list[Line]
+    lines: list[DiffLine]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ class Inspection:
     @property
     def placed_parts(self) -> list[tuple[Part, Partner | None]]:
         """The parts, each with the event that answers it or that it answers."""
-        return [(part, self.partners.get(events.short(part.call_id))) for part in self.parts]
+        return [(part, self.partners.get(events.shorten(part.call_id))) for part in self.parts]
 
     @property
     def actions(self) -> list[Action]:
@@ -173,12 +173,12 @@ def _broken_off(body: dict[str, Any]) -> Iterator[content_parts.Part]:
         yield from content_parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 
 
-def _lines(change: KeyChange) -> list[Line]:
+def _lines(change: KeyChange) -> list[DiffLine]:
     if change.old is None or change.new is None or value_diff.is_brief(change.old, change.new):
         return []
     if max(len(change.old), len(change.new)) < VALUE_LIMIT:
-        return value_diff.lines(change.old, change.new)
-    return value_diff.beginnings(change.old, change.new)
+        return value_diff.diff_lines(change.old, change.new)
+    return value_diff.diff_beginnings(change.old, change.new)
 
 
 def _partners(session: AgentSession, item: Item) -> dict[str, Partner]:
@@ -187,9 +187,9 @@ def _partners(session: AgentSession, item: Item) -> dict[str, Partner]:
         return {}
     seq, rows = item.event.seq, windows.rows_of(session)
     if item.call_ids:
-        near = rows.filter(kind=Kind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_LOOKED_AT]
+        near = rows.filter(kind=EventKind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_LOOKED_AT]
     else:
-        near = rows.filter(kind=Kind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_LOOKED_AT]
+        near = rows.filter(kind=EventKind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_LOOKED_AT]
     found: dict[str, Partner] = {}
     for event in near:
         for call_id in wanted.intersection(_ids_of(event, "results" if item.call_ids else "calls")):

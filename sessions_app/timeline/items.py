@@ -10,8 +10,8 @@ from itertools import islice
 from typing import Any
 
 from sessions_app import events, scopes
-from sessions_app.events.superseded_events import Marks
-from sessions_app.models import AgentSession, Event, Kind, Run
+from sessions_app.events.superseded_events import SupersededRanges
+from sessions_app.models import AgentSession, Event, EventKind, Run
 from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import Totals
 from sessions_app.timeline.key_changes import KeyChange
@@ -161,7 +161,7 @@ class Item:
     def is_final(self) -> bool:
         """Tell whether it is an agent's final response. (ADK counts the user's own messages too.)"""
         ends = self.event.is_final and not self.is_cancelled
-        return ends and self.event.kind in {Kind.AGENT, Kind.ERROR} and not self.is_user
+        return ends and self.event.kind in {EventKind.AGENT, EventKind.ERROR} and not self.is_user
 
     @property
     def is_cancelled(self) -> bool:
@@ -181,7 +181,7 @@ class Item:
     @property
     def is_error(self) -> bool:
         """Tell whether it is an error or brings the result of a tool that failed."""
-        return self.event.kind == Kind.ERROR or any(
+        return self.event.kind == EventKind.ERROR or any(
             result["failed"] for result in self.summary["results"] or ()
         )
 
@@ -337,7 +337,7 @@ class Notes:
     """What queries found about the events of a window, by `seq` or invocation."""
 
     changes: dict[int, list[KeyChange]]
-    marks: Marks
+    marks: SupersededRanges
     questions: dict[int, list[Question]]
     totals: dict[str, Totals]
     broken_runs: list[Run]
@@ -350,7 +350,7 @@ class Notes:
 
 def _broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
     """Return the run that an error ended: of several attempts of an invocation the one that the event is of."""
-    if event.kind != Kind.ERROR:
+    if event.kind != EventKind.ERROR:
         return None
     own = [run for run in runs if run.invocation_id == event.invocation_id]
     during = (run for run in own if run.last_seq is None or event.seq <= run.last_seq)

@@ -12,7 +12,7 @@ from django.db.models.functions import RowNumber, Substr
 
 from sessions_app import scopes
 from sessions_app.events.attribution import Writer
-from sessions_app.models import AgentSession, Cause, Event, Scope, StateChange, TempWrite
+from sessions_app.models import AgentSession, ChangeCause, Event, Scope, StateChange, TempWrite
 from sessions_app.sessions.lineage import ancestors
 from sessions_app.state import history
 
@@ -154,7 +154,7 @@ def _ghost(row: Mapping[str, Any], length: int) -> KeyChange:
         old=None,
         new=cut(row["shown"], length),
         note=row["note"],
-        cause=Cause.APPEND,
+        cause=ChangeCause.APPEND,
         writer=writer_of(row),
         author=row["author"],
     )
@@ -174,18 +174,18 @@ def writer_text(writer: Writer, author: str = "", cause: str = "") -> str:
         author: of the event that wrote it.
         cause: of the write, a `Cause`.
     """
-    if cause == Cause.REWIND:
+    if cause == ChangeCause.REWIND:
         return f"rewind by {author}" if author else "rewind"
     if author and writer.kind in ("", DELTA):
         return f"delta by {writer.name or author}"
-    if writer.kind in ("", Cause.SEED) and cause in (Cause.IMPORT, Cause.FORK):
+    if writer.kind in ("", ChangeCause.SEED) and cause in (ChangeCause.IMPORT, ChangeCause.FORK):
         return f"{cause} from {writer.name}" if writer.name else str(cause)
     return f"{writer.kind.replace('_', ' ')} {writer.name}".strip() or "unknown writer"
 
 
 def is_inferred(writer: Writer, author: str = "", cause: str = "") -> bool:
     """Tell whether a writer in words was read off the event; that of a rewind is stored."""
-    return writer.inferred and bool(writer.kind or author) and cause != Cause.REWIND
+    return writer.inferred and bool(writer.kind or author) and cause != ChangeCause.REWIND
 
 
 def writer_of_change(row: StateChange) -> Writer:

@@ -9,7 +9,7 @@ from django.utils.safestring import SafeString
 
 from sessions_app.models import Event
 from sessions_app.presentation import highlighting, json_search, json_tree
-from sessions_app.presentation.json_search import Found
+from sessions_app.presentation.json_search import JsonSearchResult
 
 DEPTH = 6
 """How deep the tree starts open, as far as its bounds go."""
@@ -22,7 +22,7 @@ class Raw:
     tree: SafeString
     text: str
     size: int
-    found: Found | None
+    found: JsonSearchResult | None
 
     @property
     def number(self) -> int:
@@ -61,8 +61,8 @@ def raw_of(event: Event, url: str, text: str = "", number: int = 1, *, is_open: 
             json_tree.render_all(body, url=url) if is_open else json_tree.render(body, url=url, depth=DEPTH)
         )
         return Raw(tree, "", size, None)
-    pattern = highlighting.pattern_of(text)
-    found = json_search.find(body, pattern, number)
+    pattern = highlighting.compile_pattern(text)
+    found = json_search.search_json(body, pattern, number)
     if found.hit is None:
         return Raw(json_tree.render(body, url=url, depth=DEPTH), text, size, found)
     return Raw(json_tree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)

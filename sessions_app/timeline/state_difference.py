@@ -9,7 +9,7 @@ from sessions_app.errors import BadInput
 from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import value_diff
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.state import diff
 from sessions_app.state.diff import Diff, KeyDiff
 from sessions_app.timeline.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
@@ -37,7 +37,7 @@ class Difference:
     change: str
     old: str | None
     new: str | None
-    lines: list[Line]
+    lines: list[DiffLine]
     is_hidden: bool
     write: StateChange
     who: str
@@ -151,7 +151,7 @@ def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
         change=entry.change,
         old=old if brief else None,
         new=new if brief else None,
-        lines=[] if brief else value_diff.lines(old, new),
+        lines=[] if brief else value_diff.diff_lines(old, new),
         is_hidden=entry.is_hidden,
         write=write,
         who=writer_text(*by),

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from sessions_app.events.superseded_events import CompactedSpan, covered, marks_from
-from sessions_app.models import AgentSession, Event, Kind, Run
+from sessions_app.events.superseded_events import CompactedSpan, find_compacted_range, find_superseded_ranges
+from sessions_app.models import AgentSession, Event, EventKind, Run
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
@@ -46,7 +46,7 @@ def read(session: AgentSession, window: Window) -> Timeline:
     totals = windows.totals(session, events, runs)
     notes = Notes(
         changes=changes_of(session, events, each=SHOWN_CHANGES + 1),
-        marks=marks_from(session, events[0].seq),
+        marks=find_superseded_ranges(session, events[0].seq),
         questions=open_questions(session, events),
         totals=totals,
         broken_runs=[run for run in runs if run.status in BROKEN and run.invocation_id],
@@ -122,7 +122,7 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
     found: dict[str, AskedCall] = {}
     if not missing or events[0].seq <= 1 or len(events) == 1:
         return found
-    for event in windows.near_tools(session, Kind.TOOL_CALL, before=events[0].seq):
+    for event in windows.near_tools(session, EventKind.TOOL_CALL, before=events[0].seq):
         calls = calls_of(event, json.loads(event.summary))
         found |= {name: call for name, call in calls.items() if name in missing and name not in found}
         if found.keys() >= missing:
@@ -139,7 +139,7 @@ def _answers_after(session: AgentSession, window: Window) -> dict[str, int]:
     found: dict[str, int] = {}
     if not open_calls or not window.has_newer or len(window.events) == 1:
         return found
-    for event in windows.near_tools(session, Kind.TOOL_RESULT, after=window.last_shown):
+    for event in windows.near_tools(session, EventKind.TOOL_RESULT, after=window.last_shown):
         for name in _answer_ids(json.loads(event.summary)) & open_calls:
             found.setdefault(name, event.seq)
         if found.keys() >= open_calls:
@@ -156,7 +156,7 @@ def _covers(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[i
     for event in events:
         span = json.loads(event.summary).get("compaction") if '"compaction"' in event.summary else None
         if isinstance(span, dict) and (
-            seqs := covered(session, CompactedSpan(event.seq, span["start"], span["end"]))
+            seqs := find_compacted_range(session, CompactedSpan(event.seq, span["start"], span["end"]))
         ):
             found[event.seq] = seqs
     return found

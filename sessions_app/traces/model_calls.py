@@ -11,7 +11,7 @@ from typing import Any
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, ModelPiece
 from sessions_app.presentation import value_diff
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.traces.content_store import members_of
 
 LOOKED_AT = 400
@@ -167,11 +167,13 @@ def stretches(call: ModelCall, told: Asked, before: Asked | None, shown: int) ->
     ]
 
 
-def instruction_change(told: Asked, before: Asked | None) -> list[Line]:
+def instruction_change(told: Asked, before: Asked | None) -> list[DiffLine]:
     """Return the lines in which the instruction differs from that of the call before; none when it does not."""
     if before is None or told.instruction == before.instruction:
         return []
-    return value_diff.lines(json.dumps(text_of(before.instruction)), json.dumps(text_of(told.instruction)))
+    return value_diff.diff_lines(
+        json.dumps(text_of(before.instruction)), json.dumps(text_of(told.instruction))
+    )
 
 
 def tools_change(told: Asked, before: Asked | None) -> tuple[list[str], list[str]]:

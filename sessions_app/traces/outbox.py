@@ -171,7 +171,7 @@ class Outbox:
 
 def _is_passing(error: Exception) -> bool:
     """Tell whether the store may take it later: it is away, full or locked. A damaged one never does."""
-    fault = error if isinstance(error, StoreFault) else db_errors.explain(error)
+    fault = error if isinstance(error, StoreFault) else db_errors.translate(error)
     return fault is not None and not isinstance(fault, StoreCorrupt)
 
 

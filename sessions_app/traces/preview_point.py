@@ -6,12 +6,12 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.models import AgentSession, Event, Kind
+from sessions_app.models import AgentSession, Event, EventKind
 from sessions_app.state import history
 from sessions_app.traces.model_calls import call_of
 
-SAID = (Kind.AGENT, Kind.TOOL_CALL)
-BY_MODEL = (*SAID, Kind.ERROR)
+SAID = (EventKind.AGENT, EventKind.TOOL_CALL)
+BY_MODEL = (*SAID, EventKind.ERROR)
 
 
 @dataclass(frozen=True, slots=True)

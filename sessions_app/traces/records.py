@@ -160,7 +160,7 @@ def save_stages(
             finished_at=finished_at,
             stages=scopes.dumps(told[:STAGES_MOST]),
         )
-    change_notification.ring_after_commit()
+    change_notification.notify_after_commit()
     return True
 
 

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 from sessions_app import expiry
 from sessions_app.agents.folder import configured_folder
 from sessions_app.agents.page import invocation_path
-from sessions_app.agents.page.description import fit
+from sessions_app.agents.page.description import prepare_description
 from sessions_app.agents.page.drawing import draw
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import SessionTtlForm
@@ -54,12 +54,12 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )
     newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
-    sessions = list(invocation_path.with_last_invocation(newest)[:SESSIONS_SHOWN])
+    sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
-    tree = fit(found.tree, str(root.root) if root else "") if found.tree else None
+    tree = prepare_description(found.tree, str(root.root) if root else "") if found.tree else None
     taken = _invocation_path(request, app_name, sessions)
     ttl_s = expiry.ttl_of(app_name)
-    ttl = SessionTtlForm(initial={"ttl": "" if ttl_s is None else durations.show(ttl_s)})
+    ttl = SessionTtlForm(initial={"ttl": "" if ttl_s is None else durations.format_seconds(ttl_s)})
     context = {
         "agent": found,
         "problem": problem,
@@ -85,14 +85,16 @@ def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]]
 
 def _invocation_path(
     request: HttpRequest, app_name: str, newest: list[AgentSession]
-) -> invocation_path.Path | None:
+) -> invocation_path.InvocationPath | None:
     """Return the way of the invocation `?invocation=`, in the session `?session=` or one of the newest."""
     asked, number = request.GET.get("invocation", ""), request.GET.get("session", "")
     if not asked:
         return None
     if number.isascii() and number.isdecimal() and len(number) < MAX_DIGITS:
-        return invocation_path.path_of(AgentSession.objects.filter(pk=int(number), app_name=app_name), asked)
-    return invocation_path.path_of(newest, asked)
+        return invocation_path.find_invocation_path(
+            AgentSession.objects.filter(pk=int(number), app_name=app_name), asked
+        )
+    return invocation_path.find_invocation_path(newest, asked)
 
 
 @require_safe

@@ -14,7 +14,7 @@ from sessions_app.http import render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import (
     agent_loading,
     answers,
@@ -49,7 +49,7 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run.
     """
     session = await units_of_work.read(find_session, pk)
-    refuse_kept(session)
+    refuse_read_only(session)
     await availability.refuse_unavailable(session.app_name)
     draft = await units_of_work.read(message_draft.empty, session.app_name)
     problem: DevUIError | None = None
@@ -75,7 +75,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: the call that is answered does not wait for an answer.
     """
     session = await units_of_work.read(find_session, pk)
-    refuse_kept(session)
+    refuse_read_only(session)
     send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
         if await units_of_work.read(lifecycle.sent_before, session.pk, send_id):
@@ -140,7 +140,7 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
         BadInput: it was an answer, it is not known what it was, or its session is an eval attempt.
     """
     run = await units_of_work.read(_find_run, run_id)
-    refuse_kept(run.session)
+    refuse_read_only(run.session)
     asked = await units_of_work.read(rerun.request_of, run)
     await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
     return _finish(request, run.session)

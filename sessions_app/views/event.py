@@ -16,7 +16,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.errors import EventMissing
 from sessions_app.forms import JsonPieceQuery, QueryForm
 from sessions_app.http import json_text
-from sessions_app.lookup import event_body, find_session
+from sessions_app.lookup import find_session, load_event_body
 from sessions_app.models import AgentSession
 from sessions_app.presentation import highlighting, json_tree
 from sessions_app.timeline import event_comparison
@@ -47,7 +47,7 @@ def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         EventMissing: no such event.
         NotFound: there is nothing at the pointer.
     """
-    return json_response(request, event_body(pk, seq))
+    return json_response(request, load_event_body(pk, seq))
 
 
 def json_response(request: HttpRequest, data: str) -> HttpResponse:
@@ -59,21 +59,21 @@ def json_response(request: HttpRequest, data: str) -> HttpResponse:
     if "pointer" not in request.GET:
         return json_text(data)
     query = EventPieceQuery(request.GET).read()
-    value = json_tree.resolve(json.loads(data), query["base"])
+    value = json_tree.resolve_pointer(json.loads(data), query["base"])
     if query["form"] == "text":
         return HttpResponse(
-            _text_to_copy(json_tree.resolve(value, query["pointer"])), content_type="text/plain"
+            _text_to_copy(json_tree.resolve_pointer(value, query["pointer"])), content_type="text/plain"
         )
     url, offset = _tree_url(request), query["offset"] or 0
     if query["form"] == "stretch":
-        return HttpResponse(json_tree.render_stretch(value, query["pointer"], offset=offset, url=url))
+        return HttpResponse(json_tree.render_text_chunk(value, query["pointer"], offset=offset, url=url))
     piece = json_tree.render_piece(
         value,
         query["pointer"],
         offset=offset,
         until=query["until"],
         url=url,
-        pattern=highlighting.pattern_of(query["find"]) if query["find"] else None,
+        pattern=highlighting.compile_pattern(query["find"]) if query["find"] else None,
     )
     return HttpResponse(piece)
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_safe
 from sessions_app.artifacts import artifact_versions
 from sessions_app.errors import NotFound
 from sessions_app.forms import QueryForm
-from sessions_app.lookup import event_body, find_session
+from sessions_app.lookup import find_session, load_event_body
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type, json_tree, visible_text
 
@@ -51,7 +51,7 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         NotFound: there is no such part, or it holds no inline data.
     """
     query = BlobQuery(request.GET).read()
-    part = json_tree.resolve(json.loads(event_body(pk, seq)), query["pointer"])
+    part = json_tree.resolve_pointer(json.loads(load_event_body(pk, seq)), query["pointer"])
     inline = part.get("inlineData") if isinstance(part, dict) else None
     if not isinstance(inline, dict):
         raise NotFound(
@@ -75,7 +75,7 @@ def artifact(request: HttpRequest, pk: int) -> HttpResponse:
     key = artifact_versions.file_key(
         session.realm, session.app_name, session.user_id, session.session_id, name
     )
-    found = artifact_versions.load(key, version)
+    found = artifact_versions.load_version(key, version)
     if found is None:
         which = f"{name!r}" if version is None else f"{name!r} in version {version}"
         raise NotFound(
@@ -111,7 +111,7 @@ def _serve(content: bytes, name: str) -> HttpResponse:
 def content_headers(mime: str, name: str, *, to_save: bool = False) -> dict[str, str]:
     """Return the headers by which bytes of a type can do nothing in our origin; those of no known type are saved."""
     disposition = content_disposition_header(
-        to_save or mime == file_type.BINARY, visible_text.name(name.rpartition("/")[2])
+        to_save or mime == file_type.BINARY, visible_text.escape_name(name.rpartition("/")[2])
     )
     return {
         "Content-Security-Policy": PDF_POLICY if mime == file_type.PDF else SANDBOX,

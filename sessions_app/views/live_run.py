@@ -13,7 +13,7 @@ from sessions_app.errors import BadInput, DevUIError
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import agent_loading
 from sessions_app.store import units_of_work
 
@@ -32,9 +32,9 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
         BadInput: the session is not in real life: ADK's socket finds no other.
     """
     session = await units_of_work.read(find_session, pk)
-    refuse_kept(session)
+    refuse_read_only(session)
     _refuse_private(session)
-    remote = remotes.of_app(session.app_name)
+    remote = remotes.remote_of_app(session.app_name)
     problem: DevUIError | None = None
     if remote is not None:
         can_speak: bool | None = remote.is_spoken_with

@@ -64,7 +64,7 @@ def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
         "can_search": can_search,
-        "most": memory_entries.MOST_RECALLED,
+        "most": memory_entries.MAX_RESULTS,
         "apps": overview.app_names(),
         "elsewhere": (where := storage_location.memory_elsewhere(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",
@@ -117,7 +117,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         BadInput: it is an eval attempt's.
     """
     entry = MemoryEntry.objects.filter(pk=pk, removed=False).defer("words", "private").first()
-    if entry is None or entry.realm.startswith(realms.UNSEEN):
+    if entry is None or entry.realm.startswith(realms.HIDDEN):
         raise NotFound(
             f"There is no memory {pk}.", hint="It may have been forgotten; the list tells which there are."
         )
@@ -128,11 +128,11 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     named = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
     back = _url("memory", named)
     if request.method == "POST":
-        memory_entries.remove(
-            memory_entries.owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
+        memory_entries.remove_entry(
+            memory_entries.make_owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
         )
         return redirect(back)
-    [shown] = memory_list.shown([entry])
+    [shown] = memory_list.build_rows([entry])
     context = {"shown": shown, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
@@ -144,15 +144,15 @@ def _external_url(query: Mapping[str, Any]) -> str:
 
 
 def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    owner = memory_entries.owner(query["realm"], query["app"], query["user"])
-    found = memory_entries.find(owner, query["q"], memory_entries.MOST_RECALLED)
-    return {"shown": memory_list.shown(found), "is_search": True}
+    owner = memory_entries.make_owner(query["realm"], query["app"], query["user"])
+    found = memory_entries.search(owner, query["q"], memory_entries.MAX_RESULTS)
+    return {"shown": memory_list.build_rows(found), "is_search": True}
 
 
 def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = memory_list.entries(query["realm"], query["app"], query["user"], query["session"])
-    page = pagination.page(wanted, "timestamp", query["before"])
-    return {"page": page, "shown": memory_list.shown(page.rows)}
+    wanted = memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
+    page = pagination.paginate(wanted, "timestamp", query["before"])
+    return {"page": page, "shown": memory_list.build_rows(page.rows)}
 
 
 def _require_session(named: Mapping[str, str]) -> None:
@@ -166,7 +166,7 @@ def _require_session(named: Mapping[str, str]) -> None:
 
 
 def _count_entries(named: Mapping[str, str]) -> int:
-    return memory_list.entries("", named["app"], named["user"], named["session"]).count()
+    return memory_list.filter_entries("", named["app"], named["user"], named["session"]).count()
 
 
 async def _send_to_memory(named: Mapping[str, str]) -> None:

@@ -13,8 +13,8 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms import NewSessionForm
-from sessions_app.http import go_to, render_partial, wants_partial
-from sessions_app.ids import can_exist
+from sessions_app.http import redirect_to, render_partial, wants_partial
+from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
 from sessions_app.sessions import active_session, overview, storage_location, writes
@@ -35,7 +35,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
     if form.is_valid():
         try:
-            return go_to(request, session_url(_open_session(form.cleaned_data)))
+            return redirect_to(request, session_url(_open_session(form.cleaned_data)))
         except (AlreadyExists, BadInput, RuntimeUnavailable) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     facts = _facts(form["app"].value() or "", form["user"].value() or "")
@@ -47,7 +47,7 @@ def new(request: HttpRequest) -> HttpResponse:
 def _facts(app: str, user: str) -> dict[str, Any]:
     """Return the state that the app's sessions begin with, and the user's active session."""
     folder = configured_folder()
-    knows = bool(app) and can_exist(user, "")
+    knows = bool(app) and is_storable(user, "")
     return {
         "seed": folder.initial_state(app) if folder else {},
         "active": active_session.find_active(app, user) if knows else None,

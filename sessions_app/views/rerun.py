@@ -12,10 +12,10 @@ from django.views.decorators.http import require_http_methods
 from sessions_app.branches import edit_message, fork
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.forms import EditMessageForm
-from sessions_app.http import go_to, render_partial
+from sessions_app.http import redirect_to, render_partial
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import availability, dispatch, lifecycle
 from sessions_app.store import units_of_work
 
@@ -34,7 +34,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         BadInput: the event is no message of the user.
     """
     said = await units_of_work.read(edit_message.said_at, pk, seq)
-    refuse_kept(said.session)
+    refuse_read_only(said.session)
     sent = request.POST if request.method == "POST" else None
     form = EditMessageForm(sent, initial=_initial_values(said))
     if form.is_valid():
@@ -47,7 +47,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
                 form.add_error(None, f"{error.message} {error.hint}")
             else:
                 await dispatch.start(made, said.request(values["message"], values["state_delta"]))
-                return go_to(request, session_url(made))
+                return redirect_to(request, session_url(made))
         else:
             form.add_error("message", "The message is empty.")
     context = {"said": said, "session": said.session, "form": form, "back": session_url(said.session)}
@@ -66,11 +66,11 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
         BadInput: it left no invocation, or its session is an eval attempt.
     """
     run, context = await units_of_work.read(_read_resumable, run_id)
-    refuse_kept(run.session)
+    refuse_read_only(run.session)
     if request.method == "POST" and not context["later"]:
         asked = {"invocation_id": run.invocation_id, "streaming": True}
         await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
-        return go_to(request, session_url(run.session))
+        return redirect_to(request, session_url(run.session))
     status = 422 if request.method == "POST" else 200
     return await sync_to_async(render_partial)(
         request, RESUME, context, partial="form", target=DIALOG, status=status

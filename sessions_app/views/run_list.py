@@ -66,7 +66,7 @@ def index(request: HttpRequest) -> HttpResponse:
     if problem := _time_problem(form):
         return _render_problem(request, form, problem)
     query = form.read()
-    page = pagination.page(_filter_runs(query), "created_at", query["before"], key=str)
+    page = pagination.paginate(_filter_runs(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
     asked = list_updates.next_question(
         list_updates.seen(page.rows, _row_mark), newest if page.is_first else None

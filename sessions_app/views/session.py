@@ -19,7 +19,7 @@ from sessions_app.forms import MultiValueField
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.models import AgentSession, Event
-from sessions_app.realms import in_own_realm, is_kept, present
+from sessions_app.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.runs.availability import problem_of
 from sessions_app.sessions import deletion, lineage
 from sessions_app.sessions.storage_location import mirror_of
@@ -92,7 +92,9 @@ class SessionPageQuery(SessionSearchQuery):
 def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponse:
     """Show a session by its ids."""
     ids = {"app_name": app_name, "user_id": user_id, "session_id": session_id}
-    session = expiry.with_ttl(AgentSession.objects.select_related("mirrored").filter(realm="", **ids)).first()
+    session = expiry.annotate_ttl(
+        AgentSession.objects.select_related("mirrored").filter(realm="", **ids)
+    ).first()
     if session is None:
         return _render_missing_session(request, **ids)
     return _render_session(request, session)
@@ -104,8 +106,8 @@ def by_key(request: HttpRequest, pk: int) -> HttpResponse:
 
     A page that was open when its session was deleted asks here what became of it.
     """
-    rows = present(AgentSession.objects.select_related("mirrored").filter(pk=pk))
-    session = expiry.with_ttl(rows).first()
+    rows = exclude_hidden(AgentSession.objects.select_related("mirrored").filter(pk=pk))
+    session = expiry.annotate_ttl(rows).first()
     if session is None:
         missing = session_missing(pk)
         context = {
@@ -166,12 +168,12 @@ def _frame_context(session: AgentSession, query: Context) -> Context:
         "name": session.name,
         "runs": runs_of(session.pk),
         "realm_name": _realm_name(session),
-        "is_kept": is_kept(session),
+        "is_kept": is_read_only(session),
         "mirror": mirror_of(session),
         "origin": lineage.origin_of(session),
         "parent": lineage.parent_of(session),
         "imported_from": lineage.imported_from(session),
-        "cannot_run": None if is_kept(session) else problem_of(session.app_name),
+        "cannot_run": None if is_read_only(session) else problem_of(session.app_name),
         "find": query["find"],
         "errors": windows.error_seqs(session),
     }
@@ -250,17 +252,17 @@ def _lineage_context(session: AgentSession) -> Context:
         "parent": lineage.parent_of(session),
         "imported_from": lineage.imported_from(session),
         "forks": lineage.forks_of(session),
-        "in_own_realm": in_own_realm(session),
+        "in_own_realm": is_isolated_fork(session),
     }
 
 
 def _can_change(session: AgentSession) -> bool:
-    return not is_kept(session) and mirror_of(session) is None
+    return not is_read_only(session) and mirror_of(session) is None
 
 
 def _realm_name(session: AgentSession) -> str:
     """Return in words what the private world of a session is; empty in real life."""
-    if in_own_realm(session):
+    if is_isolated_fork(session):
         return "own user: and app: state"
     return "eval attempt" if session.realm else ""
 

@@ -18,7 +18,7 @@ from django.views.decorators.http import require_http_methods, require_POST
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.forms import SavedViewForm, SessionActionForm, SessionTitleForm
-from sessions_app.http import download, go_to, render_partial
+from sessions_app.http import download, redirect_to, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views
 from sessions_app.transfer import exports
@@ -96,7 +96,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "session": session,
         "next": _next_url(request.GET.get("next")),
-        "in_own_realm": realms.in_own_realm(session),
+        "in_own_realm": realms.is_isolated_fork(session),
     }
     return render_partial(
         request, "devui/sessions/delete.html", context, partial="question", target="dialog-content"
@@ -174,7 +174,7 @@ def _finish(request: HttpRequest) -> HttpResponse:
 
 
 def _go_to_list(request: HttpRequest, query: str) -> HttpResponse:
-    return go_to(request, f"{reverse('sessions')}?{query}".removesuffix("?"))
+    return redirect_to(request, f"{reverse('sessions')}?{query}".removesuffix("?"))
 
 
 def _trigger(response: HttpResponse, *events: str) -> HttpResponse:

@@ -18,7 +18,7 @@ from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.forms import QueryForm
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
-from sessions_app.realms import refuse_kept
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import answers, credential_requests, dispatch
 from sessions_app.runs.questions import Question, find_question
 from sessions_app.store import units_of_work
@@ -44,7 +44,7 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
         BadInput: the call names no provider, or the session is an eval attempt.
     """
     session = await units_of_work.read(find_session, pk)
-    refuse_kept(session)
+    refuse_read_only(session)
     call_id = SignInQuery(request.GET).read()["call"]
     question = await _find_open_question(pk, call_id)
     asked = question.credential

@@ -134,7 +134,7 @@ def _reading_session(change: StateChange, pk: int | None) -> AgentSession | None
     """Return the session of a primary key, if it reads the key that was written; without one the session that wrote."""
     if pk is None:
         return change.session
-    session = realms.present(AgentSession.objects.filter(pk=pk)).first()
+    session = realms.exclude_hidden(AgentSession.objects.filter(pk=pk)).first()
     reads = session is not None and history.owners_at(session).ids.get(Scope(change.scope)) == change.owner_id
     return session if reads else change.session
 

@@ -14,7 +14,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app import realms, scopes
 from sessions_app.errors import DevUIError, NotFound
 from sessions_app.forms import KeyEditForm, KeyQuery, KeyRemovalForm
-from sessions_app.http import go_to, render_partial, wants_partial
+from sessions_app.http import redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.paths import session_url
@@ -171,10 +171,10 @@ def _initial_values(scope: Scope, key: str, current: StateChange | None) -> Cont
     if current is None or current.removed or len(current.value or "") > EDITED_CHARACTERS:
         return shown
     value = json.loads(current.value or "null")
-    if isinstance(value, str) and "\r" not in value and visible_text.text(value) == value:
+    if isinstance(value, str) and "\r" not in value and visible_text.escape_text(value) == value:
         return {**shown, "value": value}
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    return {**shown, "kind": "json", "value": visible_text.json_text(text)}
+    return {**shown, "kind": "json", "value": visible_text.escape_json(text)}
 
 
 def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
@@ -187,7 +187,7 @@ def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
 def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
     """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
     old = None if current is None or current.removed else current.value
-    new = scopes.canonical(form.cleaned_data["value"], form.cleaned_data["key"]).public
+    new = scopes.canonicalize(form.cleaned_data["value"], form.cleaned_data["key"]).public
     brief = value_diff.is_brief(old, new)
     return {
         "name": form.name,
@@ -195,7 +195,7 @@ def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
         "new": new,
         "is_same": old == new,
         "is_brief": brief,
-        "lines": [] if brief else value_diff.lines(old, new),
+        "lines": [] if brief else value_diff.diff_lines(old, new),
     }
 
 
@@ -208,11 +208,11 @@ def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.Edi
     shown = urlsplit(request.headers.get("HX-Current-URL", "")).path
     if unquote(shown) in map(unquote, pages):
         return HttpResponse(status=204, headers={"HX-Trigger": "done"})
-    return go_to(request, address)
+    return redirect_to(request, address)
 
 
 def _find_editable(pk: int) -> AgentSession:
     session = find_session(pk)
-    realms.refuse_kept(session)
+    realms.refuse_read_only(session)
     storage_location.refuse_copy(session)
     return session

@@ -105,7 +105,7 @@ def index(request: HttpRequest) -> HttpResponse:
     """Show what was recorded of invocations, newest first."""
     query = TracesQuery(request.GET).read()
     wanted = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
-    page = pagination.page(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
+    page = pagination.paginate(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
     context = {
         "page": page,
         "rows": page.rows,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.sessions import writes
@@ -35,4 +35,4 @@ async def create(session_id: str = "s1", initial: dict[str, Any] | None = None, 
 async def append(session: AgentSession, event_id: str, delta: dict[str, Any] | None = None) -> None:
     """Append an event to a session."""
     key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
-    await units_of_work.write(lambda: writes.append_event(key, record(wire_event(event_id, delta))))
+    await units_of_work.write(lambda: writes.append_event(key, build_record(wire_event(event_id, delta))))

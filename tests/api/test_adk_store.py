@@ -9,7 +9,7 @@ from urllib.parse import quote
 
 import pytest
 
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, Run, SessionState
 from sessions_app.runs import lifecycle
@@ -142,7 +142,7 @@ async def test_secrets_and_internals_of_events_and_state_are_left_out(web):
     metadata = {"__adk_internal_mark": True, "mine": 1}
     actions = {"stateDelta": {"again": credential}}
     event = wire_event("e1", actions=actions, customMetadata=metadata)
-    await units_of_work.write(writes.append_event, KEY, record(event))
+    await units_of_work.write(writes.append_event, KEY, build_record(event))
     answers = [await web.get(SESSIONS + "/s1"), await web.get(SESSIONS)]
     for answer in answers:
         assert "hush" not in answer.text
@@ -198,7 +198,7 @@ async def test_a_session_of_many_events_is_whole_and_in_order(web):
 
 def _append_many(count: int) -> None:
     for number in range(count):
-        writes.append_event(KEY, record(wire_event(f"e{number}")))
+        writes.append_event(KEY, build_record(wire_event(f"e{number}")))
 
 
 async def test_text_that_is_no_text_is_kept_readable(web):

@@ -7,7 +7,7 @@ from typing import Any
 import httpx
 import pytest
 
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event
 from sessions_app.runs import lifecycle
@@ -23,7 +23,7 @@ async def told() -> AgentSession:
     await append(session, "e2", {"n": 2})
     key = SessionKey("", "weather", "ann", "s1")
     last = wire_event("e3", {"n": 3, "late": True, "seed": None, "user:tier": "gold"}, "i2")
-    await units_of_work.write(lambda: writes.append_event(key, record(last)))
+    await units_of_work.write(lambda: writes.append_event(key, build_record(last)))
     return session
 
 

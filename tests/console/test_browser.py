@@ -32,7 +32,7 @@ def runtime() -> Iterator[Judge]:
 @pytest.fixture
 def page(open_window: OpenWindow, server: str, store: None, runtime: Judge) -> Page:
     """A session's page, live."""
-    cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    cards.save_loaded("weather", "v1", {"name": "weather", "run_config": SCHEMA})
     told = Story("s1")
     opened = open_window(server, permissions=["clipboard-read", "clipboard-write"]).new_page()
     opened.goto(f"/sessions/id/{told.pk}/")

@@ -53,7 +53,7 @@ class Judge(Runtime):
 
 @pytest.fixture
 def story(transactional_db: None) -> Iterator[Story]:
-    cards.write_ready("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    cards.save_loaded("weather", "v1", {"name": "weather", "run_config": SCHEMA})
     yield Story()
     runtime_client.register(None)
     units_of_work.close_pools()

@@ -122,7 +122,7 @@ async def test_what_ended_badly_is_offered_again_and_in_a_resumable_app_to_go_on
     run = await ended(story, Run.Status.CANCELLED)
     assert f"/runs/{run.pk}/again/" in await page_of(story)
     assert f"/runs/{run.pk}/resume/" not in await page_of(story)
-    await units_of_work.write(lambda: cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
+    await units_of_work.write(lambda: cards.save_loaded("weather", "v1", {"app": {"resumable": True}}))
     assert f"/runs/{run.pk}/resume/" in await page_of(story)
 
 
@@ -144,7 +144,7 @@ ENDED = (Run.Status.DONE, Run.Status.WAITING)
 async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_that_run_is_named(
     story, status
 ):
-    await units_of_work.write(lambda: cards.write_ready("weather", "v1", {"app": {"resumable": True}}))
+    await units_of_work.write(lambda: cards.save_loaded("weather", "v1", {"app": {"resumable": True}}))
     run = await ended(story, Run.Status.CRASHED)
     if status in ENDED:
         later = await ended(story, status)

@@ -12,13 +12,13 @@ from google.adk.agents.run_config import RunConfig
 from devui.runtime import run_config
 from devui.runtime.config import RuntimeOptions
 from sessions_app.presentation import schema_form
-from sessions_app.presentation.schema_form import Field
+from sessions_app.presentation.schema_form import FormField
 
 OPTIONS = RuntimeOptions()
 
 
 def test_every_field_of_adks_run_config_is_a_field_of_the_form():
-    fields = {field.name: field for field in schema_form.fields_of(run_config.schema(), "config.")}
+    fields = {field.name: field for field in schema_form.build_fields(run_config.schema(), "config.")}
     assert fields.keys() == RunConfig.model_fields.keys()
     deprecated = {name for name, field in RunConfig.model_fields.items() if field.deprecated}
     assert {name for name, field in fields.items() if field.is_deprecated} == deprecated != set()
@@ -30,7 +30,7 @@ def test_the_schema_is_json_and_stands_beside_the_agents_of_every_app():
 
 
 def test_the_controls_fit_the_fields():
-    fields = {field.name: field for field in schema_form.fields_of(run_config.schema(), "config.")}
+    fields = {field.name: field for field in schema_form.build_fields(run_config.schema(), "config.")}
     assert fields["max_llm_calls"].kind == "integer"
     assert fields["support_cfc"].kind == "boolean"
     assert fields["streaming_mode"].choices == (("sse", "sse"), ("bidi", "bidi"))
@@ -46,11 +46,11 @@ def test_the_controls_fit_the_fields():
 def test_every_object_that_has_fields_has_them_in_the_form():
     """JSON is left for what no control says: any keys, lists of objects, what has no JSON at all."""
 
-    def written_as_json(fields: Iterable[Field]) -> set[str]:
+    def written_as_json(fields: Iterable[FormField]) -> set[str]:
         found = {field.name for field in fields if field.kind == "json"}
         return found.union(*(written_as_json(field.fields) for field in fields))
 
-    fields = schema_form.fields_of(run_config.schema(), "config.")
+    fields = schema_form.build_fields(run_config.schema(), "config.")
     clients = {"clientArgs", "asyncClientArgs", "httpxClient", "httpxAsyncClient", "aiohttpClient"}
     keyed = {"labels", "headers", "extraBody", "custom_metadata"}
     lists = {"speakerVoiceConfigs", "model_input_context"}
@@ -63,10 +63,10 @@ def test_what_the_fields_say_is_what_adk_takes():
         "&config.speech_config.voiceConfig.prebuiltVoiceConfig.voiceName=Puck"
         "&config.tool_thread_pool_config.max_workers=2&config.max_llm_calls=3"
     )
-    value, told = schema_form.read(
-        schema_form.fill(schema_form.fields_of(run_config.schema(), "config."), posted)
+    value, told = schema_form.read_value(
+        schema_form.fill_fields(schema_form.build_fields(run_config.schema(), "config."), posted)
     )
-    assert not schema_form.wrong(told)
+    assert not schema_form.invalid_fields(told)
     found = run_config.run_config({"run_config": value}, OPTIONS)
     assert found.http_options.retry_options.http_status_codes == [429, 503]
     assert found.speech_config.voice_config.prebuilt_voice_config.voice_name == "Puck"

@@ -6,7 +6,7 @@ import pytest
 from django.http import QueryDict
 
 from sessions_app.presentation import schema_form
-from sessions_app.presentation.schema_form import Field
+from sessions_app.presentation.schema_form import FormField
 
 LEAVE = {
     "type": "object",
@@ -39,13 +39,15 @@ LEAVE = {
 
 def filled(query: str) -> tuple[object, dict[str, str]]:
     """Return what a form of `LEAVE` says, and what is wrong with it."""
-    fields = schema_form.fill(schema_form.fields_of(LEAVE, "a."), QueryDict(query))
-    value, told = schema_form.read(fields)
-    return value, {field.input_name.removeprefix("a."): field.error for field in schema_form.wrong(told)}
+    fields = schema_form.fill_fields(schema_form.build_fields(LEAVE, "a."), QueryDict(query))
+    value, told = schema_form.read_value(fields)
+    return value, {
+        field.input_name.removeprefix("a."): field.error for field in schema_form.invalid_fields(told)
+    }
 
 
 def test_every_property_is_a_field_with_the_control_that_fits():
-    fields = {field.name: field for field in schema_form.fields_of(LEAVE, "a.")}
+    fields = {field.name: field for field in schema_form.build_fields(LEAVE, "a.")}
     assert {name: field.kind for name, field in fields.items()} == {
         "days": "integer",
         "paid": "boolean",
@@ -120,9 +122,9 @@ def test_what_cannot_be_meant_is_told_at_its_field(query, field, words):
 
 
 def test_a_schema_of_one_value_is_one_field_without_a_name():
-    [field] = schema_form.fields_of({"type": "string", "title": "City"}, "answer.")
+    [field] = schema_form.build_fields({"type": "string", "title": "City"}, "answer.")
     assert (field.name, field.input_name, field.label) == ("", "answer", "City")
-    value, _ = schema_form.read(schema_form.fill([field], QueryDict("answer=Paris")))
+    value, _ = schema_form.read_value(schema_form.fill_fields([field], QueryDict("answer=Paris")))
     assert value == "Paris"
 
 
@@ -138,15 +140,15 @@ def test_a_schema_of_one_value_is_one_field_without_a_name():
     ],
 )
 def test_a_schema_that_says_little_is_still_a_form(schema):
-    assert [field.kind for field in schema_form.fields_of(schema, "a.")] == ["json"]
+    assert [field.kind for field in schema_form.build_fields(schema, "a.")] == ["json"]
 
 
 def test_a_property_that_is_no_schema_has_no_field():
-    assert schema_form.fields_of({"properties": {"a": 1}, "type": "object"}, "a.") == []
+    assert schema_form.build_fields({"properties": {"a": 1}, "type": "object"}, "a.") == []
 
 
 def test_types_may_be_spelled_as_in_genai_and_as_lists():
-    fields = schema_form.fields_of(
+    fields = schema_form.build_fields(
         {"type": "OBJECT", "properties": {"a": {"type": "STRING"}, "b": {"type": ["integer", "null"]}}}, "a."
     )
     assert [field.kind for field in fields] == ["text", "integer"]
@@ -163,12 +165,12 @@ def test_types_may_be_spelled_as_in_genai_and_as_lists():
     ],
 )
 def test_a_schema_that_is_none_breaks_no_page(schema):
-    assert len(schema_form.fields_of(schema, "a.")) == 1
+    assert len(schema_form.build_fields(schema, "a.")) == 1
 
 
 def test_a_schema_of_very_many_properties_or_choices_makes_no_endless_form():
-    assert schema_form.fields_of({"properties": {f"p{n}": {} for n in range(101)}}, "a.") == []
-    [field] = schema_form.fields_of({"enum": [str(n) for n in range(1000)], "type": "string"}, "a.")
+    assert schema_form.build_fields({"properties": {f"p{n}": {} for n in range(101)}}, "a.") == []
+    [field] = schema_form.build_fields({"enum": [str(n) for n in range(1000)], "type": "string"}, "a.")
     assert (field.kind, field.choices) == ("text", ())
 
 
@@ -177,23 +179,23 @@ def test_a_schema_that_holds_itself_ends():
         "$ref": "#/$defs/A",
         "$defs": {"A": {"type": "object", "properties": {"a": {"$ref": "#/$defs/A"}}}},
     }
-    [field] = schema_form.fields_of(loop, "a.")
+    [field] = schema_form.build_fields(loop, "a.")
     depth = 0
     while field.fields:
         [field], depth = field.fields, depth + 1
-    assert (depth, field.kind) == (schema_form.DEEPEST, "json")
+    assert (depth, field.kind) == (schema_form.MAX_DEPTH, "json")
 
 
 def test_objects_in_objects_make_no_endless_form():
     wide = {"type": "object", "properties": {f"p{n}": {"$ref": "#/$defs/W"} for n in range(50)}}
-    fields = schema_form.fields_of({**wide, "$defs": {"W": wide}}, "a.")
+    fields = schema_form.build_fields({**wide, "$defs": {"W": wide}}, "a.")
 
-    def count(among: list[Field]) -> int:
+    def count(among: list[FormField]) -> int:
         return sum(1 + count(list(field.fields)) for field in among)
 
-    assert count(fields) <= 50 + schema_form.MOST_IN_GROUPS
+    assert count(fields) <= 50 + schema_form.MAX_GROUP_FIELDS
     assert {field.kind for field in fields} == {"group", "json"}
 
 
 def test_no_schema_is_no_form():
-    assert schema_form.fields_of({}, "a.") == []
+    assert schema_form.build_fields({}, "a.") == []

@@ -12,7 +12,7 @@ from google.genai import types
 
 from evals_app.metrics import alignment
 from evals_app.metrics.alignment import Fit, Rules, align
-from sessions_app.presentation.text_diff import compare
+from sessions_app.presentation.text_diff import compare_texts
 
 
 def call(name, **args):
@@ -109,10 +109,10 @@ def test_a_divergence_is_marked_exactly_where_the_metric_fails(match_type, ignor
 
 
 def test_texts_differ_word_by_word_and_sign_by_sign_without_spaces():
-    expected, actual = compare("It is clear in Rome.", "It is sunny in Rome.")
+    expected, actual = compare_texts("It is clear in Rome.", "It is sunny in Rome.")
     assert [piece.text for piece in expected if piece.differs] == ["clear"]
     assert [piece.text for piece in actual if piece.differs] == ["sunny"]
-    expected, actual = compare("東京は晴れ", "東京は雨")
+    expected, actual = compare_texts("東京は晴れ", "東京は雨")
     assert "".join(piece.text for piece in actual if piece.differs) == "雨"
     assert "".join(piece.text for piece in expected) == "東京は晴れ"
 

@@ -31,7 +31,7 @@ ONE = evalset(case("one", turn("go", "fine")))
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try again at once."""
-    monkeypatch.setattr(retry, "FIRST_S", 0.001)
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
 
 def fine(ctx: Any, said: str) -> str:

@@ -72,7 +72,7 @@ def test_a_transaction_takes_few_events_when_they_write_many_keys(
 ):
     stored = [0]
     monkeypatch.setattr(
-        batched_transactions, "give_way", lambda seconds: stored.append(Event.objects.count())
+        batched_transactions, "yield_writer", lambda seconds: stored.append(Event.objects.count())
     )
     deltas = [keys(900, number) for number in range(12)]
     report = import_location(str(document(tmp_path / "s.json", *deltas, state=deltas[-1])))

@@ -8,7 +8,7 @@ import pytest
 from google.adk.events.event import Event
 
 from sessions_app.adk import event_mapping
-from sessions_app.events.timestamps import in_milliseconds, moment
+from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import event_schema
 from sessions_app.transfer.readers.normalization import UNKNOWN, normalise, removed_keys
 from tests.sessions.full_event import full_event
@@ -106,18 +106,18 @@ def test_the_sentinel_of_java_removes_a_key():
     ],
 )
 def test_times_in_every_unit_and_as_text_are_told_apart(value, seconds):
-    assert moment(value) == seconds
+    assert parse_timestamp(value) == seconds
 
 
 @pytest.mark.parametrize("value", [None, True, "yesterday", float("nan"), [], "nan"])
 def test_what_is_no_time_is_refused(value):
     with pytest.raises(ValueError, match="is no time"):
-        moment(value)
+        parse_timestamp(value)
 
 
 def test_milliseconds_are_recognised():
-    assert in_milliseconds(1767225600123)
-    assert not in_milliseconds(1767225600.123)
+    assert is_in_milliseconds(1767225600123)
+    assert not is_in_milliseconds(1767225600.123)
 
 
 def test_the_table_of_fields_is_that_of_the_installed_adk():

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from sessions_app.store import change_listener, units_of_work
-from sessions_app.store.change_listener import listen
+from sessions_app.store.change_listener import subscribe
 from tests.live.conftest import PATIENCE, foreign_writer
 
 
@@ -25,7 +25,7 @@ def deaf(monkeypatch):
     async def hear_nothing(self):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(change_listener._Bell, "_watch_store", hear_nothing)
+    monkeypatch.setattr(change_listener._Notifier, "_watch_store", hear_nothing)
 
 
 async def settled(ring):
@@ -34,28 +34,28 @@ async def settled(ring):
 
 
 async def test_a_commit_of_this_process_rings(story, patient):
-    async with listen() as ring:
+    async with subscribe() as ring:
         await settled(ring)
         await units_of_work.write(story.says, "hello")
         await asyncio.wait_for(ring.wait(), PATIENCE)
 
 
 async def test_a_commit_of_another_process_rings(story, patient):
-    async with listen() as ring, foreign_writer("s1", events=1) as writer:
+    async with subscribe() as ring, foreign_writer("s1", events=1) as writer:
         await settled(ring)
         await asyncio.wait_for(ring.wait(), PATIENCE)
         assert await asyncio.wait_for(writer.wait(), PATIENCE) == 0
 
 
 async def test_nothing_rings_when_nothing_was_committed(story, patient):
-    async with listen() as ring:
+    async with subscribe() as ring:
         await settled(ring)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ring.wait(), 0.3)
 
 
 async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(patient):
-    ring = change_listener.Ring()
+    ring = change_listener.Subscription()
     for _ in range(5):
         ring.strike()
     await asyncio.wait_for(ring.wait(), PATIENCE)
@@ -64,7 +64,7 @@ async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(patient):
 
 
 async def test_every_listener_hears(story, patient):
-    async with listen() as one, listen() as other:
+    async with subscribe() as one, subscribe() as other:
         await settled(one)
         await settled(other)
         await units_of_work.write(story.says, "hello")
@@ -72,7 +72,7 @@ async def test_every_listener_hears(story, patient):
 
 
 async def test_a_listener_looks_by_itself_when_the_bell_is_deaf(story, deaf):
-    async with listen() as ring:
+    async with subscribe() as ring:
         started = time.monotonic()
         await asyncio.wait_for(ring.wait(), PATIENCE)
         assert time.monotonic() - started >= change_listener.RECHECK_S * 0.9
@@ -87,18 +87,18 @@ async def test_a_broken_watch_is_said_and_starts_again(story, patient, monkeypat
         heard.set()
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(change_listener._Bell, "_watch_store", break_once)
+    monkeypatch.setattr(change_listener._Notifier, "_watch_store", break_once)
     monkeypatch.setattr(change_listener, "RETRY_S", 0.01)
-    async with listen():
+    async with subscribe():
         await asyncio.wait_for(heard.wait(), PATIENCE)
     assert "unplugged" in caplog.text
 
 
 async def test_nobody_watches_when_nobody_listens(story):
-    async with listen() as ring:
+    async with subscribe() as ring:
         await settled(ring)
         assert watches()
-        async with listen():
+        async with subscribe():
             pass
         assert watches()
     assert not watches()

@@ -66,7 +66,7 @@ def compose(page: Page, key: str) -> None:
 
 def runtime_says(page: Page, runtime: Runtime, text: str) -> None:
     """Let a runtime say something, in the event loop of the server that reads its frames."""
-    loops = [loop for loop in change_listener._bells if loop.is_running()]
+    loops = [loop for loop in change_listener._notifiers if loop.is_running()]
     for loop in loops:
         loop.call_soon_threadsafe(runtime.says, text)
 

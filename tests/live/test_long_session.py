@@ -39,7 +39,7 @@ def _row(pk: int, seq: int) -> Event:
         {"functionResponse": {"id": f"c{number}", "name": "look_up", "response": {"found": number}}},
         {"text": f"Answer **{number}**. " * (1 + number % 7)},
     )
-    record = events.record(
+    record = events.build_record(
         {
             "id": f"e{seq}",
             "invocationId": f"i{number}",

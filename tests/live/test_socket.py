@@ -64,7 +64,7 @@ async def test_a_lost_bell_costs_no_event(story, monkeypatch):
     async def hear_nothing(self):
         await asyncio.Event().wait()
 
-    monkeypatch.setattr(change_listener._Bell, "_watch_store", hear_nothing)
+    monkeypatch.setattr(change_listener._Notifier, "_watch_store", hear_nothing)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
         await units_of_work.write(story.says, "unheard")

@@ -11,8 +11,8 @@ from django.test import Client
 from django.test.utils import CaptureQueriesContext
 
 from sessions_app.agents import cards, folder
-from sessions_app.agents.page.description import fit, place
-from sessions_app.agents.page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, fitting
+from sessions_app.agents.page.description import prepare_description, source_location
+from sessions_app.agents.page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, truncate_to_cells
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story
@@ -55,11 +55,11 @@ def columns(drawing: Drawing) -> dict[str, int]:
 
 
 def load(agents_dir: Path, tree: dict[str, Any]) -> None:
-    cards.write_ready("weather", folder.open_folder(agents_dir).code_version("weather"), tree)
+    cards.save_loaded("weather", folder.open_folder(agents_dir).code_version("weather"), tree)
 
 
 def test_a_tree_is_drawn_in_columns_and_never_on_top_of_itself():
-    drawing = draw(fit(TEAM))
+    drawing = draw(prepare_description(TEAM))
     assert columns(drawing) == {"lead": 0, "look_up": 1, "line": 1, "first": 2, "second": 2, "other": 1}
     assert len({(box.column, box.row) for box in drawing.boxes}) == len(drawing.boxes)
     assert [box.note for box in drawing.boxes if box.name in {"first", "second"}] == [
@@ -69,12 +69,12 @@ def test_a_tree_is_drawn_in_columns_and_never_on_top_of_itself():
 
 
 def test_what_joins_stands_behind_all_that_lead_to_it():
-    drawing = draw(fit(flow(("__START__", "a"), ("a", "b"), ("b", "end"), ("a", "end"))))
+    drawing = draw(prepare_description(flow(("__START__", "a"), ("a", "b"), ("b", "end"), ("a", "end"))))
     assert columns(drawing) == {"flow": 0, "__START__": 1, "a": 2, "b": 3, "end": 4}
 
 
 def test_what_leads_back_is_marked_and_moves_nothing():
-    drawing = draw(fit(flow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "b"))))
+    drawing = draw(prepare_description(flow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "b"))))
     back = [(line.start.name, line.end.name) for line in drawing.lines if line.leads_back]
     assert back == [("b", "a"), ("b", "b")]
     assert columns(drawing)["b"] == 3
@@ -83,19 +83,21 @@ def test_what_leads_back_is_marked_and_moves_nothing():
 def test_edges_to_nodes_that_are_not_told_are_left_out():
     told = flow(("__START__", "a"))
     told["edges"].append({"from": "a", "to": "nobody", "route": "x"})
-    assert [line.end.name for line in draw(fit(told)).lines if line.is_flow] == ["a"]
+    assert [line.end.name for line in draw(prepare_description(told)).lines if line.is_flow] == ["a"]
 
 
 def test_a_drawing_has_room_for_so_much():
     many = {"name": "root", "tools": [{"name": f"t{n}"} for n in range(30)], "sub_agents": []}
     many["sub_agents"] = [{"name": f"a{n}", "type": "LlmAgent"} for n in range(200)]
-    drawing = draw(fit(many))
+    drawing = draw(prepare_description(many))
     assert (len(drawing.boxes), drawing.left_out) == (MAX_BOXES, 231 - MAX_BOXES)
 
 
 def test_what_the_description_leaves_out_is_counted_as_left_out_of_the_drawing():
     tools = [{"name": f"tool_{number}"} for number in range(100)]
-    drawing = draw(fit({"name": "lead", "tools": tools, "left_out": {"tools": 2_900, "edges": 4}}))
+    drawing = draw(
+        prepare_description({"name": "lead", "tools": tools, "left_out": {"tools": 2_900, "edges": 4}})
+    )
     assert drawing.left_out == 3_000 - MAX_TOOLS
     assert len([box for box in drawing.boxes if box.shape == "tool"]) == MAX_TOOLS
 
@@ -105,18 +107,18 @@ def test_what_the_description_leaves_out_is_counted_as_left_out_of_the_drawing()
     [("short", "short"), ("a" * 17, "a" * 15 + "…"), ("日本語日本語日本語", "日本語日本語日…"), ("", "")],
 )
 def test_a_name_is_cut_by_the_room_it_takes(text: str, shown: str):
-    assert fitting(text, 16) == shown
+    assert truncate_to_cells(text, 16) == shown
 
 
 def test_a_place_is_said_as_short_as_can_be():
-    own = place({"file": "/agents/te am/a?b.py", "line": 3}, "/agents")
+    own = source_location({"file": "/agents/te am/a?b.py", "line": 3}, "/agents")
     assert own is not None
     assert (own.shown, own.path) == ("te am/a?b.py:3", "/agents/te am/a?b.py:3")
     assert own.editor == "vscode://file/agents/te%20am/a%3Fb.py:3"
-    library = place({"file": "/venv/lib/site-packages/google/adk/x.py", "line": 1}, "/agents")
+    library = source_location({"file": "/venv/lib/site-packages/google/adk/x.py", "line": 1}, "/agents")
     assert library is not None
     assert library.shown == "google/adk/x.py:1"
-    assert place({}, "/agents") is None
+    assert source_location({}, "/agents") is None
 
 
 def tell(story: Story) -> None:
@@ -251,7 +253,7 @@ def test_a_failed_agent_shows_the_code_around_the_line(get: Get, agents_dir: Pat
     version = folder.open_folder(agents_dir).code_version("weather")
     source = [{"number": 6, "text": "def f():"}, {"number": 7, "text": "    <b>"}]
     error = {"type": "E", "message": "m", "file": "/f.py", "line": 7, "source": source}
-    cards.write_failed("weather", version, error)
+    cards.save_failure("weather", version, error)
     shown = get("/agents/weather/").one("pre", css="load-error-source")
     assert shown.text == "6 def f(): →7 <b>"
     assert len(shown.all("span", css="is-wrong")) == 1

@@ -55,7 +55,7 @@ class Process:
         version = folder.open_folder(self.folder).code_version(self.app_name)
         from sessions_app.store import units_of_work
 
-        await units_of_work.write(cards.write_ready, self.app_name, version, TREE)
+        await units_of_work.write(cards.save_loaded, self.app_name, version, TREE)
         return {"state": "ready"}
 
 
@@ -88,7 +88,7 @@ def processes(agents_dir: Path) -> Iterator[Processes]:
 
 
 def load(agents_dir: Path, tree: dict[str, Any] = TREE) -> None:
-    cards.write_ready("weather", folder.open_folder(agents_dir).code_version("weather"), tree)
+    cards.save_loaded("weather", folder.open_folder(agents_dir).code_version("weather"), tree)
 
 
 def test_the_tree_of_agents_is_shown_with_what_each_is_told_and_can_do(get: Get, agents_dir: Path):
@@ -111,7 +111,7 @@ def test_the_settings_of_the_app_are_shown(get: Get, agents_dir: Path):
 
 def test_an_agent_that_cannot_be_loaded_says_where_and_how_it_goes_on(get: Get, agents_dir: Path):
     version = folder.open_folder(agents_dir).code_version("weather")
-    cards.write_failed("weather", version, {"type": "E", "message": "m", "file": "/f.py", "line": 7})
+    cards.save_failure("weather", version, {"type": "E", "message": "m", "file": "/f.py", "line": 7})
     notice = get("/agents/weather/").one("div", css="notice-danger")
     assert "/f.py:7" in notice.text
     assert "Save a corrected file" in notice.text
@@ -120,7 +120,7 @@ def test_an_agent_that_cannot_be_loaded_says_where_and_how_it_goes_on(get: Get, 
 def test_an_agent_that_broke_is_still_shown_as_it_was(get: Get, agents_dir: Path):
     load(agents_dir)
     version = folder.open_folder(agents_dir).code_version("weather")
-    cards.write_failed("weather", version, {"type": "E", "message": "m"})
+    cards.save_failure("weather", version, {"type": "E", "message": "m"})
     card = get("/agents/weather/").one("div", id="agent-card")
     assert "As it was when it could last be loaded" in card.text
     assert "get_weather" in card.text

@@ -47,8 +47,10 @@ def save(
     """Save a version of a file of ann in `weather`."""
     owner = {"realm": "", "app_name": "weather", "user_id": "ann"} | given
     key = artifact_versions.file_key(**owner, session_id=session or None, filename=name)
-    draft = artifact_versions.Draft(Artifact.Holding.DATA, '{"inlineData": {}}', mime, "{}", session)
-    with content_files.stored(content) as payload:
+    draft = artifact_versions.VersionMetadata(
+        Artifact.Holding.DATA, '{"inlineData": {}}', mime, "{}", session
+    )
+    with content_files.store_content(content) as payload:
         return artifact_versions.save(key, draft, payload)
 
 
@@ -176,7 +178,7 @@ def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: C
     save(name="new.txt")
     told = get(url)
     assert told.one("a").text == "1 new or changed"
-    artifact_versions.delete(artifact_versions.file_key("", "weather", "ann", "s1", "old.txt"))
+    artifact_versions.delete_file(artifact_versions.file_key("", "weather", "ann", "s1", "old.txt"))
     told = get(told.one("div", id="watch").attrs["hx-get"])
     assert told.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
 
@@ -349,7 +351,7 @@ def test_a_link_is_shown_and_never_followed(get: Get, client: Client):
     key = artifact_versions.file_key("", "weather", "ann", "s1", "far")
     part = json.dumps({"fileData": {"fileUri": "javascript:alert(1)"}})
     made = artifact_versions.save(
-        key, artifact_versions.Draft(Artifact.Holding.LINK, part, None, "{}", "s1"), None
+        key, artifact_versions.VersionMetadata(Artifact.Holding.LINK, part, None, "{}", "s1"), None
     )
     shown = content_of(get(address("far")))
     assert "javascript:alert(1)" in shown.text
@@ -473,4 +475,4 @@ def test_deleting_removes_all_versions_and_their_files_and_leaves_others(client:
         client.post("/artifacts/delete/", named)["Location"] == "/artifacts/?app=weather&user=ann&session=s1"
     )
     assert Artifact.objects.get().filename == "other.txt"
-    assert {Path(name).name for name in content_files.names()} == {Artifact.objects.get().sha256}
+    assert {Path(name).name for name in content_files.list_names()} == {Artifact.objects.get().sha256}

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.presentation import visible_text
-from sessions_app.presentation.markdown_html import markdown
+from sessions_app.presentation.markdown_html import render_markdown
 from tests.pages.html import parse
 
 FAMILY = "👨‍👩‍👧 ❤️ 🏳️‍🌈 👍🏽 🏴\U000e0067\U000e0062\U000e0065\U000e006e\U000e0067\U000e007f 1️⃣"
@@ -39,9 +39,9 @@ def hidden(text: str) -> set[str]:
 @pytest.mark.parametrize("sign", UNSEEN, ids=lambda sign: f"U+{ord(sign):04X}")
 def test_an_unseen_character_is_shown_in_names_text_and_json(sign: str):
     escape = f"\\u{ord(sign):04x}" if ord(sign) < 0x10000 else f"\\U{ord(sign):08x}"
-    assert visible_text.name(f"a{sign}b") == f"a{escape}b"
-    assert visible_text.text(f"a{sign}b") == f"a{escape}b"
-    assert json.loads(visible_text.json_text(f'"a{sign}b"')) == f"a{sign}b"
+    assert visible_text.escape_name(f"a{sign}b") == f"a{escape}b"
+    assert visible_text.escape_text(f"a{sign}b") == f"a{escape}b"
+    assert json.loads(visible_text.escape_json(f'"a{sign}b"')) == f"a{sign}b"
     mark = parse(visible_text.name_html(f"a{sign}b")).one("span", css="escape")
     assert mark.text == escape
     assert mark.attrs["title"].startswith(f"U+{ord(sign):04X} ")
@@ -57,23 +57,26 @@ def test_a_mark_says_what_it_stands_for():
     assert shown.text == r"\u202eevil\u0007\ud800"
 
 
-@pytest.mark.parametrize("shown", [visible_text.name_html, visible_text.text_html, visible_text.in_html])
+@pytest.mark.parametrize(
+    "shown", [visible_text.name_html, visible_text.text_html, visible_text.escape_in_html]
+)
 def test_of_very_many_only_the_first_are_elements_and_all_are_shown(shown):
     found = parse(shown("\u200b" * 1_000))
-    assert len(found.all("span")) == visible_text.MOST_MARKED
+    assert len(found.all("span")) == visible_text.MAX_MARKED
     assert found.text == r"\u200b" * 1_000
 
 
 def test_two_names_that_differ_never_read_the_same():
     names = ["a b", "a\nb", "a\tb", "a\r\nb", "ab", "a\u200bb", "a\u200db", "a\ufe0fb", "❤", "❤️", PERSIAN]
     assert (
-        len({visible_text.name(name) for name in [*names, PERSIAN.replace("\u200c", "")]}) == len(names) + 1
+        len({visible_text.escape_name(name) for name in [*names, PERSIAN.replace("\u200c", "")]})
+        == len(names) + 1
     )
 
 
 @pytest.mark.parametrize("text", [FAMILY, ENGLISH, HEBREW, PERSIAN, KANJI, SINHALA, "one\n\ttwo"])
 def test_text_keeps_its_lines_and_what_writing_needs(text: str):
-    assert visible_text.text(text) == text
+    assert visible_text.escape_text(text) == text
     assert parse(visible_text.text_html(text)).all("span") == []
 
 
@@ -90,18 +93,18 @@ def test_text_keeps_its_lines_and_what_writing_needs(text: str):
     ],
 )
 def test_outside_of_writing_the_same_characters_are_shown(text: str, shown: str):
-    assert visible_text.text(text) == shown
+    assert visible_text.escape_text(text) == shown
 
 
 @given(ANYTHING)
 def test_a_name_hides_nothing(text: str):
-    assert not hidden(visible_text.name(text))
+    assert not hidden(visible_text.escape_name(text))
     assert not hidden(parse(visible_text.name_html(text)).text.replace(" ", ""))
 
 
 @given(ANYTHING)
 def test_text_hides_nothing_outside_of_writing(text: str):
-    assert hidden(visible_text.text(text)) <= {
+    assert hidden(visible_text.escape_text(text)) <= {
         "\n",
         "\t",
         "\u200c",
@@ -110,14 +113,14 @@ def test_text_hides_nothing_outside_of_writing(text: str):
         "\ufe0f",
         *map(chr, range(0xE0000, 0xE0200)),
     }
-    assert visible_text.text(visible_text.text(text)) == visible_text.text(text)
+    assert visible_text.escape_text(visible_text.escape_text(text)) == visible_text.escape_text(text)
 
 
 @given(ANYTHING)
 def test_what_is_marked_is_still_text_and_copies_as_what_it_shows(text: str):
     for html, plain in (
-        (visible_text.name_html, visible_text.name),
-        (visible_text.text_html, visible_text.text),
+        (visible_text.name_html, visible_text.escape_name),
+        (visible_text.text_html, visible_text.escape_text),
     ):
         assert re.sub(r"\s+", " ", "".join(parse(html(text))._strings())) == re.sub(r"\s+", " ", plain(text))
 
@@ -125,13 +128,15 @@ def test_what_is_marked_is_still_text_and_copies_as_what_it_shows(text: str):
 @given(st.recursive(st.none() | ANYTHING, lambda inner: st.lists(inner) | st.dictionaries(ANYTHING, inner)))
 def test_json_stays_the_same_json(value):
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    assert json.loads(visible_text.json_text(text)) == value
+    assert json.loads(visible_text.escape_json(text)) == value
 
 
 @given(ANYTHING)
 def test_markdown_shows_them_wherever_they_stand(text: str):
     quiet = text.replace("\n", " ").replace("]", "").replace("`", "")
-    html = markdown(f'{text}\n\n`{quiet}` [{quiet}](https://e.example/{quiet} "{quiet}")\n\n    {quiet}\n')
+    html = render_markdown(
+        f'{text}\n\n`{quiet}` [{quiet}](https://e.example/{quiet} "{quiet}")\n\n    {quiet}\n'
+    )
     assert not hidden(html) - {
         "\n",
         "\t",
@@ -144,4 +149,4 @@ def test_markdown_shows_them_wherever_they_stand(text: str):
 
 
 def test_an_author_cannot_write_a_mark():
-    assert not parse(markdown('<span class="escape" title="x">y</span>')).all("span")
+    assert not parse(render_markdown('<span class="escape" title="x">y</span>')).all("span")

@@ -87,7 +87,7 @@ def test_a_row_is_replaced_where_it_stands_when_its_session_expires(get: Get):
 def test_expired_sessions_are_a_range_of_the_index(store):
     app_settings.set_session_ttl("weather", HOUR)
     app_settings.set_session_ttl("writer", 2 * HOUR)
-    rows = expiry.aged(AgentSession.objects.all(), expiry.Age.EXPIRED).order_by("-updated_at", "-pk")
+    rows = expiry.filter_by_age(AgentSession.objects.all(), expiry.Age.EXPIRED).order_by("-updated_at", "-pk")
     sql, parameters = rows.query.sql_with_params()
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN {sql}", parameters)

@@ -25,7 +25,7 @@ pytestmark = pytest.mark.django_db
 def load(folder: Path, name: str, description: str = "Tells the weather.") -> None:
     """Write an agent's card as its process does."""
     version = agents.open_folder(folder).code_version(name)
-    cards.write_ready(name, version, {"name": name, "description": description})
+    cards.save_loaded(name, version, {"name": name, "description": description})
 
 
 def fail(folder: Path, name: str) -> None:
@@ -36,7 +36,7 @@ def fail(folder: Path, name: str) -> None:
         "line": 3,
         "traceback": "Traceback: <agent>",
     }
-    cards.write_failed(name, agents.open_folder(folder).code_version(name), error)
+    cards.save_failure(name, agents.open_folder(folder).code_version(name), error)
 
 
 def row(page: Element, name: str) -> Element:

@@ -10,22 +10,22 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sessions_app.presentation import highlighting, json_search, json_tree
-from sessions_app.presentation.json_search import Hit, find
+from sessions_app.presentation.json_search import JsonHit, search_json
 from tests.pages.html import Element, parse
 from tests.pages.test_json_tree import JSON
 
 
 def pointers(value: Any, text: str) -> list[str]:
-    pattern = highlighting.pattern_of(text)
-    found = find(value, pattern)
-    hits = [find(value, pattern, number).hit for number in range(1, found.count + 1)]
+    pattern = highlighting.compile_pattern(text)
+    found = search_json(value, pattern)
+    hits = [search_json(value, pattern, number).hit for number in range(1, found.count + 1)]
     assert [hit.number for hit in hits] == list(range(1, found.count + 1))
     return [hit.pointer for hit in hits]
 
 
 def at(value: Any, pointer: str, text: str) -> Element:
     return parse(
-        json_tree.render_at(value, Hit(1, pointer), url="/e/", pattern=highlighting.pattern_of(text))
+        json_tree.render_at(value, JsonHit(1, pointer), url="/e/", pattern=highlighting.compile_pattern(text))
     )
 
 
@@ -53,22 +53,22 @@ def test_a_value_without_entries_is_searched_too():
 
 
 def test_a_number_beyond_the_last_hit_gives_the_last():
-    found = find({"a": "x", "b": "x"}, highlighting.pattern_of("x"), 9)
-    assert found.hit == Hit(2, "/b")
+    found = search_json({"a": "x", "b": "x"}, highlighting.compile_pattern("x"), 9)
+    assert found.hit == JsonHit(2, "/b")
 
 
 def test_the_count_is_bounded_and_says_so(monkeypatch):
-    monkeypatch.setattr(json_search, "MOST_HITS", 3)
-    found = find(["x"] * 9, highlighting.pattern_of("x"), 3)
-    assert (found.count, found.capped, found.hit) == (3, True, Hit(3, "/2"))
-    assert not find(["x"] * 3, highlighting.pattern_of("x")).capped
+    monkeypatch.setattr(json_search, "MAX_HITS", 3)
+    found = search_json(["x"] * 9, highlighting.compile_pattern("x"), 3)
+    assert (found.count, found.capped, found.hit) == (3, True, JsonHit(3, "/2"))
+    assert not search_json(["x"] * 3, highlighting.compile_pattern("x")).capped
 
 
 @settings(deadline=None)
 @given(JSON, st.text(min_size=1, max_size=3))
 def test_every_hit_of_any_value_can_be_opened(value: Any, text: str):
     for pointer in pointers(value, text)[:5]:
-        json_tree.resolve(value, pointer)
+        json_tree.resolve_pointer(value, pointer)
         assert at(value, pointer, text).one("div", css="json")
 
 

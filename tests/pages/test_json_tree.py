@@ -71,13 +71,13 @@ def test_with_an_address_closed_branches_and_long_texts_are_fetched():
 @given(JSON, st.text(min_size=1))
 def test_a_pointer_finds_what_it_was_made_for(value: Any, name: str):
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")
-    assert json_tree.resolve({name: value}, pointer) == value
+    assert json_tree.resolve_pointer({name: value}, pointer) == value
 
 
 @pytest.mark.parametrize("pointer", ["/x", "/a/0/y", "/l/-", "/l/9", "/l/x"])
 def test_a_pointer_to_nothing_is_refused(pointer: str):
     with pytest.raises(NotFound, match="nothing at"):
-        json_tree.resolve({"a": 1, "l": [1]}, pointer)
+        json_tree.resolve_pointer({"a": 1, "l": [1]}, pointer)
 
 
 def test_pieces_of_a_list_join_to_the_whole():

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.test import Client
 
-from sessions_app.models import AgentSession, Cause, Event, Run, Scope, StateChange
+from sessions_app.models import AgentSession, ChangeCause, Event, Run, Scope, StateChange
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import state_edits, writes
 from sessions_app.state import history
@@ -77,7 +77,7 @@ def test_saving_appends_an_event_and_shows_it(client: Client, get: Get, story: S
     body = json.loads(story.event(1).data)
     assert (body["author"], body["actions"]["stateDelta"]) == ("user", {name: new})
     change = StateChange.objects.get(seq=1)
-    assert (change.cause, change.writer, change.inferred) == (Cause.EDIT, "user", False)
+    assert (change.cause, change.writer, change.inferred) == (ChangeCause.EDIT, "user", False)
 
 
 def test_a_form_sent_back_as_it_was_changes_no_value(client: Client, get: Get):

@@ -117,7 +117,7 @@ def test_a_long_key_stands_beside_its_mark(page: Page):
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_an_agent_of_a_long_name_widens_no_page(page: Page, size: dict[str, int]):
-    cards.write_ready(LONG, "v1", {"name": LONG, "type": "LlmAgent"})
+    cards.save_loaded(LONG, "v1", {"name": LONG, "type": "LlmAgent"})
     Story("s1", app=LONG).asks("one")
     page.set_viewport_size(size)
     for path in ("/", f"/agents/{LONG}/", "/sessions/", "/runs/"):

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.presentation import markdown_html
-from sessions_app.presentation.markdown_html import markdown, rich
-from sessions_app.presentation.message_html import spoken
+from sessions_app.presentation.markdown_html import render_markdown, render_within_limits
+from sessions_app.presentation.message_html import render_message
 from tests.pages.html import parse
 
 
 def test_markdown_becomes_html():
     shown = parse(
-        markdown("# Title\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`code` ~~gone~~")
+        render_markdown("# Title\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`code` ~~gone~~")
     )
     assert shown.one("h1").text == "Title"
     assert [item.text for item in shown.all("li")] == ["one", "two"]
@@ -47,7 +47,7 @@ def test_markdown_becomes_html():
     ],
 )
 def test_hostile_markdown_is_inert(hostile: str):
-    shown = parse(markdown(hostile))
+    shown = parse(render_markdown(hostile))
     assert {element.tag for element in shown} <= {"p", "a", "code", "pre", "br"}
     for link in shown.all("a"):
         assert link.attrs["href"].startswith("https://e.example")
@@ -55,17 +55,17 @@ def test_hostile_markdown_is_inert(hostile: str):
 
 
 def test_an_image_is_a_link_and_loads_nothing():
-    shown = parse(markdown("![a *plan*](https://e.example/p.png)"))
+    shown = parse(render_markdown("![a *plan*](https://e.example/p.png)"))
     assert not shown.all("img")
     assert (shown.one("a").text, shown.one("a").attrs["href"]) == ("a plan", "https://e.example/p.png")
 
 
 def test_links_tell_the_other_side_nothing():
-    assert "noreferrer" in parse(markdown("[x](https://e.example)")).one("a").attrs["rel"]
+    assert "noreferrer" in parse(render_markdown("[x](https://e.example)")).one("a").attrs["rel"]
 
 
 def test_line_breaks_stay():
-    assert len(parse(markdown("one\ntwo")).all("br")) == 1
+    assert len(parse(render_markdown("one\ntwo")).all("br")) == 1
 
 
 BOMBS = {
@@ -88,14 +88,14 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_a_text_that_takes_more_work_than_prose_is_shown_as_it_is(bomb: str):
-    assert rich(bomb) is None
-    assert parse(markdown(bomb)).one("pre").text == parse(f"<pre>{escape(bomb)}</pre>").one("pre").text
+    assert render_within_limits(bomb) is None
+    assert parse(render_markdown(bomb)).one("pre").text == parse(f"<pre>{escape(bomb)}</pre>").one("pre").text
 
 
 def test_an_address_that_many_references_repeat_does_not_multiply():
     bomb = f"[a]: /{'x' * 10_000}\n\n" + "[a] " * 1_000
-    assert len(markdown(bomb)) < 2 * len(bomb)
-    assert len(parse(markdown("[a]: https://e.example/x\n\n" + "[a] " * 50)).all("a")) == 50
+    assert len(render_markdown(bomb)) < 2 * len(bomb)
+    assert len(parse(render_markdown("[a]: https://e.example/x\n\n" + "[a] " * 50)).all("a")) == 50
 
 
 PIECES = [
@@ -136,18 +136,18 @@ def test_no_text_takes_more_steps_than_it_may(pieces: list[str], times: int):
         return False
 
     with pytest.MonkeyPatch.context() as patch:
-        parser = markdown_html._build()
+        parser = markdown_html._build_parser()
         parser.inline.ruler.before("text", "seen", counted)
         patch.setattr(markdown_html, "_parser", parser)
-        html = markdown(text)
-    assert taken <= markdown_html.MOST_STEPS + 1
+        html = render_markdown(text)
+    assert taken <= markdown_html.MAX_STEPS + 1
     assert len(html) <= 40 * len(text) + 1_000
 
 
 def test_ordinary_documents_are_read_as_markdown():
     for page in (Path(__file__).parents[2] / "docs").glob("*.md"):
-        assert rich(page.read_text(encoding="utf-8")) is not None, page.name
+        assert render_within_limits(page.read_text(encoding="utf-8")) is not None, page.name
 
 
 def test_what_is_too_rich_for_a_row_is_said_plainly_there():
-    assert parse(spoken("[" * 4_000)).one("p", css="said").text == "[" * 4_000
+    assert parse(render_message("[" * 4_000)).one("p", css="said").text == "[" * 4_000

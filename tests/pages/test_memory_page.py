@@ -23,20 +23,20 @@ from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
 
-ANN = memory_entries.owner("", "weather", "ann")
+ANN = memory_entries.make_owner("", "weather", "ann")
 
 
 def remember(
-    *texts: str, session: str = "s1", owner: memory_entries.Owner = ANN, first: int = 1, **given: Any
+    *texts: str, session: str = "s1", owner: memory_entries.MemoryOwner = ANN, first: int = 1, **given: Any
 ) -> None:
     """Remember texts as the events e1, e2 … of a session."""
     drafts = [
-        memory_entries.Draft(
-            f"e{n}", "agent", START + n, scopes.canonical({"parts": [{"text": text}]}), text, **given
+        memory_entries.NewEntry(
+            f"e{n}", "agent", START + n, scopes.canonicalize({"parts": [{"text": text}]}), text, **given
         )
         for n, text in enumerate(texts, start=first)
     ]
-    memory_entries.add(owner, session, drafts)
+    memory_entries.add_entries(owner, session, drafts)
 
 
 def texts(page: Element) -> list[str]:
@@ -45,7 +45,7 @@ def texts(page: Element) -> list[str]:
 
 def test_what_is_remembered_is_listed_newest_first_and_filtered(get: Get):
     remember("Paris is rainy", "Rome is sunny")
-    remember("I like tea", owner=memory_entries.owner("", "writer", "ben"))
+    remember("I like tea", owner=memory_entries.make_owner("", "writer", "ben"))
     assert len(texts(get("/memory/"))) == 3
     assert texts(get("/memory/?app=weather")) == ["Rome is sunny", "Paris is rainy"]
     assert texts(get("/memory/?user=ben")) == ["I like tea"]
@@ -54,8 +54,8 @@ def test_what_is_remembered_is_listed_newest_first_and_filtered(get: Get):
 
 def test_a_search_gives_what_an_agent_would_be_given_and_in_that_order(get: Get):
     remember("rain in Paris", *[f"it rains, day {n}" for n in range(12)], "Paris, Paris: rain")
-    remember("rain of somebody else", owner=memory_entries.owner("", "weather", "ben"))
-    found = memory_entries.find(ANN, "Paris rain", 10)
+    remember("rain of somebody else", owner=memory_entries.make_owner("", "weather", "ben"))
+    found = memory_entries.search(ANN, "Paris rain", 10)
     shown = get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "Paris rain"}))
     order = [entry.attrs["id"] for entry in shown.all("li", css="memory-entry")]
     assert order == [f"memory-{row.pk}" for row in found]
@@ -82,11 +82,11 @@ def test_an_entry_leads_to_its_event(get: Get):
     seq = story.says("Rome is sunny")
     remember("Rome is sunny")
     remember("of a session that is gone", session="s9")
-    memory_entries.put(
+    memory_entries.replace_entries(
         ANN,
         [
-            memory_entries.Draft(
-                "m1", "", START, scopes.canonical({"parts": [{"text": "by hand"}]}), "by hand"
+            memory_entries.NewEntry(
+                "m1", "", START, scopes.canonicalize({"parts": [{"text": "by hand"}]}), "by hand"
             )
         ],
     )
@@ -106,7 +106,7 @@ def test_secrets_in_metadata_are_not_shown(get: Get):
 
 @pytest.mark.parametrize("name", ["a/b", "quo\"te's", "日本語", "x" * 255, "%2F?&#", "<b>"])
 def test_owners_of_any_name_are_shown_searched_and_forgotten(get: Get, client: Client, name: str):
-    owner = memory_entries.owner("", name, name)
+    owner = memory_entries.make_owner("", name, name)
     remember("Paris", owner=owner, session=name)
     link = get("/memory/").one("span", css="memory-owner").one("a").attrs["href"]
     found = get(f"/memory/{link}&q=paris")
@@ -128,12 +128,12 @@ def test_a_forgotten_entry_stays_forgotten(get: Get, client: Client):
 
 
 def test_the_memory_of_an_eval_attempt_is_kept(client: Client):
-    remember("Paris", owner=memory_entries.owner("eval/1", "weather", "ann"))
+    remember("Paris", owner=memory_entries.make_owner("eval/1", "weather", "ann"))
     assert client.post(f"/memory/{MemoryEntry.objects.get().pk}/delete/").status_code == 400
 
 
 def test_what_was_deleted_is_not_shown(get: Get):
-    remember("Paris", owner=memory_entries.owner("deleted/1", "weather", "ann"))
+    remember("Paris", owner=memory_entries.make_owner("deleted/1", "weather", "ann"))
     assert texts(get("/memory/?realm=deleted/1")) == []
 
 

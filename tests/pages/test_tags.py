@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from django.template import Context, Template
 
-from sessions_app.models import Kind, Run
+from sessions_app.models import EventKind, Run
 from sessions_app.presentation import text_diff
 from sessions_app.templatetags import devui
 from tests.pages.html import Element, parse
@@ -99,10 +99,10 @@ def test_no_time_shows_nothing():
     assert render("{{ missing|moment }}").text == ""
 
 
-@pytest.mark.parametrize("kind", Kind.values)
+@pytest.mark.parametrize("kind", EventKind.values)
 def test_every_kind_has_a_mark_that_is_named(kind: str):
     shown = render("{% kind kind %}", kind=kind)
-    assert shown.one("svg").attrs["aria-label"] == Kind(kind).label
+    assert shown.one("svg").attrs["aria-label"] == EventKind(kind).label
     assert f"kind-{kind}" in shown.one("span").classes
 
 
@@ -144,7 +144,7 @@ def test_backticks_mark_code_and_text_stays_text():
 
 
 def test_two_texts_beside_each_other_mark_what_the_other_one_does_not_have():
-    left, right = text_diff.compare("sunny <b>\u200b", "rainy <b>")
+    left, right = text_diff.compare_texts("sunny <b>\u200b", "rainy <b>")
     assert devui.removed(left).startswith('<del class="removed">sunny</del> &lt;b&gt;')
     assert devui.added(right) == '<ins class="added">rainy</ins> &lt;b&gt;'
     assert "\u200b" not in devui.removed(left)

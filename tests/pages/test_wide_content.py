@@ -24,7 +24,7 @@ STEPS = ["__START__", *"abcdefg"]
 def drawn(agents_dir: Path, store: None) -> None:
     """An agent whose workflow is eight boxes wide and more."""
     version = folder.open_folder(agents_dir).code_version("weather")
-    cards.write_ready("weather", version, flow(*pairwise(STEPS)))
+    cards.save_loaded("weather", version, flow(*pairwise(STEPS)))
 
 
 def window(open_window: OpenWindow, server: str, width: int) -> Page:
@@ -75,7 +75,7 @@ def test_wide_workflow_is_fitted_enlarged_and_dragged_at_390(open_window: OpenWi
 
 def test_small_drawing_has_no_buttons(open_window: OpenWindow, server: str, agents_dir: Path):
     version = folder.open_folder(agents_dir).code_version("weather")
-    cards.write_ready("weather", version, {"name": "alone", "type": "LlmAgent"})
+    cards.save_loaded("weather", version, {"name": "alone", "type": "LlmAgent"})
     page = window(open_window, server, 1280)
     page.goto("/agents/weather/")
     expect(page.locator(".agent-drawing .box")).to_be_visible()

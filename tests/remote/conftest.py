@@ -38,7 +38,7 @@ def no_folder(settings: Any) -> Iterator[None]:
     """A server that was given remote servers alone."""
     settings.DEVUI_AGENTS_DIR = ""
     yield
-    remotes.forget_all()
+    remotes.clear()
 
 
 @pytest_asyncio.fixture

@@ -47,7 +47,7 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
     port = free_port()
     remote = JavaScript()
     async with connected(f"far=http://127.0.0.1:{port}") as runtimes:
-        [told] = remotes.every()
+        [told] = remotes.all_remotes()
         assert told.problem.startswith(
             f"http://127.0.0.1:{port} cannot be reached: the connection is refused."
         )
@@ -79,7 +79,7 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
 )
 async def test_what_is_no_adk_server_is_told_as_such(store, answers, why):
     async with served(answering(*answers)):
-        [told] = remotes.every()
+        [told] = remotes.all_remotes()
         assert why in told.problem
         assert told.apps == ()
 
@@ -146,7 +146,7 @@ async def raw(answer: bytes) -> AsyncIterator[str]:
 
 async def test_a_server_of_another_protocol_is_told(store):
     async with raw(b"SSH-2.0-OpenSSH_9.6\r\n") as address, connected(f"far=http://{address}"):
-        assert "does not speak HTTP" in remotes.every()[0].problem
+        assert "does not speak HTTP" in remotes.all_remotes()[0].problem
 
 
 async def read_stream(line: Line) -> None:

@@ -212,8 +212,8 @@ async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_readi
     with pytest.raises(BadInput, match="what is here is a copy"):
         await units_of_work.write(deletion.delete, [session.pk])
     with pytest.raises(BadInput, match="would not find"):
-        await units_of_work.in_slices(fork, session.pk, NewFork(seq=2))
-    made = await units_of_work.in_slices(fork, session.pk, NewFork(seq=2, own_realm=True))
+        await units_of_work.run_batched(fork, session.pk, NewFork(seq=2))
+    made = await units_of_work.run_batched(fork, session.pk, NewFork(seq=2, own_realm=True))
     run = await ended(await started(web, made.pk, "Hello"))
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "this fork has state of its own" in run.error

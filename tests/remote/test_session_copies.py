@@ -9,7 +9,7 @@ from sessions_app import events
 from sessions_app.external import mirror_sync, mirrors
 from sessions_app.external.mirrors import Arrival, Truth
 from sessions_app.ids import SessionKey
-from sessions_app.models import AgentSession, Cause, Event, SessionState
+from sessions_app.models import AgentSession, ChangeCause, Event, SessionState
 from sessions_app.search import indexing
 from sessions_app.search.execution import Search
 from sessions_app.search.query import parse
@@ -28,7 +28,7 @@ def told(event_id: str, text: str, **more: Any) -> dict[str, Any]:
 
 
 def arrival(event: dict[str, Any]) -> Arrival:
-    return Arrival(events.record(json.loads(json.dumps(event))), Cause.APPEND)
+    return Arrival(events.build_record(json.loads(json.dumps(event))), ChangeCause.APPEND)
 
 
 async def bring(

@@ -10,7 +10,7 @@ from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 from google.adk.cli.utils.agent_loader import AgentLoader
 
 from sessions_app.agents import remotes
-from sessions_app.agents.folder import PROMPT_MOST, is_code, open_folder
+from sessions_app.agents.folder import MAX_PROMPT_BYTES, is_code, open_folder
 from sessions_app.errors import BadInput, NotFound
 
 
@@ -158,7 +158,7 @@ def test_a_text_too_long_for_a_prompt_is_data(folder):
     opened = open_folder(folder)
     before = opened.code_version("weather")
 
-    write(folder, "weather/prompts/corpus.txt", text="a" * (PROMPT_MOST + 1))
+    write(folder, "weather/prompts/corpus.txt", text="a" * (MAX_PROMPT_BYTES + 1))
 
     assert opened.code_version("weather") == before
 
@@ -201,7 +201,7 @@ def test_code_is_told_by_its_name(name, code):
 
 
 def test_an_agent_of_a_remote_server_has_no_folder_here_and_is_told_as_such(folder, monkeypatch):
-    monkeypatch.setattr(remotes, "_known", {})
-    remotes.note(remotes.Remote("far", "http://far.example"))
+    monkeypatch.setattr(remotes, "_registry", {})
+    remotes.register(remotes.Remote("far", "http://far.example"))
     with pytest.raises(NotFound, match=r"on another server, http://far\.example"):
         open_folder(folder).folder_of("clerk@far")

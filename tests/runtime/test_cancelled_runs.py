@@ -11,7 +11,7 @@ from google.adk.events.event import Event
 
 from sessions_app import events as wire
 from sessions_app.events import event_text
-from sessions_app.models import AgentSession, Kind, ModelCall, Run, Trace
+from sessions_app.models import AgentSession, EventKind, ModelCall, Run, Trace
 from sessions_app.store import units_of_work
 from sessions_app.timeline import inspector
 from sessions_app.traces import model_calls
@@ -50,7 +50,7 @@ async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
 
     closing = (await read_events(session))[-1]
     summary, body = json.loads(closing.summary), json.loads(closing.data)
-    assert (run.status, run.error_type, closing.kind) == (Status.CANCELLED, "", Kind.AGENT)
+    assert (run.status, run.error_type, closing.kind) == (Status.CANCELLED, "", EventKind.AGENT)
     assert body["errorCode"] == wire.ABORTED
     assert summary["text"].startswith("word ")
     assert summary["flags"] == ["cancelled", "partial answer"]
@@ -131,10 +131,10 @@ async def test_an_event_that_closes_a_cancelled_invocation_is_told_from_an_error
             "content": {"role": "model", "parts": [{"functionCall": {"id": "c", "name": "nap", "args": {}}}]},
         }
     )
-    for events, kind in (([], Kind.CONTROL), ([call], Kind.TOOL_RESULT)):
+    for events, kind in (([], EventKind.CONTROL), ([call], EventKind.TOOL_RESULT)):
         [closing] = _build_abort_events(events, invocation_id="i", root_agent_name="talker", branch=None)
         assert _is_abort_event(closing)
-        record = wire.record(closing.model_dump(mode="json", by_alias=True, exclude_none=True))
+        record = wire.build_record(closing.model_dump(mode="json", by_alias=True, exclude_none=True))
         assert (record.kind, record.is_error) == (kind, False)
         assert event_text.errors_of(json.loads(record.summary)) == []
 

@@ -154,7 +154,7 @@ def test_a_run_never_ends_before_it_began(session, clock):
 @pytest.mark.parametrize("step", STEPS_S)
 async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_dir, clock, step):
     clock.step(-step)
-    await units_of_work.write(cards.write_ready, "talker", "v0", {})
+    await units_of_work.write(cards.save_loaded, "talker", "v0", {})
     clock.step(step)
     (agents_dir / "talker" / "agent.py").write_text("import os\nos._exit(7)\n")
     async with supervise() as stage:
@@ -170,9 +170,9 @@ async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_
 
 @pytest.mark.parametrize("step", STEPS_S)
 def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_set(db, clock, step):
-    child = SimpleNamespace(app_name="talker", card_before=cards.written_at("talker"))
+    child = SimpleNamespace(app_name="talker", card_before=cards.last_checked_at("talker"))
     clock.step(step)
-    cards.write_failed("talker", "v1", {"type": "ImportError", "message": "no rain"})
+    cards.save_failure("talker", "v1", {"type": "ImportError", "message": "no rain"})
     process_cleanup.note_failed_start(child)
     assert "no rain" in AgentCard.objects.get().error
 

@@ -11,7 +11,7 @@ import time
 import pytest
 
 from sessions_app.errors import SessionMissing
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.models import AgentSession, Run, RuntimeProcess
 from sessions_app.runs import lifecycle, processes
 from sessions_app.sessions import writes
@@ -135,14 +135,14 @@ def event(event_id: str, author: str, **parts) -> dict:
 def test_a_long_running_call_is_open_until_the_user_answers_it(session):
     key = SessionKey("", "weather", "ann", "s1")
     asked = event("e1", "weather", functionCall={"id": "c1", "name": "pay", "args": {}})
-    writes.append_event(key, record({**asked, "longRunningToolIds": ["c1"]}))
+    writes.append_event(key, build_record({**asked, "longRunningToolIds": ["c1"]}))
     pending = {"id": "c1", "name": "pay", "response": {"status": "pending"}}
-    writes.append_event(key, record(event("e2", "weather", functionResponse=pending)))
+    writes.append_event(key, build_record(event("e2", "weather", functionResponse=pending)))
     assert lifecycle.open_calls(session.pk, "i1") == ["c1"]
     assert lifecycle.open_calls(session.pk, "another") == []
 
     answer = {"id": "c1", "name": "pay", "response": {"status": "approved"}}
-    writes.append_event(key, record(event("e3", "user", functionResponse=answer)))
+    writes.append_event(key, build_record(event("e3", "user", functionResponse=answer)))
     assert lifecycle.open_calls(session.pk, "i1") == []
 
 

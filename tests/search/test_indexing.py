@@ -10,7 +10,7 @@ from django.core.management import call_command
 from django.db import connection
 from pytest_django import DjangoAssertNumQueries
 
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.models import AgentSession, EventWords, SessionTrait, SessionWords, StateValue
 from sessions_app.search import execution, index_backlog, indexing
 from sessions_app.search.event_index import sessions as sessions_with
@@ -23,7 +23,7 @@ pytestmark = pytest.mark.django_db
 
 
 def indexed(word: str) -> set[int]:
-    wanted = tokens.phrase(word)
+    wanted = tokens.parse_phrase(word)
     assert wanted is not None
     return sessions_with(wanted, 10_000).pks
 
@@ -129,7 +129,7 @@ def test_credentials_enter_no_index():
     secret = {"authType": "oauth2", "oauth2": {"clientId": "public1", "clientSecret": "s3cr3t"}}
     body = {"id": "e1", "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
     body["content"] = {"parts": [{"functionResponse": {"name": "x", "response": {"credential": secret}}}]}
-    writes.append_event(story.key, record(body, delta={"credential": secret}))
+    writes.append_event(story.key, build_record(body, delta={"credential": secret}))
     assert found("public1") == ["s1"]
     indexing.index_all()
     assert (indexed("public1"), indexed("s3cr3t")) == ({story.pk}, set())

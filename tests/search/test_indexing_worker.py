@@ -35,7 +35,7 @@ async def working() -> AsyncIterator[None]:
 
 
 async def everything_is_indexed() -> None:
-    async with asyncio.timeout(DEADLINE_S), change_listener.listen() as ring:
+    async with asyncio.timeout(DEADLINE_S), change_listener.subscribe() as ring:
         while await units_of_work.read(index_backlog.has_any):
             await ring.wait()
 

@@ -74,7 +74,7 @@ def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_
     story = Story("s1")
     story.says("sunny weather")
     indexing.index_all()
-    wanted = [found for word in ("sunny", "weather") if (found := tokens.phrase(word))]
+    wanted = [found for word in ("sunny", "weather") if (found := tokens.parse_phrase(word))]
     assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
     monkeypatch.setattr(event_index, "RARE", -1)
     assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}

@@ -206,7 +206,7 @@ def test_every_word_of_a_query_can_be_looked_for(text):
         query = parse(text)
     except QueryProblem:
         return
-    assert all(tokens.phrase(word.text) for word in query.words)
+    assert all(tokens.parse_phrase(word.text) for word in query.words)
 
 
 @pytest.mark.parametrize("text", ["x " * MAX_LENGTH, "a" * 2_000_000, "x " * 60])

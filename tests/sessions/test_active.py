@@ -92,5 +92,5 @@ def test_a_span_is_read_as_people_write_it(text: str, seconds: float):
 
 @pytest.mark.parametrize(("seconds", "text"), [(86_400, "1d"), (5_400, "90m"), (61, "61s"), (0.5, "0.5s")])
 def test_a_span_is_shown_in_the_largest_unit_that_fits_and_read_back(seconds: float, text: str):
-    assert durations.show(seconds) == text
+    assert durations.format_seconds(seconds) == text
     assert durations.parse(text) == seconds

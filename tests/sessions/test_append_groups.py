@@ -26,7 +26,7 @@ from sessions_app.models import (
     AgentSession,
     AppScope,
     AppState,
-    Cause,
+    ChangeCause,
     Event,
     SessionState,
     StateChange,
@@ -55,11 +55,11 @@ def session_key(name: str, user: str = "ann", realm: str = "") -> SessionKey:
 
 def record(delta: dict[str, Any], **fields: Any) -> EventRecord:
     body = {"id": uuid.uuid4().hex, "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
-    return events.record({**body, **fields}, delta=delta, keep_temp=True)
+    return events.build_record({**body, **fields}, delta=delta, keep_temp=True)
 
 
 def request(key: SessionKey, made: EventRecord, revision: int = 0) -> Any:
-    return append_groups._Append(key, made, Expected(revision), Cause.APPEND)
+    return append_groups._Append(key, made, Expected(revision), ChangeCause.APPEND)
 
 
 def in_group(*requests: Any) -> list[Any]:
@@ -94,7 +94,7 @@ def commits() -> int:
 def turns() -> list[tuple[SessionKey, EventRecord]]:
     """Return appends to sessions of two users: keys of all scopes written, removed, written again and only seen."""
     keys = [session_key(f"s{number}", user=f"user{number % 2}") for number in range(5)]
-    gone = events.removing(record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"])
+    gone = events.mark_removed(record({"n": None, "user:n": None, "app:n": None}), ["n", "user:n", "app:n"])
     body = {"id": "w", "timestamp": 2.5, "actions": {}, "author": "b"}
     tool = Writer("tool", "roll", "call", inferred=False)
     return [
@@ -102,7 +102,7 @@ def turns() -> list[tuple[SessionKey, EventRecord]]:
         (keys[1], record({"user:n": 2, "user:secret_token": "sk-123456789"}, author="user")),
         (keys[2], gone),
         (keys[3], record({})),
-        (keys[4], events.record(body, delta={"app:n": 3, "app:m": 4}, writers={"app:n": tool})),
+        (keys[4], events.build_record(body, delta={"app:n": 3, "app:m": 4}, writers={"app:n": tool})),
     ]
 
 
@@ -159,7 +159,7 @@ def test_a_key_removed_and_written_again_in_a_group_stands_last():
     for name in ("a", "b", "c"):
         writes.create_session(session_key(name))
     writes.append_event(session_key("a"), record({"user:x": 1, "user:y": 1}))
-    gone = events.removing(record({"user:x": None}), ["user:x"])
+    gone = events.mark_removed(record({"user:x": None}), ["user:x"])
     outcomes = in_group(
         request(session_key("a"), record({"user:y": 2}), revision=1),
         request(session_key("b"), gone),

@@ -9,17 +9,17 @@ from threading import Barrier
 
 import pytest
 
-from sessions_app.store.gc_tuning import SELDOM, UNTOUCHED, collect_seldom, collector_paused
+from sessions_app.store.gc_tuning import INITIAL_THRESHOLDS, THRESHOLDS, collect_less_often, pause_collector
 
 
 def test_it_pauses_and_goes_on():
-    with collector_paused():
+    with pause_collector():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
 def test_it_goes_on_after_a_failure():
-    with pytest.raises(ValueError, match="broken"), collector_paused():
+    with pytest.raises(ValueError, match="broken"), pause_collector():
         raise ValueError("broken")
     assert gc.isenabled()
 
@@ -28,7 +28,7 @@ def test_it_goes_on_when_the_last_of_several_threads_is_done():
     inside, seen = Barrier(2), []
 
     def read(leaves_first: bool) -> None:
-        with collector_paused():
+        with pause_collector():
             inside.wait(timeout=60)
             if not leaves_first:
                 inside.wait(timeout=60)
@@ -46,7 +46,7 @@ def test_it_goes_on_when_the_last_of_several_threads_is_done():
 def test_a_collector_that_was_off_stays_off():
     gc.disable()
     try:
-        with collector_paused():
+        with pause_collector():
             pass
         assert not gc.isenabled()
     finally:
@@ -57,19 +57,19 @@ def test_a_collector_that_was_off_stays_off():
 def thresholds() -> Iterator[None]:
     """Those of Python while the test runs; those of the tests' process come back."""
     before = gc.get_threshold()
-    gc.set_threshold(*UNTOUCHED)
+    gc.set_threshold(*INITIAL_THRESHOLDS)
     yield
     gc.set_threshold(*before)
 
 
 @pytest.mark.usefixtures("thresholds")
 def test_it_looks_seldomer_where_agents_run():
-    collect_seldom()
-    assert gc.get_threshold() == SELDOM
+    collect_less_often()
+    assert gc.get_threshold() == THRESHOLDS
 
 
 @pytest.mark.usefixtures("thresholds")
 def test_what_an_agent_has_set_stays():
     gc.set_threshold(1234, 5, 6)
-    collect_seldom()
+    collect_less_often()
     assert gc.get_threshold() == (1234, 5, 6)

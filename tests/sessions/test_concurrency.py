@@ -49,7 +49,7 @@ def session_key(name: str, user: str = "ann") -> writes.SessionKey:
 
 def record(delta: dict[str, Any]) -> events.EventRecord:
     body = {"id": uuid.uuid4().hex, "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
-    return events.record(body, delta=delta)
+    return events.build_record(body, delta=delta)
 
 
 def test_appends_that_write_the_same_keys_in_opposite_order_never_deadlock(store):

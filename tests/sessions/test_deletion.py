@@ -29,8 +29,8 @@ DAY = deletion.KEPT_S
 
 def save(story: Story, name: str, content: bytes) -> None:
     key = artifacts.file_key(*story.key, name)
-    draft = artifacts.Draft(Artifact.Holding.DATA, "{}", None, "{}", story.key.session_id)
-    with content_files.stored(content) as payload:
+    draft = artifacts.VersionMetadata(Artifact.Holding.DATA, "{}", None, "{}", story.key.session_id)
+    with content_files.store_content(content) as payload:
         artifacts.save(key, draft, payload)
 
 

@@ -13,7 +13,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import (
     AgentSession,
     AppState,
-    Cause,
+    ChangeCause,
     Event,
     SessionState,
     StateChange,
@@ -81,7 +81,7 @@ def test_only_what_nothing_explains_is_drift(how):
     SessionState.objects.filter(key="foreign").update(value="2")
     for key in ("brought", "corrected"):
         row = StateChange.objects.get(key=key)
-        row.cause, row.pk, row.seq, row.value = Cause.IMPORT, None, 0, "5"
+        row.cause, row.pk, row.seq, row.value = ChangeCause.IMPORT, None, 0, "5"
         row.save()
         SessionState.objects.filter(key=key).update(value="5")
     report = drift.drift(story.session, **how)
@@ -138,13 +138,13 @@ def test_an_event_that_was_changed_behind_the_ledger_is_found_by_folding_the_eve
 
 def test_what_an_import_brought_without_an_event_is_named(how):
     story = Story(initial={"n": 1, "user:n": 2})
-    StateChange.objects.update(cause=Cause.IMPORT)
+    StateChange.objects.update(cause=ChangeCause.IMPORT)
     assert [why for *_, why in told(story, **how)] == ["import", "import"]
 
 
 def test_what_a_fork_took_over_is_named(how):
     story = Story(initial={"n": 1, "user:n": 2})
-    StateChange.objects.filter(scope="user").update(cause=Cause.FORK, session=None)
+    StateChange.objects.filter(scope="user").update(cause=ChangeCause.FORK, session=None)
     assert [why for *_, why in told(story, **how)] == ["seed", "fork"]
 
 
@@ -185,7 +185,7 @@ def test_keys_changed_without_an_event_are_told_newest_first():
     from sessions_app import scopes
 
     for number in (1, 2):
-        found = writes.Untracked("n", scopes.canonical(number), "1")
+        found = writes.Untracked("n", scopes.canonicalize(number), "1")
         writes.note_untracked(story.key, f"i{number}", [found])
     assert [(row.value, row.stored, row.seq) for row in drift.drift(story.session).untracked] == [
         ("2", "1", 1),

@@ -87,7 +87,7 @@ async def test_writing_goes_on_after_the_connection_was_lost():
 def test_a_statement_that_fails_at_the_end_of_an_append_takes_the_whole_append_with_it(monkeypatch):
     """On PostgreSQL it was sent in one go with the others, and fails when nobody waits for it."""
     writes.create_session(key(1))
-    record = events.record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})
+    record = events.build_record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})
     with monkeypatch.context() as patch:
         patch.setattr(ledger, "INSERT_CHANGE", ledger.INSERT_CHANGE.replace("statechange", "nowhere"))
         with pytest.raises(DatabaseError, match="nowhere"):

@@ -347,28 +347,28 @@ hostile = st.recursive(
 
 @given(hostile)
 def test_the_canonical_form_is_json_that_every_database_stores(value):
-    made = scopes.canonical(value)
+    made = scopes.canonicalize(value)
     made.public.encode()
     assert json.loads(made.public, parse_constant=pytest.fail) == made.data
 
 
 @given(hostile)
 def test_the_canonical_form_of_a_canonical_form_is_itself_and_has_no_note(value):
-    once = scopes.canonical(value)
-    again = scopes.canonical(once.data)
+    once = scopes.canonicalize(value)
+    again = scopes.canonicalize(once.data)
     assert (again.data, again.note) == (once.data, "")
 
 
 @given(json_values)
 def test_what_is_json_stays_exactly_what_it_is(value):
-    made = scopes.canonical(value)
+    made = scopes.canonicalize(value)
     assert json.dumps(made.data) == json.dumps(value)
     assert made.note == ""
 
 
 @given(st.dictionaries(texts | st.just("authType"), json_values, max_size=4))
 def test_the_key_of_a_value_is_no_part_of_it(value):
-    assert scopes.canonical(value, "any").data == value
+    assert scopes.canonicalize(value, "any").data == value
 
 
 async def test_an_event_of_nothing_but_defaults_is_kept(ours):

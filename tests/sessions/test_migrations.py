@@ -166,7 +166,7 @@ def test_a_program_killed_while_it_makes_the_store_keeps_nobody_from_it(empty_st
 
 
 def test_a_store_that_is_up_to_date_is_not_locked(store, monkeypatch):
-    monkeypatch.setattr(schema, "_one_program", lambda: pytest.fail("It asks for the lock."))
+    monkeypatch.setattr(schema, "_lock_store", lambda: pytest.fail("It asks for the lock."))
     schema.ensure_schema()
 
 
@@ -191,7 +191,7 @@ def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monk
     messages, said = [], threading.Event()
 
     def wait() -> None:
-        with schema._locked_folder(tmp_path):
+        with schema._lock_folder(tmp_path):
             pass
 
     def note(message: str) -> None:
@@ -200,7 +200,7 @@ def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monk
 
     monkeypatch.setattr(schema.logger, "info", lambda *message: note(message[0] % message[1:]))
     thread = threading.Thread(target=wait)
-    with schema._locked_folder(tmp_path):
+    with schema._lock_folder(tmp_path):
         thread.start()
         assert said.wait(60)
     thread.join(60)
@@ -214,13 +214,13 @@ def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
 
     def second() -> None:
         try:
-            with schema._one_program():
+            with schema._lock_store():
                 done.append("second")
         finally:
             connection.close()
 
     thread = threading.Thread(target=second)
-    with schema._one_program():
+    with schema._lock_store():
         thread.start()
         assert waits.wait(60)
         done.append("first")

@@ -15,7 +15,7 @@ from sessions_app.adk import DjangoMemoryService
 from sessions_app.artifacts import artifact_versions as artifacts
 from sessions_app.artifacts import content_files
 from sessions_app.errors import BadInput
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.ids import SessionKey
 from sessions_app.memory import memory_entries as memory
 from sessions_app.models import (
@@ -57,14 +57,14 @@ def told(
             "content": {"role": "user", "parts": [{"text": f"I like tea number {number} in {session_id}"}]},
             "actions": {},
         }
-        writes.append_event(key, record(body, delta={"n": number, "user:n": number, "app:n": number}))
+        writes.append_event(key, build_record(body, delta={"n": number, "user:n": number, "app:n": number}))
     return AgentSession.objects.get(**key._asdict())
 
 
 def save(session: AgentSession, name: str, content: bytes) -> None:
     key = artifacts.file_key(session.realm, session.app_name, session.user_id, session.session_id, name)
-    draft = artifacts.Draft(Artifact.Holding.DATA, "{}", None, "{}", session.session_id)
-    with content_files.stored(content) as payload:
+    draft = artifacts.VersionMetadata(Artifact.Holding.DATA, "{}", None, "{}", session.session_id)
+    with content_files.store_content(content) as payload:
         artifacts.save(key, draft, payload)
 
 
@@ -120,7 +120,7 @@ def test_user_and_app_state_survive_with_their_history():
 
 
 def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay():
-    artifacts.remove_orphans()  # of other tests
+    artifacts.remove_orphaned_content()  # of other tests
     session = told("old")
     save(session, "small", b"x")
     save(session, "large", b"x" * 100_000)
@@ -129,7 +129,7 @@ def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay
     report = purge.purge(OLD)
     assert (report.artifacts, report.files) == (3, 1)
     assert [artifact.filename for artifact in Artifact.objects.all()] == ["mine"]
-    assert len(list(content_files.names())) == 1
+    assert len(list(content_files.list_names())) == 1
 
 
 def test_a_session_with_an_active_run_is_left_alone_and_named():
@@ -147,7 +147,7 @@ def test_a_session_that_goes_on_while_it_is_handed_over_is_left_alone():
     def remember(row: AgentSession) -> int:
         key = SessionKey("", row.app_name, row.user_id, row.session_id)
         body = {"id": "late", "invocationId": "i", "author": "user", "timestamp": time.time(), "actions": {}}
-        writes.append_event(key, record(body))
+        writes.append_event(key, build_record(body))
         return 0
 
     report = purge.purge(OLD, remember=remember)
@@ -218,7 +218,7 @@ def test_agents_go_on_while_sessions_are_removed():
             while not done.is_set():
                 body = {"id": f"live{turns}", "invocationId": "i", "author": "a", "timestamp": time.time()}
                 writes.append_event(
-                    SessionKey("", "weather", "ann", "alive"), record({**body, "actions": {}})
+                    SessionKey("", "weather", "ann", "alive"), build_record({**body, "actions": {}})
                 )
                 turns += 1
         finally:
@@ -257,7 +257,7 @@ def test_what_was_said_is_found_in_memory_after_the_session_is_gone():
     told("old", events=3)
     said = command("--older-than", "30d", "--to-memory")
     assert "3 memories were made of them." in said
-    found = memory.find(memory.owner("", "weather", "ann"), "tea", 10)
+    found = memory.search(memory.make_owner("", "weather", "ann"), "tea", 10)
     assert {entry.session_id for entry in found} == {"old"}
     assert not AgentSession.objects.exists()
 
@@ -310,11 +310,11 @@ def test_a_span_that_is_none_is_refused_with_what_one_is(span: str):
 
 
 def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
-    artifacts.remove_orphans()  # of other tests
+    artifacts.remove_orphaned_content()  # of other tests
     session = told("attempt", realm="eval/1/a/1", events=3)
     save(session, "a", b"x" * 100_000)
     save(session, "user:b", b"y")
-    owner = memory.owner("eval/1/a/1", "weather", "ann")
+    owner = memory.make_owner("eval/1/a/1", "weather", "ann")
     from sessions_app.adk.memory import remember
 
     assert remember(session) == 3
@@ -323,9 +323,9 @@ def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
     purge.delete_realm("eval/1/a/1")
     assert ids() == {"other", "real"}
     assert UserScope.objects.filter(realm="eval/1/a/1").count() == 0
-    assert memory.find(owner, "tea", 10) == []
+    assert memory.search(owner, "tea", 10) == []
     assert not Artifact.objects.exists()
-    assert list(content_files.names()) == []
+    assert list(content_files.list_names()) == []
     left = set(StateChange.objects.values_list("from_session", flat=True))
     assert left == {"other", "real"}
 

@@ -114,7 +114,7 @@ async def test_a_file_sent_with_a_message_becomes_an_artifact_by_the_plugin():
     await office.say("Look", PNG)
     assert await office.load("plan.png") == PNG
     artifact = await units_of_work.read(
-        artifact_versions.find, artifact_versions.file_key("", "office", "ann", "s1", "plan.png")
+        artifact_versions.find_version, artifact_versions.file_key("", "office", "ann", "s1", "plan.png")
     )
     assert artifact is not None
     assert artifact.from_session == "s1"

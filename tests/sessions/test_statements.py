@@ -17,7 +17,7 @@ SEE = "SELECT version FROM sessions_app_appscope WHERE realm = %s AND app_name =
 
 def test_values_are_data_whatever_placeholders_they_look_like():
     name = "50 % of %s and ?"
-    with transaction.atomic(), statements.opened() as cursor:
+    with transaction.atomic(), statements.open_statements() as cursor:
         cursor.execute(ADD, ["", name, 7])
         found, missing = cursor.first_rows((SEE, ["", name]), (SEE, ["", "another"]))
     assert tuple(found) == (7,)
@@ -26,7 +26,7 @@ def test_values_are_data_whatever_placeholders_they_look_like():
 
 
 def test_a_row_for_each_set_of_values():
-    with transaction.atomic(), statements.opened() as cursor:
+    with transaction.atomic(), statements.open_statements() as cursor:
         cursor.executemany(ADD, [("", f"app {number}", number) for number in range(3)])
         cursor.execute("SELECT count(*) FROM sessions_app_appscope WHERE realm = %s", [""])
         assert cursor.fetchone()[0] == 3
@@ -34,7 +34,7 @@ def test_a_row_for_each_set_of_values():
 
 def test_a_statement_that_fails_is_djangos_error_and_undoes_its_transaction():
     def add_twice() -> None:
-        with transaction.atomic(), statements.opened() as cursor:
+        with transaction.atomic(), statements.open_statements() as cursor:
             cursor.execute(ADD, ["", "app", 1])
             cursor.execute(ADD, ["", "app", 2])
 

@@ -197,7 +197,7 @@ def test_exactly_the_keys_that_differ_from_the_fold_are_noticed(start, deltas, m
     copy = StateCopy.of(start)
     folded, own = dict(start), json.loads(json.dumps(start))
     for delta in deltas:
-        record = events.record({**_body(event(delta={}))}, delta=delta)
+        record = events.build_record({**_body(event(delta={}))}, delta=delta)
         copy.note_stored(record.writes)
         folded.update(delta)
         own.update(delta)

@@ -14,7 +14,7 @@ from google.genai import types
 
 from sessions_app import events
 from sessions_app.adk import event_mapping
-from sessions_app.models import Kind
+from sessions_app.models import EventKind
 from tests.sessions.build import event
 from tests.sessions.full_event import full_event
 
@@ -35,21 +35,21 @@ def summary(made: Event) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("made", "kind"),
     [
-        (said(SAID, author="user"), Kind.USER),
-        (said(SAID), Kind.AGENT),
-        (said(SAID, CALL), Kind.TOOL_CALL),
-        (said(RESPONSE), Kind.TOOL_RESULT),
-        (said(RESPONSE, author="user"), Kind.TOOL_RESULT),
-        (event(delta={"a": 1}), Kind.STATE),
-        (event(delta={"a": 1}, author="user"), Kind.STATE),
-        (Event(author="agent", actions=EventActions(escalate=True, state_delta={"a": 1})), Kind.CONTROL),
-        (Event(author="agent", actions=EventActions(transfer_to_agent="other")), Kind.CONTROL),
-        (said(SAID, error_code="429"), Kind.ERROR),
-        (event(error_message="quota"), Kind.ERROR),
-        (event(output={"answer": 1}), Kind.AGENT),
-        (event(), Kind.CONTROL),
-        (Event(author="user", input_transcription=types.Transcription(text="hi")), Kind.USER),
-        (Event(author="agent", output_transcription=types.Transcription(text="hi")), Kind.AGENT),
+        (said(SAID, author="user"), EventKind.USER),
+        (said(SAID), EventKind.AGENT),
+        (said(SAID, CALL), EventKind.TOOL_CALL),
+        (said(RESPONSE), EventKind.TOOL_RESULT),
+        (said(RESPONSE, author="user"), EventKind.TOOL_RESULT),
+        (event(delta={"a": 1}), EventKind.STATE),
+        (event(delta={"a": 1}, author="user"), EventKind.STATE),
+        (Event(author="agent", actions=EventActions(escalate=True, state_delta={"a": 1})), EventKind.CONTROL),
+        (Event(author="agent", actions=EventActions(transfer_to_agent="other")), EventKind.CONTROL),
+        (said(SAID, error_code="429"), EventKind.ERROR),
+        (event(error_message="quota"), EventKind.ERROR),
+        (event(output={"answer": 1}), EventKind.AGENT),
+        (event(), EventKind.CONTROL),
+        (Event(author="user", input_transcription=types.Transcription(text="hi")), EventKind.USER),
+        (Event(author="agent", output_transcription=types.Transcription(text="hi")), EventKind.AGENT),
     ],
 )
 def test_each_of_the_seven_kinds_is_told(made, kind):
@@ -87,7 +87,7 @@ def test_the_summary_holds_what_a_row_shows():
 )
 def test_an_unusual_end_of_the_model_is_told_unless_it_is_the_error(reason, error, flags):
     body = {"id": "e", "timestamp": 1.0, "finishReason": reason, "errorCode": error}
-    assert events.summarise(body).get("flags", []) == flags
+    assert events.summarize(body).get("flags", []) == flags
 
 
 def test_a_result_that_reports_an_error_has_failed():
@@ -116,7 +116,7 @@ def result_of(body: dict[str, Any], name: str = "look") -> types.Part:
 )
 def test_result_of_failed_tool_counts_as_error(body):
     record = event_mapping.to_record(said(result_of(body)))
-    assert (record.kind, record.is_error) == (Kind.TOOL_RESULT, True)
+    assert (record.kind, record.is_error) == (EventKind.TOOL_RESULT, True)
     assert json.loads(record.summary)["results"][0]["failed"]
 
 
@@ -142,7 +142,7 @@ def test_result_of_successful_tool_is_no_error(body):
     ],
 )
 def test_summary_keeps_an_unusual_order_of_parts(parts, order):
-    made = events.summarise({"id": "e", "content": {"parts": parts}})
+    made = events.summarize({"id": "e", "content": {"parts": parts}})
     assert json.loads(json.dumps(made)).get("order") == order
 
 
@@ -224,17 +224,17 @@ def test_only_the_first_fifty_of_a_list_are_kept():
 
 def test_a_hand_made_event_needs_no_actions():
     made = {"id": "e1", "timestamp": 1.0, "author": "agent"}
-    record = events.record(made)
-    assert (record.writes, record.kind) == ([], Kind.CONTROL)
+    record = events.build_record(made)
+    assert (record.writes, record.kind) == ([], EventKind.CONTROL)
 
 
 @pytest.mark.parametrize("count", ["many", None, [], {}, -1, 1.5, "7"])
 def test_a_count_of_tokens_that_is_none_counts_nothing(count: Any):
     usage = {"promptTokenCount": 3, "totalTokenCount": count}
-    made = events.record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
+    made = events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": usage})
     assert made.total_tokens == 0
     assert json.loads(made.summary)["tokens"] == {"prompt": 3}
 
 
 def test_usage_that_is_no_object_counts_nothing():
-    assert events.record({"id": "e1", "timestamp": 1.0, "usageMetadata": "?"}).total_tokens == 0
+    assert events.build_record({"id": "e1", "timestamp": 1.0, "usageMetadata": "?"}).total_tokens == 0

@@ -62,7 +62,7 @@ class Story:
         }
         if parts:
             body["content"] = {"role": "user" if author == "user" else "model", "parts": list(parts)}
-        record = events.record(body, writers=writers, keep_temp=keep_temp)
+        record = events.build_record(body, writers=writers, keep_temp=keep_temp)
         return writes.append_event(self.key, record).seq
 
     def says(self, text: str, author: str = "agent", **fields: Any) -> int:

@@ -59,10 +59,17 @@ def test_what_changed_since_and_what_came_later_is_told(told):
 
 
 def test_a_key_removed_since_has_no_value_now(told):
-    from sessions_app.models import Cause, StateChange
+    from sessions_app.models import ChangeCause, StateChange
 
     row = StateChange.objects.get(key="city", seq=1)
-    row.pk, row.position, row.seq, row.removed, row.value, row.cause = None, 4, 4, True, None, Cause.EDIT
+    row.pk, row.position, row.seq, row.removed, row.value, row.cause = (
+        None,
+        4,
+        4,
+        True,
+        None,
+        ChangeCause.EDIT,
+    )
     row.save()
     told.says("d")
     assert entry(board(told.session, told.event(1)), "city").since.value is None
@@ -201,7 +208,7 @@ def test_the_board_costs_the_same_number_of_queries_at_any_length(told, django_a
 
 
 def untrack(story: Story, invocation: str, *names: str) -> None:
-    keys = [writes.Untracked(name, scopes.canonical("own"), '"stored"') for name in names]
+    keys = [writes.Untracked(name, scopes.canonicalize("own"), '"stored"') for name in names]
     writes.note_untracked(story.key, invocation, keys)
 
 

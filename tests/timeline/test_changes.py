@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from sessions_app.events import record
+from sessions_app.events import build_record
 from sessions_app.events.attribution import Writer
-from sessions_app.models import Cause
+from sessions_app.models import ChangeCause
 from sessions_app.sessions.writes import append_event, edit_state
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.key_changes import BRIEF, KeyChange, changes_of, writer_text
@@ -113,7 +113,7 @@ def test_an_explicit_delta_that_the_recorder_saw_names_its_author(story):
 
 def test_a_rewind_of_adk_is_told_as_a_rewind(story):
     event = {"id": "r", "author": "user", "timestamp": 1.0, "actions": {"rewindBeforeInvocationId": "i1"}}
-    append_event(story.key, record(event, delta={"x": None}), cause=Cause.REWIND)
+    append_event(story.key, build_record(event, delta={"x": None}), cause=ChangeCause.REWIND)
     change = of(story, 1)["x"]
     assert (change.who, change.is_inferred) == ("rewind by user", False)
     [entry] = board(story.session).entries

@@ -181,13 +181,13 @@ async def test_message_to_an_app_without_an_agent_is_refused(story, runtime, htm
 
 async def test_message_to_a_broken_agent_is_refused_until_it_loads(story, runtime):
     error = {"type": "ImportError", "message": "no rain", "file": "/a/agent.py", "line": 3}
-    await units_of_work.write(cards.write_failed, "weather", "v1", error)
+    await units_of_work.write(cards.save_failure, "weather", "v1", error)
     refused = await send(story, message="hi")
     assert refused.status_code == 500
     said = parse(refused.content).one("ul", "errorlist").text
     assert "Agent 'weather' could not be loaded: ImportError: no rain (/a/agent.py:3)" in said
     assert await runs() == []
-    await units_of_work.write(cards.write_ready, "weather", "v2", {})
+    await units_of_work.write(cards.save_loaded, "weather", "v2", {})
     assert (await send(story, message="hi")).status_code == 303
     assert len(await runs()) == 1
 
@@ -198,7 +198,7 @@ def test_page_of_an_app_that_cannot_be_run_has_no_composer(story, runtime, get):
     page = get(f"/sessions/id/{gone.pk}/")
     assert not page.all("form", "console")
     assert "App 'imported' cannot be run" in page.one("div", "console-unavailable").text
-    cards.write_failed("weather", "v1", {"type": "ImportError", "message": "no rain"})
+    cards.save_failure("weather", "v1", {"type": "ImportError", "message": "no rain"})
     broken = get(f"/sessions/id/{story.pk}/").one("div", "console-unavailable")
     assert "ImportError: no rain" in broken.text
     assert [link.text for link in broken.all("a")] == ["About the agent", "Load it again"]

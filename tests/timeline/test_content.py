@@ -146,7 +146,7 @@ def test_json_that_an_agent_says_is_shown_as_code(shown):
 
 @pytest.mark.parametrize("text", ["{not json}", "[link](https://example.org)", "{", ""])
 def test_text_that_only_begins_like_json_is_prose(text):
-    assert not message_html.spoken(text).startswith("<pre")
+    assert not message_html.render_message(text).startswith("<pre")
 
 
 def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(shown, story):
@@ -243,7 +243,7 @@ def test_silence_is_marked_in_the_words_of_a_person(story, get):
     [(600, "10 min"), (3599, "60 min"), (7200, "2 h"), (90000, "25 h"), (400000, "5 days")],
 )
 def test_the_longer_the_silence_the_rounder_its_words(seconds, said):
-    assert message_html.later(seconds) == said
+    assert message_html.format_gap(seconds) == said
 
 
 HOSTILE = {

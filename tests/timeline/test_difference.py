@@ -195,7 +195,7 @@ def test_long_values_are_compared_line_by_line():
     old = '{"a":' + str(list(range(60))) + ',"b":1}'
     new = '{"a":' + str([*range(30), 99, *range(31, 60)]) + ',"b":1}'
     assert not value_diff.is_brief(old, new)
-    shown = value_diff.lines(old, new)
+    shown = value_diff.diff_lines(old, new)
     assert [(line.mark, line.text.strip()) for line in shown if line.mark in {"added", "removed"}] == [
         ("removed", "30,"),
         ("added", "99,"),
@@ -208,20 +208,22 @@ def test_text_is_compared_by_its_lines_and_sentences():
     changed = [*sentences[:5], "Here is another one. ", *sentences[6:]]
     old, new = (f'"{"".join(text)}"' for text in (sentences, changed))
     marks = [
-        (line.mark, line.text) for line in value_diff.lines(old, new) if line.mark in {"added", "removed"}
+        (line.mark, line.text)
+        for line in value_diff.diff_lines(old, new)
+        if line.mark in {"added", "removed"}
     ]
     assert marks == [("removed", sentences[5]), ("added", "Here is another one. ")]
 
 
 def test_values_too_long_to_compare_show_their_beginnings_and_say_so():
     old, new = (f'"{letter * 500_000}"' for letter in "ab")
-    shown = value_diff.lines(old, new)
+    shown = value_diff.diff_lines(old, new)
     assert shown[-1].text.startswith("Only the beginnings")
     assert {line.mark for line in shown} == {"removed", "added", "skipped"}
 
 
 def test_text_that_becomes_a_number_shows_its_quotes():
-    assert [line.text for line in value_diff.lines('"1"', "1")] == ['"1"', "1"]
+    assert [line.text for line in value_diff.diff_lines('"1"', "1")] == ['"1"', "1"]
 
 
 @pytest.mark.parametrize("few", [0, 5_000])

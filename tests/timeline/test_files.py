@@ -98,8 +98,8 @@ def test_an_event_that_is_gone_has_no_data(story: Story) -> None:
 
 def saved(story: Story, name: str, content: bytes, holding: Artifact.Holding = Artifact.Holding.DATA) -> None:
     key = artifact_versions.file_key("", "weather", "ann", "s1", name)
-    draft = artifact_versions.Draft(holding, "{}", "image/png", "{}", "s1")
-    with content_files.stored(content) as payload:
+    draft = artifact_versions.VersionMetadata(holding, "{}", "image/png", "{}", "s1")
+    with content_files.store_content(content) as payload:
         artifact_versions.save(key, draft, payload)
 
 

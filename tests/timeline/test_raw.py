@@ -7,7 +7,7 @@ import json
 import pytest
 from django.urls import reverse
 
-from sessions_app.presentation.visible_text import name
+from sessions_app.presentation.visible_text import escape_name
 from tests.invisible_characters import EVIL
 from tests.pages.html import parse
 from tests.timeline.story import Story
@@ -95,8 +95,8 @@ def test_what_is_copied_is_the_value_letter_by_letter(story, client):
 def test_what_nobody_sees_is_shown_in_the_tree(story, get):
     story.says("x", custom={EVIL: EVIL})
     shown = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
-    assert {leaf.text for leaf in shown.all("bdi", css="json-key")} >= {name(EVIL)}
-    assert {leaf.text for leaf in shown.all("bdi", css="json-string")} >= {f'"{name(EVIL)}"'}
+    assert {leaf.text for leaf in shown.all("bdi", css="json-key")} >= {escape_name(EVIL)}
+    assert {leaf.text for leaf in shown.all("bdi", css="json-string")} >= {f'"{escape_name(EVIL)}"'}
 
 
 @pytest.mark.parametrize(

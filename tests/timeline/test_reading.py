@@ -6,7 +6,7 @@ import pytest
 
 from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle
-from sessions_app.store.json_sql import TOUCHES_OTHERS
+from sessions_app.store.json_sql import IS_REWIND_OR_COMPACTION
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import Group
 from sessions_app.timeline.items import Item
@@ -178,7 +178,7 @@ def test_rewinds_and_compactions_are_found_by_an_index_however_many_checkpoints_
     for step in range(3):
         story.add(actions={"agentState": {"step": step}})
     story.add(author="user", actions={"rewindBeforeInvocationId": "i0"})
-    events = Event.objects.filter(TOUCHES_OTHERS, session=story.pk, seq__gte=1).order_by("-seq")
+    events = Event.objects.filter(IS_REWIND_OR_COMPACTION, session=story.pk, seq__gte=1).order_by("-seq")
     assert [event.seq for event in events] == [4]
     assert "USING INDEX event_touching" in events.explain()
     assert "TEMP B-TREE" not in events.explain()

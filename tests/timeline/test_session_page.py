@@ -518,7 +518,7 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
 @pytest.mark.usefixtures("weather_can_run")
 def test_speaking_live_is_offered_unless_the_agent_is_known_not_to(story, get, known, is_offered):
     if known is not None:
-        cards.write_ready("weather", "1", known)
+        cards.save_loaded("weather", "1", known)
     assert bool(get(page_of(story)).all("a", aria_label="Speak live")) is is_offered
 
 

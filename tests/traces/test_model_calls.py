@@ -290,6 +290,6 @@ async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
         new = fork(AgentSession.objects.get().pk, NewFork(seq=2))
         return model_calls.call_of(Event.objects.get(session=new, seq=2), new)
 
-    found = await units_of_work.in_slices(forked)
+    found = await units_of_work.run_batched(forked)
     assert found is not None
     assert (await answer(found))[0]["content"]["parts"] == [{"text": "hi"}]

@@ -173,7 +173,7 @@ async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
 
     def read() -> None:
         with django_assert_max_num_queries(1):
-            pagination.page(waterfall.told(waterfall.traces("weather")), "started_at")
+            pagination.paginate(waterfall.told(waterfall.traces("weather")), "started_at")
 
     await units_of_work.read(read)
 

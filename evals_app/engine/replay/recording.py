@@ -12,7 +12,7 @@ from django.db.models import Q
 
 from sessions_app import events as wire
 from sessions_app import scopes
-from sessions_app.models import AgentSession, Event, Kind, ModelCall, Scope, StateChange, TempWrite
+from sessions_app.models import AgentSession, Event, EventKind, ModelCall, Scope, StateChange, TempWrite
 from sessions_app.traces import model_calls
 
 Json = dict[str, Any]
@@ -81,7 +81,9 @@ def answer(pk: int) -> tuple[list[Json], Json]:
 
 def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
     """Yield the events that matter with their wire form."""
-    wanted = Q(kind__in=(Kind.USER, Kind.TOOL_CALL, Kind.TOOL_RESULT)) | Q(data__contains=REWIND)
+    wanted = Q(kind__in=(EventKind.USER, EventKind.TOOL_CALL, EventKind.TOOL_RESULT)) | Q(
+        data__contains=REWIND
+    )
     found = Event.objects.filter(Q(session=session) & wanted).defer("private", "summary").order_by("seq")
     for event in found.iterator():
         yield event, json.loads(event.data)

@@ -12,7 +12,7 @@ from evals_app.runs.replay.policy import Policy
 from evals_app.runs.replay.recorded_runs import original_of
 from sessions_app.models import AgentSession
 from sessions_app.presentation import value_diff
-from sessions_app.presentation.value_diff import Line
+from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.traces import request_contents
 from sessions_app.traces.request_contents import Content
 
@@ -39,7 +39,7 @@ class Declaration:
     """A tool that is declared otherwise now, line by line."""
 
     tool: str
-    lines: list[Line]
+    lines: list[DiffLine]
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class Request:
     turn: int
     agent: str
     call: int
-    instruction: list[Line]
+    instruction: list[DiffLine]
     history: list[HistoryChange]
     history_cut: int
     tools: Mapping[str, list[str]]
@@ -145,6 +145,6 @@ def _request(told: Mapping[str, Any]) -> Request:
     )
 
 
-def _lines(both: Mapping[str, Any]) -> list[Line]:
+def _lines(both: Mapping[str, Any]) -> list[DiffLine]:
     """Return what was recorded beside what is asked now, line by line."""
-    return value_diff.lines(json.dumps(both["recorded"]), json.dumps(both["now"]))
+    return value_diff.diff_lines(json.dumps(both["recorded"]), json.dumps(both["now"]))

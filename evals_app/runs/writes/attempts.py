@@ -41,7 +41,7 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
         attempt.started_at = started_at
         attempt.tries += 1
         attempt.save(update_fields=["status", "started_at", "tries", "revision"])
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return attempt
 
 
@@ -52,7 +52,7 @@ def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
         if attempt.status == EvalAttempt.Status.RUNNING:
             attempt.waits_for, attempt.waited_seconds = scopes.clean_text(waits_for), waited
             attempt.save(update_fields=["waits_for", "waited_seconds", "revision"])
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
 
 
 def note_judge(attempt_pk: int, metric: str) -> None:
@@ -83,7 +83,7 @@ def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) 
         attempt.save(force_update=True)
         count(attempt.run_id, outcome.status)
         MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -97,7 +97,7 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
             _cancel(attempt, BY_HAND)
         attempt.cancel_requested_at = time.time()
         attempt.save(update_fields=["cancel_requested_at", "revision"])
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -108,7 +108,7 @@ def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
         if attempt.status not in OPEN:
             return False
         _cancel(attempt, why, now)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -131,10 +131,10 @@ def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
 def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
     """Give a row what was measured of its attempt and what the agent did, not yet stored."""
     keep_spending(attempt, outcome)
-    attempt.actual = scopes.canonical(list(outcome.actual)).public
+    attempt.actual = scopes.canonicalize(list(outcome.actual)).public
     attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
     attempt.judge = scopes.dumps(dict(outcome.judge))
-    attempt.differences = scopes.canonical(list(outcome.differences)).public
+    attempt.differences = scopes.canonicalize(list(outcome.differences)).public
 
 
 def keep_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
@@ -172,5 +172,5 @@ def result_row(attempt_pk: int, score: Score) -> MetricResult:
         threshold=score.threshold,
         status=score.status,
         reason=scopes.clean_error(score.reason),
-        details=scopes.canonical(dict(score.details)).public,
+        details=scopes.canonicalize(dict(score.details)).public,
     )

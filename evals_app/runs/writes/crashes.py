@@ -79,7 +79,7 @@ def go_on_without(runtime_id: str, death: Death) -> list[str]:
         if death.by_itself and alone is not None and attempt_status.must_be_alone(alone):
             _blame(alone, Failure(ENDED_IT, _why_it_ended(alone, death)))
         going_on = [run.pk for run in runs if _waits(run, death)]
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return going_on
 
 
@@ -174,7 +174,7 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) 
         else:
             _keep_beside(attempt, failure)
             begin_anew(attempt, "The store failed while it was in flight.", revision)
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
 
 
 def _try_again(attempt: EvalAttempt, death: Death) -> None:
@@ -203,7 +203,7 @@ def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
             return False
         failure = Failure(GONE, why)
         end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure, last_seen=last_seen)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 

@@ -57,7 +57,7 @@ def record_run(
         if is_new:
             for each in attempts:
                 _record_attempt(run, each)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return is_new
 
 

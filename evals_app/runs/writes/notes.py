@@ -34,7 +34,7 @@ def mark_baseline(run_id: str, is_baseline: bool = True) -> None:
         held.update(baseline=False, revision=F("revision") + 1)
         if is_baseline:
             EvalRun.objects.filter(pk=run_id).update(baseline=True, revision=F("revision") + 1)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def note_run(run_id: str, note: str) -> None:
@@ -47,7 +47,7 @@ def note_run(run_id: str, note: str) -> None:
     with transaction.atomic():
         if not EvalRun.objects.filter(pk=run_id).update(note=_note(note), revision=F("revision") + 1):
             raise NotFound(f"No eval run {run_id!r}.", hint="The evalset's page lists its runs.")
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def note_attempt(attempt_pk: int, note: str) -> None:
@@ -64,7 +64,7 @@ def note_attempt(attempt_pk: int, note: str) -> None:
             raise NotFound(f"No attempt {attempt_pk}.", hint="Its run was deleted.")
         revision = next_revision(run_id)
         EvalAttempt.objects.filter(pk=attempt_pk).update(note=text, revision=revision)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def _note(text: str) -> str:

@@ -51,7 +51,7 @@ def take_up(run_id: str, which: Q, why: str) -> int:
         )
         if begun or waited:
             wait_again(run, limits_from=None)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return len(begun) + waited
 
 

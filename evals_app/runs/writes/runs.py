@@ -78,7 +78,7 @@ def create_run(
     with transaction.atomic():
         run.save(force_insert=True)
         EvalAttempt.objects.bulk_create(_attempts_of(run, cases), batch_size=500)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return run
 
 
@@ -129,7 +129,7 @@ def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> E
             limits_from=Coalesce("limits_from", Value(now)),
             revision=F("revision") + 1,
         )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     run = EvalRun.objects.select_related("version", "evalset").filter(pk=run_id)
     if not claimed:
         run = run.filter(status=EvalRun.Status.RUNNING, runtime_id=runtime_id, started_at=now)
@@ -146,7 +146,7 @@ def note_facts(run_id: str, facts: Facts) -> None:
             agent_models=scopes.dumps(dict(facts.models)),
             revision=F("revision") + 1,
         )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
 
 
 def request_cancel(run_id: str) -> bool:
@@ -161,7 +161,7 @@ def request_cancel(run_id: str) -> bool:
             EvalRun.objects.filter(pk=run_id).update(
                 cancel_requested_at=time.time(), revision=F("revision") + 1
             )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 
@@ -171,7 +171,7 @@ def set_parallelism(run_id: str, parallelism: int) -> bool:
         changed = EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).update(
             parallelism=parallelism, revision=F("revision") + 1
         )
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return bool(changed)
 
 
@@ -199,7 +199,7 @@ def finish_run(
         if run is None or not run.active:
             return False
         end_run(run_id, status, EvalAttempt.Status.CANCELLED, failure or Failure("", ""), because, now)
-        change_notification.ring_after_commit()
+        change_notification.notify_after_commit()
     return True
 
 

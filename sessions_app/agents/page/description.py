@@ -16,7 +16,7 @@ Node = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Context:
+class CodeContext:
     """What code is handed when it is called: ADK's name of it, and what can be changed through it."""
 
     name: str
@@ -24,13 +24,13 @@ class Context:
 
 
 CONTEXTS = {
-    "read-only": Context("ReadonlyContext", "changes nothing"),
-    "callback": Context("CallbackContext", "may change state and artifacts"),
-    "tool": Context(
+    "read-only": CodeContext("ReadonlyContext", "changes nothing"),
+    "callback": CodeContext("CallbackContext", "may change state and artifacts"),
+    "tool": CodeContext(
         "ToolContext", "may change state, artifacts and actions, and ask for a confirmation or a sign-in"
     ),
-    "node": Context("Context", "may change state, artifacts and the route"),
-    "invocation": Context(
+    "node": CodeContext("Context", "may change state, artifacts and the route"),
+    "invocation": CodeContext(
         "InvocationContext", "has the session and every service; state changes by the events it yields"
     ),
 }
@@ -66,15 +66,15 @@ INSTRUCTIONS = {
     "global_instruction": "Global instruction",
 }
 
-IN_ORDER = frozenset({"SequentialAgent", "LoopAgent"})
+SEQUENTIAL_TYPES = frozenset({"SequentialAgent", "LoopAgent"})
 """Agents whose sub-agents run one after the other."""
 
-START = "__START__"
+START_NODE = "__START__"
 """How ADK names the node that a workflow begins at."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class SourceLocation:
     """A line of a file: `shown` as short as it can be said, `path` as an editor takes it, `editor` as a link to one."""
 
     shown: str
@@ -82,7 +82,7 @@ class Place:
     editor: str
 
 
-def place(at: Node | None, root: str) -> Place | None:
+def source_location(at: Node | None, root: str) -> SourceLocation | None:
     """Return a place as the page shows it: below `root` relative to it, in a library by its package."""
     file = (at or {}).get("file") or ""
     if not file:
@@ -94,17 +94,17 @@ def place(at: Node | None, root: str) -> Place | None:
         shown = shown.rpartition(packages)[2]
     slash = "" if file.startswith("/") else "/"
     address = quote(file.replace("\\", "/"), safe="/:", errors="surrogateescape")
-    return Place(f"{shown}:{line}", f"{file}:{line}", f"vscode://file{slash}{address}:{line}")
+    return SourceLocation(f"{shown}:{line}", f"{file}:{line}", f"vscode://file{slash}{address}:{line}")
 
 
-def fit(description: Node, root: str = "") -> Node:
+def prepare_description(description: Node, root: str = "") -> Node:
     """Return a description of an app for its page.
 
     Every node gets an `anchor`, `instructions` [{label, text, provider, at}], `hooks` [{name, context, answer,
     functions}], `facts` (its settings and its model's) and, below one that runs them in turn, its `order`; every tool
     gets an `anchor` and its context as `given`. Plug-ins have hooks like agents. Each `at` is a `Place`.
     """
-    maker = _Maker(root)
+    maker = _DescriptionBuilder(root)
     shown = maker.node(description)
     app = description.get("app") or {}
     if app:
@@ -112,7 +112,7 @@ def fit(description: Node, root: str = "") -> Node:
     return shown
 
 
-class _Maker:
+class _DescriptionBuilder:
     """Makes one description fit; numbers what it meets."""
 
     def __init__(self, root: str) -> None:
@@ -124,15 +124,15 @@ class _Maker:
         shown = {
             **node,
             "anchor": f"agent-{next(self.numbers)}",
-            "at": place(node.get("at"), self.root),
+            "at": source_location(node.get("at"), self.root),
             "instructions": list(self._instructions(node)),
             "hooks": list(self._hooks(node.get("callbacks") or {})),
             "facts": {**(node.get("model_config") or {}), **(node.get("settings") or {})},
-            "given": _given(node),
+            "given": _context_of(node),
         }
         for what in ("sub_agents", "nodes"):
             shown[what] = [self.node(child) for child in node.get(what) or []]
-        if node.get("type") in IN_ORDER:
+        if node.get("type") in SEQUENTIAL_TYPES:
             for order, child in enumerate(shown["sub_agents"], start=1):
                 child["order"] = order
         shown["tools"] = [self._tool(tool) for tool in node.get("tools") or []]
@@ -143,13 +143,17 @@ class _Maker:
         if isinstance(plugin, str):
             return {"type": plugin, "hooks": []}
         hooks: dict[str, list[Any]] = {hook: [] for hook in plugin.get("hooks") or []}
-        return {**plugin, "at": place(plugin.get("at"), self.root), "hooks": list(self._hooks(hooks))}
+        return {
+            **plugin,
+            "at": source_location(plugin.get("at"), self.root),
+            "hooks": list(self._hooks(hooks)),
+        }
 
     def _tool(self, tool: Node) -> Node:
         return {
             **tool,
             "anchor": f"tool-{next(self.numbers)}",
-            "at": place(tool.get("at"), self.root),
+            "at": source_location(tool.get("at"), self.root),
             "given": CONTEXTS["tool"] if tool.get("context") else None,
             "agent": self.node(tool["agent"]) if tool.get("agent") else None,
         }
@@ -162,7 +166,7 @@ class _Maker:
                     "label": label,
                     "text": text,
                     "provider": provider,
-                    "at": place(node.get(f"{name}_provider_at"), self.root),
+                    "at": source_location(node.get(f"{name}_provider_at"), self.root),
                     "given": CONTEXTS["read-only"],
                 }
 
@@ -170,13 +174,15 @@ class _Maker:
         for hook, functions in callbacks.items():
             kind, answer = HOOKS.get(hook, ("callback", ""))
             named = [
-                {"name": one} if isinstance(one, str) else {**one, "at": place(one.get("at"), self.root)}
+                {"name": one}
+                if isinstance(one, str)
+                else {**one, "at": source_location(one.get("at"), self.root)}
                 for one in functions
             ]
             yield {"name": hook, "given": CONTEXTS[kind], "answer": answer, "functions": named}
 
 
-def _given(node: Node) -> Context | None:
+def _context_of(node: Node) -> CodeContext | None:
     """Return the context that a node's own code gets: an agent class of one's own, or a function of a workflow."""
     if node.get("type") == "FunctionNode":
         return CONTEXTS["node"] if node.get("context") else None

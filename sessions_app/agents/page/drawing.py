@@ -12,13 +12,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from sessions_app.agents.page.description import START, Node
+from sessions_app.agents.page.description import START_NODE, Node
 
 WIDTH, HEIGHT = 140, 38
 SMALL_HEIGHT = 26
 COLUMN, ROW = WIDTH + 28, HEIGHT + 10
 MARGIN = 10
-LOOP, BACK_X = 34, 40
+LOOP_HEIGHT, BACK_X = 34, 40
 """How far above its boxes a line leads back, and where it comes down on the one it leads to."""
 
 
@@ -31,7 +31,7 @@ MAX_BOXES = 120
 MAX_TOOLS = 6
 """Tools of one agent that are drawn; the text below the drawing has more of them."""
 
-DRAWN = ("tools", "sub_agents", "nodes")
+DRAWN_FIELDS = ("tools", "sub_agents", "nodes")
 """What stands in a drawing as boxes; where an agent's description leaves some out, the drawing does."""
 
 NAME_CELLS, NOTE_CELLS = 16, 20
@@ -118,16 +118,16 @@ class Box:
     @property
     def shown_name(self) -> str:
         """Its name, as much as fits."""
-        return "start" if self.shape == "start" else fitting(self.name, NAME_CELLS)
+        return "start" if self.shape == "start" else truncate_to_cells(self.name, NAME_CELLS)
 
     @property
     def shown_note(self) -> str:
         """What it is, as much as fits."""
-        return fitting(self.note, NOTE_CELLS)
+        return truncate_to_cells(self.note, NOTE_CELLS)
 
 
 @dataclass(slots=True)
-class Line:
+class Connection:
     """A line between two boxes; a workflow's has an arrow, and the route it is taken on."""
 
     start: Box
@@ -146,14 +146,14 @@ class Line:
     @property
     def shown_route(self) -> str:
         """Its route, as much as fits."""
-        return fitting(self.route, NAME_CELLS)
+        return truncate_to_cells(self.route, NAME_CELLS)
 
     @property
     def d(self) -> str:
         """The path."""
         a, b = self.start, self.end
         if self.leads_back:
-            x1, x2, top = a.x + WIDTH / 2, b.x + BACK_X, min(a.y, b.y) - LOOP
+            x1, x2, top = a.x + WIDTH / 2, b.x + BACK_X, min(a.y, b.y) - LOOP_HEIGHT
             return f"M{x1} {a.y}C{x1} {top} {x2} {top} {x2} {b.y}"
         x1, x2 = a.x + WIDTH, b.x
         bend = min((x2 - x1) / 2, 40)
@@ -181,7 +181,7 @@ class Drawing:
     """The drawing; `left_out` boxes had no room in it, or in the description of the agents."""
 
     boxes: list[Box] = field(default_factory=list)
-    lines: list[Line] = field(default_factory=list)
+    lines: list[Connection] = field(default_factory=list)
     left_out: int = 0
 
     @property
@@ -200,13 +200,15 @@ def draw(tree: Node, heard: Sequence[str] = (), called: Mapping[str, set[str]] |
 
     `heard` names the agents that spoke in the shown invocation, in order; `called` the tools each of them called.
     """
-    pen = _Pen({name: step for step, name in reversed(list(enumerate(heard, start=1)))}, called or {})
+    pen = _DrawingBuilder(
+        {name: step for step, name in reversed(list(enumerate(heard, start=1)))}, called or {}
+    )
     pen.node(tree)
-    _place(pen.drawing)
+    _assign_positions(pen.drawing)
     return pen.drawing
 
 
-class _Pen:
+class _DrawingBuilder:
     def __init__(self, steps: Mapping[str, int], called: Mapping[str, set[str]]) -> None:
         self.drawing = Drawing()
         self.steps = steps
@@ -214,12 +216,12 @@ class _Pen:
 
     def node(self, node: Node, above: Box | None = None) -> Box | None:
         """Draw an agent and what is below it; None when there is no room left."""
-        is_start = node.get("name") == START
+        is_start = node.get("name") == START_NODE
         box = self._box(
             Box(
                 "start" if is_start else "agent",
                 node.get("name") or "",
-                "" if is_start else _note(node),
+                "" if is_start else _box_note(node),
                 node.get("anchor") or "",
                 0 if is_start else self.steps.get(node.get("name") or "", 0),
             ),
@@ -230,7 +232,7 @@ class _Pen:
         below = [self._tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
         self.drawing.left_out += max(0, len(node.get("tools") or []) - MAX_TOOLS)
-        self.drawing.left_out += sum((node.get("left_out") or {}).get(what, 0) for what in DRAWN)
+        self.drawing.left_out += sum((node.get("left_out") or {}).get(what, 0) for what in DRAWN_FIELDS)
         below += self._workflow(node, box)
         box.on_path = bool(box.step) or any(child.on_path for child in below if child)
         return box
@@ -253,7 +255,7 @@ class _Pen:
         for edge in node.get("edges") or []:
             start, end = drawn.get(edge.get("from")), drawn.get(edge.get("to"))
             if start and end:
-                self.drawing.lines.append(Line(start, end, True, _route(edge.get("route"))))
+                self.drawing.lines.append(Connection(start, end, True, _route_label(edge.get("route"))))
         starts = [line for line in self.drawing.lines if line.is_flow and line.start.shape == "start"]
         for line in starts:
             line.start.on_path = line.start.on_path or line.end.on_path
@@ -265,23 +267,23 @@ class _Pen:
             return None
         self.drawing.boxes.append(box)
         if above is not None:
-            self.drawing.lines.append(Line(above, box))
+            self.drawing.lines.append(Connection(above, box))
         return box
 
 
-def _note(node: Node) -> str:
+def _box_note(node: Node) -> str:
     order = f"{node['order']}." if node.get("order") else ""
     rounds = f"{node['max_iterations']}×" if node.get("max_iterations") else ""
     return " ".join(filter(None, (order, rounds, node.get("type") or "")))
 
 
-def _route(route: Any) -> str:
+def _route_label(route: Any) -> str:
     if isinstance(route, list):
-        return ", ".join(_route(one) for one in route)
+        return ", ".join(_route_label(one) for one in route)
     return "" if route is None else str(route)
 
 
-def _place(drawing: Drawing) -> None:
+def _assign_positions(drawing: Drawing) -> None:
     """Hand out columns and rows."""
     lines = defaultdict(list)
     for line in drawing.lines:
@@ -308,7 +310,7 @@ def _place(drawing: Drawing) -> None:
             walk(box)
     if any(line.leads_back for line in drawing.lines):
         for box in drawing.boxes:
-            box.row += LOOP / ROW
+            box.row += LOOP_HEIGHT / ROW
     for box in reversed(finished):
         for line in lines[id(box)]:
             if not line.leads_back:
@@ -319,7 +321,7 @@ def _place(drawing: Drawing) -> None:
         box.x = MARGIN + wide * ROUTED_COLUMN + (box.column - wide) * COLUMN
 
 
-def fitting(text: str, cells: int) -> str:
+def truncate_to_cells(text: str, cells: int) -> str:
     """Return as much of a text as fits into so many columns of a fixed-width font, on one line."""
     used = 0
     for index, character in enumerate(text):

@@ -11,12 +11,12 @@ from django.db.models import OuterRef, QuerySet, Subquery
 
 from sessions_app.models import AgentSession, Event
 
-EVENTS_READ = 1_000
+MAX_EVENTS = 1_000
 """Events of an invocation that are looked at: its first ones."""
 
 
 @dataclass(frozen=True, slots=True)
-class Path:
+class InvocationPath:
     """What an invocation did.
 
     Attributes:
@@ -38,13 +38,13 @@ class Path:
         return list(dict.fromkeys(self.turns))
 
 
-def with_last_invocation(sessions: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+def annotate_last_invocation(sessions: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
     """Return the sessions with the `last_invocation` of each, empty without events."""
     newest = Event.objects.filter(session=OuterRef("pk")).order_by("-seq").values("invocation_id")[:1]
     return sessions.annotate(last_invocation=Subquery(newest))
 
 
-def path_of(sessions: Iterable[AgentSession], invocation_id: str) -> Path | None:
+def find_invocation_path(sessions: Iterable[AgentSession], invocation_id: str) -> InvocationPath | None:
     """Return the way of an invocation in one of these sessions; None when none of them has it."""
     known = {session.pk: session for session in sessions}
     if not invocation_id or not known:
@@ -52,7 +52,7 @@ def path_of(sessions: Iterable[AgentSession], invocation_id: str) -> Path | None
     events = Event.objects.filter(session__in=list(known), invocation_id=invocation_id)
     rows = list(
         events.order_by("session_id", "seq").values_list("session_id", "event_id", "author", "summary")[
-            : EVENTS_READ + 1
+            : MAX_EVENTS + 1
         ]
     )
     if not rows:
@@ -60,20 +60,20 @@ def path_of(sessions: Iterable[AgentSession], invocation_id: str) -> Path | None
     session_id, first_event_id = rows[0][0], rows[0][1]
     turns: list[str] = []
     called: dict[str, set[str]] = defaultdict(set)
-    for pk, _, author, text in rows[:EVENTS_READ]:
+    for pk, _, author, text in rows[:MAX_EVENTS]:
         if pk != session_id or author == "user":
             continue
         summary = json.loads(text)
-        speaker = _speaker(author, summary.get("node") or "")
+        speaker = _speaker_of(author, summary.get("node") or "")
         if turns[-1:] != [speaker]:
             turns.append(speaker)
         called[speaker].update(call["name"] for call in summary.get("calls") or [])
-    return Path(
-        known[session_id], invocation_id, first_event_id, turns, dict(called), len(rows) > EVENTS_READ
+    return InvocationPath(
+        known[session_id], invocation_id, first_event_id, turns, dict(called), len(rows) > MAX_EVENTS
     )
 
 
-def _speaker(author: str, node_path: str) -> str:
+def _speaker_of(author: str, node_path: str) -> str:
     """Return who spoke: a workflow is the author of what its nodes say, whose names (`name@run`) end the path."""
     *above, last = [part.partition("@")[0] for part in node_path.split("/")]
     return last if author in above else author

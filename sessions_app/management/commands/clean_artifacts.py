@@ -18,5 +18,5 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Clean up and say what was done."""
-        removed = artifact_versions.remove_orphans()
+        removed = artifact_versions.remove_orphaned_content()
         self.stdout.write(f"Removed {removed} orphaned file(s) from {content_files.folder()}.")

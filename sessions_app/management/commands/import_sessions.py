@@ -107,7 +107,7 @@ class Command(BaseCommand):
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
             for line in lines.kept[:MOST_LINES]:
-                write(f"  {visible_text.name(line)}")
+                write(f"  {visible_text.escape_name(line)}")
             if lines.total > MOST_LINES:
                 write(f"  … and {lines.total - MOST_LINES} more")
 

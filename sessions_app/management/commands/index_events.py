@@ -40,7 +40,7 @@ class Command(BaseCommand):
             CommandError: the store cannot be used.
         """
         try:
-            with db_errors.explained():
+            with db_errors.translate_db_errors():
                 ensure_schema()
                 if options["rebuild"]:
                     indexing.reset()

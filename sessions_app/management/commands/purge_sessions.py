@@ -64,7 +64,7 @@ class Command(BaseCommand):
             )
         wanted = Wanted(options["older_than"], options["expired"], options["app"])
         try:
-            with db_errors.explained():
+            with db_errors.translate_db_errors():
                 ensure_schema()
                 report = self._purge(wanted, options)
         except DevUIError as error:
@@ -115,7 +115,7 @@ class Command(BaseCommand):
 
     def _list(self, lines: list[str]) -> None:
         for line in lines[:MOST_LINES]:
-            self.stdout.write(f"  {visible_text.name(line)}")
+            self.stdout.write(f"  {visible_text.escape_name(line)}")
         if len(lines) > MOST_LINES:
             self.stdout.write(f"  … and {len(lines) - MOST_LINES} more")
 

@@ -115,7 +115,7 @@ def _waiting() -> set[int]:
 
 
 def _of_age(age: expiry.Age) -> Q:
-    return Q(pk__in=expiry.aged(AgentSession.objects.all(), age).values("pk"))
+    return Q(pk__in=expiry.filter_by_age(AgentSession.objects.all(), age).values("pk"))
 
 
 _ARE: dict[str, Callable[[], Q | set[int]]] = {

@@ -9,7 +9,7 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from sessions_app import scopes
-from sessions_app.models import AgentSession, Event, Kind, Scope, StateChange
+from sessions_app.models import AgentSession, Event, EventKind, Scope, StateChange
 from sessions_app.search import event_index
 from sessions_app.search.execution.state_owners import of_session
 from sessions_app.search.execution.state_terms import written
@@ -24,7 +24,7 @@ EVENT_FIELDS = frozenset(
 )
 """Names of the terms that say something about events; of `is:` only `is:error` does."""
 
-TOOL_KINDS = (Kind.TOOL_CALL, Kind.TOOL_RESULT, Kind.ERROR)
+TOOL_KINDS = (EventKind.TOOL_CALL, EventKind.TOOL_RESULT, EventKind.ERROR)
 
 
 def not_of_events(wanted: Query) -> list[Term]:
@@ -62,7 +62,7 @@ class InSession:
         return _EVENTS[term.name](term.value) if _is_of_events(term) else None
 
     def _with_word(self, text: str, first: int, last: int) -> Q:
-        wanted = tokens.phrase(text)
+        wanted = tokens.parse_phrase(text)
         if wanted is None:
             return Q(pk__in=[])
         tail = [event.seq for event in self._tail.with_words(wanted)]
@@ -114,7 +114,7 @@ def _failing(text: str) -> Q:
 
 
 _EVENTS: dict[str, Callable[[str], Q]] = {
-    "kind": lambda value: COUNTS_AS_ERROR if value == Kind.ERROR else Q(kind=value),
+    "kind": lambda value: COUNTS_AS_ERROR if value == EventKind.ERROR else Q(kind=value),
     "author": lambda value: Q(author=value),
     "tool": _using,
     "error": _failing,

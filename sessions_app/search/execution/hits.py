@@ -61,7 +61,9 @@ FROM place CROSS JOIN sessions_app_event e WHERE e.session_id = place.session_id
 
 def _places(wanted: Query, pks: list[int], tail: Tail) -> dict[int, int]:
     """Return the seq of each session's hit: of the words, else of an id, a trait, or a value that was written."""
-    phrases = [found for word in wanted.words if not word.negated and (found := tokens.phrase(word.text))]
+    phrases = [
+        found for word in wanted.words if not word.negated and (found := tokens.parse_phrase(word.text))
+    ]
     if phrases:
         return _of_words(phrases, pks, tail)
     fields = [term for term in wanted.fields if not term.negated]
@@ -119,5 +121,5 @@ def _of_value(term: StateTerm, pks: list[int]) -> dict[int, int]:
 def _shown(event: Event) -> str:
     """Return the text that a hit is shown out of."""
     if len(event.data) <= SUMMARISED:
-        return event_text.text_of(event.data)
-    return event_text.summary_of(event.summary)
+        return event_text.text_of_data(event.data)
+    return event_text.text_of_summary(event.summary)

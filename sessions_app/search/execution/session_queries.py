@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from sessions_app.models import AgentSession, Kind
+from sessions_app.models import AgentSession, EventKind
 from sessions_app.search.execution import hits, id_terms, state_terms, trait_terms
 from sessions_app.search.execution.column_terms import with_column
 from sessions_app.search.execution.session_sets import (
@@ -143,7 +143,7 @@ def _answer(term: Term, tail: Tail) -> Answer:
         return state_terms.with_state(term, tail)
     if term.name == "key":
         return state_terms.with_state(replace(state_terms.written(term.value), negated=term.negated), tail)
-    if term.name == "kind" and term.value == Kind.ERROR:  # as `is:error`, which counts failed tools, too
+    if term.name == "kind" and term.value == EventKind.ERROR:  # as `is:error`, which counts failed tools, too
         return with_column(replace(term, name="is"))
     if term.name in trait_terms.NAMES:
         return trait_terms.with_trait(term, tail)

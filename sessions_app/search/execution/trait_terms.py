@@ -23,7 +23,7 @@ def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Tra
         part = term.value.casefold()
         has_part = rows.filter(value__icontains=term.value)
         return has_part, lambda found: found[0] == term.name and part in found[1].casefold()
-    short = event_text.cut(term.value)
+    short = event_text.truncate_value(term.value)
     return rows.filter(value=short), lambda found: found == (term.name, short)
 
 

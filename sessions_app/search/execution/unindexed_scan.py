@@ -64,7 +64,7 @@ class Tail:
 
     def holds(self, event: Event, wanted: tokens.Phrase) -> bool:
         """Tell whether one of the events holds a phrase."""
-        return tokens.holds(self._tokens(event), wanted)
+        return tokens.contains_phrase(self._tokens(event), wanted)
 
     def with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
         """Return the events that give their session a trait."""
@@ -86,7 +86,7 @@ class Tail:
     def _tokens(self, event: Event) -> list[str]:
         place = (event.session_id, event.seq)
         if place not in self._texts:
-            self._texts[place] = tokens.tokens(event_text.text_of(event.data))
+            self._texts[place] = tokens.tokenize(event_text.text_of_data(event.data))
         return self._texts[place]
 
 

@@ -53,19 +53,19 @@ def look(of: Rows, found: Rows, before: str, most: int, seconds: float | None = 
     rows: list[AgentSession] = []
     place, looked = before, 0
     while len(rows) < most and pace.goes_on:
-        end = _end(pagination.older(of, FIELD, place), pace.size)
-        window = pagination.older(found, FIELD, place)
+        end = _end(pagination.rows_before(of, FIELD, place), pace.size)
+        window = pagination.rows_before(found, FIELD, place)
         if end:
-            window = pagination.down_to(window, FIELD, end)
+            window = pagination.rows_down_to(window, FIELD, end)
         rows += window[: most - len(rows)]
         if not end:
-            return Looked(rows, pagination.cursor(rows[-1], FIELD) if len(rows) == most else "", looked)
+            return Looked(rows, pagination.cursor_of(rows[-1], FIELD) if len(rows) == most else "", looked)
         place, looked = end, looked + pace.size
         pace.step()
-    return Looked(rows, pagination.cursor(rows[-1], FIELD) if len(rows) == most else place, looked)
+    return Looked(rows, pagination.cursor_of(rows[-1], FIELD) if len(rows) == most else place, looked)
 
 
 def _end(rows: Rows, size: int) -> str:
     """Return the cursor of the last session of a window; empty: there are not so many."""
     last = rows.values_list(FIELD, "pk")[size - 1 : size]
-    return "".join(pagination.cursor_at(*place) for place in last)
+    return "".join(pagination.make_cursor(*place) for place in last)

@@ -30,7 +30,7 @@ from sessions_app.store import tokens
 def with_word(term: Word, tail: Tail) -> Answer:
     """Return the sessions of a word or phrase, without the term's negation."""
     named = id_begins(term.text) | ~Q(title="") & contains("title", term.text)
-    wanted = tokens.phrase(term.text)
+    wanted = tokens.parse_phrase(term.text)
     if wanted is None:
         return Many(named)
     pks = {event.session_id for event in tail.with_words(wanted)}

@@ -123,7 +123,7 @@ def _refuse_operator(scanner: Scanner) -> None:
         scanner.at,
         scanner.at + len(op),
         hint='Write user:tier = gold; text goes in quotation marks, as in "=>x".',
-        instead=(scanner.at, end, quoted(rest)) if tokens.phrase(rest) else None,
+        instead=(scanner.at, end, quoted(rest)) if tokens.parse_phrase(rest) else None,
     )
 
 
@@ -136,7 +136,7 @@ def _refuse_second_minus(scanner: Scanner, start: int) -> None:
     ):
         end = scanner.word_end(start)
         written = scanner.text[start:end]
-        if tokens.phrase(written):
+        if tokens.parse_phrase(written):
             scanner.refuse(
                 "Two minus signs stand before a term.",
                 start,
@@ -162,7 +162,7 @@ def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
 
 def _refuse_nothing(scanner: Scanner, atom: Atom, start: int) -> None:
     """Refuse a word in which no word is: it would find nothing, and everything with a minus sign before it."""
-    if tokens.phrase(atom.text) is not None:
+    if tokens.parse_phrase(atom.text) is not None:
         return
     if not atom.text.strip():
         scanner.refuse("There is nothing between the quotation marks.", *atom.place)

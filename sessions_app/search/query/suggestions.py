@@ -56,7 +56,7 @@ def meanings(
 
 def _is_text(term: StateTerm) -> bool:
     """Tell whether a term may be two words of a text, such as `weather never`."""
-    return not (term.op or term.path or term.negated) and tokens.phrase(term.name) is not None
+    return not (term.op or term.path or term.negated) and tokens.parse_phrase(term.name) is not None
 
 
 def _closest(name: str, called: Mapping[str, str]) -> str:

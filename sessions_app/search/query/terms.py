@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.models import Kind, Scope
+from sessions_app.models import EventKind, Scope
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, as they are looked for."""
@@ -22,7 +22,7 @@ FOREIGN_OPERATORS = {"=>": ">=", "=<": "<=", "<>": "!="}
 ARROW = "->"
 """Leads from a key to a path into its value."""
 
-KINDS = tuple(Kind.values)
+KINDS = tuple(EventKind.values)
 ORIGINS = ("live", "import", "fork", "eval")
 TRAITS = (
     "pinned",

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from sessions_app import scopes
-from sessions_app.models import Cause, Scope
+from sessions_app.models import ChangeCause, Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,4 +126,4 @@ class Evidence:
 
 def by_hand(write: Write) -> bool:
     """Tell whether a write was an agent's or a person's, and no seed, import or fork."""
-    return write.cause in (Cause.APPEND, Cause.EDIT)
+    return write.cause in (ChangeCause.APPEND, ChangeCause.EDIT)

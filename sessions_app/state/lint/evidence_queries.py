@@ -28,7 +28,7 @@ from sessions_app.models import (
     AgentCard,
     AgentSession,
     Event,
-    Kind,
+    EventKind,
     Run,
     Scope,
     SessionState,
@@ -205,7 +205,7 @@ def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[Gh
 
 def _failures(session: AgentSession) -> list[Failure]:
     """Return what events failed with, and runs that have left no event of it."""
-    events = Event.objects.filter(session=session, kind=Kind.ERROR).order_by("-seq")
+    events = Event.objects.filter(session=session, kind=EventKind.ERROR).order_by("-seq")
     runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")
     return [
         *(Failure(*row) for row in events.values_list("seq", "invocation_id", "summary")[:FAILURES_READ]),

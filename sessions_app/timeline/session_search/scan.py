@@ -101,7 +101,7 @@ def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
     """
     low, high = 1, session.last_seq
     named = {
-        (term.name, event_text.cut(term.value))
+        (term.name, event_text.truncate_value(term.value))
         for term in query.fields
         if term.name in KNOWN and not term.negated
     }

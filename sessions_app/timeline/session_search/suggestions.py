@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 from sessions_app import scopes
 from sessions_app.events import event_text
-from sessions_app.models import AgentSession, AppState, Event, Kind, Scope, SessionTrait, UserState
+from sessions_app.models import AgentSession, AppState, Event, EventKind, Scope, SessionTrait, UserState
 from sessions_app.search.query import Field, Query, QueryProblem, Vocabulary, parse
 
 MOST_NAMES = 60
@@ -41,7 +41,7 @@ def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
     except QueryProblem:
         query = Query()
     names = _names(session)
-    labels = {str(kind): str(kind.label) for kind in Kind}
+    labels = {str(kind): str(kind.label) for kind in EventKind}
     return [
         (field, [_chip(query, field, value, labels) for value in names[field]])
         for field in ("kind", "author", "tool", "branch")
@@ -82,4 +82,4 @@ def _names(session: AgentSession) -> dict[str, list[str]]:
     for told in tail.values_list("kind", "author", "branch", "summary")[:NEWEST]:
         pairs.update(event_text.traits_of(*told))
     found = {name: sorted(value for kind, value in pairs if kind == name)[:MOST_NAMES] for name in wanted}
-    return {**found, "kind": [kind for kind in Kind.values if kind in found["kind"]]}
+    return {**found, "kind": [kind for kind in EventKind.values if kind in found["kind"]]}

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.records import Choice, Unread
 
 VERSIONS = "versions"
@@ -163,7 +163,7 @@ def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | 
 
 def _created_at(told: object, path: Path) -> float:
     try:
-        return moment(told)
+        return parse_timestamp(told)
     except ValueError:
         return path.stat().st_mtime
 

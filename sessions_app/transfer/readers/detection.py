@@ -8,7 +8,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.events.timestamps import in_milliseconds
+from sessions_app.events.timestamps import is_in_milliseconds
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
@@ -183,7 +183,9 @@ def _of_whole_events(database: Database, location: str) -> Format:
         )
     session = first_row(database, "SELECT update_time FROM sessions LIMIT 1")
     event = first_row(database, "SELECT event_data FROM events WHERE event_data IS NOT NULL LIMIT 1")
-    if in_milliseconds(session.get("update_time")) or in_milliseconds(_time_in(event.get("event_data"))):
+    if is_in_milliseconds(session.get("update_time")) or is_in_milliseconds(
+        _time_in(event.get("event_data"))
+    ):
         return Format.JS
     return Format.V1 if version else Format.SQLITE
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.errors import BadInput
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.databases import file_fingerprint
 from sessions_app.transfer.readers.normalization import normalise, removed_keys
 from sessions_app.transfer.readers.records import (
@@ -73,7 +73,7 @@ class SessionDocument:
         """Yield the sessions' own part of the merged state."""
         for each in self._sessions:
             if isinstance(each.get("state"), dict):
-                yield StoredState(_owner(each), scopes.split(each["state"]).session)
+                yield StoredState(_owner(each), scopes.split_delta(each["state"]).session)
 
     def shared(self) -> Iterator[SharedState]:
         """Yield what the merged states say of apps and users; the newest session's word counts."""
@@ -81,7 +81,7 @@ class SessionDocument:
         users: dict[tuple[str, str], SharedState] = {}
         for each in sorted(self._sessions, key=lambda each: _time(each.get("lastupdatetime"), 0.0)):
             app_name, user_id, _ = _owner(each)
-            scoped = scopes.split(each.get("state") or {})
+            scoped = scopes.split_delta(each.get("state") or {})
             updated = _time(each.get("lastupdatetime"), 0.0)
             if scoped.app:
                 apps[app_name] = SharedState(app_name, None, scoped.app, updated)
@@ -279,6 +279,6 @@ def _owner(session: dict[str, Any]) -> Owner:
 
 def _time(value: Any, fallback: float) -> float:
     try:
-        return moment(value) or fallback
+        return parse_timestamp(value) or fallback
     except ValueError:
         return fallback

@@ -13,7 +13,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold
 
 UNKNOWN = "devui_unknown"
@@ -143,7 +143,7 @@ def _complete(wire: dict[str, Any], strange: dict[str, Any]) -> None:
 
 def _read_time(holder: dict[str, Any], name: str, strange: dict[str, Any]) -> None:
     try:
-        holder[name] = moment(holder[name])
+        holder[name] = parse_timestamp(holder[name])
     except ValueError:
         strange[name] = holder.pop(name)
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.databases import Row
 from sessions_app.transfer.readers.normalization import normalise
 from sessions_app.transfer.readers.pickles import Refused
@@ -38,15 +38,17 @@ class RustSource(TableSource):
 
     def _session(self, row: Row) -> StoredSession:
         owner = Owner(row["app_name"], row["user_id"], row["id"])
-        return StoredSession(owner, moment(row["created_at"]), moment(row["updated_at"]))
+        return StoredSession(owner, parse_timestamp(row["created_at"]), parse_timestamp(row["updated_at"]))
 
     def _state(self, row: Row) -> StoredState:
         values = _readable(decoded(row["state"]))
-        return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), scopes.split(values).session)
+        return StoredState(
+            Owner(row["app_name"], row["user_id"], row["id"]), scopes.split_delta(values).session
+        )
 
     def _shared_state(self, row: Row) -> SharedState:
         values = _readable(decoded(row["state"]))
-        return SharedState(row["app_name"], row.get("user_id"), values, moment(row["updated_at"]))
+        return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["updated_at"]))
 
     def _event_of_columns(self, row: Row) -> StoredEvent:
         raw = dict(decoded(row.get("llm_response")) or {})
@@ -64,7 +66,7 @@ class RustSource(TableSource):
             }
         wire, changes = normalise(raw)
         wire["id"], wire["invocationId"] = str(row["id"]), str(row.get("invocation_id") or "")
-        wire["timestamp"] = moment(row["timestamp"])
+        wire["timestamp"] = parse_timestamp(row["timestamp"])
         event = StoredEvent(Owner(row["app_name"], row["user_id"], row["session_id"]), wire, changes)
         return flagged(event, "actions", unread, row.get("actions")) if unread else event
 

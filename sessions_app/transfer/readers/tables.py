@@ -9,7 +9,7 @@ from datetime import UTC, tzinfo
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.events.timestamps import moment
+from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers import pickles
 from sessions_app.transfer.readers.databases import Database, Row
 from sessions_app.transfer.readers.normalization import normalise, removed_keys
@@ -141,16 +141,16 @@ class TableSource:
         return (f" WHERE {terms}" if terms else ""), list(given.values())
 
     def _session(self, row: Row) -> StoredSession:
-        created, updated = moment(row["create_time"]), moment(row["update_time"])
+        created, updated = parse_timestamp(row["create_time"]), parse_timestamp(row["update_time"])
         return StoredSession(Owner(row["app_name"], row["user_id"], row["id"]), created, updated)
 
     def _state(self, row: Row) -> StoredState:
-        values = scopes.split(_object(row["state"])).session
+        values = scopes.split_delta(_object(row["state"])).session
         return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), values)
 
     def _shared_state(self, row: Row) -> SharedState:
         values = _object(row["state"])
-        return SharedState(row["app_name"], row.get("user_id"), values, moment(row["update_time"]))
+        return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["update_time"]))
 
     def _whole_event(self, row: Row) -> StoredEvent:
         """Read an event kept as one JSON. Its columns win over it, except for the time (`schemas/v1.py`)."""
@@ -188,7 +188,7 @@ class TableSource:
 
 def _offset(row: Row) -> float:
     try:
-        difference = moment(row["newest"]) - moment(row["updated"])
+        difference = parse_timestamp(row["newest"]) - parse_timestamp(row["updated"])
     except ValueError:
         return 0.0
     return round(difference / OFFSET_STEP_S) * OFFSET_STEP_S
@@ -199,7 +199,7 @@ def _stored(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
     wire["id"] = str(row["id"])
     wire["invocationId"] = str(row.get("invocation_id") or "")
     if "timestamp" not in wire:
-        wire["timestamp"] = moment(time, zone)
+        wire["timestamp"] = parse_timestamp(time, zone)
     removed = removed_keys(wire)
     return StoredEvent(
         Owner(row["app_name"], row["user_id"], row["session_id"]), wire, changes, removed=removed

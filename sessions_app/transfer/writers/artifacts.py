@@ -10,7 +10,7 @@ from django.db import IntegrityError
 
 from sessions_app import scopes
 from sessions_app.artifacts import artifact_versions, content_files
-from sessions_app.artifacts.artifact_versions import Draft, FileKey
+from sessions_app.artifacts.artifact_versions import FileKey, VersionMetadata
 from sessions_app.errors import BadInput
 from sessions_app.models import Artifact, ImportSource
 from sessions_app.transfer.readers import ArtifactFolder, StoredArtifact, Unread
@@ -43,7 +43,7 @@ def import_artifacts(
 def _take(found: StoredArtifact, report: Report, app_name: str, dry_run: bool) -> None:
     key = artifact_versions.file_key("", app_name, found.user_id, found.session_id or None, found.filename)
     content = found.path.read_bytes()
-    if twin := artifact_versions.versions(key).filter(version=found.version).first():
+    if twin := artifact_versions.list_versions(key).filter(version=found.version).first():
         if twin.sha256 != sha256(content).hexdigest():
             report.conflicts.add(f"{found}: that version is here with other content")
         return
@@ -54,7 +54,7 @@ def _take(found: StoredArtifact, report: Report, app_name: str, dry_run: bool) -
 
 
 def _store(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
-    with content_files.stored(content) as payload:
+    with content_files.store_content(content) as payload:
         try:
             artifact_versions.restore(key, _draft(found), payload, found.version, found.created_at)
         except IntegrityError:
@@ -62,13 +62,13 @@ def _store(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
     return True
 
 
-def _draft(found: StoredArtifact) -> Draft:
+def _draft(found: StoredArtifact) -> VersionMetadata:
     """Return what a row says besides the content. A file without a type was saved as text, as ADK reads it."""
-    metadata = scopes.dumps(scopes.canonical(found.custom_metadata).data)
+    metadata = scopes.dumps(scopes.canonicalize(found.custom_metadata).data)
     if found.mime_type is None:
-        return Draft(Artifact.Holding.TEXT, "{}", "text/plain", metadata, found.session_id)
+        return VersionMetadata(Artifact.Holding.TEXT, "{}", "text/plain", metadata, found.session_id)
     blob = {"mimeType": found.mime_type}
     if found.display_name:
         blob["displayName"] = found.display_name
     part = json.dumps({"inlineData": blob})
-    return Draft(Artifact.Holding.DATA, part, found.mime_type, metadata, found.session_id)
+    return VersionMetadata(Artifact.Holding.DATA, part, found.mime_type, metadata, found.session_id)

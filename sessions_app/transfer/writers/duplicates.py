@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey, can_exist
+from sessions_app.ids import SessionKey, is_storable
 from sessions_app.models import Event
 from sessions_app.transfer.writers.session_plan import Seat
 
@@ -35,7 +35,7 @@ class Twins:
 
     def __init__(self, keys: Mapping[int, SessionKey], event_ids: Iterable[str]) -> None:
         """Look for events with these ids in these sessions (pk to key)."""
-        self._asked = {event_id for event_id in event_ids if can_exist(event_id)}
+        self._asked = {event_id for event_id in event_ids if is_storable(event_id)}
         rows = Event.objects.filter(session_id__in=keys, event_id__in=self._asked)
         columns = ("session_id", "event_id", "seq", "data", "private")
         self._found = {

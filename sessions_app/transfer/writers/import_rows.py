@@ -17,7 +17,7 @@ from sessions_app.models import (
     STATE_ROWS,
     AgentSession,
     AppScope,
-    Cause,
+    ChangeCause,
     Event,
     ImportedScope,
     ImportSource,
@@ -155,7 +155,7 @@ class Write:
     owner: StateOwner
     position: int
     key: str
-    value: scopes.Value
+    value: scopes.CanonicalValue
     timestamp: float
     writer: Writer
     removed: bool = False
@@ -249,7 +249,7 @@ def _change(write: Write) -> tuple[str | float | None, ...]:
         None if write.removed else write.value.private,
         write.value.note,
         write.removed,
-        str(Cause.IMPORT),
+        str(ChangeCause.IMPORT),
         write.timestamp,
         session.pk if session else None,
         arrival.session.user_id if arrival else write.for_key.user_id,

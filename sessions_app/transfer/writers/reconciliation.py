@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from sessions_app import scopes
 from sessions_app.events.attribution import Writer
-from sessions_app.ids import SessionKey, can_exist
+from sessions_app.ids import SessionKey, is_storable
 from sessions_app.models import (
     STATE_ROWS,
     AgentSession,
@@ -24,7 +24,7 @@ from sessions_app.models import (
     StateChange,
 )
 from sessions_app.store import change_notification
-from sessions_app.store.batched_transactions import Slices
+from sessions_app.store.batched_transactions import BatchedTransactions
 from sessions_app.transfer.readers import Owner, SharedState, Source, StoredState, Unread
 from sessions_app.transfer.report import Report
 from sessions_app.transfer.writers import import_rows
@@ -54,7 +54,7 @@ def settle(
     report: Report,
 ) -> None:
     """Settle all sessions that are open and whole, then the state of their users and apps."""
-    slices = Slices()
+    slices = BatchedTransactions()
     whole = {name: seat for name, seat in seats.items() if seat.is_whole}
     for stored in _readable(source.states(), report):
         if seat := whole.get(stored.owner):
@@ -73,7 +73,7 @@ def _readable(items: Iterable[Any], report: Report) -> Iterable[Any]:
 
 
 def _settle_session(
-    slices: Slices, source: ImportSource, seat: Seat, stored: StoredState, report: Report
+    slices: BatchedTransactions, source: ImportSource, seat: Seat, stored: StoredState, report: Report
 ) -> None:
     """Give a session's keys what the source has, where its events say otherwise or nothing."""
     session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
@@ -92,7 +92,7 @@ def _settle_session(
         report.conflicts.add(f"{stored.owner}: {WENT_ON}")
 
 
-def _write_to_session(slices: Slices, session: AgentSession, writes: list[Write]) -> bool:
+def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[Write]) -> bool:
     """Write keys of a session. Return whether nobody else has written to it since it was read."""
     for some in _sliced(slices, writes):
         with slices.one():
@@ -100,16 +100,16 @@ def _write_to_session(slices: Slices, session: AgentSession, writes: list[Write]
             if not same.exists():
                 return False
             import_rows.store(some)
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
     return True
 
 
 def _settle_shared(
-    slices: Slices, source: ImportSource, app_name: str, shared: SharedState, report: Report
+    slices: BatchedTransactions, source: ImportSource, app_name: str, shared: SharedState, report: Report
 ) -> None:
     user_id = shared.user_id or ""
     scope = Scope.APP if shared.user_id is None else Scope.USER
-    if not can_exist(app_name, user_id):
+    if not is_storable(app_name, user_id):
         return
     key = SessionKey("", app_name, user_id, "")
     origin = _Origin.of(key, source.location)
@@ -128,7 +128,7 @@ def _settle_shared(
                 report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
                 return
             import_rows.store(some)
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
     if owner.is_kept:
         _tell_kept(owner, shared, report)
         return
@@ -143,17 +143,17 @@ def _settle_shared(
                 now.take_version()
             import_rows.store([replace(write, owner=now, position=now.version) for write in some])
             import_rows.release(source, now)
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
 
 
-def _sliced(slices: Slices, writes: list[Write]) -> Iterator[list[Write]]:
+def _sliced(slices: BatchedTransactions, writes: list[Write]) -> Iterator[list[Write]]:
     start = 0
     while some := writes[start : start + slices.rows]:
         yield some
         start += len(some)
 
 
-def _finish(slices: Slices, seats: Iterable[Seat]) -> None:
+def _finish(slices: BatchedTransactions, seats: Iterable[Seat]) -> None:
     """Give the sessions their times, and note that they are whole."""
     ready = iter(seats)
     while batch := list(islice(ready, BATCH)):
@@ -176,11 +176,11 @@ def _missing(
     ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
     explained = set(ledger.values_list("key_id", flat=True).distinct())
     seeded = set(ledger.filter(position=0).values_list("key_id", flat=True))
-    given = {scopes.canonical_key(key): value for key, value in {**wanted, **seeds}.items()}
-    known_seeds = {scopes.canonical_key(key) for key in seeds}
+    given = {scopes.canonicalize_key(key): value for key, value in {**wanted, **seeds}.items()}
+    known_seeds = {scopes.canonicalize_key(key) for key in seeds}
 
     def seed(key: str) -> Write:
-        value, is_past = scopes.canonical(given[key], key), scopes.key_id(key) in explained
+        value, is_past = scopes.canonicalize(given[key], key), scopes.key_id(key) in explained
         return Write(
             owner, position, key, value, timestamp, origin.writer, for_key=origin.key, is_past=is_past
         )
@@ -199,19 +199,19 @@ def _corrections(
     """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
     model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
-    values = {scopes.canonical_key(key): scopes.canonical(value, key) for key, value in wanted.items()}
+    values = {scopes.canonicalize_key(key): scopes.canonicalize(value, key) for key, value in wanted.items()}
     changed = [
         Write(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
         for key, value in values.items()
         if key in here
-        and not scopes.same_json(value.private or value.public, here[key].private or here[key].value)
+        and not scopes.is_same_json(value.private or value.public, here[key].private or here[key].value)
     ]
     gone = [
         Write(
             owner,
             position,
             key,
-            scopes.canonical(None, key),
+            scopes.canonicalize(None, key),
             timestamp,
             origin.writer,
             removed=True,
@@ -228,7 +228,8 @@ def _tell_kept(owner: StateOwner, shared: SharedState, report: Report) -> None:
     other = [
         key
         for key, value in shared.values.items()
-        if (row := here.get(key)) and not scopes.same_json(scopes.canonical(value, key).public, row.value)
+        if (row := here.get(key))
+        and not scopes.is_same_json(scopes.canonicalize(value, key).public, row.value)
     ]
     if other:
         named = ", ".join(sorted(other)[:10])

@@ -14,7 +14,7 @@ from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, check_ids
 from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
 from sessions_app.store import change_notification
-from sessions_app.store.batched_transactions import Slices
+from sessions_app.store.batched_transactions import BatchedTransactions
 from sessions_app.transfer.readers import Owner, Source, StoredEvent, StoredSession, Unread
 from sessions_app.transfer.report import Report
 from sessions_app.transfer.writers import import_rows, reconciliation
@@ -81,7 +81,7 @@ class _Import:
         self._report = Report(str(source.format), source.location, dry_run)
         self._row = None if dry_run else _source_row(source)
         self._seats: dict[Owner, Seat] = {}
-        self._slices = Slices()
+        self._slices = BatchedTransactions()
 
     def run(self) -> Report:
         for remark in self._source.remarks:
@@ -125,7 +125,7 @@ class _Import:
                 self._seats[name] = seat
                 if seat.closed and not seat.is_unchanged:
                     self._report.conflicts.add(f"{name}: {seat.closed}")
-            change_notification.ring_after_commit()
+            change_notification.notify_after_commit()
 
     def _refuse(self, seat: Seat, why: str) -> None:
         seat.closed = why
@@ -263,12 +263,12 @@ def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
     for session in sessions.values():
         ImportedSession.objects.filter(session=session).update(last_seq=session.last_seq, is_settled=False)
     owners.release()
-    change_notification.ring_after_commit()
+    change_notification.notify_after_commit()
 
 
 def _record(event: StoredEvent) -> EventRecord:
-    record = events.record(dict(event.wire))
-    return events.removing(record, event.removed) if event.removed else record
+    record = events.build_record(dict(event.wire))
+    return events.mark_removed(record, event.removed) if event.removed else record
 
 
 def _renamed(event: StoredEvent, place: int) -> StoredEvent:

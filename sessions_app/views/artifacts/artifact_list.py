@@ -60,8 +60,10 @@ class FileRow:
 def index(request: HttpRequest) -> HttpResponse:
     """Show the files of all sessions and users, newest first."""
     query = ArtifactsQuery(request.GET).read()
-    page = pagination.page(artifact_list.newest(_file_filter(query)), "created_at", query["before"])
-    sessions = artifact_list.sessions_of(page.rows)
+    page = pagination.paginate(
+        artifact_list.newest_versions(_file_filter(query)), "created_at", query["before"]
+    )
+    sessions = artifact_list.fetch_saving_sessions(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
     asked = list_updates.next_question(
         list_updates.seen(page.rows, _row_mark), latest if page.is_first else None
@@ -85,7 +87,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
     query = ArtifactsWatch(request.GET).read()
     seen = list_updates.parse(query["shown"], int)
-    found = artifact_list.newest(_file_filter(query))
+    found = artifact_list.newest_versions(_file_filter(query))
     gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
     arrived = list_updates.arrived(found, query["since"], seen)
     if not gone and arrived == (query["told"] or 0):
@@ -109,8 +111,8 @@ def _external_url(query: Mapping[str, Any]) -> str:
     return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
 
 
-def _file_filter(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
-    return artifact_list.WantedFiles(
+def _file_filter(query: Mapping[str, Any]) -> artifact_list.FileFilter:
+    return artifact_list.FileFilter(
         query["app"],
         query["user"],
         query["session"],
@@ -122,7 +124,7 @@ def _file_filter(query: Mapping[str, Any]) -> artifact_list.WantedFiles:
 
 def _build_row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> FileRow:
     key = FileKey(artifact.realm, artifact.app_name, artifact.user_id, artifact.session_id, artifact.filename)
-    return FileRow(artifact, key, file_url(key), sessions.get(artifact_list.session_key(artifact)))
+    return FileRow(artifact, key, file_url(key), sessions.get(artifact_list.saving_session_key(artifact)))
 
 
 def _row_mark(artifact: Artifact) -> str:

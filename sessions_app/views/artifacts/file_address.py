@@ -68,7 +68,7 @@ def key_of(query: Mapping[str, Any]) -> FileKey:
     key = artifact_versions.file_key(
         query["realm"], query["app"], query["user"], query["session"] or None, query["name"]
     )
-    if key.realm.startswith(realms.UNSEEN):
+    if key.realm.startswith(realms.HIDDEN):
         raise artifact_missing(key.name)
     return key
 
@@ -79,7 +79,7 @@ def find_version(key: FileKey, version: int | None) -> Artifact:
     Raises:
         NotFound: there is none.
     """
-    found = artifact_versions.find(key, version)
+    found = artifact_versions.find_version(key, version)
     if found is None:
         raise artifact_missing(key.name, version)
     return found
@@ -100,7 +100,7 @@ def refuse_read_only(realm: str) -> None:
     Raises:
         BadInput: it is that of an eval attempt.
     """
-    if realm.startswith((realms.ATTEMPT, *realms.UNSEEN)):
+    if realm.startswith((realms.ATTEMPT, *realms.HIDDEN)):
         raise BadInput(
             "The artifacts of an eval attempt are kept as it left them.", hint="Work in a session of its own."
         )

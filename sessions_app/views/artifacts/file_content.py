@@ -16,7 +16,7 @@ from sessions_app.forms import QueryForm
 from sessions_app.http import download
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
-from sessions_app.presentation.file_preview import LOOKED_AT
+from sessions_app.presentation.file_preview import PREVIEW_BYTES
 from sessions_app.views.artifacts.file_address import artifact_missing
 from sessions_app.views.event import json_response
 from sessions_app.views.files import content_headers
@@ -37,8 +37,8 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
         ContentMissing: its file beside the store is gone.
     """
     found = _find_version(pk)
-    opened = artifact_versions.opened(found)
-    mime = file_type.sniff(opened.read(file_type.LOOKED_AT))
+    opened = artifact_versions.open_content(found)
+    mime = file_type.sniff(opened.read(file_type.SNIFFED_BYTES))
     opened.seek(0)
     answer = download(opened, "file", mime)
     del answer.headers["Content-Disposition"]
@@ -57,7 +57,7 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: there is no such version, it is no JSON, or there is nothing at the pointer.
     """
     found = _find_version(pk)
-    text = b"" if found.size > LOOKED_AT else artifact_versions.content(found)
+    text = b"" if found.size > PREVIEW_BYTES else artifact_versions.read_content(found)
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -67,7 +67,7 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _find_version(pk: int) -> Artifact:
     found = Artifact.objects.filter(pk=pk).first()
-    if found is None or found.realm.startswith(realms.UNSEEN):
+    if found is None or found.realm.startswith(realms.HIDDEN):
         raise artifact_missing(str(pk))
     if found.holding == Artifact.Holding.LINK:
         raise NotFound(f"The artifact {found.filename!r} is a link: its content lies elsewhere.")

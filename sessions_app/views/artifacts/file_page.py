@@ -19,7 +19,7 @@ from sessions_app.http import render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type, value_diff
-from sessions_app.presentation.file_preview import LOOKED_AT, Preview, preview
+from sessions_app.presentation.file_preview import PREVIEW_BYTES, Preview, make_preview
 from sessions_app.sessions import storage_location
 from sessions_app.views.artifacts.file_address import (
     OWNERS,
@@ -52,9 +52,11 @@ def file(request: HttpRequest) -> HttpResponse:
     key = key_of(query)
     shown = find_version(key, query["version"])
     saved = list(
-        artifact_versions.versions(key).defer(*artifact_list.LARGE).order_by("-version")[: VERSIONS_SHOWN + 1]
+        artifact_versions.list_versions(key)
+        .defer(*artifact_list.LARGE_FIELDS)
+        .order_by("-version")[: VERSIONS_SHOWN + 1]
     )
-    session = artifact_list.sessions_of([shown]).get(artifact_list.session_key(shown))
+    session = artifact_list.fetch_saving_sessions([shown]).get(artifact_list.saving_session_key(shown))
     found = _read_preview(shown, as_text=query["view"] == "source")
     context = {
         "key": key,
@@ -63,7 +65,7 @@ def file(request: HttpRequest) -> HttpResponse:
         "has_more": len(saved) > VERSIONS_SHOWN,
         "newest": saved[0].version if saved else shown.version,
         "session": session,
-        "seq": artifact_list.event_of(shown, key.name, session) if session else None,
+        "seq": artifact_list.find_saving_event(shown, key.name, session) if session else None,
         "preview": found,
         "metadata": redaction.redact(json.loads(shown.custom_metadata)),
         "link": json.loads(shown.part) if shown.holding == Artifact.Holding.LINK else None,
@@ -93,7 +95,7 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
     if (
         not session.realm
         and storage_location.artifacts_elsewhere(session.app_name)
-        and artifact_versions.find(key) is None
+        and artifact_versions.find_version(key) is None
     ):
         named = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
         return redirect(f"{reverse('artifacts')}?{urlencode(named)}")
@@ -112,10 +114,10 @@ def delete(request: HttpRequest) -> HttpResponse:
     newest = find_version(key, None)
     refuse_read_only(key.realm)
     if request.method == "POST":
-        if hashes := artifact_versions.delete(key):
-            artifact_versions.remove_unused(hashes)
+        if hashes := artifact_versions.delete_file(key):
+            artifact_versions.remove_unused_content(hashes)
         return redirect(list_url("artifacts", key_parameters(key) | {"session": key.session_id}, only=OWNERS))
-    versions = artifact_versions.versions(key).count()
+    versions = artifact_versions.list_versions(key).count()
     context = {
         "key": key,
         "newest": newest,
@@ -127,12 +129,12 @@ def delete(request: HttpRequest) -> HttpResponse:
 
 
 def _read_preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
-    with artifact_versions.opened(artifact) as opened:
-        start = opened.read(LOOKED_AT)
+    with artifact_versions.open_content(artifact) as opened:
+        start = opened.read(PREVIEW_BYTES)
     is_text = as_text or (
         artifact.holding == Artifact.Holding.TEXT and file_type.sniff(start) == file_type.BINARY
     )
-    return preview(start, artifact.size, artifact.filename, artifact.mime_type or "", as_text=is_text)
+    return make_preview(start, artifact.size, artifact.filename, artifact.mime_type or "", as_text=is_text)
 
 
 def _difference_context(key: FileKey, shown: Artifact, found: Preview, against: int) -> dict[str, Any]:
@@ -150,7 +152,7 @@ def _difference_context(key: FileKey, shown: Artifact, found: Preview, against: 
     after = _read_preview(shown, as_text=True)
     old, new = json.dumps(before.text), json.dumps(after.text)
     cut = before.is_cut or after.is_cut
-    return {"other": other, "lines": value_diff.lines(old, new), "cut": cut}
+    return {"other": other, "lines": value_diff.diff_lines(old, new), "cut": cut}
 
 
 def _is_hidden(artifact: Artifact) -> bool:

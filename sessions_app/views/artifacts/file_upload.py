@@ -20,7 +20,7 @@ from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import file_type
-from sessions_app.presentation.file_preview import type_of_text
+from sessions_app.presentation.file_preview import text_mime_type
 from sessions_app.runs.message_draft import MOST_BYTES, type_of
 from sessions_app.sessions import overview, storage_location
 from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_url, refuse_read_only
@@ -109,14 +109,14 @@ def _file_exists(given: Mapping[str, str]) -> bool:
         )
     except BadInput:
         return False
-    return artifact_versions.find(key) is not None
+    return artifact_versions.find_version(key) is not None
 
 
 def _session_exists(key: FileKey) -> bool:
     named = {"realm": key.realm, "app_name": key.app_name, "user_id": key.user_id}
     return (
         AgentSession.objects.filter(**named, session_id=key.session_id).exists()
-        or artifact_versions.versions(key).exists()
+        or artifact_versions.list_versions(key).exists()
     )
 
 
@@ -128,8 +128,8 @@ def _save(key: FileKey, sent: UploadedFile[Any]) -> Artifact:
         claimed = mimetypes.guess_type(key.filename)[0] or ""
     mime = type_of(sent_bytes, claimed)
     if mime == "text/plain":
-        mime = type_of_text(key.filename, mime)
+        mime = text_mime_type(key.filename, mime)
     shell = json.dumps({"inlineData": {"mimeType": mime}})
-    draft = artifact_versions.Draft(Artifact.Holding.DATA, shell, mime, "{}", key.session_id)
-    with content_files.stored(sent_bytes) as payload:
+    draft = artifact_versions.VersionMetadata(Artifact.Holding.DATA, shell, mime, "{}", key.session_id)
+    with content_files.store_content(sent_bytes) as payload:
         return artifact_versions.save(key, draft, payload)

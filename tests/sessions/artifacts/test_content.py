@@ -33,7 +33,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def files() -> list[str]:
-    return sorted(content_files.names())
+    return sorted(content_files.list_names())
 
 
 def closing(work: Callable[..., T], *args: Any) -> T:
@@ -45,7 +45,7 @@ def closing(work: Callable[..., T], *args: Any) -> T:
 
 
 async def test_small_content_is_in_the_row_and_large_content_in_a_file(artifacts: DjangoArtifactService):
-    edge = data(b"x" * content_files.ROW_BYTES)
+    edge = data(b"x" * content_files.MAX_INLINE_BYTES)
     await artifacts.save_artifact(**SESSION, filename="small", artifact=edge)
     assert files() == []
     await artifacts.save_artifact(**SESSION, filename="large", artifact=large())
@@ -72,26 +72,26 @@ async def test_a_deleted_files_content_goes_unless_another_needs_it(artifacts: D
 
 async def test_clean_up_removes_what_no_row_refers_to(artifacts: DjangoArtifactService):
     await artifacts.save_artifact(**SESSION, filename="kept", artifact=large())
-    with content_files.stored(b"z" * 100_000) as orphan:
+    with content_files.store_content(b"z" * 100_000) as orphan:
         half_written = content_files.folder() / "ab" / "abtmp123"
         half_written.parent.mkdir(exist_ok=True)
         half_written.write_bytes(b"half")
     assert orphan.sha256 in files()
-    assert await asyncio.to_thread(closing, artifact_versions.remove_orphans) == 2
+    assert await asyncio.to_thread(closing, artifact_versions.remove_orphaned_content) == 2
     assert await artifacts.load_artifact(**SESSION, filename="kept") == large()
     assert len(files()) == 1
 
 
 def test_clean_up_waits_for_a_save_that_has_its_file_and_not_yet_its_row(artifacts: DjangoArtifactService):
     key = artifact_versions.file_key("", "office", "ann", "s1", "a")
-    draft = artifact_versions.Draft(Artifact.Holding.DATA, "{}", None, "{}", "s1")
+    draft = artifact_versions.VersionMetadata(Artifact.Holding.DATA, "{}", None, "{}", "s1")
     with ThreadPoolExecutor(1) as pool:
-        with content_files.stored(b"z" * 100_000) as payload:
-            cleaning = pool.submit(closing, artifact_versions.remove_orphans)
+        with content_files.store_content(b"z" * 100_000) as payload:
+            cleaning = pool.submit(closing, artifact_versions.remove_orphaned_content)
             saved = artifact_versions.save(key, draft, payload)
             assert not cleaning.done()
         assert cleaning.result() == 0
-    assert artifact_versions.content(saved) == b"z" * 100_000
+    assert artifact_versions.read_content(saved) == b"z" * 100_000
 
 
 async def test_without_room_for_the_file_nothing_is_saved(artifacts: DjangoArtifactService, monkeypatch):
@@ -131,10 +131,10 @@ async def test_a_cancelled_save_leaves_no_row_without_its_file(artifacts: Django
 
 def test_savers_in_several_threads_never_get_the_same_version(artifacts: DjangoArtifactService):
     key = artifact_versions.file_key("", "office", "ann", "s1", "a")
-    draft = artifact_versions.Draft(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
+    draft = artifact_versions.VersionMetadata(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
 
     def save_ten() -> list[int]:
-        with content_files.stored(b"x") as payload:
+        with content_files.store_content(b"x") as payload:
             return [artifact_versions.save(key, draft, payload).version for _ in range(10)]
 
     with ThreadPoolExecutor(4) as pool:
@@ -202,7 +202,7 @@ async def test_realms_see_their_own_files_only(artifacts: DjangoArtifactService)
 def test_a_command_removes_orphans_and_says_so(
     artifacts: DjangoArtifactService, capsys: pytest.CaptureFixture[str]
 ):
-    with content_files.stored(b"z" * 100_000):
+    with content_files.store_content(b"z" * 100_000):
         pass
     call_command("clean_artifacts")
     assert capsys.readouterr().out == f"Removed 1 orphaned file(s) from {content_files.folder()}.\n"

@@ -18,7 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sessions_app.adk import DjangoArtifactService
-from sessions_app.artifacts.artifact_versions import Draft, file_key, refuse_path, save
+from sessions_app.artifacts.artifact_versions import VersionMetadata, file_key, refuse_path, save
 from sessions_app.artifacts.content_files import Payload
 from sessions_app.errors import BadInput
 from sessions_app.models import Artifact
@@ -104,7 +104,7 @@ def test_names_are_paths_to_us_when_they_are_to_adk(name: str):
 
 async def test_a_path_that_was_saved_before_can_be_read_and_deleted(artifacts: DjangoArtifactService):
     key = file_key("", **SESSION, filename="../old")
-    draft = Draft(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
+    draft = VersionMetadata(Artifact.Holding.TEXT, "{}", "text/plain", "{}", "s1")
     await units_of_work.write(save, key, draft, Payload(sha256(b"kept").hexdigest(), 4, b"kept"))
     assert await artifacts.list_artifact_keys(**SESSION) == ["../old"]
     assert await artifacts.load_artifact(**SESSION, filename="../old") == text("kept")

@@ -21,7 +21,7 @@ from sessions_app.models import (
     AgentSession,
     AppState,
     Artifact,
-    Cause,
+    ChangeCause,
     Event,
     Scope,
     SessionState,
@@ -96,7 +96,7 @@ def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
     new = fork(story.pk, NewFork(seq=5))
     entries = {entry.name: entry for entry in board(new).entries}
     assert (entries["b"].seq, entries["b"].event_id, entries["b"].elsewhere) == (5, "e5", False)
-    assert (entries["seed"].cause, entries["seed"].seq) == (Cause.SEED, 0)
+    assert (entries["seed"].cause, entries["seed"].seq) == (ChangeCause.SEED, 0)
     past = [row.value for row in history.history_of_key(Scope.SESSION, new.pk, "b")]
     assert past == ["2", "1"]
 
@@ -156,7 +156,7 @@ def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_wr
     story = three_invocations()
     new = fork(story.pk, NewFork(seq=2, own_realm=True))
     entries = {entry.name: entry for entry in board(new).entries}
-    assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (Cause.FORK, "s1")
+    assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (ChangeCause.FORK, "s1")
 
 
 def test_other_sessions_tell_of_their_own_writes_only():
@@ -256,7 +256,7 @@ def test_what_lists_show_is_that_of_the_events_taken_over():
         derived = fork(story.pk, NewFork(seq=seq))
         again = Story(f"again-{seq}")
         for event in Event.objects.filter(session_id=story.pk, seq__lte=seq).order_by("seq"):
-            writes.append_event(again.key, events.record(json.loads(event.data)))
+            writes.append_event(again.key, events.build_record(json.loads(event.data)))
         names = ("first_text", "last_text", "error_count", "total_tokens", "last_seq")
         assert [getattr(derived, name) for name in names] == [getattr(again.session, name) for name in names]
 
@@ -385,7 +385,7 @@ async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
 async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_original():
     story = await with_files()
     new = await units_of_work.write(fork, story.pk, NewFork())
-    assert len(list(await units_of_work.read(lambda: list(content_files.names())))) == 1
+    assert len(list(await units_of_work.read(lambda: list(content_files.list_names())))) == 1
     service = DjangoArtifactService()
     await service.delete_artifact(app_name="weather", user_id="ann", session_id="s1", filename="b.bin")
     named = {"app_name": "weather", "user_id": "ann", "session_id": new.session_id}

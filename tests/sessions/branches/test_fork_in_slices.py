@@ -67,7 +67,7 @@ def told() -> Story:
         story.says(f"words{number}", delta=delta, keep_temp=True)
     for name in ("a.txt", "user:u.txt"):
         key = artifacts.file_key("", "weather", "ann", "s1", name)
-        artifacts.save(key, artifacts.Draft(Artifact.Holding.TEXT, "{}", None, "{}", "s1"), None)
+        artifacts.save(key, artifacts.VersionMetadata(Artifact.Holding.TEXT, "{}", None, "{}", "s1"), None)
     Artifact.objects.update(created_at=1.0)
     return story
 
@@ -86,7 +86,7 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list
 
     for rows in ("FIRST", "FEWEST", "MOST"):
         monkeypatch.setattr(batched_transactions, rows, 3)
-    monkeypatch.setattr(batched_transactions, "give_way", happen)
+    monkeypatch.setattr(batched_transactions, "yield_writer", happen)
     return times
 
 
@@ -119,7 +119,7 @@ def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is
     def go_on(number: int) -> None:
         elsewhere(lambda: other.says(f"{number}", delta={"user:u0": f"late {number}"}))
         elsewhere(lambda: story.says(f"later {number}", delta={"k0": f"late {number}", "app:a": "late"}))
-        everywhere = listing.Wanted(realm=realms.FORMING)
+        everywhere = listing.Wanted(realm=realms.COPYING)
         for wanted in (listing.Wanted(), everywhere):
             seen.update(listing.sessions(wanted).values_list("session_id", flat=True))
         with pytest.raises(SessionMissing):
@@ -225,7 +225,7 @@ def test_abandoned_fork_is_removed_though_the_clock_was_set(
 ):
     story, clock = told(), Clock(monkeypatch, tmp_path / "shift")
     before = counts()
-    out_of_sight = story.key._replace(realm=f"{realms.FORMING}killed")
+    out_of_sight = story.key._replace(realm=f"{realms.COPYING}killed")
     writes.create_session(out_of_sight)
     look_after(0)
     clock.step(step)
@@ -308,12 +308,12 @@ def test_slices_grow_while_they_are_short_and_shrink_when_they_are_long(monkeypa
     now = [0.0]
     monkeypatch.setattr(batched_transactions.time, "monotonic", lambda: now[0])
     waited: list[float] = []
-    monkeypatch.setattr(batched_transactions, "give_way", waited.append)
-    series = batched_transactions.Slices()
+    monkeypatch.setattr(batched_transactions, "yield_writer", waited.append)
+    series = batched_transactions.BatchedTransactions()
     for held, rows in (
-        (0.001, batched_transactions.FIRST * 2),
-        (0.2, batched_transactions.FIRST),
-        (0.03, batched_transactions.FIRST),
+        (0.001, batched_transactions.FIRST_ROWS * 2),
+        (0.2, batched_transactions.FIRST_ROWS),
+        (0.03, batched_transactions.FIRST_ROWS),
     ):
         with series.one():
             now[0] += held

@@ -30,13 +30,13 @@ from sessions_app.errors import (
     SessionMissing,
     StaleSession,
 )
-from sessions_app.events.superseded_events import marks_from
+from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import (
     AgentSession,
     Artifact,
-    Cause,
+    ChangeCause,
     Event,
-    Kind,
+    EventKind,
     MemoryEntry,
     Scope,
     SessionState,
@@ -97,7 +97,7 @@ def test_the_rewind_is_one_appended_event_and_the_history_stays():
     event = story.event(appended.seq)
     body = json.loads(event.data)
     assert appended.seq == story.session.last_seq == 9
-    assert (event.kind, event.author, event.invocation_id[:2]) == (Kind.CONTROL, "user", "e-")
+    assert (event.kind, event.author, event.invocation_id[:2]) == (EventKind.CONTROL, "user", "e-")
     assert body["actions"] == {
         "artifactDelta": {},
         "requestedAuthConfigs": {},
@@ -112,7 +112,7 @@ def test_the_ledger_says_rewind_and_who_removed_a_key():
     story = three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
     written = {row.key: row for row in StateChange.objects.filter(session_id=story.pk, seq=appended.seq)}
-    assert {row.cause for row in written.values()} == {Cause.REWIND}
+    assert {row.cause for row in written.values()} == {ChangeCause.REWIND}
     assert written["c"].removed
     assert written["c"].value is None
     assert (written["b"].value, written["b"].removed) == ("1", False)
@@ -140,7 +140,7 @@ def test_an_event_stands_for_its_invocation():
 def test_what_was_rewound_is_marked():
     story = three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, event_id="e4")
-    marks = marks_from(story.session, 1)
+    marks = find_superseded_ranges(story.session, 1)
     rewound = [seq for seq in range(1, 9) if marks.rewound_by(story.event(seq)) == appended.seq]
     assert rewound == [3, 4, 5, 6, 7, 8]
 
@@ -206,7 +206,7 @@ async def test_adks_own_rewind_is_a_rewind_in_the_ledger():
     )
     await runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id="i2")
     written = await units_of_work.read(lambda: list(StateChange.objects.filter(session_id=story.pk, seq=9)))
-    assert {row.cause for row in written} == {Cause.REWIND}
+    assert {row.cause for row in written} == {ChangeCause.REWIND}
 
 
 def test_a_key_that_was_null_then_is_null_again():

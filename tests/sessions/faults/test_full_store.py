@@ -229,13 +229,13 @@ async def test_a_refusal_is_no_fault_of_the_store(ours):
 
 def test_a_fault_never_shows_a_password(settings):
     settings_dict = {**connection.settings_dict, "NAME": "store", "PASSWORD": "hunter2"}
-    assert "hunter2" not in db_errors.name_of(settings_dict, "postgresql")
-    assert "hunter2" not in db_errors.name_of(settings_dict, "sqlite")
+    assert "hunter2" not in db_errors.store_name(settings_dict, "postgresql")
+    assert "hunter2" not in db_errors.store_name(settings_dict, "sqlite")
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EFBIG])
 def test_a_file_that_finds_no_room_is_a_full_store(number: int):
-    with pytest.raises(StoreFull), db_errors.explained_files():
+    with pytest.raises(StoreFull), db_errors.translate_file_errors():
         raise OSError(number, os.strerror(number))
 
 

@@ -32,7 +32,7 @@ Status = Run.Status
 @pytest.fixture(autouse=True)
 def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """Try again at once."""
-    monkeypatch.setattr(retry, "FIRST_S", 0.001)
+    monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
 
 def failing(times: int, work: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
@@ -148,7 +148,7 @@ async def test_only_faults_of_the_store_are_retried(store):
     with pytest.raises(AlreadyExists):
         await retry.write(refused)
     with pytest.raises(AlreadyExists):
-        retry.in_thread(refused)
+        retry.run_sync(refused)
     assert len(tried) == 2
 
 
@@ -164,7 +164,7 @@ def test_work_in_a_thread_of_its_own_is_retried_on_a_new_connection(store):
             raise OperationalError(str(lost)) from lost
         processes.stop("r1")
 
-    retry.in_thread(stop)
+    retry.run_sync(stop)
     assert len(tries) == 3
     assert RuntimeProcess.objects.get(pk="r1").stopped_at is not None
 

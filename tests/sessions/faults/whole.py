@@ -42,7 +42,7 @@ def assert_whole() -> None:
 
 
 def _by_scope(delta: dict[str, Any]) -> dict[tuple[str, str], Any]:
-    return {(str(scope), key): value for scope, key, value in scopes.split(delta).stored()}
+    return {(str(scope), key): value for scope, key, value in scopes.split_delta(delta).stored()}
 
 
 def _written(session: AgentSession) -> dict[int, dict[tuple[str, str], Any]]:

@@ -12,29 +12,29 @@ from sessions_app.memory import memory_entries
 from sessions_app.models import MemoryEntry
 from sessions_app.store import full_text
 from sessions_app.store import tokens as search
-from sessions_app.store.full_text import Entry
+from sessions_app.store.full_text import IndexEntry
 from tests.sessions.memory.test_search import stands_in
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
-ANN, BOB = memory_entries.owner("", "office", "ann"), memory_entries.owner("", "office", "bob")
+ANN, BOB = memory_entries.make_owner("", "office", "ann"), memory_entries.make_owner("", "office", "bob")
 
 
-def remember(*texts: str, owner: memory_entries.Owner = ANN) -> list[int]:
+def remember(*texts: str, owner: memory_entries.MemoryOwner = ANN) -> list[int]:
     """Store texts and return their pks."""
-    content = scopes.canonical({"parts": []})
-    drafts = [memory_entries.Draft(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
-    memory_entries.add(owner, "s1", drafts)
+    content = scopes.canonicalize({"parts": []})
+    drafts = [memory_entries.NewEntry(f"e{n}", "user", 1.0, content, text) for n, text in enumerate(texts)]
+    memory_entries.add_entries(owner, "s1", drafts)
     found = MemoryEntry.objects.filter(user_id=owner.user_id)
     pks = dict(found.values_list("entry_id", "pk"))
     return [pks[draft.entry_id] for draft in drafts]
 
 
 def find(
-    query: str, *, owner: memory_entries.Owner = ANN, every: bool = True, limit: int = 1000
+    query: str, *, owner: memory_entries.MemoryOwner = ANN, every: bool = True, limit: int = 1000
 ) -> list[int]:
-    return full_text.ranked(
-        MemoryEntry, full_text.owner_id(*owner), search.phrases(query), limit, every=every
+    return full_text.find_ranked(
+        MemoryEntry, full_text.owner_id(*owner), search.parse_phrases(query), limit, every=every
     )
 
 
@@ -65,9 +65,9 @@ def test_an_owners_mark_is_no_word():
 
 def test_a_row_indexed_again_is_found_by_its_new_text_only():
     (pk,) = remember("old")
-    full_text.put(MemoryEntry, [Entry(pk, full_text.owner_id(*ANN), "new")])
+    full_text.index_rows(MemoryEntry, [IndexEntry(pk, full_text.owner_id(*ANN), "new")])
     assert (find("old"), find("new")) == ([], [pk])
-    full_text.forget(MemoryEntry, [pk])
+    full_text.unindex_rows(MemoryEntry, [pk])
     assert find("new") == []
 
 
@@ -78,13 +78,13 @@ def test_a_search_finds_what_its_terms_say_and_nothing_else():
     pks = remember(*texts)
     for _ in range(150):
         query = "".join(chance.choices(alphabet, k=chance.randint(1, 6)))
-        terms = search.phrases(query)
+        terms = search.parse_phrases(query)
         says = {pk for pk, text in zip(pks, texts, strict=True) if terms and holds(terms, text)}
         assert set(find(query)) == says, query
 
 
 def holds(terms: list[search.Phrase], text: str) -> bool:
-    tokens = search.tokens(text)
+    tokens = search.tokenize(text)
     return all(stands_in(term, tokens) for term in terms)
 
 

@@ -31,7 +31,7 @@ from sessions_app.store.tokens import Phrase
     ],
 )
 def test_a_text_is_indexed_by(text: str, tokens: list[str]):
-    assert search.tokens(text) == tokens
+    assert search.tokenize(text) == tokens
 
 
 @pytest.mark.parametrize(
@@ -52,11 +52,11 @@ def test_a_text_is_indexed_by(text: str, tokens: list[str]):
     ],
 )
 def test_a_query_asks_for(query: str, terms: list[Phrase]):
-    assert search.phrases(query) == terms
+    assert search.parse_phrases(query) == terms
 
 
 def test_recall_looks_for_each_token_alone():
-    assert search.loose(search.phrases("東京都 weather report")) == [
+    assert search.single_tokens(search.parse_phrases("東京都 weather report")) == [
         Phrase(("東京",)),
         Phrase(("京都",)),
         Phrase(("weather",)),
@@ -65,29 +65,29 @@ def test_recall_looks_for_each_token_alone():
 
 
 def test_recall_leaves_out_lone_characters_beside_longer_tokens():
-    assert search.loose(search.phrases("第3回 の 会議")) == [Phrase(("3",)), Phrase(("会議",))]
-    assert search.loose(search.phrases("猫")) == [Phrase(("猫",), prefix=True)]
+    assert search.single_tokens(search.parse_phrases("第3回 の 会議")) == [Phrase(("3",)), Phrase(("会議",))]
+    assert search.single_tokens(search.parse_phrases("猫")) == [Phrase(("猫",), prefix=True)]
 
 
 def test_expressions_of_both_databases():
-    terms = search.phrases("get_weather 東京都 京")
-    assert search.fts5(terms) == '"get weather" AND "東京 京都" AND "京" *'
-    assert search.fts5(terms, every=False) == '"get weather" OR "東京 京都" OR "京" *'
+    terms = search.parse_phrases("get_weather 東京都 京")
+    assert search.fts5_match(terms) == '"get weather" AND "東京 京都" AND "京" *'
+    assert search.fts5_match(terms, every=False) == '"get weather" OR "東京 京都" OR "京" *'
     assert search.tsquery(terms) == "('get' <-> 'weather') & ('東京' <-> '京都') & ('京':*)"
     assert search.tsvector(["東京", "京都", "都"]) == "'東京':1 '京都':2 '都':3"
 
 
 def test_a_long_text_and_a_long_query_are_bounded():
-    assert len(search.tokens("word " * 50_000)) == search.MAX_TOKENS
-    assert len(search.phrases(" ".join(f"w{n}" for n in range(5_000)))) == search.MAX_PHRASES
+    assert len(search.tokenize("word " * 50_000)) == search.MAX_TOKENS
+    assert len(search.parse_phrases(" ".join(f"w{n}" for n in range(5_000)))) == search.MAX_PHRASES
     assert all(
-        len(token.encode()) <= search.TOKEN_BYTES for token in search.tokens("é" * 500 + " " + "x" * 500)
+        len(token.encode()) <= search.TOKEN_BYTES for token in search.tokenize("é" * 500 + " " + "x" * 500)
     )
 
 
 @given(st.text())
 def test_no_token_holds_what_an_expression_is_made_of(text: str):
-    for token in search.tokens(text):
+    for token in search.tokenize(text):
         assert token
         assert not set(token) & set("\"'\\ ()*:&|!<>=\x00")
 
@@ -100,8 +100,8 @@ def test_every_piece_of_a_run_is_found_where_it_stands(text: str, data: st.DataO
     run = data.draw(st.sampled_from(runs))
     start = data.draw(st.integers(0, len(run) - 1))
     piece = run[start : data.draw(st.integers(start + 1, len(run)))]
-    (term,) = search.phrases(piece)
-    assert stands_in(term, search.tokens(text))
+    (term,) = search.parse_phrases(piece)
+    assert stands_in(term, search.tokenize(text))
 
 
 def stands_in(term: Phrase, tokens: list[str]) -> bool:
