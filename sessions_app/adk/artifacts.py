@@ -145,10 +145,10 @@ class DjangoArtifactService(BaseArtifactService):
         self, key: FileKey, version: int | None, session_id: str | None, references: int
     ) -> types.Part | None:
         """Load a version, following at most so many references."""
-        found = await units_of_work.read(artifact_versions.load_version, key, version)
-        if found is None:
+        stored = await units_of_work.read(artifact_versions.load_version, key, version)
+        if stored is None:
             return None
-        part = _join_part(*found)
+        part = _join_part(*stored)
         if not is_artifact_ref(part):
             return None if _adk.is_rewind_tombstone(part) else part
         target = resolve_artifact_reference(
@@ -167,10 +167,10 @@ class DjangoArtifactService(BaseArtifactService):
 
 
 async def _save(key: FileKey, draft: VersionMetadata, content: bytes | None) -> int:
-    with ExitStack() as held:
+    with ExitStack() as stack:
         payload = None
         if content is not None:
-            payload = await asyncio.to_thread(held.enter_context, content_files.store_content(content))
+            payload = await asyncio.to_thread(stack.enter_context, content_files.store_content(content))
         artifact = await units_of_work.write(artifact_versions.save, key, draft, payload)
     return artifact.version
 
@@ -215,8 +215,10 @@ def _split_part(
             "An artifact is text, inline_data or file_data; this part is none of them."
         )
     shell = part.model_dump(mode="json", by_alias=True, exclude_none=True)
-    told = scopes.dumps(scopes.canonicalize(metadata or {}).data)
-    return VersionMetadata(holding, json.dumps(shell), mime_type, told, (session_id or "").strip()), content
+    metadata_text = scopes.dumps(scopes.canonicalize(metadata or {}).data)
+    return VersionMetadata(
+        holding, json.dumps(shell), mime_type, metadata_text, (session_id or "").strip()
+    ), content
 
 
 def _join_part(artifact: Artifact, content: bytes) -> types.Part:

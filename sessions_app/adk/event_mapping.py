@@ -126,8 +126,8 @@ def _field_by_field(value: Any) -> Any:
             for name, field in type(value).model_fields.items()
             if name != "state_delta"
         }
-        given = {**fields, **(value.model_extra or {})}
-        return {name: _field_by_field(item) for name, item in given.items() if item is not None}
+        values = {**fields, **(value.model_extra or {})}
+        return {name: _field_by_field(item) for name, item in values.items() if item is not None}
     if isinstance(value, list) and all(isinstance(item, BaseModel) for item in value):
         return [_field_by_field(item) for item in value]
     if isinstance(value, set):

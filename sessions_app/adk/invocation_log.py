@@ -212,8 +212,8 @@ class InvocationLog:
         }
 
     def _call(self, actions: EventActions) -> OpenCall | None:
-        found = self._calls.get(id(actions))
-        return found[1] if found else None
+        entry = self._calls.get(id(actions))
+        return entry[1] if entry else None
 
 
 def _note_lost_toolset(toolset: str) -> None:
@@ -235,9 +235,9 @@ class InvocationLogs:
 
         An agent that is used as a tool runs in a session in memory: what it asks belongs to the run around it.
         """
-        found = self._by_id.get(context.invocation_id)
-        if found is not None:
-            return found
+        open_log = self._by_id.get(context.invocation_id)
+        if open_log is not None:
+            return open_log
         if isinstance(context.session_service, InMemorySessionService):
             return self._inner(context.invocation_id)
         key = key_of(context.session_service, context)

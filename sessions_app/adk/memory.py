@@ -87,10 +87,10 @@ class DjangoMemoryService(BaseMemoryService):
     @override
     async def search_memory(self, *, app_name: str, user_id: str, query: str) -> SearchMemoryResponse:
         """Return at most ten memories of the user that share words with the query, best first."""
-        found = await units_of_work.read(
+        rows_found = await units_of_work.read(
             memory_entries.search, self._owner(app_name, user_id), query, memory_entries.MAX_RESULTS
         )
-        return SearchMemoryResponse(memories=[_entry(row) for row in found])
+        return SearchMemoryResponse(memories=[_entry(row) for row in rows_found])
 
     @override
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
@@ -111,12 +111,12 @@ class DjangoMemoryService(BaseMemoryService):
         events: Iterable[Event],
         metadata: Mapping[str, object] | None,
     ) -> None:
-        spoken = [event for event in events if _text(event.content)]
+        events_with_text = [event for event in events if _text(event.content)]
         with adk_errors.translate_errors():
-            known = await units_of_work.read(memory_entries.known_ids, owner, session_id)
-            fresh = [event for event in spoken if event.id not in known]
-            for start in range(0, len(fresh), BATCH):
-                drafts = [_draft_of_event(event, metadata) for event in fresh[start : start + BATCH]]
+            known_ids = await units_of_work.read(memory_entries.known_ids, owner, session_id)
+            new_events = [event for event in events_with_text if event.id not in known_ids]
+            for start in range(0, len(new_events), BATCH):
+                drafts = [_draft_of_event(event, metadata) for event in new_events[start : start + BATCH]]
                 await units_of_work.write(memory_entries.add_entries, owner, session_id, drafts)
 
 
@@ -129,9 +129,9 @@ def remember(session: store.AgentSession) -> int:
     before = len(memory_entries.known_ids(owner, session.session_id))
     seq = 0
     while page := _page_of_events(session.pk, seq):
-        spoken = [event for _, event in page if _text(event.content)]
+        events_with_text = [event for _, event in page if _text(event.content)]
         memory_entries.add_entries(
-            owner, session.session_id, [_draft_of_event(event, None) for event in spoken]
+            owner, session.session_id, [_draft_of_event(event, None) for event in events_with_text]
         )
         seq = page[-1][0]
     return len(memory_entries.known_ids(owner, session.session_id)) - before

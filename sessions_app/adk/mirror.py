@@ -183,14 +183,14 @@ class MirroredSessionService(BaseSessionService):
 
     async def _get_in_turn(self, key: SessionKey) -> Session | None:
         """Read a session whose lock is held. The copy is looked at first: the truth has all that it has, and more."""
-        here = await self._look(key)
+        copy = await self._look(key)
         _, app_name, user_id, session_id = key
         session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
-            if here is not None and here.revision is not None:
+            if copy is not None and copy.revision is not None:
                 await self._note(key, f"It is not in {self.place} any more.")
         elif session.id == session_id:
-            await self._bring(key, here, session, _initial_keys(session))
+            await self._bring(key, copy, session, _initial_keys(session))
         return session
 
     async def _look(self, key: SessionKey) -> Copy | None:
@@ -202,23 +202,23 @@ class MirroredSessionService(BaseSessionService):
             return None
 
     async def _bring(
-        self, key: SessionKey, here: Copy | None, session: Session, seeds: dict[str, Any]
+        self, key: SessionKey, copy: Copy | None, session: Session, seeds: dict[str, Any]
     ) -> None:
         """Bring a copy up to date. Whatever goes wrong is noted, never raised."""
-        if here is None:
+        if copy is None:
             return
         try:
             await self._take_over(
-                Truth(key, self.place, session.state, session.last_update_time), here, session, seeds
+                Truth(key, self.place, session.state, session.last_update_time), copy, session, seeds
             )
             self._behind.discard(key)
         except Exception as error:
             await self._fell_behind(key, error)
 
-    async def _take_over(self, truth: Truth, here: Copy, session: Session, seeds: dict[str, Any]) -> None:
+    async def _take_over(self, truth: Truth, copy: Copy, session: Session, seeds: dict[str, Any]) -> None:
         created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
         events = mirror_sync.Events(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
-        await mirror_sync.bring(truth, here, events, seeds=seeds, created_at=created_at)
+        await mirror_sync.bring(truth, copy, events, seeds=seeds, created_at=created_at)
 
     async def _is_newest(self, session: Session) -> bool:
         key = self._key(session.app_name, session.user_id, session.id)
@@ -237,15 +237,15 @@ class MirroredSessionService(BaseSessionService):
 
     async def _fell_behind(self, key: SessionKey, error: Exception) -> None:
         """Say once that a copy could not be written, here and where pages show it."""
-        why = f"The copy could not be written: {type(error).__name__}: {error}"
+        problem = f"The copy could not be written: {type(error).__name__}: {error}"
         if key not in self._behind:
             self._behind.add(key)
-            log.warning("Session %r is kept in %s. %s", key.session_id, self.place, why)
-        await self._note(key, why)
+            log.warning("Session %r is kept in %s. %s", key.session_id, self.place, problem)
+        await self._note(key, problem)
 
-    async def _note(self, key: SessionKey, why: str) -> None:
+    async def _note(self, key: SessionKey, problem: str) -> None:
         with suppress(Exception):  # where the store itself fails nothing can be noted in it
-            await units_of_work.write(mirrors.note_behind, key, why)
+            await units_of_work.write(mirrors.note_behind, key, problem)
 
     def _check_options(self, options: dict[str, Any]) -> None:
         try:
@@ -264,8 +264,8 @@ def _arrival(event: Event) -> Arrival:
 
 def _initial_keys(session: Session) -> dict[str, Any]:
     """Return the session's own keys that none of its events has written: it was created with them."""
-    written = {key for event in session.events for key in event.actions.state_delta}
-    return {key: value for key, value in _session_keys(session) if key not in written}
+    written_keys = {key for event in session.events for key in event.actions.state_delta}
+    return {key: value for key, value in _session_keys(session) if key not in written_keys}
 
 
 def _session_keys(session: Session) -> Iterator[tuple[str, Any]]:

@@ -88,11 +88,11 @@ def _call_record(
     event_ids: tuple[str, ...],
     progress: tuple[float | None, float | None, int],
 ) -> Unit:
-    used: list[Piece] = []
-    request = _request(call.request, contents, config, used) | ({"live": True} if call.is_live else {})
-    response = [_response(found, used) for found in responses]
+    pieces: list[Piece] = []
+    request = _request(call.request, contents, config, pieces) | ({"live": True} if call.is_live else {})
+    response = [_response(item, pieces) for item in responses]
     if partials:
-        response = [{"content": _store_content(_join_partials(partials), used), "partial": True}]
+        response = [{"content": _store_content(_join_partials(partials), pieces), "partial": True}]
     first_at, finished_at, chunks = progress
     return partial(
         save_call,
@@ -108,7 +108,7 @@ def _call_record(
             finished_at=finished_at,
             request=request,
             response=response,
-            pieces=used,
+            pieces=pieces,
             chunks=chunks,
             event_ids=event_ids,
             usage=_usage(responses or partials),
@@ -143,29 +143,29 @@ def _request(
     request: LlmRequest,
     contents: list[types.Content],
     config: types.GenerateContentConfig | None,
-    used: list[Piece],
+    pieces: list[Piece],
 ) -> dict[str, Any]:
     """Return a request: contents, instruction and tools by name of their pieces, the rest as it is."""
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         name: value
         for name in LlmRequest.model_fields
         if name not in _SEPARATE and (value := getattr(request, name, None)) is not None
     }
-    told = {name: content_store.fit(_to_json(value)) for name, value in told.items()}
-    whole = content_store.listed([_content_piece(content) for content in contents])
-    used.append(whole)
-    told["contents"], told["count"] = whole.sha, len(contents)
+    fields = {name: content_store.fit(_to_json(value)) for name, value in fields.items()}
+    content_list = content_store.listed([_content_piece(content) for content in contents])
+    pieces.append(content_list)
+    fields["contents"], fields["count"] = content_list.sha, len(contents)
     if config is not None:
-        told |= _config(config, used)
-    return told
+        fields |= _config(config, pieces)
+    return fields
 
 
-def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str, Any]:
-    told: dict[str, Any] = {}
+def _config(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[str, Any]:
+    fields: dict[str, Any] = {}
     if config.system_instruction:
         instruction = content_store.piece_of(_to_json(config.system_instruction))
-        used.append(instruction)
-        told["system_instruction"] = instruction.sha
+        pieces.append(instruction)
+        fields["system_instruction"] = instruction.sha
     if config.tools:
         tools = content_store.listed(
             [
@@ -173,17 +173,17 @@ def _config(config: types.GenerateContentConfig, used: list[Piece]) -> dict[str,
                 for tool in _tool_declarations(config.tools)
             ]
         )
-        used.append(tools)
-        told["tools"] = tools.sha
+        pieces.append(tools)
+        fields["tools"] = tools.sha
     rest = {
         name: getattr(config, name)
         for name in type(config).model_fields
         if name not in _CONFIG_APART and getattr(config, name, None) is not None
     }
-    told["config"] = content_store.fit(
+    fields["config"] = content_store.fit(
         content_store.without_secrets({name: _to_json(item) for name, item in rest.items()})
     )
-    return told
+    return fields
 
 
 def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
@@ -200,21 +200,21 @@ def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
     return declared
 
 
-def _response(response: LlmResponse, used: list[Piece]) -> dict[str, Any]:
-    told: dict[str, Any] = {
+def _response(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
+    fields: dict[str, Any] = {
         name: value
         for name in LlmResponse.model_fields
         if name != "content" and (value := getattr(response, name, None)) is not None
     }
-    told = {name: content_store.fit(_to_json(value)) for name, value in told.items()}
+    fields = {name: content_store.fit(_to_json(value)) for name, value in fields.items()}
     if response.content is not None:
-        told["content"] = _store_content(response.content, used)
-    return told
+        fields["content"] = _store_content(response.content, pieces)
+    return fields
 
 
-def _store_content(content: types.Content, used: list[Piece]) -> str:
+def _store_content(content: types.Content, pieces: list[Piece]) -> str:
     piece = _content_piece(content)
-    used.append(piece)
+    pieces.append(piece)
     return piece.sha
 
 
@@ -234,21 +234,21 @@ def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
     """Return the tokens of a call: of several responses the last that tells them."""
     usage: dict[str, int] = {}
     for response in responses:
-        if (told := response.usage_metadata) is not None:
-            usage = {name: int(getattr(told, field, None) or 0) for name, field in USAGE.items()}
+        if (metadata := response.usage_metadata) is not None:
+            usage = {name: int(getattr(metadata, field, None) or 0) for name, field in USAGE.items()}
     return usage
 
 
 def _content_piece(content: types.Content) -> Piece:
     """Return the piece of a content. One that was seen before is made JSON only when it has to be stored."""
-    look = _fingerprint(content)
-    if look is None:
+    fingerprint = _fingerprint(content)
+    if fingerprint is None:
         return content_store.piece_of(_to_json(content))
-    sha = _known_contents.get(look)
+    sha = _known_contents.get(fingerprint)
     if sha is not None:
         return Piece(sha, partial(_content_json, content))
     piece = content_store.piece_of(_to_json(content))
-    _known_contents[look] = piece.sha
+    _known_contents[fingerprint] = piece.sha
     if len(_known_contents) > KNOWN_CONTENTS_MOST:
         _known_contents.popitem(last=False)
     return piece
@@ -260,20 +260,20 @@ def _content_json(content: types.Content) -> str:
 
 def _fingerprint(content: types.Content) -> tuple[Any, ...] | None:
     """Return what tells a content from others at a look: of text, of calls and of results; None: of nothing else."""
-    look: list[Any] = [content.role]
+    fingerprint: list[Any] = [content.role]
     for part in content.parts or ():
-        given = part.model_fields_set
-        if len(given) == 1 and (text := part.text) is not None:
-            look += (len(text), hash(text))
+        field_names = part.model_fields_set
+        if len(field_names) == 1 and (text := part.text) is not None:
+            fingerprint += (len(text), hash(text))
         elif part.text is not None or part.thought_signature:
             return None
-        elif (called := part.function_call) is not None:
-            look += (called.id, called.name, hash(repr(called.args)), called.will_continue)
+        elif (call := part.function_call) is not None:
+            fingerprint += (call.id, call.name, hash(repr(call.args)), call.will_continue)
         elif (result := part.function_response) is not None and not result.parts:
-            look += (result.id, result.name, hash(repr(result.response)), "result")
+            fingerprint += (result.id, result.name, hash(repr(result.response)), "result")
         else:
             return None
-    return tuple(look)
+    return tuple(fingerprint)
 
 
 def _to_json(value: Any) -> Any:

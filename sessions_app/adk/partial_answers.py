@@ -30,20 +30,20 @@ class StreamedAnswers:
             self._open.pop((event.author, event.branch), None)
 
     def _add(self, event: Event) -> None:
-        said = self._open.setdefault((event.author, event.branch), [])
+        runs = self._open.setdefault((event.author, event.branch), [])
         for part in (event.content.parts if event.content else None) or []:
             if not part.text:
                 continue
             is_thought = bool(part.thought)
-            if not said or said[-1][0] is not is_thought:
-                said.append((is_thought, []))
-            said[-1][1].append(part.text)
+            if not runs or runs[-1][0] is not is_thought:
+                runs.append((is_thought, []))
+            runs[-1][1].append(part.text)
 
     def _give(self, event: Event) -> None:
         answers = [
-            {"author": author, "branch": branch or "", "parts": [_part(*run) for run in said]}
-            for (author, branch), said in self._open.items()
-            if said
+            {"author": author, "branch": branch or "", "parts": [_part(*run) for run in runs]}
+            for (author, branch), runs in self._open.items()
+            if runs
         ]
         self._open.clear()
         if answers:

@@ -238,9 +238,9 @@ class Recorder(BasePlugin):
         self._invocations.forget(invocation_id)
         provenance.forget_invocation(invocation_id)
         copy, service = provenance.end_state_watch(invocation_id), invocation_context.session_service
-        found = copy.untracked(session.state) if copy is not None else []
-        if found and isinstance(service, OUR_SERVICES):
-            await service.note_untracked(session, invocation_id, found)
+        untracked_keys = copy.untracked(session.state) if copy is not None else []
+        if untracked_keys and isinstance(service, OUR_SERVICES):
+            await service.note_untracked(session, invocation_id, untracked_keys)
         await self._logs.close(invocation_id, error)
 
 

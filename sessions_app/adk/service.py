@@ -99,9 +99,9 @@ class DjangoSessionService(BaseSessionService):
                 row, _ = await units_of_work.write(
                     active_session.get_or_create, app_name, user_id, ttl_s, state=state, realm=self.realm
                 )
-            found = await self.get_session(app_name=app_name, user_id=user_id, session_id=row.session_id)
-            if found is not None:  # else somebody has deleted it meanwhile
-                return found
+            session = await self.get_session(app_name=app_name, user_id=user_id, session_id=row.session_id)
+            if session is not None:  # else somebody has deleted it meanwhile
+                return session
 
     @override
     async def get_session(
@@ -115,12 +115,12 @@ class DjangoSessionService(BaseSessionService):
         """Return a session with its events and merged state, or None when there is none."""
         key = self._key(app_name, user_id, session_id)
         if self.ahead is None or session_loading.is_partial(config):
-            found = await units_of_work.read(session_loading.load_session, key, config)
+            loaded = await units_of_work.read(session_loading.load_session, key, config)
         else:
-            found = await units_of_work.read(session_loading.load_session, key, None, self.ahead.take(key))
-            if found is not None:
-                self.ahead.start(key, found[1])
-        return found[0] if found else None
+            loaded = await units_of_work.read(session_loading.load_session, key, None, self.ahead.take(key))
+            if loaded is not None:
+                self.ahead.start(key, loaded[1])
+        return loaded[0] if loaded else None
 
     @override
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:

@@ -75,7 +75,7 @@ class EventPrefix:
 
 
 def load_session(
-    key: SessionKey, config: GetSessionConfig | None = None, made: EventPrefix | None = None
+    key: SessionKey, config: GetSessionConfig | None = None, prefix: EventPrefix | None = None
 ) -> tuple[Session, EventPrefix] | None:
     """Return a session in one consistent piece, and the events it was made of; None when there is none.
 
@@ -89,16 +89,16 @@ def load_session(
     row, attempts = _find_row(key), 0
     while row is not None:
         attempts += 1
-        if made is None or not made.begins(row) or is_partial(config):
-            made = EventPrefix.of(row)
+        if prefix is None or not prefix.begins(row) or is_partial(config):
+            prefix = EventPrefix.of(row)
         with pause_collector():
-            made.extend(_select_events(row, made, config))
-        session = to_session(row, made.events, _merged_state(row))
-        seen, row = row, _find_row(key)
+            prefix.extend(_select_events(row, prefix, config))
+        session = to_session(row, prefix.events, _merged_state(row))
+        read_row, row = row, _find_row(key)
         if row is not None and (
-            (row.pk, row.revision) == (seen.pk, seen.revision) or attempts == READ_ATTEMPTS
+            (row.pk, row.revision) == (read_row.pk, read_row.revision) or attempts == READ_ATTEMPTS
         ):
-            return session, made
+            return session, prefix
     return None
 
 
@@ -200,9 +200,9 @@ def _find_row(key: SessionKey) -> store.AgentSession | None:
 
 
 def _select_events(
-    row: store.AgentSession, made: EventPrefix, config: GetSessionConfig | None
+    row: store.AgentSession, prefix: EventPrefix, config: GetSessionConfig | None
 ) -> Iterable[Row]:
-    rows = made.following(row.last_seq)
+    rows = prefix.following(row.last_seq)
     if config is None:
         return rows
     if config.after_timestamp:

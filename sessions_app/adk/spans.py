@@ -65,16 +65,20 @@ def attach_to_invocation(key: SessionKey, invocation_id: str) -> str:
     if not span.is_valid:
         return ""
     _remember(_owners, span.span_id, (key, invocation_id))
-    above = _unowned.pop(span.span_id, ("", None))[1]
-    while above is not None and (found := _unowned.get(above)) and found[0].startswith(_RUN_SPAN_PREFIXES):
-        _remember(_owners, above, (key, invocation_id))
-        del _unowned[above]
-        above = found[1]
+    parent_id = _unowned.pop(span.span_id, ("", None))[1]
+    while (
+        parent_id is not None
+        and (entry := _unowned.get(parent_id))
+        and entry[0].startswith(_RUN_SPAN_PREFIXES)
+    ):
+        _remember(_owners, parent_id, (key, invocation_id))
+        del _unowned[parent_id]
+        parent_id = entry[1]
     return format(span.trace_id, "032x")
 
 
-def _remember(spans: OrderedDict[int, T], span_id: int, found: T) -> None:
-    spans[span_id] = found
+def _remember(spans: OrderedDict[int, T], span_id: int, value: T) -> None:
+    spans[span_id] = value
     while len(spans) > SPANS_MOST:
         spans.popitem(last=False)
 
@@ -100,11 +104,11 @@ class SpanKeeper(SpanProcessor):
         """Let a span belong to what the one above it belongs to."""
         if error := self._clock_error(span):
             _remember(self._late, span.context.span_id, error)
-        above = span.parent.span_id if span.parent is not None else None
-        if above is not None and (owner := _owners.get(above)) is not None:
+        parent_id = span.parent.span_id if span.parent is not None else None
+        if parent_id is not None and (owner := _owners.get(parent_id)) is not None:
             _remember(_owners, span.context.span_id, owner)
         elif not self._is_shut:
-            _remember(_unowned, span.context.span_id, (span.name, above))
+            _remember(_unowned, span.context.span_id, (span.name, parent_id))
 
     @override
     def on_end(self, span: ReadableSpan) -> None:

@@ -39,9 +39,9 @@ class StateCopy:
         """Return the keys that differ from what the events say, sorted."""
         now = dict(_iter_tracked(session_state))
         return [
-            found
+            difference
             for name in sorted({*self._start, *self._stored, *now})
-            if (found := self._compare(name, now)) is not None
+            if (difference := self._compare(name, now)) is not None
         ]
 
     def _compare(self, name: str, now: Mapping[str, Any]) -> Untracked | None:

@@ -88,20 +88,22 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     such a session is brought in as an import.
     """
     body = request_bodies.parse(request)
-    asked = (
+    new_session = (
         request_bodies.validate_optional(body, request_bodies.CreateSession) or request_bodies.CreateSession()
     )
-    if asked.events or storage_location.elsewhere(app_name):
+    if new_session.events or storage_location.elsewhere(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
-        answer = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if storage_location.elsewhere(app_name) or not session_restore.is_refused_for_its_events(answer):
-            return answer
-        key = SessionKey("", app_name, user_id, (asked.session_id or "").strip() or str(uuid.uuid4()))
+        response = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
+        if storage_location.elsewhere(app_name) or not session_restore.is_refused_for_its_events(response):
+            return response
+        key = SessionKey("", app_name, user_id, (new_session.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
-        await units_of_work.read(session_restore.restore_session, key, asked.events or [], asked.state or {})
+        await units_of_work.read(
+            session_restore.restore_session, key, new_session.events or [], new_session.state or {}
+        )
         return await _session_response(*key[1:])
-    request_bodies.refuse_options(asked.options)
-    return await _create(app_name, user_id, asked.session_id, asked.state)
+    request_bodies.refuse_options(new_session.options)
+    return await _create(app_name, user_id, new_session.session_id, new_session.state)
 
 
 @router.post(SESSION)
@@ -132,10 +134,10 @@ async def update_session(
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, delta)
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
-        answer = await proxy.forward(request, app_name, path)
-        if title is not None and answer.status_code == HTTPStatus.OK:
+        response = await proxy.forward(request, app_name, path)
+        if title is not None and response.status_code == HTTPStatus.OK:
             await units_of_work.write(_rename_copy, app_name, user_id, session_id, title)
-        return answer
+        return response
     rest = {name: value for name, value in delta.items() if name != snapshots.TITLE_KEY}
     if title is not None and await units_of_work.read(
         snapshots.has_values, app_name, user_id, session_id, rest
@@ -178,18 +180,18 @@ async def _session_response(
 
 
 async def _create(
-    app_name: str, user_id: str, session_id: str | None, given: dict[str, Any] | None
+    app_name: str, user_id: str, session_id: str | None, state: dict[str, Any] | None
 ) -> HttpResponseBase:
     key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
-    await units_of_work.write(_create_seeded, key, given or {})
+    await units_of_work.write(_create_seeded, key, state or {})
     return await _session_response(*key[1:])
 
 
-def _create_seeded(key: SessionKey, given: dict[str, Any]) -> None:
+def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
     """Create a session, seeded by the file beside the agent; what the caller gives wins, key by key."""
     check_ids(key)
-    initial = {**_initial_state(key.app_name), **given}
-    title = _title_in({name: value for name, value in given.items() if name == snapshots.TITLE_KEY})
+    initial = {**_initial_state(key.app_name), **state}
+    title = _title_in({name: value for name, value in state.items() if name == snapshots.TITLE_KEY})
     if title is not None:
         del initial[snapshots.TITLE_KEY]
     writes.create_session(key, initial, title=title or "")
@@ -272,11 +274,11 @@ def _app_to_run(request: HttpRequest) -> str:
         BadInput: in the words of ADK's server.
     """
     body = request_bodies.parse(request)
-    named = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None
-    if named and isinstance(named, str):
-        return named
-    asked = request_bodies.validate(body, request_bodies.RunTarget)
-    app_name = asked.app_name or os.environ.get("ADK_DEFAULT_APP_NAME")
+    requested_app = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None
+    if requested_app and isinstance(requested_app, str):
+        return requested_app
+    run_body = request_bodies.validate(body, request_bodies.RunTarget)
+    app_name = run_body.app_name or os.environ.get("ADK_DEFAULT_APP_NAME")
     if not app_name:
         raise BadInput(
             "app_name is required when ADK_DEFAULT_APP_NAME is not set",

@@ -55,9 +55,9 @@ def _app_info(name: str, tree: dict[str, Any]) -> dict[str, Any]:
 def _language(name: str) -> str:
     if remote := remotes.remote_of_app(name):
         return remote.language or "python"
-    found = configured_folder()
+    agents_folder = configured_folder()
     try:
-        folder = found.folder_of(name) if found else None
+        folder = agents_folder.folder_of(name) if agents_folder else None
     except DevUIError:
         folder = None
     if folder is None:

@@ -52,7 +52,7 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
 @router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
 async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> Status[SessionOut]:
     """Make a session that begins as this one did, up to an event; this one stays as it is."""
-    wanted = NewFork(
+    new_fork = NewFork(
         event_id=body.event_id,
         seq=body.seq,
         app_name=body.app,
@@ -61,8 +61,8 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         title=body.title,
         own_realm=body.own_realm,
     )
-    made = await units_of_work.run_batched(fork, session, wanted)
-    return Status(201, await units_of_work.read(SessionOut.of, made))
+    new_session = await units_of_work.run_batched(fork, session, new_fork)
+    return Status(201, await units_of_work.read(SessionOut.of, new_session))
 
 
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
@@ -92,9 +92,9 @@ async def compare_sessions(
 def _read_lineage(key: int) -> Lineage:
     session = find_session(key)
     origin = lineage.origin_of(session)
-    told = None
+    source = None
     if origin is not None:
-        told = {
+        source = {
             "key": session.forked_from_id,
             "app": origin.app,
             "user": origin.user,
@@ -103,7 +103,7 @@ def _read_lineage(key: int) -> Lineage:
             "seq": origin.seq,
             "event_id": origin.event_id,
         }
-    return Lineage(forked_from=told, forks=[SessionOut.of(fork) for fork in lineage.forks_of(session)])
+    return Lineage(forked_from=source, forks=[SessionOut.of(fork) for fork in lineage.forks_of(session)])
 
 
 def _compare(

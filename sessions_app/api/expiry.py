@@ -85,8 +85,8 @@ async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[
     session, created = await units_of_work.write(
         active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )
-    told = await units_of_work.read(SessionOut.of, session)
-    return Status(201 if created else 200, ActiveOut(created=created, session=told))
+    session_out = await units_of_work.read(SessionOut.of, session)
+    return Status(201 if created else 200, ActiveOut(created=created, session=session_out))
 
 
 def _seconds(span: Span | None) -> float | None:
@@ -97,5 +97,5 @@ def _settings(app: str) -> AppSettingsOut:
     ttl_s = expiry.ttl_of(app)
     if ttl_s is None and overview.agent(app) is None:
         raise NotFound(f"No app {app!r}.", hint="GET /list-apps names the apps.")
-    shown = None if ttl_s is None else durations.format_seconds(ttl_s)
-    return AppSettingsOut(app=app, session_ttl_s=ttl_s, session_ttl=shown)
+    ttl_text = None if ttl_s is None else durations.format_seconds(ttl_s)
+    return AppSettingsOut(app=app, session_ttl_s=ttl_s, session_ttl=ttl_text)

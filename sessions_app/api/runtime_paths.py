@@ -92,10 +92,10 @@ async def session_trace(request: HttpRequest, app_name: str, session_id: str) ->
 @router.get(DEV + "/debug/trace/{seg:event_id}")
 async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> HttpResponseBase:
     """Return the attributes of the span that made an event, from rows."""
-    found = await units_of_work.read(adk_spans.event_trace, app_name, event_id)
-    if found is None:
+    attributes = await units_of_work.read(adk_spans.event_trace, app_name, event_id)
+    if attributes is None:
         raise NotFound("Trace not found", hint="No span that is kept has made this event.")
-    return json_text(json.dumps(found))
+    return json_text(json.dumps(attributes))
 
 
 @router.get(TESTS)

@@ -179,7 +179,7 @@ class NewRun(Schema):
 
     def request(self) -> dict[str, Any]:
         """Return what is kept of it in `Run.request`."""
-        wanted = self.dict(exclude={"session", "message"})
+        options = self.dict(exclude={"session", "message"})
         if isinstance(self.message, str):
-            return {"new_message": {"role": "user", "parts": [{"text": self.message}]}, **wanted}
-        return {"new_message": self.message, **wanted}
+            return {"new_message": {"role": "user", "parts": [{"text": self.message}]}, **options}
+        return {"new_message": self.message, **options}

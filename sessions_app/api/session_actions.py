@@ -72,7 +72,7 @@ class Deletions(Schema):
     deletions: list[DeletionOut]
 
 
-def change_labels(key: int, wanted: SessionChange) -> None:
+def change_labels(key: int, labels_change: SessionChange) -> None:
     """Change what people call a session by: all that is wanted, or nothing.
 
     Raises:
@@ -81,13 +81,13 @@ def change_labels(key: int, wanted: SessionChange) -> None:
     """
     with transaction.atomic():
         pk = find_session(key).pk
-        if wanted.title is not None:
-            labels.rename(pk, wanted.title)
-        if wanted.pinned is not None:
-            labels.pin([pk], pinned=wanted.pinned)
-        for name in wanted.add_tags:
+        if labels_change.title is not None:
+            labels.rename(pk, labels_change.title)
+        if labels_change.pinned is not None:
+            labels.pin([pk], pinned=labels_change.pinned)
+        for name in labels_change.add_tags:
             labels.tag([pk], name)
-        for name in wanted.remove_tags:
+        for name in labels_change.remove_tags:
             labels.untag([pk], name)
 
 
@@ -101,8 +101,8 @@ async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpR
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
 async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
     """Delete sessions with a way back. Those on which a run is active are left alone; 409 when all are."""
-    done = await units_of_work.write(deletion.delete, body.sessions)
-    return Deleted(deletion=DeletionOut.of(done.batch) if done.batch else None, left=done.left)
+    result = await units_of_work.write(deletion.delete, body.sessions)
+    return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, left=result.left)
 
 
 @router.get("/deletions", response=Deletions, tags=["sessions"])

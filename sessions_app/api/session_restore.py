@@ -26,11 +26,11 @@ REFUSAL = "Session initialization event"
 """How ADK's server begins when it refuses an event that did something; by then all are valid ones."""
 
 
-def is_refused_for_its_events(answer: HttpResponseBase) -> bool:
+def is_refused_for_its_events(response: HttpResponseBase) -> bool:
     """Tell whether ADK's server has refused a session because its events did something."""
-    if answer.status_code != BadInput.status or not isinstance(answer, HttpResponse):
+    if response.status_code != BadInput.status or not isinstance(response, HttpResponse):
         return False
-    return str(json.loads(answer.content).get("detail", "")).startswith(REFUSAL)
+    return str(json.loads(response.content).get("detail", "")).startswith(REFUSAL)
 
 
 def restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
@@ -58,8 +58,8 @@ def restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) 
     }
     report = import_sessions(SentSession(session, f"sent: {'/'.join(key[1:])}"))
     if report.unread or not report.created:
-        told = "; ".join([*report.unread, *report.conflicts][:3])
-        raise BadInput(f"The session could not be brought in: {told}", hint="Send it as ADK answers it.")
+        problems = "; ".join([*report.unread, *report.conflicts][:3])
+        raise BadInput(f"The session could not be brought in: {problems}", hint="Send it as ADK answers it.")
     title = merged.get(snapshots.TITLE_KEY)
     name = title.get("displayName") if isinstance(title, dict) else None
     if isinstance(name, str) and name:

@@ -52,10 +52,10 @@ def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool
     """
     key = SessionKey("", app_name, user_id, session_id.strip())
     check_ids(key)
-    named = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
-    row = named.filter(realm="").first()
+    matching = AgentSession.objects.filter(app_name=app_name, user_id=user_id, session_id=key.session_id)
+    row = matching.filter(realm="").first()
     if row is None and attempts:
-        row = realms.exclude_hidden(named).order_by("-pk").first()
+        row = realms.exclude_hidden(matching).order_by("-pk").first()
     if row is None:
         raise SessionMissing(
             "Session not found",
@@ -121,17 +121,17 @@ def has_values(app_name: str, user_id: str, session_id: str, values: dict[str, A
     row = find_session(app_name, user_id, session_id)
     if not values:
         return True
-    told = dict([*_own_keys(row), *_shared_keys(row.realm, app_name, user_id)])
-    return all(key in told and _is_same(json.loads(told[key]), value) for key, value in values.items())
+    texts = dict([*_own_keys(row), *_shared_keys(row.realm, app_name, user_id)])
+    return all(key in texts and _is_same(json.loads(texts[key]), value) for key, value in values.items())
 
 
-def _is_same(stored: Any, sent: Any) -> bool:
+def _is_same(stored: Any, other: Any) -> bool:
     """Compare two JSON values; true is not 1."""
-    if isinstance(stored, dict) and isinstance(sent, dict):
-        return stored.keys() == sent.keys() and all(_is_same(stored[key], sent[key]) for key in stored)
-    if isinstance(stored, list) and isinstance(sent, list):
-        return len(stored) == len(sent) and all(map(_is_same, stored, sent))
-    return isinstance(stored, bool) == isinstance(sent, bool) and bool(stored == sent)
+    if isinstance(stored, dict) and isinstance(other, dict):
+        return stored.keys() == other.keys() and all(_is_same(stored[key], other[key]) for key in stored)
+    if isinstance(stored, list) and isinstance(other, list):
+        return len(stored) == len(other) and all(map(_is_same, stored, other))
+    return isinstance(stored, bool) == isinstance(other, bool) and bool(stored == other)
 
 
 def _joined_events(session_pk: int, after: int, until: int) -> str:

@@ -100,9 +100,9 @@ async def get_key(
     pointer: QueryEx[str, P(description="JSON pointer of a piece of the value: `/theme/0`.")] = "",
 ) -> KeyOut:
     """Return one key, or a piece of its value, now or at an event. `ETag` names its last write."""
-    found = await units_of_work.read(_read_key, session, key, at, pointer)
-    response["ETag"] = found.etag
-    return found
+    key_out = await units_of_work.read(_read_key, session, key, at, pointer)
+    response["ETag"] = key_out.etag
+    return key_out
 
 
 @router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: Problem, **ERRORS})
@@ -236,8 +236,8 @@ def _event_at(session: AgentSession, at: str | None) -> Event | None:
 def _read_state(session_key: int, at: str | None, scope: str | None) -> StateOut:
     session = find_session(session_key)
     event = _event_at(session, at)
-    then = history.state_at(session, event)
-    scopes = {str(name): then.values(name) for name in Scope if scope in (None, name)}
+    snapshot = history.state_at(session, event)
+    scopes = {str(name): snapshot.values(name) for name in Scope if scope in (None, name)}
     merged = state.merge(*(scopes.get(name, {}) for name in (Scope.SESSION, Scope.USER, Scope.APP)))
     return StateOut(
         seq=event.seq if event else session.last_seq,
@@ -251,8 +251,8 @@ def _read_state(session_key: int, at: str | None, scope: str | None) -> StateOut
 def _read_keys(session_key: int, at: str | None, scope: str | None) -> Keys:
     session = find_session(session_key)
     event = _event_at(session, at)
-    then = history.state_at(session, event)
-    rows = [row for name, part in then.scopes() if scope in (None, name) for row in part]
+    snapshot = history.state_at(session, event)
+    rows = [row for name, part in snapshot.scopes() if scope in (None, name) for row in part]
     return Keys(
         seq=event.seq if event else session.last_seq,
         event_id=event.event_id if event else None,
@@ -270,10 +270,10 @@ def _read_key(session_key: int, name: str, at: str | None, pointer: str) -> KeyO
             f"The key {name!r} has no value{when}.",
             hint=f"GET /api/v1/sessions/{session.pk}/state/keys lists the keys; history tells of removed ones.",
         )
-    found = _key_out(change)
+    key_out = _key_out(change)
     if pointer:
-        found.value = _resolve_piece(found.value, pointer)
-    return found
+        key_out.value = _resolve_piece(key_out.value, pointer)
+    return key_out
 
 
 def _resolve_piece(value: Any, pointer: str) -> Any:
@@ -290,14 +290,14 @@ def _resolve_piece(value: Any, pointer: str) -> Any:
 
 def _key_out(change: StateChange) -> KeyOut:
     scope = Scope(change.scope)
-    told = ChangeOut.of(change)
+    change_out = ChangeOut.of(change)
     return KeyOut(
         key=state.PREFIX[scope] + change.key,
         scope=str(scope),
-        value=told.value,
-        note=told.note,
+        value=change_out.value,
+        note=change_out.note,
         etag=etag(change),
-        last_write=told,
+        last_write=change_out,
     )
 
 
@@ -332,13 +332,13 @@ def _read_lint(session_key: int) -> LintOut:
 
 
 def _read_owner_state(app: str, user: str | None) -> OwnerState:
-    found = history.owner_state(app, user)
-    if found is None:
+    owner_state = history.owner_state(app, user)
+    if owner_state is None:
         whose = f"App {app!r}" if user is None else f"User {user!r} of app {app!r}"
         raise NotFound(
             f"{whose} has no state of its own.", hint="An agent shares a value by `app:` or `user:` keys."
         )
-    version, rows = found
+    version, rows = owner_state
     return OwnerState(
         app=app,
         user=user,

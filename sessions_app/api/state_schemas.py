@@ -170,7 +170,7 @@ class DiffOut(Schema):
 
     @classmethod
     def of(
-        cls, session: AgentSession, before: Event | None, after: Event | None, found: list[KeyDiff]
+        cls, session: AgentSession, before: Event | None, after: Event | None, differences: list[KeyDiff]
     ) -> Self:
         """Return what is told of the differences."""
         return cls(
@@ -178,7 +178,7 @@ class DiffOut(Schema):
             from_event_id=before.event_id if before else None,
             to_seq=after.seq if after else session.last_seq,
             to_event_id=after.event_id if after else None,
-            changes=[KeyDiffOut.of(entry) for entry in found],
+            changes=[KeyDiffOut.of(entry) for entry in differences],
         )
 
 

@@ -62,8 +62,8 @@ async def list_sessions(
     before: Older = "",
 ) -> SessionPage:
     """List sessions, newest update first."""
-    wanted = {"app_name": app, "user_id": user, "session_id": session}
-    filters = {name: value for name, value in wanted.items() if value is not None}
+    parameters = {"app_name": app, "user_id": user, "session_id": session}
+    filters = {name: value for name, value in parameters.items() if value is not None}
     return await units_of_work.read(_session_page, {"realm": realm, **filters}, parse(q), limit, before)
 
 
@@ -105,8 +105,8 @@ async def list_runs(
     before: Older = "",
 ) -> Runs:
     """List runs, newest first."""
-    wanted = {"session__pk": session, "session__app_name": app, "status": status}
-    filters = {name: value for name, value in wanted.items() if value is not None}
+    parameters = {"session__pk": session, "session__app_name": app, "status": status}
+    filters = {name: value for name, value in parameters.items() if value is not None}
     return await units_of_work.read(_run_page, filters, limit, before)
 
 
@@ -150,12 +150,12 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
 
 
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
-    rows_wanted = realms.exclude_hidden(
+    matching = realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
     if not query.is_empty:
-        rows_wanted = execution.Search(query).narrowed(rows_wanted)
-    page = pagination.paginate(rows_wanted, "updated_at", before, size=limit)
+        matching = execution.Search(query).narrowed(matching)
+    page = pagination.paginate(matching, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)
 
@@ -196,15 +196,15 @@ def _read_run(run_id: str) -> RunOut:
 
 
 def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
-    rows_wanted = Run.objects.filter(session__realm="", **filters)
-    shown = rows_wanted.select_related("session").defer("request", "traceback")
-    page = pagination.paginate(shown, "created_at", before, key=str, size=limit)
+    matching = Run.objects.filter(session__realm="", **filters)
+    runs = matching.select_related("session").defer("request", "traceback")
+    page = pagination.paginate(runs, "created_at", before, key=str, size=limit)
     return Runs(runs=_runs_out(page.rows), next=page.older or None)
 
 
 def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
-    lost = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
-    return [RunOut.of(row, lost.get((row.session_id, row.invocation_id), ())) for row in rows]
+    lost_toolsets = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
+    return [RunOut.of(row, lost_toolsets.get((row.session_id, row.invocation_id), ())) for row in rows]
 
 
 def _app_to_run(body: NewRun) -> str:

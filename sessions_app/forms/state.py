@@ -119,7 +119,7 @@ def state_object(text: str) -> dict[str, Any]:
     if not text.strip():
         return {}
     try:
-        found = json.loads(text)
+        state = json.loads(text)
     except json.JSONDecodeError as error:
         raise forms.ValidationError(
             f"Line {error.lineno}, column {error.colno}: {error.msg}. The state is a JSON object."
@@ -128,9 +128,9 @@ def state_object(text: str) -> dict[str, Any]:
         raise forms.ValidationError("The state is nested too deeply.") from error
     except ValueError as error:
         raise forms.ValidationError("A number of the state has more than 4300 digits.") from error
-    if not isinstance(found, dict):
+    if not isinstance(state, dict):
         raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
-    return found
+    return state
 
 
 def _refuse_constant(name: str) -> None:

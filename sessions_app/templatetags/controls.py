@@ -26,9 +26,9 @@ NUMBER = SafeString("<span data-number></span>")
 @register.simple_tag(takes_context=True)
 def app_of_page(context: template.Context) -> str:
     """`{% app_of_page as about %}`: the app of the address, or of what is shown; empty: all apps."""
-    named = getattr(context.get("shell"), "app", "") or context.get("app_name")
-    shown = (getattr(context.get(name), "app_name", "") for name in ("session", "run"))
-    return str(named or next(filter(None, shown), ""))
+    page_app = getattr(context.get("shell"), "app", "") or context.get("app_name")
+    object_apps = (getattr(context.get(name), "app_name", "") for name in ("session", "run"))
+    return str(page_app or next(filter(None, object_apps), ""))
 
 
 @register.simple_tag
@@ -38,8 +38,8 @@ def address(route: str, *parts: Any, **query: Any) -> str:
     A parameter that is None is left out.
     """
     path = reverse(route, args=parts) if route else ""
-    asked = urlencode({name: value for name, value in query.items() if value is not None})
-    return f"{path}?{asked}" if asked or not path else path
+    query_string = urlencode({name: value for name, value in query.items() if value is not None})
+    return f"{path}?{query_string}" if query_string or not path else path
 
 
 @register.simple_tag

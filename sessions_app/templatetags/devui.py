@@ -144,8 +144,8 @@ def session_url(session: AgentSession) -> str:
 @register.filter
 def age(session: AgentSession) -> str:
     """`{% with age=session|age %}`: `idle` or `expired` by its app's TTL, else nothing."""
-    found = expiry.age_of(session)
-    return "" if found == expiry.Age.FRESH else str(found)
+    session_age = expiry.age_of(session)
+    return "" if session_age == expiry.Age.FRESH else str(session_age)
 
 
 register.filter("expires_at", expiry.expires_at)
@@ -194,9 +194,11 @@ def added(pieces: Iterable[DiffPiece]) -> SafeString:
 
 
 def _mark_differences(tag: str, css: str, pieces: Iterable[DiffPiece]) -> SafeString:
-    found = ((piece.differs, shown(piece.text)) for piece in pieces)
+    marked_pieces = ((piece.differs, shown(piece.text)) for piece in pieces)
     return SafeString(
-        "".join(f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in found)
+        "".join(
+            f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in marked_pieces
+        )
     )
 
 
@@ -264,13 +266,15 @@ def _no_date(epoch: float) -> SafeString:
     """Return a time that no calendar has as what it says; hovering tells what else it may mean."""
     if not math.isfinite(epoch):
         return format_html('<span title="The time is {}, which is no number">no time</span>', str(epoch))
-    meant = ""
+    suggestion = ""
     for unit, each in (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9)):
         date = _date(epoch / each)
         if date is not None and date.year in PLAUSIBLE_YEARS:
-            meant = f"; in {unit} it would be {date:%Y-%m-%d %H:%M} UTC"
+            suggestion = f"; in {unit} it would be {date:%Y-%m-%d %H:%M} UTC"
     return format_html(
-        '<span title="No date: seconds since 1970 beyond the year 9999{}">{} s</span>', meant, f"{epoch:.4g}"
+        '<span title="No date: seconds since 1970 beyond the year 9999{}">{} s</span>',
+        suggestion,
+        f"{epoch:.4g}",
     )
 
 
@@ -319,8 +323,8 @@ def byte_size(size: int | None) -> str:
 def code_spans(text: str) -> SafeString:
     """`{{ hint|code_spans }}`: text in which `backticks` mark code."""
     spans = enumerate(str(text).split("`"))
-    shown = ((n, visible_text.text_html(span)) for n, span in spans)
-    return SafeString("".join(f"<code>{span}</code>" if n % 2 else span for n, span in shown))
+    escaped = ((n, visible_text.text_html(span)) for n, span in spans)
+    return SafeString("".join(f"<code>{span}</code>" if n % 2 else span for n, span in escaped))
 
 
 @register.filter

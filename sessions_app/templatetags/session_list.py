@@ -96,10 +96,10 @@ def row_of(
     return session_rows([session], hits, in_place)
 
 
-def _fill_template(form: list[str], row: Row) -> str:
+def _fill_template(template: list[str], row: Row) -> str:
     """Return the form of a row with what stands between its places, and the fields in them."""
-    filled = form.copy()
-    filled[1::2] = [row[name] for name in form[1::2]]  # type: ignore[literal-required]  # names of the form
+    filled = template.copy()
+    filled[1::2] = [row[name] for name in template[1::2]]  # type: ignore[literal-required]  # names of the form
     return "".join(filled)
 
 
@@ -146,13 +146,13 @@ def _pin_fields(*, is_pinned: bool) -> _Pin:
 
 def _marks(session: AgentSession) -> SafeString:
     """Return how the newest run stands, when it matters, and that the session is idle or has expired."""
-    shown = []
+    badges = []
     run: str | None = getattr(session, "run_status", None)
     if run and run not in QUIET_STATUSES:
-        shown.append(devui.status(run))
+        badges.append(devui.status(run))
     if (age := expiry.age_of(session)) != expiry.Age.FRESH:
-        shown.append(devui.status(age))
-    return SafeString("".join(shown))
+        badges.append(devui.status(age))
+    return SafeString("".join(badges))
 
 
 def _hit(hit: Hit, url: str) -> SafeString:

@@ -48,26 +48,30 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
 
 
 def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
-    found = overview.agent(app_name)
-    if found is None:
+    agent = overview.agent(app_name)
+    if agent is None:
         raise NotFound(
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )
     newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
     sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
-    tree = prepare_description(found.tree, str(root.root) if root else "") if found.tree else None
-    taken = _invocation_path(request, app_name, sessions)
+    tree = prepare_description(agent.tree, str(root.root) if root else "") if agent.tree else None
+    path_taken = _invocation_path(request, app_name, sessions)
     ttl_s = expiry.ttl_of(app_name)
     ttl = SessionTtlForm(initial={"ttl": "" if ttl_s is None else durations.format_seconds(ttl_s)})
     context = {
-        "agent": found,
+        "agent": agent,
         "problem": problem,
         "sessions": sessions,
         "ttl": ttl,
         "tree": tree,
-        "drawing": draw(tree, taken.heard, taken.called) if tree and taken else draw(tree) if tree else None,
-        "path": taken,
+        "drawing": draw(tree, path_taken.heard, path_taken.called)
+        if tree and path_taken
+        else draw(tree)
+        if tree
+        else None,
+        "path": path_taken,
         "lost_toolsets": _lost_toolsets(sessions),
         "asked_for": request.GET.get("invocation", ""),
         "card_url": request.get_full_path(),
@@ -87,14 +91,14 @@ def _invocation_path(
     request: HttpRequest, app_name: str, newest: list[AgentSession]
 ) -> invocation_path.InvocationPath | None:
     """Return the way of the invocation `?invocation=`, in the session `?session=` or one of the newest."""
-    asked, number = request.GET.get("invocation", ""), request.GET.get("session", "")
-    if not asked:
+    invocation_id, session_pk = request.GET.get("invocation", ""), request.GET.get("session", "")
+    if not invocation_id:
         return None
-    if number.isascii() and number.isdecimal() and len(number) < MAX_DIGITS:
+    if session_pk.isascii() and session_pk.isdecimal() and len(session_pk) < MAX_DIGITS:
         return invocation_path.find_invocation_path(
-            AgentSession.objects.filter(pk=int(number), app_name=app_name), asked
+            AgentSession.objects.filter(pk=int(session_pk), app_name=app_name), invocation_id
         )
-    return invocation_path.find_invocation_path(newest, asked)
+    return invocation_path.find_invocation_path(newest, invocation_id)
 
 
 @require_safe
@@ -129,8 +133,8 @@ MENU_PLACES = ("sessions", "state", "runs", "traces", "artifacts", "memory", "ev
 @require_safe
 def menu(request: HttpRequest) -> HttpResponse:
     """Answer the links of the app menu: the same place for another app."""
-    asked = request.GET.get("place", "")
-    place = reverse(asked) if asked in MENU_PLACES else ""
+    route = request.GET.get("place", "")
+    place = reverse(route) if route in MENU_PLACES else ""
     context = {
         "current": request.GET.get("app", ""),
         "all_apps": place or reverse("home"),

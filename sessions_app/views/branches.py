@@ -125,22 +125,22 @@ def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Co
     return {"common": common, "page": comparing.turns(left, right, *after)}
 
 
-def _comparable_sessions(left: AgentSession) -> list[AgentSession]:
+def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
     """Return the sessions to compare with: relatives first, then the newest of the app."""
-    parent = lineage.parent_of(left)
+    parent = lineage.parent_of(session)
     above = [parent] if parent else []
-    found = {each.pk: each for each in (*above, *lineage.forks_of(left), *siblings(left))}
-    found.pop(left.pk, None)
-    return list(found.values())
+    sessions = {each.pk: each for each in (*above, *lineage.forks_of(session), *siblings(session))}
+    sessions.pop(session.pk, None)
+    return list(sessions.values())
 
 
 def _changed_shared_keys(session: AgentSession, seq: int | None) -> Context:
     """Return the shared keys that are other now than at the event of a fork: what its choice of state is about."""
     if not seq or not 0 < seq <= session.last_seq:
         return {}
-    found = diff.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
-    keys = [entry for entry in found.keys if entry.scope != Scope.SESSION]
-    return {"keys": keys, "more": found.counts[Scope.USER] + found.counts[Scope.APP] - len(keys)}
+    difference = diff.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)
+    keys = [entry for entry in difference.keys if entry.scope != Scope.SESSION]
+    return {"keys": keys, "more": difference.counts[Scope.USER] + difference.counts[Scope.APP] - len(keys)}
 
 
 def _initial_values(session: AgentSession, seq: int | None) -> Context:

@@ -59,8 +59,8 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
         except DevUIError as error:
             problem = error
         draft = await units_of_work.read(message_draft.empty, session.app_name)
-    given = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
-    draft = replace(draft, text=given["message"], invocation_id=given["invocation_id"])
+    fields = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
+    draft = replace(draft, text=fields["message"], invocation_id=fields["invocation_id"])
     context = {**_form_context(session, draft), "problem": problem}
     return render_partial(request, PAGE, context, partial="options", target="console-options")
 
@@ -124,10 +124,10 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     if errors:
         return _render_errors(request, session, replace(draft, errors=errors))
     with_token = getattr(request, "devui_login", None) is not None
-    made = request_snippets.Call.of(
+    call = request_snippets.Call.of(
         session, draft, names, request.build_absolute_uri("/"), with_token=with_token
     )
-    context = {"curl": made.curl(), "python": made.python(), "session": session}
+    context = {"curl": call.curl(), "python": call.python(), "session": session}
     return render_partial(request, CALL, context, partial="calls", target="console-call")
 
 
@@ -141,8 +141,8 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     run = await units_of_work.read(_find_run, run_id)
     refuse_read_only(run.session)
-    asked = await units_of_work.read(rerun.request_of, run)
-    await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
+    request_body = await units_of_work.read(rerun.request_of, run)
+    await dispatch.start(run.session, request_body, request.POST.get("send_id", ""))
     return _finish(request, run.session)
 
 

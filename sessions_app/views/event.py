@@ -97,8 +97,8 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     session = find_session(pk)
     query = EventCompareQuery(request.GET).read()
     left, right = query["left"], query["right"]
-    if (gone := max(left or 0, right or 0)) > session.last_seq > 1:
-        return _offer_nearest_events(request, session, gone, {"left": left, "right": right})
+    if (missing_seq := max(left or 0, right or 0)) > session.last_seq > 1:
+        return _offer_nearest_events(request, session, missing_seq, {"left": left, "right": right})
     if left is None or right is None:
         return _redirect_to_pair(session, left, right)
     compared = event_comparison.compare(session, left, right)
@@ -111,14 +111,14 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _offer_nearest_events(
-    request: HttpRequest, session: AgentSession, gone: int, sides: Mapping[str, int | None]
+    request: HttpRequest, session: AgentSession, missing_seq: int, sides: Mapping[str, int | None]
 ) -> HttpResponse:
     """Say that an event to compare is not there, and offer those that are nearest to what is named."""
     near = {side: min(seq, session.last_seq) for side, seq in sides.items() if seq is not None}
     if len(set(near.values())) < len(near):
         near = {"right": session.last_seq}
     offer = f"Compare {' and '.join(f'event {seq}' for seq in near.values())}"
-    return render_missing_event(request, session, gone, offer, f"?{urlencode(near)}")
+    return render_missing_event(request, session, missing_seq, offer, f"?{urlencode(near)}")
 
 
 def _redirect_to_pair(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
@@ -140,8 +140,8 @@ def _text_to_copy(value: Any) -> str:
 
 def _tree_url(request: HttpRequest) -> str:
     """Return the address of the same tree's other pieces."""
-    kept = QueryDict(mutable=True)
+    query = QueryDict(mutable=True)
     for name in ("base", "find", "form"):
         if request.GET.get(name):
-            kept[name] = request.GET[name]
-    return f"{request.path}?{kept.urlencode()}" if kept else request.path
+            query[name] = request.GET[name]
+    return f"{request.path}?{query.urlencode()}" if query else request.path

@@ -51,14 +51,14 @@ class ExternalMemoryQuery(QueryForm):
 async def artifacts(request: HttpRequest) -> HttpResponse:
     """List the artifacts of a session where its app keeps them. That they cannot be listed is said on the page."""
     query = ExternalArtifactsQuery(request.GET).read()
-    named = {name: query[name] for name in ("app", "user", "session")}
+    owner = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {
         "query": query,
         "elsewhere": storage_location.artifacts_elsewhere(query["app"]),
     }
     try:
-        files, count = await resources.artifacts(**named)
-        context |= {"files": [(file, _versions(named, file)) for file in files], "more": count - len(files)}
+        files, count = await resources.artifacts(**owner)
+        context |= {"files": [(file, _versions(owner, file)) for file in files], "more": count - len(files)}
     except DevUIError as error:
         context["problem"] = error
     return render_partial(request, ARTIFACTS, context, partial="there")
@@ -74,11 +74,11 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
         RuntimeUnavailable: what runs the app cannot be asked.
     """
     query = ExternalContentQuery(request.GET).read()
-    named = {name: query[name] for name in ("app", "user", "session", "name", "version")}
-    found = await resources.content(**named)
-    mime = file_type.sniff(found)
+    parameters = {name: query[name] for name in ("app", "user", "session", "name", "version")}
+    content = await resources.content(**parameters)
+    mime = file_type.sniff(content)
     headers = content_headers(mime, query["name"], to_save=query["save"])
-    return HttpResponse(found, content_type=mime, headers=headers)
+    return HttpResponse(content, content_type=mime, headers=headers)
 
 
 @require_safe
@@ -93,9 +93,9 @@ async def memory(request: HttpRequest) -> HttpResponse:
     return render_partial(request, MEMORY, context, partial="there")
 
 
-def _versions(named: dict[str, Any], file: resources.File) -> list[tuple[resources.Version, str]]:
+def _versions(owner: dict[str, Any], file: resources.File) -> list[tuple[resources.Version, str]]:
     """Return the versions of a file, each with the address of its content."""
-    of_file = {**named, "name": file.name}
+    of_file = {**owner, "name": file.name}
     content = reverse("artifact-there-content")
     return [
         (version, f"{content}?{urlencode({**of_file, 'version': version.number})}")

@@ -75,14 +75,14 @@ def artifact(request: HttpRequest, pk: int) -> HttpResponse:
     key = artifact_versions.file_key(
         session.realm, session.app_name, session.user_id, session.session_id, name
     )
-    found = artifact_versions.load_version(key, version)
-    if found is None:
+    version_and_content = artifact_versions.load_version(key, version)
+    if version_and_content is None:
         which = f"{name!r}" if version is None else f"{name!r} in version {version}"
         raise NotFound(
             f"Session {session.session_id!r} has no artifact {which} in this store.",
             hint="It may have been deleted, or be kept by another artifact service.",
         )
-    row, content = found
+    row, content = version_and_content
     if row.holding == Artifact.Holding.LINK:
         raise NotFound(f"The artifact {name!r} is a link: its content lies elsewhere.", hint=row.part[:400])
     return _serve(content, row.filename)

@@ -39,28 +39,32 @@ def start(request: HttpRequest) -> HttpResponse:
         NotFound: there is no store beside such an agent.
     """
     app_name = request.POST.get("app", "")
-    found = next((each for each in _list_stores() if each.app_name == app_name), None)
-    if found is None:
+    store = next((candidate for candidate in _list_stores() if candidate.app_name == app_name), None)
+    if store is None:
         raise NotFound(f"`adk web` left nothing beside the agent {app_name!r}.", hint="Reload the page.")
-    jobs.start(found.location, found.app_name)
+    jobs.start(store.location, store.app_name)
     return _render_offers(request)
 
 
 @require_POST
 def dismiss(request: HttpRequest) -> HttpResponse:
     """Take away the report of an import that has ended."""
-    for found in _list_stores():
-        if found.app_name == request.POST.get("app", ""):
-            jobs.forget(found.location)
+    for store in _list_stores():
+        if store.app_name == request.POST.get("app", ""):
+            jobs.forget(store.location)
     return _render_offers(request)
 
 
 def _render_offers(request: HttpRequest) -> HttpResponse:
-    known = dict(ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint"))
+    read_fingerprints = dict(
+        ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint")
+    )
     offers = [Offer(found, jobs.find(found.location)) for found in _list_stores()]
-    shown = [offer for offer in offers if offer.job or not offer.found.stores.items() <= known.items()]
-    is_working = any(offer.job and offer.job.is_running for offer in shown)
-    return render(request, OFFER + "#offers", {"offers": shown, "is_working": is_working})
+    visible_offers = [
+        offer for offer in offers if offer.job or not offer.found.stores.items() <= read_fingerprints.items()
+    ]
+    is_working = any(offer.job and offer.job.is_running for offer in visible_offers)
+    return render(request, OFFER + "#offers", {"offers": visible_offers, "is_working": is_working})
 
 
 def _list_stores() -> list[Found]:

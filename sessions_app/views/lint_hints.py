@@ -43,13 +43,13 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
         beside = _hints_by_key(report.hints, drift.drift(session, most=MOST_KEYS).drifted)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
     by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in Rule]
-    context["rules"] = [(rule, found) for rule, found in by_rule if found]
+    context["rules"] = [(rule, rule_hints) for rule, rule_hints in by_rule if rule_hints]
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 
 
 def _hints_by_key(hints: list[Hint], drifted: list[Drift]) -> list[KeyHints]:
-    found: defaultdict[str, list[Hint]] = defaultdict(list)
+    by_key: defaultdict[str, list[Hint]] = defaultdict(list)
     for hint in hints:
-        found[hint.name].append(hint)
+        by_key[hint.name].append(hint)
     by_name = {entry.name: entry for entry in drifted}
-    return [KeyHints(name, found[name], by_name.get(name)) for name in sorted({*found, *by_name})]
+    return [KeyHints(name, by_key[name], by_name.get(name)) for name in sorted({*by_key, *by_name})]

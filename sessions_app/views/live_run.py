@@ -40,7 +40,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
         can_speak: bool | None = remote.is_spoken_with
     else:
         can_speak, problem = await _check_can_speak(session.app_name)
-    named = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
+    parameters = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
     context = {
         "session": session,
         "name": session.name,
@@ -48,7 +48,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
         "problem": problem,
         "remote": remote,
         "can_speak": bool(can_speak),
-        "socket": f"{reverse('home')}run_live?{urlencode(named)}",
+        "socket": f"{reverse('home')}run_live?{urlencode(parameters)}",
     }
     return await units_of_work.read(render, request, PAGE, context)
 

@@ -93,19 +93,19 @@ async def _add_session(form: AddSessionForm) -> HttpResponse:
     """
     if not await sync_to_async(form.is_valid)():
         raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
-    named = form.cleaned_data
-    await units_of_work.read(_require_session, named)
-    before = await units_of_work.read(_count_entries, named)
-    await _send_to_memory(named)
-    after = await units_of_work.read(_count_entries, named)
-    return redirect(_url("memory", named, added=str(after - before)))
+    ids = form.cleaned_data
+    await units_of_work.read(_require_session, ids)
+    before = await units_of_work.read(_count_entries, ids)
+    await _send_to_memory(ids)
+    after = await units_of_work.read(_count_entries, ids)
+    return redirect(_url("memory", ids, added=str(after - before)))
 
 
 def _error_context(form: AddSessionForm, problem: DevUIError) -> dict[str, Any]:
     """Return the page with what was sent, and what is wrong with it."""
-    wanted = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
-    sent = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddSessionForm.base_fields}
-    return {**_page_context(MemoryQuery(wanted).read()), "problem": problem, "sent": sent}
+    owner = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
+    fields = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddSessionForm.base_fields}
+    return {**_page_context(MemoryQuery(owner).read()), "problem": problem, "sent": fields}
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -125,58 +125,58 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         raise BadInput(
             "The memory of an eval attempt is kept as it left it.", hint="Work in a session of its own."
         )
-    named = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
-    back = _url("memory", named)
+    owner = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
+    back = _url("memory", owner)
     if request.method == "POST":
         memory_entries.remove_entry(
             memory_entries.make_owner(entry.realm, entry.app_name, entry.user_id), entry.entry_id
         )
         return redirect(back)
-    [shown] = memory_list.build_rows([entry])
-    context = {"shown": shown, "back": back}
+    [entry_view] = memory_list.build_rows([entry])
+    context = {"shown": entry_view, "back": back}
     return render_partial(request, DELETE, context, partial="question", target="dialog-content")
 
 
 def _external_url(query: Mapping[str, Any]) -> str:
     """Return the address of what is recalled where another service keeps memory; empty: nothing is asked."""
-    named = {name: query[name] for name in ("app", "user", "q")}
-    return f"{reverse('memory-there')}?{urlencode(named)}" if all(named.values()) else ""
+    parameters = {name: query[name] for name in ("app", "user", "q")}
+    return f"{reverse('memory-there')}?{urlencode(parameters)}" if all(parameters.values()) else ""
 
 
 def _search_context(query: Mapping[str, Any]) -> dict[str, Any]:
     owner = memory_entries.make_owner(query["realm"], query["app"], query["user"])
-    found = memory_entries.search(owner, query["q"], memory_entries.MAX_RESULTS)
-    return {"shown": memory_list.build_rows(found), "is_search": True}
+    matches = memory_entries.search(owner, query["q"], memory_entries.MAX_RESULTS)
+    return {"shown": memory_list.build_rows(matches), "is_search": True}
 
 
 def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    wanted = memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
-    page = pagination.paginate(wanted, "timestamp", query["before"])
+    entries = memory_list.filter_entries(query["realm"], query["app"], query["user"], query["session"])
+    page = pagination.paginate(entries, "timestamp", query["before"])
     return {"page": page, "shown": memory_list.build_rows(page.rows)}
 
 
-def _require_session(named: Mapping[str, str]) -> None:
+def _require_session(ids: Mapping[str, str]) -> None:
     """Refuse a session that nobody knows: ADK's server would say so less clearly."""
-    key = {"app_name": named["app"], "user_id": named["user"], "session_id": named["session"]}
+    key = {"app_name": ids["app"], "user_id": ids["user"], "session_id": ids["session"]}
     if not AgentSession.objects.filter(realm="", **key).exists():
         raise NotFound(
-            f"User {named['user']!r} of {named['app']!r} has no session {named['session']!r}.",
+            f"User {ids['user']!r} of {ids['app']!r} has no session {ids['session']!r}.",
             hint="The list of sessions tells which there are.",
         )
 
 
-def _count_entries(named: Mapping[str, str]) -> int:
-    return memory_list.filter_entries("", named["app"], named["user"], named["session"]).count()
+def _count_entries(ids: Mapping[str, str]) -> int:
+    return memory_list.filter_entries("", ids["app"], ids["user"], ids["session"]).count()
 
 
-async def _send_to_memory(named: Mapping[str, str]) -> None:
-    path = upstream_path(named["app"], named["user"]).removesuffix("/sessions") + "/memory"
-    client = await provider().client(named["app"])
-    content = json.dumps({"session_id": named["session"]}).encode()
+async def _send_to_memory(ids: Mapping[str, str]) -> None:
+    path = upstream_path(ids["app"], ids["user"]).removesuffix("/sessions") + "/memory"
+    client = await provider().client(ids["app"])
+    content = json.dumps({"session_id": ids["session"]}).encode()
     headers = {"Content-Type": "application/json"}
-    async with client.open("PATCH", path, headers=headers, content=content) as answer:
-        body = await answer.aread()
-    if not answer.is_success:
+    async with client.open("PATCH", path, headers=headers, content=content) as response:
+        body = await response.aread()
+    if not response.is_success:
         raise BadInput(
             f"The session was not added to memory: {body.decode(errors='replace')[:500]}",
             hint="ADK's own server refused this.",

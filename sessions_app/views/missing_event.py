@@ -12,7 +12,7 @@ MISSING = "devui/sessions/not_found.html"
 
 
 def render_missing_event(
-    request: HttpRequest, session: AgentSession, wanted: object, offer: str, url: str
+    request: HttpRequest, session: AgentSession, event: object, offer: str, url: str
 ) -> HttpResponse:
     """Say that a session has no event of this number or id.
 
@@ -24,7 +24,7 @@ def render_missing_event(
         url: where that is.
     """
     context = {
-        "message": f"This session has no event {wanted}.",
+        "message": f"This session has no event {event}.",
         "hint": f"It has {session.last_seq:,} events; the link may be to another session, or cut short.",
         "code": EventMissing.code,
         "session": session,

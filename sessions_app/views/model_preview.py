@@ -38,8 +38,8 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     }
     try:
         client = await provider().client(session.app_name)
-        told = await client.call("POST", "/devui/seen", moment.question(session, request.method == "POST"))
-        context |= _preview_context(told)
+        preview = await client.call("POST", "/devui/seen", moment.question(session, request.method == "POST"))
+        context |= _preview_context(preview)
     except DevUIError as error:
         context["problem"] = error
     part = "#body" if wants_partial(request, "seen") else ""
@@ -51,16 +51,16 @@ def _find_point(pk: int, seq: int) -> tuple[AgentSession, Moment]:
     return session, moment_of(session, find_event(session, seq=seq))
 
 
-def _preview_context(told: dict[str, Any]) -> dict[str, Any]:
-    first = told["count"] - len(told["contents"]) + 1
-    unasked = [one for one in told["instructions"] if one.get("provider") and not one["asked"]]
-    closed = [tool for tool in told["tools"] if tool.get("toolset") and not tool["asked"]]
-    keys = [piece for one in told["instructions"] for piece in one["pieces"] if "key" in piece]
+def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
+    first = preview["count"] - len(preview["contents"]) + 1
+    unasked = [one for one in preview["instructions"] if one.get("provider") and not one["asked"]]
+    closed = [tool for tool in preview["tools"] if tool.get("toolset") and not tool["asked"]]
+    keys = [piece for one in preview["instructions"] for piece in one["pieces"] if "key" in piece]
     return {
-        "told": told,
-        "contents": [content(place, one, "") for place, one in enumerate(told["contents"], start=first)],
+        "told": preview,
+        "contents": [content(place, one, "") for place, one in enumerate(preview["contents"], start=first)],
         "hidden": first - 1,
-        "tools": list(zip(names_of(told["tools"]), told["tools"], strict=True)),
+        "tools": list(zip(names_of(preview["tools"]), preview["tools"], strict=True)),
         "can_ask": bool(unasked or closed),
         "missing": [
             each for each in keys if each["missing"] and not each["optional"] and not _is_double_braced(each)

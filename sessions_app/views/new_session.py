@@ -62,9 +62,9 @@ def _open_session(values: dict[str, Any]) -> AgentSession:
     if values["how"] == "continue":
         if not storage_location.elsewhere(app):
             return active_session.get_or_create(app, user, state=state)[0]
-        found = active_session.find_active(app, user)
-        if found is not None:
-            return found
+        active = active_session.find_active(app, user)
+        if active is not None:
+            return active
     key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
     create = session_creation.create_session if storage_location.elsewhere(app) else writes.create_session
     return create(key, state)

@@ -33,24 +33,31 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         EventMissing: it has no such event.
         BadInput: the event is no message of the user.
     """
-    said = await units_of_work.read(edit_message.said_at, pk, seq)
-    refuse_read_only(said.session)
-    sent = request.POST if request.method == "POST" else None
-    form = EditMessageForm(sent, initial=_initial_values(said))
+    sent_message = await units_of_work.read(edit_message.said_at, pk, seq)
+    refuse_read_only(sent_message.session)
+    form_data = request.POST if request.method == "POST" else None
+    form = EditMessageForm(form_data, initial=_initial_values(sent_message))
     if form.is_valid():
         values = form.cleaned_data
-        if values["message"].strip() or said.others:
-            await availability.refuse_unavailable(said.session.app_name)
+        if values["message"].strip() or sent_message.others:
+            await availability.refuse_unavailable(sent_message.session.app_name)
             try:
-                made = await sync_to_async(edit_message.before)(said, values["title"])
+                new_session = await sync_to_async(edit_message.before)(sent_message, values["title"])
             except BadInput as error:
                 form.add_error(None, f"{error.message} {error.hint}")
             else:
-                await dispatch.start(made, said.request(values["message"], values["state_delta"]))
-                return redirect_to(request, session_url(made))
+                await dispatch.start(
+                    new_session, sent_message.request(values["message"], values["state_delta"])
+                )
+                return redirect_to(request, session_url(new_session))
         else:
             form.add_error("message", "The message is empty.")
-    context = {"said": said, "session": said.session, "form": form, "back": session_url(said.session)}
+    context = {
+        "said": sent_message,
+        "session": sent_message.session,
+        "form": form,
+        "back": session_url(sent_message.session),
+    }
     status = 422 if form.is_bound else 200
     return await sync_to_async(render_partial)(
         request, EDIT, context, partial="form", target=DIALOG, status=status
@@ -68,8 +75,8 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     run, context = await units_of_work.read(_read_resumable, run_id)
     refuse_read_only(run.session)
     if request.method == "POST" and not context["later"]:
-        asked = {"invocation_id": run.invocation_id, "streaming": True}
-        await dispatch.start(run.session, asked, request.POST.get("send_id", ""))
+        run_request = {"invocation_id": run.invocation_id, "streaming": True}
+        await dispatch.start(run.session, run_request, request.POST.get("send_id", ""))
         return redirect_to(request, session_url(run.session))
     status = 422 if request.method == "POST" else 200
     return await sync_to_async(render_partial)(
@@ -77,11 +84,11 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-def _initial_values(said: edit_message.Said) -> dict[str, Any]:
+def _initial_values(sent_message: edit_message.Said) -> dict[str, Any]:
     return {
-        "message": said.text,
-        "state_delta": json.dumps(said.delta, ensure_ascii=False) if said.delta else "",
-        "title": f"{fork.short_name(said.session)} · edited at {said.event.seq}",
+        "message": sent_message.text,
+        "state_delta": json.dumps(sent_message.delta, ensure_ascii=False) if sent_message.delta else "",
+        "title": f"{fork.short_name(sent_message.session)} · edited at {sent_message.event.seq}",
     }
 
 

@@ -68,13 +68,13 @@ def index(request: HttpRequest) -> HttpResponse:
     query = form.read()
     page = pagination.paginate(_filter_runs(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
-    asked = list_updates.next_question(
+    watch_parameters = list_updates.next_question(
         list_updates.seen(page.rows, _row_mark), newest if page.is_first else None
     )
     context = {
         "page": page,
         "rows": _build_rows(page.rows),
-        "watch": _url("run-changes", query, asked),
+        "watch": _url("run-changes", query, watch_parameters),
         "is_filtered": any(query[name] for name in RunQuery.FILTERS),
         **_filter_context(query),
     }
@@ -109,20 +109,22 @@ def _filter_context(query: Mapping[str, Any]) -> dict[str, Any]:
 def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: its rows, and how many runs came. 204: it has not."""
     query = RunWatch(request.GET).read()
-    seen = list_updates.parse(query["shown"], str)
-    found = list(_runs().filter(pk__in=seen.marks))
-    changed, gone = seen.changed(found, _row_mark), seen.gone(found)
-    arrived = list_updates.arrived(_filter_runs(query), query["since"], seen)
-    if not changed and not gone and arrived == (query["told"] or 0):
+    shown_rows = list_updates.parse(query["shown"], str)
+    runs = list(_runs().filter(pk__in=shown_rows.marks))
+    changed, gone_ids = shown_rows.changed(runs, _row_mark), shown_rows.gone(runs)
+    arrived = list_updates.arrived(_filter_runs(query), query["since"], shown_rows)
+    if not changed and not gone_ids and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    asked = list_updates.next_question(seen.after(changed, gone, _row_mark), query["since"], arrived)
+    watch_parameters = list_updates.next_question(
+        shown_rows.after(changed, gone_ids, _row_mark), query["since"], arrived
+    )
     context = {
         "changed": _build_rows(changed),
-        "gone": gone,
+        "gone": gone_ids,
         "arrived": arrived,
         "many": list_updates.MOST_ARRIVED,
-        "is_first_row": bool(arrived and not seen.marks),
-        "watch": _url("run-changes", query, asked),
+        "is_first_row": bool(arrived and not shown_rows.marks),
+        "watch": _url("run-changes", query, watch_parameters),
         "list": _url("runs", query),
     }
     return render(request, LIST + "#watch", context)
@@ -139,19 +141,19 @@ def _runs() -> QuerySet[Run]:
 
 
 def _filter_runs(query: Mapping[str, Any]) -> QuerySet[Run]:
-    found = _runs().filter(**{column: query[name] for name, column in COLUMNS.items() if query[name]})
+    runs = _runs().filter(**{column: query[name] for name, column in COLUMNS.items() if query[name]})
     if query["after"]:
-        found = found.filter(created_at__gte=moment(query["after"]))
+        runs = runs.filter(created_at__gte=moment(query["after"]))
     if query["until"]:
-        found = found.filter(created_at__lt=moment(query["until"]))
-    return found
+        runs = runs.filter(created_at__lt=moment(query["until"]))
+    return runs
 
 
 def _error_types(chosen: str) -> list[str]:
     """Return the kinds of errors that runs have failed of, and the one that is asked for."""
     failed = Run.objects.exclude(error_type="").order_by("error_type")
-    known = failed.values_list("error_type", flat=True).distinct()[:MOST_KINDS]
-    return sorted({*known, *filter(None, [chosen])})
+    error_types = failed.values_list("error_type", flat=True).distinct()[:MOST_KINDS]
+    return sorted({*error_types, *filter(None, [chosen])})
 
 
 def _row_mark(run: Run) -> str:
@@ -165,8 +167,8 @@ def _url(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = 
 
 
 def _build_rows(runs: Sequence[Run]) -> list[RunRow]:
-    lost = lost_toolsets_of_sessions([(run.session_id, run.invocation_id) for run in runs])
-    return [_build_row(run, lost.get((run.session_id, run.invocation_id), ())) for run in runs]
+    lost_toolsets = lost_toolsets_of_sessions([(run.session_id, run.invocation_id) for run in runs])
+    return [_build_row(run, lost_toolsets.get((run.session_id, run.invocation_id), ())) for run in runs]
 
 
 def _build_row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
@@ -174,5 +176,5 @@ def _build_row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
     is_active = run.status in lifecycle.ACTIVE
     can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
-    said = json.loads(run.said or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
-    return RunRow(run, said.get("text", ""), is_active, can_repeat, seconds, events, lost_toolsets)
+    summary = json.loads(run.said or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
+    return RunRow(run, summary.get("text", ""), is_active, can_repeat, seconds, events, lost_toolsets)

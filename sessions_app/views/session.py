@@ -277,21 +277,21 @@ def _board_context(session: AgentSession, query: Context) -> Context:
         "can_rewind": _can_rewind(session, selected),
     }
     if query["diff"]:
-        found = differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
-        return {**shared, "differences": found}
-    known = _event_or_none(session, seq=query["known"]) if query["known"] else None
-    seen = SeenBoard(known, query["mark"]) if known else None
+        difference = differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
+        return {**shared, "differences": difference}
+    known_event = _event_or_none(session, seq=query["known"]) if query["known"] else None
+    seen_board = SeenBoard(known_event, query["mark"]) if known_event else None
     watched = query["watch"][:MOST_WATCHED]
-    shown = board(
+    state_board = board(
         session,
         selected,
         limit=limit,
         watched=watched,
         like=query["key"],
         begin=query["begin"],
-        seen=seen,
+        seen=seen_board,
     )
-    return {**shared, "board": shown}
+    return {**shared, "board": state_board}
 
 
 def _siblings_context(session: AgentSession, query: Context) -> Context:
@@ -323,11 +323,11 @@ PARTS = {
 
 
 def _offer_nearest_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
-    wanted = repr(query["event"]) if query["event"] else query["seq"]
+    event = repr(query["event"]) if query["event"] else query["seq"]
     nearest = windows.nearest_event(session, session.last_seq if query["event"] else query["seq"])
     if nearest is None:
-        return render_missing_event(request, session, wanted, "", "")
-    return render_missing_event(request, session, wanted, f"Open event {nearest.seq}", f"?seq={nearest.seq}")
+        return render_missing_event(request, session, event, "", "")
+    return render_missing_event(request, session, event, f"Open event {nearest.seq}", f"?seq={nearest.seq}")
 
 
 def _offer_nearest_comparison(
@@ -364,5 +364,7 @@ def _similar_sessions(app_name: str, session_id: str) -> list[AgentSession]:
     for session in newest[:SIMILAR_SCANNED]:
         by_id.setdefault(session.session_id, session)
     like = difflib.get_close_matches(session_id, by_id, n=SIMILAR_OFFERED, cutoff=0.5)
-    found = {session.pk: session for session in [*others[:SIMILAR_OFFERED], *(by_id[name] for name in like)]}
-    return list(found.values())[:SIMILAR_OFFERED]
+    sessions = {
+        session.pk: session for session in [*others[:SIMILAR_OFFERED], *(by_id[name] for name in like)]
+    }
+    return list(sessions.values())[:SIMILAR_OFFERED]

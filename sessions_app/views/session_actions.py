@@ -136,17 +136,17 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
     """Answer a download. A script asks first whether it would be one: an error would take the page's place."""
-    wanted = exports.Wanted(pks=tuple(pks))
+    selection = exports.Wanted(pks=tuple(pks))
     if _is_htmx(request):
-        exports.check(wanted)
+        exports.check(selection)
         return _trigger(HttpResponse(status=204), "export-ready")
-    return download(exports.export_zip(wanted), "sessions.zip", "application/zip")
+    return download(exports.export_zip(selection), "sessions.zip", "application/zip")
 
 
-def _render_deletion(request: HttpRequest, done: deletion.Deleted) -> HttpResponse:
+def _render_deletion(request: HttpRequest, result: deletion.Deleted) -> HttpResponse:
     if not _is_htmx(request):
         return HttpResponseRedirect(_next_url(request.POST.get("next")))
-    context = {"done": done, "deleted": deletion.recent(), "is_swapped": True}
+    context = {"done": result, "deleted": deletion.recent(), "is_swapped": True}
     return _trigger(render(request, f"{DELETED}#done", context), "look")
 
 

@@ -44,85 +44,89 @@ def index(request: HttpRequest) -> HttpResponse:
     form = SessionListQuery(request.GET)
     is_part = wants_partial(request, "sessions")
     try:
-        wanted = form.wanted()
+        filters = form.wanted()
     except QueryProblem as problem:
         return _render_query_problem(request, form, problem, is_part=is_part)
-    so_far = form.so_far()
-    found = listing.page(wanted, form.cleaned_data["before"], so_far)
+    progress = form.so_far()
+    page = listing.page(filters, form.cleaned_data["before"], progress)
     context = _page_context(
-        request, found, so_far, is_first=found.others.is_first or form.cleaned_data["top"]
+        request, page, progress, is_first=page.others.is_first or form.cleaned_data["top"]
     )
     if wants_partial(request, "looking"):
-        return _continue_search(request, form, wanted, found, context)
+        return _continue_search(request, form, filters, page, context)
     since = None
-    if found.others.is_first:
-        since = max((row.updated_at for row in found.rows), default=0.0)
-        if found.looking and not found.rows:
-            since = listing.newest(wanted)
+    if page.others.is_first:
+        since = max((row.updated_at for row in page.rows), default=0.0)
+        if page.looking and not page.rows:
+            since = listing.newest(filters)
     context |= {
         **_filter_context(request, form),
         **_view_context(request),
-        "pinned": found.pinned,
-        "is_filtered": wanted != listing.Wanted(),
+        "pinned": page.pinned,
+        "is_filtered": filters != listing.Wanted(),
         "is_part": is_part,
     }
-    left = _round_up(execution.sessions_left())
+    unindexed_count = _round_up(execution.sessions_left())
     context |= {
-        "left": left,
-        "watch": _watch_url(request, list_updates.seen(found.rows, _row_mark), since=since, left=left),
+        "left": unindexed_count,
+        "watch": _watch_url(
+            request, list_updates.seen(page.rows, _row_mark), since=since, unindexed_count=unindexed_count
+        ),
     }
-    context["remarks"] = _remarks(request, wanted.query, is_nothing=context["is_nothing"])
+    context["remarks"] = _remarks(request, filters.query, is_nothing=context["is_nothing"])
     if not is_part:
         context |= _frame_context()
     return render_partial(request, LIST, context, partial="sessions")
 
 
 def _page_context(
-    request: HttpRequest, found: listing.Page, so_far: listing.SoFar, *, is_first: bool
+    request: HttpRequest, page: listing.Page, progress: listing.SoFar, *, is_first: bool
 ) -> dict[str, Any]:
     """Return what stands on a page below its filters: rows, and the way on."""
     look_url = further = ""
-    if found.looking:
-        place = {"before": found.looking.place, "looked": str(found.looking.so_far.looked)}
+    if page.looking:
+        place = {"before": page.looking.place, "looked": str(page.looking.so_far.looked)}
         look_url = _page_query(request, **place)
-        here = {"found": str(found.looking.so_far.found), **({"top": "1"} if is_first else {})}
+        here = {"found": str(page.looking.so_far.found), **({"top": "1"} if is_first else {})}
         further = _page_query(request, **place, **here)
-    older = found.others.older
+    older = page.others.older
     return {
-        "rows": found.others.rows,
-        "hits": found.hits,
-        "looking": found.looking,
+        "rows": page.others.rows,
+        "hits": page.hits,
+        "looking": page.looking,
         "look_url": look_url,
         "further": further,
         "newest_url": "" if is_first else _page_query(request),
         "older_url": _page_query(request, before=older) if older else "",
-        "is_nothing": not found.rows and not so_far.found and not found.looking,
-        "found_by_now": so_far.found + len(found.rows),
+        "is_nothing": not page.rows and not progress.found and not page.looking,
+        "found_by_now": progress.found + len(page.rows),
     }
 
 
 def _continue_search(
     request: HttpRequest,
     form: SessionListQuery,
-    wanted: listing.Wanted,
-    found: listing.Page,
+    filters: listing.Wanted,
+    page: listing.Page,
     context: dict[str, Any],
 ) -> HttpResponse:
     """Answer a list on screen for which a look goes on: more rows of its page, and how far the look came."""
-    since, told, left = (form.cleaned_data[name] for name in ("since", "told", "left"))
-    shown = list_updates.parse(form.cleaned_data["shown"], pagination.integer_key).after(
-        found.rows, [], _row_mark
+    since, arrived, unindexed_count = (form.cleaned_data[name] for name in ("since", "told", "left"))
+    shown_rows = list_updates.parse(form.cleaned_data["shown"], pagination.integer_key).after(
+        page.rows, [], _row_mark
     )
     context |= {
         "goes_on": True,
         "is_filtered": True,
-        "arrived": told or 0,
+        "arrived": arrived or 0,
         "many": listing.MOST_ARRIVED,
         "list": _url("sessions", request),
-        "watch": _watch_url(request, shown, since=since, told=told or 0, left=left or 0),
+        "watch": _watch_url(
+            request, shown_rows, since=since, arrived=arrived or 0, unindexed_count=unindexed_count or 0
+        ),
     }
     if context["is_nothing"]:
-        context["remarks"] = _remarks(request, wanted.query, is_nothing=True)
+        context["remarks"] = _remarks(request, filters.query, is_nothing=True)
     return render(request, LIST + "#looking", context)
 
 
@@ -186,12 +190,18 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
     existing = vocabulary.existing(names)
     if query.is_empty or (not is_nothing and existing.issuperset(names)):
         return []
-    known = vocabulary.known(word.text for word in query.words)
-    found = unknown(query, known, existing=existing, names=names)
+    known_words = vocabulary.known(word.text for word in query.words)
+    remarks = unknown(query, known_words, existing=existing, names=names)
     if is_nothing:
-        found = [*timed(query), *starred(query), *named(query, known), *found, *typed(query, known)]
+        remarks = [
+            *timed(query),
+            *starred(query),
+            *named(query, known_words),
+            *remarks,
+            *typed(query, known_words),
+        ]
     return [
-        (remark.message, remark.suggestion, _suggestion_url(request, remark.suggestion)) for remark in found
+        (remark.message, remark.suggestion, _suggestion_url(request, remark.suggestion)) for remark in remarks
     ]
 
 
@@ -203,8 +213,8 @@ def _suggestion_url(request: HttpRequest, suggestion: str) -> str:
 def completions(request: HttpRequest) -> HttpResponse:
     """Answer what may be written at the caret of the search box."""
     text, caret = CompletionQuery(request.GET).asked()
-    known = vocabulary.at(spot(text, caret))
-    return render(request, COMPLETIONS, {"found": complete(text, caret, known)})
+    words = vocabulary.at(spot(text, caret))
+    return render(request, COMPLETIONS, {"found": complete(text, caret, words)})
 
 
 @require_safe
@@ -218,28 +228,37 @@ def query_help(request: HttpRequest) -> HttpResponse:
 def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: its rows, and how many sessions came. 204: it has not."""
     form = SessionWatch(request.GET)
-    wanted = form.wanted()
-    shown, since, told = (form.cleaned_data[name] for name in ("shown", "since", "told"))
-    seen = list_updates.parse(shown, pagination.integer_key)
-    rows = listing.shown_again(seen.marks)
-    changed, gone = seen.changed(rows, _row_mark), seen.gone(rows)
-    arrived = 0 if since is None else listing.arrived(wanted, since, seen.marks)
-    left_then = form.cleaned_data["left"] or 0
-    left = _round_up(execution.sessions_left()) if left_then else 0
-    if not changed and not gone and arrived == (told or 0) and left == left_then:
+    filters = form.wanted()
+    shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("shown", "since", "told"))
+    shown_rows = list_updates.parse(shown_text, pagination.integer_key)
+    rows = listing.shown_again(shown_rows.marks)
+    changed, gone_pks = shown_rows.changed(rows, _row_mark), shown_rows.gone(rows)
+    arrived = 0 if since is None else listing.arrived(filters, since, shown_rows.marks)
+    last_unindexed_count = form.cleaned_data["left"] or 0
+    unindexed_count = _round_up(execution.sessions_left()) if last_unindexed_count else 0
+    if (
+        not changed
+        and not gone_pks
+        and arrived == (last_arrived or 0)
+        and unindexed_count == last_unindexed_count
+    ):
         return HttpResponse(status=204)
     context = {
         "changed": changed,
-        "gone": gone,
+        "gone": gone_pks,
         "arrived": arrived,
         "many": listing.MOST_ARRIVED,
-        "is_first_row": bool(arrived and not seen.marks),
+        "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _watch_url(
-            request, seen.after(changed, gone, _row_mark), since=since, told=arrived, left=left
+            request,
+            shown_rows.after(changed, gone_pks, _row_mark),
+            since=since,
+            arrived=arrived,
+            unindexed_count=unindexed_count,
         ),
-        "left": left,
-        "left_is_new": left != left_then,
-        "hits": execution.Search(wanted.query).hits(changed),
+        "left": unindexed_count,
+        "left_is_new": unindexed_count != last_unindexed_count,
+        "hits": execution.Search(filters.query).hits(changed),
         "list": _url("sessions", request),
         "deleted": deletion.recent(),
         "is_swapped": True,
@@ -263,13 +282,18 @@ def _round_up(count: int) -> int:
 
 
 def _watch_url(
-    request: HttpRequest, seen: list_updates.Seen[Any], *, since: float | None, told: int = 0, left: int = 0
+    request: HttpRequest,
+    shown_rows: list_updates.Seen[Any],
+    *,
+    since: float | None,
+    arrived: int = 0,
+    unindexed_count: int = 0,
 ) -> str:
     """Return where a list asks how it has changed. Without `since` it does not hear of new sessions."""
-    counting = {} if since is None else {"since": repr(since), "told": str(told)}
-    if left:
-        counting["left"] = str(left)
-    return _url("session-changes", request, shown=str(seen), **counting)
+    counting = {} if since is None else {"since": repr(since), "told": str(arrived)}
+    if unindexed_count:
+        counting["left"] = str(unindexed_count)
+    return _url("session-changes", request, shown=str(shown_rows), **counting)
 
 
 def _url(route: str, request: HttpRequest, **more: str) -> str:

@@ -51,21 +51,21 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = find_session(pk)
     text, caret = CompletionQuery(request.GET).asked()
-    found = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
-    return render(request, "devui/sessions/list/completions.html", {"found": found})
+    matches = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
+    return render(request, "devui/sessions/list/completions.html", {"found": matches})
 
 
-def hit_window(session: AgentSession, asked: Context) -> Window | None:
+def hit_window(session: AgentSession, parameters: Context) -> Window | None:
     """Return the window that is asked for when only hits are shown, else None."""
-    query, _ = _parse(asked["q"])
-    selected: Event | None = asked["selected"]
-    if query.is_empty or not asked["only"]:
+    query, _ = _parse(parameters["q"])
+    selected: Event | None = parameters["selected"]
+    if query.is_empty or not parameters["only"]:
         return None
-    if asked["before"] is not None:
-        return session_search.before(session, query, asked["before"])
-    if asked["after"] is not None:
-        return session_search.after(session, query, asked["after"])
-    place = selected.seq if selected and asked["around"] is None else asked["around"]
+    if parameters["before"] is not None:
+        return session_search.before(session, query, parameters["before"])
+    if parameters["after"] is not None:
+        return session_search.after(session, query, parameters["after"])
+    place = selected.seq if selected and parameters["around"] is None else parameters["around"]
     return (
         session_search.newest(session, query)
         if place is None
@@ -73,73 +73,75 @@ def hit_window(session: AgentSession, asked: Context) -> Window | None:
     )
 
 
-def hit_marks(session: AgentSession, asked: Context, shown: Window) -> Context:
+def hit_marks(session: AgentSession, parameters: Context, window: Window) -> Context:
     """Return which events of a window are hits, and what of the address links within the page keep."""
-    query, _ = _parse(asked["q"])
-    kept = {"q": asked["q"], **({"only": "1"} if asked["only"] else {})} if asked["q"] else {}
-    context: Context = {"kept": f"&{urlencode(kept)}" if kept else "", "hit_seqs": ()}
-    if query.is_empty or not shown.events:
+    query, _ = _parse(parameters["q"])
+    link_parameters = (
+        {"q": parameters["q"], **({"only": "1"} if parameters["only"] else {})} if parameters["q"] else {}
+    )
+    context: Context = {"kept": f"&{urlencode(link_parameters)}" if link_parameters else "", "hit_seqs": ()}
+    if query.is_empty or not window.events:
         return context
-    seqs = {event.seq for event in shown.events}
-    if isinstance(shown, session_search.HitWindow):
+    seqs = {event.seq for event in window.events}
+    if isinstance(window, session_search.HitWindow):
         return {**context, "hit_seqs": seqs}
     return {**context, "hit_seqs": session_search.marked(session, query, seqs)}
 
 
-def search_bar(session: AgentSession, asked: Context) -> Context:
+def search_bar(session: AgentSession, parameters: Context) -> Context:
     """Return what stands in the bar above the timeline, whatever was found."""
-    return {"chips": session_search.chips(session, asked["q"]), "hits_only": asked["only"]}
+    return {"chips": session_search.chips(session, parameters["q"]), "hits_only": parameters["only"]}
 
 
-def results(session: AgentSession, asked: Context) -> Context:
+def results(session: AgentSession, parameters: Context) -> Context:
     """Return what the search finds, or where its query is wrong and what was probably meant."""
-    text: str = asked["q"]
+    text: str = parameters["q"]
     query, problem = _parse(text)
-    context: Context = {"asked": text, "hits_only": asked["only"], "found": None, "problem": problem}
+    context: Context = {"asked": text, "hits_only": parameters["only"], "found": None, "problem": problem}
     if problem is not None:
         start, end = problem.start, problem.end
         return {**context, "before": text[:start], "wrong": text[start:end] or " ", "after": text[end:]}
     if query.is_empty:
         return context
-    selected: Event | None = asked["selected"]
-    looking = Asked(
+    selected: Event | None = parameters["selected"]
+    search = Asked(
         selected=selected.seq if selected else 0,
-        at=asked["at"] or 0,
-        stretch=(asked["first"] or 0, asked["last"] or 0),
-        counted=Counted(asked["counted"] or 0, asked["count"] or 0),
-        looked=(asked["down"] or 0, asked["up"] or 0),
-        part=AskedPart(asked["part"]) if asked["part"] else None,
+        at=parameters["at"] or 0,
+        stretch=(parameters["first"] or 0, parameters["last"] or 0),
+        counted=Counted(parameters["counted"] or 0, parameters["count"] or 0),
+        looked=(parameters["down"] or 0, parameters["up"] or 0),
+        part=AskedPart(parameters["part"]) if parameters["part"] else None,
     )
-    what = session_search.found(session, query, looking)
-    further = _further_url(asked, what)
+    matches = session_search.found(session, query, search)
+    further = _further_url(parameters, matches)
     return {
         **context,
-        "found": what,
+        "found": matches,
         "further": further,
-        "previous_url": _hit_url(asked, what.previous) or further,
-        "next_url": _hit_url(asked, what.next) or further,
+        "previous_url": _hit_url(parameters, matches.previous) or further,
+        "next_url": _hit_url(parameters, matches.next) or further,
     }
 
 
-def _hit_url(asked: Context, seq: int) -> str:
+def _hit_url(parameters: Context, seq: int) -> str:
     """Return the address of a hit; empty when none is known."""
-    query = {"q": asked["q"], **({"only": "1"} if asked["only"] else {}), "seq": seq}
+    query = {"q": parameters["q"], **({"only": "1"} if parameters["only"] else {}), "seq": seq}
     return f"?{urlencode(query)}" if seq else ""
 
 
-def _further_url(asked: Context, what: Found) -> str:
+def _further_url(parameters: Context, results: Found) -> str:
     """Return the address at which the search goes on from where it ended."""
-    selected: Event | None = asked["selected"]
-    counted = what.counted or NOT_YET
+    selected: Event | None = parameters["selected"]
+    counted = results.counted or NOT_YET
     places = {
-        "down": what.earlier.place,
-        "up": what.later.place,
+        "down": results.earlier.place,
+        "up": results.later.place,
         "counted": counted.to,
         "count": counted.hits,
     }
     query = {
-        "q": asked["q"],
-        "only": "1" if asked["only"] else "",
+        "q": parameters["q"],
+        "only": "1" if parameters["only"] else "",
         "event": selected.event_id if selected else "",
     }
     return f"?{urlencode({name: value for name, value in (query | places).items() if value})}"

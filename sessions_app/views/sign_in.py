@@ -47,18 +47,23 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
     refuse_read_only(session)
     call_id = SignInQuery(request.GET).read()["call"]
     question = await _find_open_question(pk, call_id)
-    asked = question.credential
-    if asked is None or not asked.provider or not asked.state:
+    credential = question.credential
+    if credential is None or not credential.provider or not credential.state:
         raise BadInput(
             "This question names no address to sign in at.",
             hint="ADK makes one when authlib is installed (pip install authlib); or answer with a token.",
         )
-    back = asked.redirect_uri or request.build_absolute_uri(reverse("signed-in"))
-    response = HttpResponseRedirect(asked.address(back))
-    told = signing.dumps({"session": pk, "call": call_id, "redirect": back}, salt=SALT)
+    back = credential.redirect_uri or request.build_absolute_uri(reverse("signed-in"))
+    response = HttpResponseRedirect(credential.address(back))
+    cookie_value = signing.dumps({"session": pk, "call": call_id, "redirect": back}, salt=SALT)
     secure = request.is_secure()
     response.set_cookie(
-        _cookie_name(asked.state), told, max_age=TIMEOUT_S, httponly=True, samesite="Lax", secure=secure
+        _cookie_name(credential.state),
+        cookie_value,
+        max_age=TIMEOUT_S,
+        httponly=True,
+        samesite="Lax",
+        secure=secure,
     )
     return response
 
@@ -73,17 +78,19 @@ async def end(request: HttpRequest) -> HttpResponse:
     """
     name = _cookie_name(request.GET.get("state", ""))
     try:
-        told = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=TIMEOUT_S)
+        sign_in = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=TIMEOUT_S)
     except signing.BadSignature as error:
         raise BadInput(
             "No sign-in was begun in this browser, or it took longer than an hour.",
             hint="Sign in again from the question in the session.",
         ) from error
-    session = await units_of_work.read(find_session, told["session"])
+    session = await units_of_work.read(find_session, sign_in["session"])
     try:
-        question = await _find_open_question(session.pk, told["call"])
-        asked = question.credential or credential_requests.wanted({})
-        credential = credential_requests.came_back(asked, request.build_absolute_uri(), told["redirect"])
+        question = await _find_open_question(session.pk, sign_in["call"])
+        credential_request = question.credential or credential_requests.wanted({})
+        credential = credential_requests.came_back(
+            credential_request, request.build_absolute_uri(), sign_in["redirect"]
+        )
         message = answers.content(question, credential)
         await dispatch.start(session, {"new_message": message, "streaming": True})
     except DevUIError as error:

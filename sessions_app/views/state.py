@@ -35,12 +35,12 @@ def index(request: HttpRequest) -> HttpResponse:
     app, user = query["app"], query["user"]
     context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names()}
     if not app:
-        found = (
+        choices = (
             {"apps_of_user": shared_state.apps_of(user)}
             if user
             else {"owners": shared_state.apps_with_state()}
         )
-        return render(request, PAGE, {**context, **found})
+        return render(request, PAGE, {**context, **choices})
     boards = [shared_state.app_keys(app, query["after_app"])]
     if user:
         boards.insert(0, shared_state.user_keys(app, user, query["after_user"]))
@@ -88,18 +88,18 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
-    found = drift.drift(session, most=DRIFT_SHOWN)
-    shown = drift.Report([*found.drifted, *found.explained][:DRIFT_SHOWN], found.untracked)
+    report = drift.drift(session, most=DRIFT_SHOWN)
+    first_entries = drift.Report([*report.drifted, *report.explained][:DRIFT_SHOWN], report.untracked)
     context = {
         "session": session,
-        "drifted": shown.drifted,
-        "explained": shown.explained,
-        "hidden": max(0, len(found.keys) - DRIFT_SHOWN),
-        "unread": found.unread,
-        "foreign": sum(entry.why == drift.Why.FOREIGN for entry in found.keys),
+        "drifted": first_entries.drifted,
+        "explained": first_entries.explained,
+        "hidden": max(0, len(report.keys) - DRIFT_SHOWN),
+        "unread": report.unread,
+        "foreign": sum(entry.why == drift.Why.FOREIGN for entry in report.keys),
         "untracked": [
             (row, cut(row.stored, DRIFT_VALUE), cut(row.value, DRIFT_VALUE))
-            for row in found.untracked[:DRIFT_SHOWN]
+            for row in report.untracked[:DRIFT_SHOWN]
         ],
     }
     return render_partial(

@@ -67,10 +67,10 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     status, problem = 200, None
     if request.method == "POST":
         form = KeyRemovalForm(request.POST)
-        seen = form.cleaned_data["seen"] if form.is_valid() else 0
+        position = form.cleaned_data["seen"] if form.is_valid() else 0
         try:
             return _finish(
-                request, session, state_edits.remove_key(session.pk, name, Condition(position=seen))
+                request, session, state_edits.remove_key(session.pk, name, Condition(position=position))
             )
         except DevUIError as error:
             status, problem = error.status, error
@@ -167,14 +167,14 @@ def _key_context(session: AgentSession, scope: Scope, current: StateChange | Non
 
 def _initial_values(scope: Scope, key: str, current: StateChange | None) -> Context:
     """Return the fields of a key's form: text as it is, where a form keeps it, the rest as indented JSON."""
-    shown = {"scope": str(scope), "key": key, "kind": "text", "value": ""}
+    values = {"scope": str(scope), "key": key, "kind": "text", "value": ""}
     if current is None or current.removed or len(current.value or "") > EDITED_CHARACTERS:
-        return shown
+        return values
     value = json.loads(current.value or "null")
     if isinstance(value, str) and "\r" not in value and visible_text.escape_text(value) == value:
-        return {**shown, "value": value}
+        return {**values, "value": value}
     text = json.dumps(value, ensure_ascii=False, indent=2)
-    return {**shown, "kind": "json", "value": visible_text.escape_json(text)}
+    return {**values, "kind": "json", "value": visible_text.escape_json(text)}
 
 
 def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
@@ -205,8 +205,8 @@ def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.Edi
     if not wants_partial(request, "dialog-content"):
         return HttpResponseRedirect(address, status=303)
     pages = {session_url(session), reverse("session-by-pk", kwargs={"pk": session.pk})}
-    shown = urlsplit(request.headers.get("HX-Current-URL", "")).path
-    if unquote(shown) in map(unquote, pages):
+    current_path = urlsplit(request.headers.get("HX-Current-URL", "")).path
+    if unquote(current_path) in map(unquote, pages):
         return HttpResponse(status=204, headers={"HX-Trigger": "done"})
     return redirect_to(request, address)
 

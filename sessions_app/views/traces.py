@@ -70,9 +70,9 @@ def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     """
     session = find_session(pk)
     event = find_event(session, seq=seq)
-    found = model_calls.call_of(event, session)
+    model_call = model_calls.call_of(event, session)
     listed = model_calls.calls_of(session, event.invocation_id)
-    return _render_call(request, session, found, listed, event=event)
+    return _render_call(request, session, model_call, listed, event=event)
 
 
 @require_safe
@@ -84,8 +84,8 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         NotFound: it has no such call.
     """
     session = find_session(pk)
-    found = model_calls.find_call(session, call)
-    return _render_call(request, session, found, model_calls.calls_of(session, found.invocation_id))
+    model_call = model_calls.find_call(session, call)
+    return _render_call(request, session, model_call, model_calls.calls_of(session, model_call.invocation_id))
 
 
 @require_safe
@@ -96,21 +96,21 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         SessionMissing: no such session.
         NotFound: it has no such call, or there is nothing at the pointer.
     """
-    found = model_calls.find_call(find_session(pk), call)
-    return json_response(request, scopes.dumps(model_calls.whole(found)))
+    model_call = model_calls.find_call(find_session(pk), call)
+    return json_response(request, scopes.dumps(model_calls.whole(model_call)))
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """Show what was recorded of invocations, newest first."""
     query = TracesQuery(request.GET).read()
-    wanted = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
-    page = pagination.paginate(waterfall.told(waterfall.listed(wanted)), "started_at", query["before"])
+    filters = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
+    page = pagination.paginate(waterfall.told(waterfall.listed(filters)), "started_at", query["before"])
     context = {
         "page": page,
         "rows": page.rows,
         "query": query,
-        "is_filtered": wanted != waterfall.WantedTraces(),
+        "is_filtered": filters != waterfall.WantedTraces(),
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="traces")
@@ -159,7 +159,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 def _render_call(
     request: HttpRequest,
     session: AgentSession,
-    found: ModelCall | None,
+    call: ModelCall | None,
     listed: list[ModelCall],
     **more: Any,
 ) -> HttpResponse:
@@ -168,42 +168,43 @@ def _render_call(
         "session": session,
         "name": session.name,
         "listed": listed,
-        "call": found,
-        **(_call_context(found, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if found else {}),
+        "call": call,
+        **(_call_context(call, CONTENTS_MOST if query["contents"] else CONTENTS_SHOWN) if call else {}),
         **more,
     }
     part = "#body" if wants_partial(request, TARGET) else ""
     return render(request, CALL + part, context)
 
 
-def _call_context(found: ModelCall, shown: int) -> dict[str, Any]:
-    told, before = model_calls.asked(found), model_calls.call_before(found)
-    then = model_calls.asked(before) if before else None
-    added, removed = model_calls.tools_change(told, then)
+def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:
+    request, before = model_calls.asked(call), model_calls.call_before(call)
+    previous_request = model_calls.asked(before) if before else None
+    added, removed = model_calls.tools_change(request, previous_request)
     return {
         "before": before,
-        "told": told,
-        "instruction": model_calls.text_of(told.instruction),
-        "instruction_lines": model_calls.instruction_change(told, then),
+        "told": request,
+        "instruction": model_calls.text_of(request.instruction),
+        "instruction_lines": model_calls.instruction_change(request, previous_request),
         "stretches": [
-            _shown_stretch(one, found, before) for one in model_calls.stretches(found, told, then, shown)
+            _shown_stretch(one, call, before)
+            for one in model_calls.stretches(call, request, previous_request, limit)
         ],
         "tools_added": added,
         "tools_removed": removed,
-        "tools": list(zip(model_calls.names_of(told.tools), told.tools, strict=True)),
+        "tools": list(zip(model_calls.names_of(request.tools), request.tools, strict=True)),
         "responses": [
             (one, content(0, one["content"], f"/responses/{number}/content") if "content" in one else None)
-            for number, one in enumerate(model_calls.responses(found))
+            for number, one in enumerate(model_calls.responses(call))
         ],
     }
 
 
-def _shown_stretch(one: model_calls.Stretch, found: ModelCall, before: ModelCall | None) -> ShownStretch:
-    last = one.first + one.count - 1
-    first_read = last - len(one.contents) + 1
-    call_pk = before.pk if before and one.change == "removed" else found.pk
+def _shown_stretch(stretch: model_calls.Stretch, call: ModelCall, before: ModelCall | None) -> ShownStretch:
+    last = stretch.first + stretch.count - 1
+    first_read = last - len(stretch.contents) + 1
+    call_pk = before.pk if before and stretch.change == "removed" else call.pk
     read = [
         content(place, value, f"/request/contents/{place - 1}")
-        for place, value in enumerate(one.contents, start=first_read)
+        for place, value in enumerate(stretch.contents, start=first_read)
     ]
-    return ShownStretch(one.change, one.first, last, one.count, one.hidden, read, call_pk)
+    return ShownStretch(stretch.change, stretch.first, last, stretch.count, stretch.hidden, read, call_pk)

@@ -46,11 +46,11 @@ class Command(BaseCommand):
         Raises:
             CommandError: nothing matches, or the file cannot be written.
         """
-        wanted = Wanted(options["app"], options["user"], options["session"])
+        selection = Wanted(options["app"], options["user"], options["session"])
         try:
             ensure_schema()
             export = FORMATS[options["format"]]
-            done = export(wanted, options["output"], credentials=options["with_credentials"])
+            result = export(selection, options["output"], credentials=options["with_credentials"])
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=2) from error
-        self.stdout.write(f"{done.sessions} session(s), {done.events} event(s) in {options['output']}")
+        self.stdout.write(f"{result.sessions} session(s), {result.events} event(s) in {options['output']}")

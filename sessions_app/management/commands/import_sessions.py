@@ -84,13 +84,13 @@ class Command(BaseCommand):
 
     def _follow(self, options: dict[str, Any]) -> None:
         self.stdout.write("Following. Ctrl-C ends it.")
-        seen = ""
+        last_fingerprint = ""
         while True:
             pause()
-            now = fingerprint_of(options["source"])
-            if now and now == seen:
+            fingerprint = fingerprint_of(options["source"])
+            if fingerprint and fingerprint == last_fingerprint:
                 continue
-            report, seen = self._import(options), now
+            report, last_fingerprint = self._import(options), fingerprint
             if report.events or report.created or report.artifacts or report.eval_runs:
                 self._tell(report)
 

@@ -62,11 +62,11 @@ class Command(BaseCommand):
                 "Nothing says which sessions are to go: give --older-than SPAN, such as 30d, or --expired.",
                 returncode=COULD_NOT,
             )
-        wanted = Wanted(options["older_than"], options["expired"], options["app"])
+        selection = Wanted(options["older_than"], options["expired"], options["app"])
         try:
             with db_errors.translate_db_errors():
                 ensure_schema()
-                report = self._purge(wanted, options)
+                report = self._purge(selection, options)
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:
@@ -76,13 +76,13 @@ class Command(BaseCommand):
         if report.left:
             sys.exit(INCOMPLETE)
 
-    def _purge(self, wanted: Wanted, options: dict[str, Any]) -> Report:
+    def _purge(self, selection: Wanted, options: dict[str, Any]) -> Report:
         to_memory = None
         if options["to_memory"] and not options["dry_run"]:
             from sessions_app.adk import memory
 
             to_memory = memory.remember
-        return purge(wanted, remember=to_memory, dry_run=options["dry_run"], progress=self._progress)
+        return purge(selection, remember=to_memory, dry_run=options["dry_run"], progress=self._progress)
 
     def _progress(self, done: int, total: int) -> None:
         now = time.monotonic()

@@ -65,13 +65,13 @@ def index(request: HttpRequest) -> HttpResponse:
     )
     sessions = artifact_list.fetch_saving_sessions(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
-    asked = list_updates.next_question(
+    watch_parameters = list_updates.next_question(
         list_updates.seen(page.rows, _row_mark), latest if page.is_first else None
     )
     context = {
         "page": page,
         "rows": [_build_row(artifact, sessions) for artifact in page.rows],
-        "watch": list_url("artifact-changes", query, asked),
+        "watch": list_url("artifact-changes", query, watch_parameters),
         "query": query,
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": list_url("artifact-upload", query, only=OWNERS),
@@ -86,20 +86,22 @@ def index(request: HttpRequest) -> HttpResponse:
 def changes(request: HttpRequest) -> HttpResponse:
     """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
     query = ArtifactsWatch(request.GET).read()
-    seen = list_updates.parse(query["shown"], int)
-    found = artifact_list.newest_versions(_file_filter(query))
-    gone = seen.gone(found.filter(pk__in=seen.marks).only("pk"))
-    arrived = list_updates.arrived(found, query["since"], seen)
-    if not gone and arrived == (query["told"] or 0):
+    shown_rows = list_updates.parse(query["shown"], int)
+    files = artifact_list.newest_versions(_file_filter(query))
+    gone_pks = shown_rows.gone(files.filter(pk__in=shown_rows.marks).only("pk"))
+    arrived = list_updates.arrived(files, query["since"], shown_rows)
+    if not gone_pks and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    asked = list_updates.next_question(seen.after([], gone, _row_mark), query["since"], arrived)
+    watch_parameters = list_updates.next_question(
+        shown_rows.after([], gone_pks, _row_mark), query["since"], arrived
+    )
     context = {
         "changed": [],
-        "gone": gone,
+        "gone": gone_pks,
         "arrived": arrived,
         "many": list_updates.MOST_ARRIVED,
-        "is_first_row": bool(arrived and not seen.marks),
-        "watch": list_url("artifact-changes", query, asked),
+        "is_first_row": bool(arrived and not shown_rows.marks),
+        "watch": list_url("artifact-changes", query, watch_parameters),
         "list": list_url("artifacts", query),
     }
     return render(request, LIST + "#watch", context)
@@ -107,8 +109,8 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 def _external_url(query: Mapping[str, Any]) -> str:
     """Return the address of a session's artifacts where another service keeps them; empty: no session is chosen."""
-    named = {name: query[name] for name in ("app", "user", "session")}
-    return f"{reverse('artifacts-there')}?{urlencode(named)}" if all(named.values()) else ""
+    owner = {name: query[name] for name in ("app", "user", "session")}
+    return f"{reverse('artifacts-there')}?{urlencode(owner)}" if all(owner.values()) else ""
 
 
 def _file_filter(query: Mapping[str, Any]) -> artifact_list.FileFilter:

@@ -44,8 +44,8 @@ def file_url(key: FileKey, version: int | None = None) -> str:
 
 def key_parameters(key: FileKey) -> dict[str, str]:
     """Return what names a file in an address and in a form."""
-    found = {"app": key.app_name, "user": key.user_id, "session": key.session_id, "name": key.name}
-    return {name: value for name, value in (found | {"realm": key.realm}).items() if value}
+    parameters = {"app": key.app_name, "user": key.user_id, "session": key.session_id, "name": key.name}
+    return {name: value for name, value in (parameters | {"realm": key.realm}).items() if value}
 
 
 def list_url(
@@ -79,10 +79,10 @@ def find_version(key: FileKey, version: int | None) -> Artifact:
     Raises:
         NotFound: there is none.
     """
-    found = artifact_versions.find_version(key, version)
-    if found is None:
+    artifact = artifact_versions.find_version(key, version)
+    if artifact is None:
         raise artifact_missing(key.name, version)
-    return found
+    return artifact
 
 
 def artifact_missing(name: str, version: int | None = None) -> NotFound:

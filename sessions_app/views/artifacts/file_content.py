@@ -36,17 +36,17 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
         NotFound: there is no such version, or it only links elsewhere.
         ContentMissing: its file beside the store is gone.
     """
-    found = _find_version(pk)
-    opened = artifact_versions.open_content(found)
-    mime = file_type.sniff(opened.read(file_type.SNIFFED_BYTES))
-    opened.seek(0)
-    answer = download(opened, "file", mime)
-    del answer.headers["Content-Disposition"]
+    artifact = _find_version(pk)
+    stream = artifact_versions.open_content(artifact)
+    mime = file_type.sniff(stream.read(file_type.SNIFFED_BYTES))
+    stream.seek(0)
+    response = download(stream, "file", mime)
+    del response.headers["Content-Disposition"]
     saved = ContentQuery(request.GET).read()["save"]
-    for name, value in content_headers(mime, found.filename, to_save=saved).items():
-        answer.headers[name] = value
-    answer.headers["Content-Length"] = str(found.size)
-    return answer
+    for name, value in content_headers(mime, artifact.filename, to_save=saved).items():
+        response.headers[name] = value
+    response.headers["Content-Length"] = str(artifact.size)
+    return response
 
 
 @require_safe
@@ -56,19 +56,19 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
     Raises:
         NotFound: there is no such version, it is no JSON, or there is nothing at the pointer.
     """
-    found = _find_version(pk)
-    text = b"" if found.size > PREVIEW_BYTES else artifact_versions.read_content(found)
+    artifact = _find_version(pk)
+    text = b"" if artifact.size > PREVIEW_BYTES else artifact_versions.read_content(artifact)
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotFound(f"The artifact {found.filename!r} is no JSON.", hint="Download it.") from error
+        raise NotFound(f"The artifact {artifact.filename!r} is no JSON.", hint="Download it.") from error
     return json_response(request, text.decode())
 
 
 def _find_version(pk: int) -> Artifact:
-    found = Artifact.objects.filter(pk=pk).first()
-    if found is None or found.realm.startswith(realms.HIDDEN):
+    artifact = Artifact.objects.filter(pk=pk).first()
+    if artifact is None or artifact.realm.startswith(realms.HIDDEN):
         raise artifact_missing(str(pk))
-    if found.holding == Artifact.Holding.LINK:
-        raise NotFound(f"The artifact {found.filename!r} is a link: its content lies elsewhere.")
-    return found
+    if artifact.holding == Artifact.Holding.LINK:
+        raise NotFound(f"The artifact {artifact.filename!r} is a link: its content lies elsewhere.")
+    return artifact

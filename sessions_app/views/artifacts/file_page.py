@@ -50,32 +50,36 @@ def file(request: HttpRequest) -> HttpResponse:
     """
     query = FileQuery(request.GET).read()
     key = key_of(query)
-    shown = find_version(key, query["version"])
-    saved = list(
+    artifact = find_version(key, query["version"])
+    versions = list(
         artifact_versions.list_versions(key)
         .defer(*artifact_list.LARGE_FIELDS)
         .order_by("-version")[: VERSIONS_SHOWN + 1]
     )
-    session = artifact_list.fetch_saving_sessions([shown]).get(artifact_list.saving_session_key(shown))
-    found = _read_preview(shown, as_text=query["view"] == "source")
+    session = artifact_list.fetch_saving_sessions([artifact]).get(artifact_list.saving_session_key(artifact))
+    content = _read_preview(artifact, as_text=query["view"] == "source")
     context = {
         "key": key,
-        "artifact": shown,
-        "versions": [(each, file_url(key, each.version)) for each in saved[:VERSIONS_SHOWN]],
-        "has_more": len(saved) > VERSIONS_SHOWN,
-        "newest": saved[0].version if saved else shown.version,
+        "artifact": artifact,
+        "versions": [(each, file_url(key, each.version)) for each in versions[:VERSIONS_SHOWN]],
+        "has_more": len(versions) > VERSIONS_SHOWN,
+        "newest": versions[0].version if versions else artifact.version,
         "session": session,
-        "seq": artifact_list.find_saving_event(shown, key.name, session) if session else None,
-        "preview": found,
-        "metadata": redaction.redact(json.loads(shown.custom_metadata)),
-        "link": json.loads(shown.part) if shown.holding == Artifact.Holding.LINK else None,
-        "is_hidden": _is_hidden(shown),
-        "others": [each for each in saved if each.version != shown.version],
+        "seq": artifact_list.find_saving_event(artifact, key.name, session) if session else None,
+        "preview": content,
+        "metadata": redaction.redact(json.loads(artifact.custom_metadata)),
+        "link": json.loads(artifact.part) if artifact.holding == Artifact.Holding.LINK else None,
+        "is_hidden": _is_hidden(artifact),
+        "others": [each for each in versions if each.version != artifact.version],
         "source": query["view"] == "source",
-        "url": file_url(key, shown.version),
+        "url": file_url(key, artifact.version),
         "acts": urlencode(key_parameters(key)),
         "is_kept": key.realm.startswith(realms.ATTEMPT),
-        **(_difference_context(key, shown, found, query["against"]) if query["against"] is not None else {}),
+        **(
+            _difference_context(key, artifact, content, query["against"])
+            if query["against"] is not None
+            else {}
+        ),
     }
     return render(request, FILE, context)
 
@@ -97,8 +101,8 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
         and storage_location.artifacts_elsewhere(session.app_name)
         and artifact_versions.find_version(key) is None
     ):
-        named = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
-        return redirect(f"{reverse('artifacts')}?{urlencode(named)}")
+        owner = {"app": session.app_name, "user": session.user_id, "session": session.session_id}
+        return redirect(f"{reverse('artifacts')}?{urlencode(owner)}")
     return redirect(file_url(key, query["version"]))
 
 
@@ -137,19 +141,19 @@ def _read_preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
     return make_preview(start, artifact.size, artifact.filename, artifact.mime_type or "", as_text=is_text)
 
 
-def _difference_context(key: FileKey, shown: Artifact, found: Preview, against: int) -> dict[str, Any]:
+def _difference_context(key: FileKey, artifact: Artifact, content: Preview, against: int) -> dict[str, Any]:
     """Return how a version differs from another one, or why that cannot be shown."""
     other = find_version(key, against)
     try:
         before = _read_preview(other, as_text=True)
-        comparable = _read_preview(other).kind.is_text and found.kind.is_text
+        comparable = _read_preview(other).kind.is_text and content.kind.is_text
     except ContentMissing as error:
         return {"other": other, "problem": error.message}
-    if shown.sha256 == other.sha256:
+    if artifact.sha256 == other.sha256:
         return {"other": other, "problem": "Both versions have the same content."}
     if not comparable:
         return {"other": other, "problem": "Only texts are compared line by line; one of these is none."}
-    after = _read_preview(shown, as_text=True)
+    after = _read_preview(artifact, as_text=True)
     old, new = json.dumps(before.text), json.dumps(after.text)
     cut = before.is_cut or after.is_cut
     return {"other": other, "lines": value_diff.diff_lines(old, new), "cut": cut}

@@ -74,12 +74,12 @@ def upload(request: HttpRequest) -> HttpResponse:
         BadInput: files of that realm are kept as they are, or this server's agents keep theirs elsewhere.
     """
     if request.method != "POST":
-        given = {name: request.GET.get(name, "") for name in ("app", "user", "session", "name", "realm")}
-        return _render_form(request, Upload(initial=given), given)
+        fields = {name: request.GET.get(name, "") for name in ("app", "user", "session", "name", "realm")}
+        return _render_form(request, Upload(initial=fields), fields)
     form = Upload(request.POST, request.FILES)
-    given = {name: request.POST.get(name, "") for name in ("app", "user", "session", "name", "realm")}
+    fields = {name: request.POST.get(name, "") for name in ("app", "user", "session", "name", "realm")}
     if not form.is_valid():
-        return _render_form(request, form, given)
+        return _render_form(request, form, fields)
     key: FileKey = form.cleaned_data["key"]
     storage_location.refuse_artifact(key.app_name)
     refuse_read_only(key.realm)
@@ -87,25 +87,25 @@ def upload(request: HttpRequest) -> HttpResponse:
     return redirect(file_url(key, saved.version))
 
 
-def _render_form(request: HttpRequest, form: Upload, given: Mapping[str, str]) -> HttpResponse:
-    refuse_read_only(given["realm"])
+def _render_form(request: HttpRequest, form: Upload, fields: Mapping[str, str]) -> HttpResponse:
+    refuse_read_only(fields["realm"])
     context = {
         "form": form,
-        "given": given,
-        "is_version": bool(given["name"]) and _file_exists(given),
+        "given": fields,
+        "is_version": bool(fields["name"]) and _file_exists(fields),
         "most": MOST_BYTES,
         "apps": overview.app_names(),
-        "back": list_url("artifacts", given, only=OWNERS),
+        "back": list_url("artifacts", fields, only=OWNERS),
     }
     status = 422 if form.errors else 200
     return render_partial(request, UPLOAD, context, partial="form", target="dialog-content", status=status)
 
 
-def _file_exists(given: Mapping[str, str]) -> bool:
+def _file_exists(fields: Mapping[str, str]) -> bool:
     """Tell whether what a form names is a file that there is."""
     try:
         key = artifact_versions.file_key(
-            given["realm"], given["app"], given["user"], given["session"] or None, given["name"]
+            fields["realm"], fields["app"], fields["user"], fields["session"] or None, fields["name"]
         )
     except BadInput:
         return False
@@ -113,17 +113,17 @@ def _file_exists(given: Mapping[str, str]) -> bool:
 
 
 def _session_exists(key: FileKey) -> bool:
-    named = {"realm": key.realm, "app_name": key.app_name, "user_id": key.user_id}
+    owner = {"realm": key.realm, "app_name": key.app_name, "user_id": key.user_id}
     return (
-        AgentSession.objects.filter(**named, session_id=key.session_id).exists()
+        AgentSession.objects.filter(**owner, session_id=key.session_id).exists()
         or artifact_versions.list_versions(key).exists()
     )
 
 
-def _save(key: FileKey, sent: UploadedFile[Any]) -> Artifact:
+def _save(key: FileKey, uploaded: UploadedFile[Any]) -> Artifact:
     """Save what was sent as the next version of a file, typed by its content as an agent would be told it."""
-    sent_bytes = sent.read()
-    claimed = sent.content_type or ""
+    sent_bytes = uploaded.read()
+    claimed = uploaded.content_type or ""
     if claimed in {"", file_type.BINARY}:
         claimed = mimetypes.guess_type(key.filename)[0] or ""
     mime = type_of(sent_bytes, claimed)
