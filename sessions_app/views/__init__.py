@@ -1,1 +1,1 @@
-"""Pages of the sessions room, a module or a package for each."""
+"""Pages of sessions, state, runs, artifacts, memory, traces and agents: one module or package per page."""

@@ -1,4 +1,4 @@
-"""The page of one agent, and loading agents in the background."""
+"""Agent page, background loading of agents, and the app menu."""
 
 from __future__ import annotations
 
@@ -30,15 +30,15 @@ CARD = "devui/agents/status.html"
 SESSIONS_SHOWN = 10
 
 MAX_DIGITS = 19
-"""Of a session's number: more than a database's integers have."""
+"""Upper bound for the digits of a session's primary key: larger numbers overflow database integers."""
 
 LOCAL_HOST_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]"})
-"""Names by which a browser asks a server of its own machine, whose editor has the files that are named."""
+"""Host names of a server on the browser's own machine, where links to source files open in the editor."""
 
 
 @require_safe
 async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
-    """Show an agent's description, or why it cannot be loaded. The part `agent-card` waits until it is loaded.
+    """Show an agent's description, or why it cannot be loaded. A request for the part `agent-card` loads it first.
 
     Raises:
         NotFound: neither the agents folder nor any session knows the app.
@@ -81,7 +81,7 @@ def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None)
 
 
 def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]] | None:
-    """Return the toolsets that failed to load in the agent's last invocation, and its session; None: all loaded."""
+    """Return the session of the agent's last invocation and the toolsets that failed to load in it, or None."""
     trace = latest_trace(newest)
     toolsets = toolsets_of(trace) if trace else []
     return (trace.session, toolsets) if trace and toolsets else None
@@ -90,7 +90,7 @@ def _lost_toolsets(newest: list[AgentSession]) -> tuple[AgentSession, list[str]]
 def _invocation_path(
     request: HttpRequest, app_name: str, newest: list[AgentSession]
 ) -> invocation_path.InvocationPath | None:
-    """Return the way of the invocation `?invocation=`, in the session `?session=` or one of the newest."""
+    """Return the path of invocation `?invocation=` through the agents, in session `?session=` or one of the newest."""
     invocation_id, session_pk = request.GET.get("invocation", ""), request.GET.get("session", "")
     if not invocation_id:
         return None
@@ -103,7 +103,7 @@ def _invocation_path(
 
 @require_safe
 async def check(request: HttpRequest) -> HttpResponse:
-    """Load the agent `?app=` in the background of a page, answer how it went, and name the next one."""
+    """Load the agent `?app=`, render its status card, and name the next agent that the page should load."""
     app_name = request.GET.get("app", "")
     problem = await _try_to_load(app_name)
     return await units_of_work.read(_render_status_card, request, app_name, problem)
@@ -127,12 +127,12 @@ async def _try_to_load(app_name: str) -> DevUIError | None:
 
 
 MENU_PLACES = ("sessions", "state", "runs", "traces", "artifacts", "memory", "evals")
-"""Places, each named as its route, that are filtered by `?app=`; elsewhere an app's link leads to its own page."""
+"""Route names of lists that `?app=` filters. On other pages the menu links to the app's own page."""
 
 
 @require_safe
 def menu(request: HttpRequest) -> HttpResponse:
-    """Answer the links of the app menu: the same place for another app."""
+    """Render the app menu: links to the current list filtered by another app."""
     route = request.GET.get("place", "")
     place = reverse(route) if route in MENU_PLACES else ""
     context = {

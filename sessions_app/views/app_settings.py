@@ -1,4 +1,4 @@
-"""What a person decides for an app's sessions."""
+"""Settings of an app: the time to live of its sessions."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FORM = "devui/components/session_ttl.html"
 
 @require_POST
 def change(request: HttpRequest, app_name: str) -> HttpResponse:
-    """Decide after how long an app's sessions expire.
+    """Set the time to live of an app's sessions.
 
     Raises:
-        NotFound: nothing is known of the app.
-        BadInput: the span is none, and a page without scripts asked.
+        NotFound: the app is unknown.
+        BadInput: the time span is invalid and the request does not come from htmx.
     """
     if overview.agent(app_name) is None:
         raise NotFound(

@@ -1,4 +1,4 @@
-"""Branches of a session on pages: rewinding it, forking it, two sessions side by side."""
+"""Rewind a session, fork it, and compare two sessions."""
 
 from __future__ import annotations
 
@@ -29,22 +29,22 @@ COMPARE = "devui/sessions/branches/compare.html"
 
 DIALOG = "dialog-content"
 MOST_KEYS = 20
-"""Shared keys of a scope that the form of a fork shows."""
+"""Maximum number of changed shared keys on the fork form."""
 
 Context = dict[str, Any]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def rewind_session(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show what a rewind to before an event's invocation would change; do it.
+    """Show what a rewind to before an event's invocation would change; carry it out on POST.
 
-    When the session has moved on since, what it would change now is shown instead.
+    When the session has changed since the plan was shown, show the new plan instead (409).
 
     Raises:
         SessionMissing: no such session.
-        EventMissing: it has no such event.
+        EventMissing: the session has no such event.
         BadInput: the event belongs to no invocation, or the session is an eval attempt.
-        SessionBusy: a run is active on it.
+        SessionBusy: a run is active on the session.
     """
     session = find_session(pk)
     query = RewindQuery(request.POST if request.method == "POST" else request.GET).read()
@@ -70,11 +70,11 @@ def rewind_session(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the form of a fork; make it and go to it.
+    """Show the fork form; on POST fork the session and redirect to the fork.
 
     Raises:
         SessionMissing: no such session.
-        EventMissing: it has no such event.
+        EventMissing: the session has no such event.
     """
     session = find_session(pk)
     if request.method == "POST":
@@ -101,7 +101,7 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def compare(request: HttpRequest) -> HttpResponse:
-    """Show two sessions side by side from their common events on; without a second one, which there are."""
+    """Show two sessions side by side after their common events; without a second one, offer sessions to choose."""
     query = CompareQuery(request.GET).read()
     left = find_session(query["left"])
     context: Context = {"left": left, "query": query, "choices": _comparable_sessions(left)}
@@ -126,7 +126,7 @@ def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Co
 
 
 def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
-    """Return the sessions to compare with: relatives first, then the newest of the app."""
+    """Return sessions to compare with: parent and forks first, then the newest of the app."""
     parent = lineage.parent_of(session)
     above = [parent] if parent else []
     sessions = {each.pk: each for each in (*above, *lineage.forks_of(session), *siblings(session))}
@@ -135,7 +135,7 @@ def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
 
 
 def _changed_shared_keys(session: AgentSession, seq: int | None) -> Context:
-    """Return the shared keys that are other now than at the event of a fork: what its choice of state is about."""
+    """Return the shared keys that have changed since event `seq`; they decide which shared state a fork should use."""
     if not seq or not 0 < seq <= session.last_seq:
         return {}
     difference = diff.diff(session, find_event(session, seq=seq), limit=MOST_KEYS)

@@ -1,4 +1,4 @@
-"""Running an agent from a session page: sending a message, answering what it asks, cancelling, running again."""
+"""Run an agent from the session page: send messages, answer questions, cancel and repeat runs."""
 
 from __future__ import annotations
 
@@ -34,14 +34,14 @@ PROBLEMS = "devui/sessions/console/question_errors.html"
 CALL = "devui/sessions/console/message_call.html"
 
 QUEUE_ERRORS = (NotFound, AgentNotLoaded, RuntimeUnavailable)
-"""Why a run cannot be queued."""
+"""Errors because of which a run cannot be queued."""
 
 
 @require_safe
 async def message(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the form of a message with all its options; the part `console-options` is those alone.
+    """Show the message form with all options; the part `console-options` holds only the options.
 
-    An agent that was never loaded is: only its process knows the fields of ADK's RunConfig.
+    Load the agent if it was never loaded: only its process knows the fields of ADK's `RunConfig`.
 
     Raises:
         SessionMissing: no such session.
@@ -67,12 +67,12 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 async def start(request: HttpRequest, pk: int) -> HttpResponse:
-    """Queue a run with what was sent, and hand it to the app's runtime.
+    """Queue a run with the message or answer that was sent, and hand it to the app's runtime.
 
     Raises:
         SessionMissing: no such session.
-        BadInput: the session is an eval attempt, or an answer cannot be meant.
-        NotFound: the call that is answered does not wait for an answer.
+        BadInput: the session is an eval attempt, or the answer is invalid.
+        NotFound: the answered call does not wait for an answer.
     """
     session = await units_of_work.read(find_session, pk)
     refuse_read_only(session)
@@ -112,7 +112,7 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 async def call(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the call that sends what stands in the form, for `curl` and in Python.
+    """Show the API call that sends the form's message, for `curl` and in Python.
 
     Raises:
         SessionMissing: no such session.
@@ -133,11 +133,11 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_POST
 async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Send once more what a run was asked.
+    """Queue a new run with the request of an earlier one.
 
     Raises:
         NotFound: no such run.
-        BadInput: it was an answer, it is not known what it was, or its session is an eval attempt.
+        BadInput: the run was an answer, its request is not stored, or its session is an eval attempt.
     """
     run = await units_of_work.read(_find_run, run_id)
     refuse_read_only(run.session)
@@ -148,7 +148,7 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Cancel a run. Cancelling one that has ended changes nothing.
+    """Cancel a run. Cancelling an ended run changes nothing.
 
     Raises:
         NotFound: no such run.
@@ -166,7 +166,7 @@ def _find_run(run_id: str) -> Run:
 
 
 def _read_draft(session: AgentSession, request: HttpRequest) -> Draft:
-    """Return what was sent; without the switch, which other programs leave out, the model streams."""
+    """Return the message in a form. Requests without the streaming switch (other programs) stream."""
     streaming = bool(request.POST.get("streaming") or not request.POST.get("has_streaming"))
     return message_draft.read(
         session.app_name, request.POST, request.FILES.getlist("files"), streaming=streaming
@@ -174,7 +174,7 @@ def _read_draft(session: AgentSession, request: HttpRequest) -> Draft:
 
 
 async def _read_answer(session: AgentSession, request: HttpRequest) -> dict[str, Any]:
-    """Return the request of a run that answers an open call."""
+    """Return the run request that answers an open call."""
     call_id = request.POST["call_id"]
     question = await units_of_work.read(find_question, session, call_id)
     if question is None:
@@ -194,7 +194,7 @@ def _form_context(session: AgentSession, draft: Draft) -> dict[str, Any]:
 def _render_errors(
     request: HttpRequest, session: AgentSession, draft: Draft, status: int = 422
 ) -> HttpResponse:
-    """Say what is wrong at the fields; the console keeps what stands in it, files too."""
+    """Show the errors at their fields; the console keeps its contents, including files."""
     if not request.headers.get("HX-Request"):
         return render(request, PAGE, _form_context(session, draft), status=status)
     response = render(request, PAGE + "#problems", {"draft": draft}, status=422)
@@ -204,7 +204,7 @@ def _render_errors(
 
 
 def _render_answer_errors(request: HttpRequest, faults: dict[str, str]) -> HttpResponse:
-    """Say what is wrong with an answer in its form, which keeps what stands in it."""
+    """Show the errors of an answer in its form, which keeps its contents."""
     response = render(request, PROBLEMS, {"faults": faults}, status=422)
     response["HX-Reswap"] = "innerHTML"
     return response

@@ -1,4 +1,4 @@
-"""One event by itself, its JSON whole and in pieces, and two events side by side."""
+"""JSON of one event, whole or in pieces, and the comparison of two events."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from sessions_app.timeline import event_comparison
 from sessions_app.views.missing_event import render_missing_event
 
 FIND_LENGTH = 500
-"""Most characters of a text to search for."""
+"""Maximum length of the search text, in characters."""
 
 
 class EventPieceQuery(JsonPieceQuery):
-    """Which piece of an event is wanted: `pointer` below `base`, as a `tree` in which `find` is marked.
+    """Selects a piece of JSON: `pointer` below `base`, as a `tree` in which matches of `find` are marked.
 
-    `text` is the whole value for copying, `stretch` what follows in a long text.
+    The form `text` returns the whole value for copying, `stretch` the next part of a long text.
     """
 
     base = forms.CharField(required=False, strip=False)
@@ -40,7 +40,7 @@ class EventPieceQuery(JsonPieceQuery):
 
 @require_safe
 def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Answer an event's JSON as it is stored or, with a pointer, a piece of it as a tree or as text.
+    """Return an event's JSON as stored or, with a pointer, a piece of it as a tree or as text.
 
     Raises:
         SessionMissing: no such session.
@@ -51,7 +51,7 @@ def event_json(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 
 def json_response(request: HttpRequest, data: str) -> HttpResponse:
-    """Answer JSON or, with a pointer, a piece of it as a tree or as text.
+    """Return JSON or, with a pointer, a piece of it as a tree or as text.
 
     Raises:
         NotFound: there is nothing at the pointer.
@@ -79,7 +79,7 @@ def json_response(request: HttpRequest, data: str) -> HttpResponse:
 
 
 class EventCompareQuery(QueryForm):
-    """Which events are compared, by their seqs. Without `left` it is the one of its kind before the right one."""
+    """Sequence numbers of the events to compare. `left` defaults to the previous event of the same kind."""
 
     left = forms.IntegerField(required=False, min_value=1)
     right = forms.IntegerField(required=False, min_value=1)
@@ -87,12 +87,12 @@ class EventCompareQuery(QueryForm):
 
 @require_safe
 def compare(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show two events of a session side by side; with one of them or none, go to where both are named.
+    """Show two events of a session side by side; redirect to a complete address when one is not given.
 
     Raises:
         SessionMissing: no such session.
-        EventMissing: there is no event to compare one with.
-        BadInput: they are one event.
+        EventMissing: there is no event to compare with.
+        BadInput: both are the same event.
     """
     session = find_session(pk)
     query = EventCompareQuery(request.GET).read()
@@ -113,7 +113,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
 def _offer_nearest_events(
     request: HttpRequest, session: AgentSession, missing_seq: int, sides: Mapping[str, int | None]
 ) -> HttpResponse:
-    """Say that an event to compare is not there, and offer those that are nearest to what is named."""
+    """Show that an event does not exist, with a link that compares the nearest existing events."""
     near = {side: min(seq, session.last_seq) for side, seq in sides.items() if seq is not None}
     if len(set(near.values())) < len(near):
         near = {"right": session.last_seq}
@@ -134,12 +134,12 @@ def _redirect_to_pair(session: AgentSession, left: int | None, right: int | None
 
 
 def _text_to_copy(value: Any) -> str:
-    """Return what is copied: a string as it is, anything else as JSON for reading."""
+    """Return a string as it is, any other value as indented JSON."""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
 
 
 def _tree_url(request: HttpRequest) -> str:
-    """Return the address of the same tree's other pieces."""
+    """Return the base address of further pieces of the same tree."""
     query = QueryDict(mutable=True)
     for name in ("base", "find", "form"):
         if request.GET.get(name):

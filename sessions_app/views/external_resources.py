@@ -1,4 +1,4 @@
-"""What other services and remote servers keep: the artifacts of a session, their content, and what memory recalls."""
+"""Artifacts and memory that an external service or a remote server stores."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ MEMORY = "devui/memory/external.html"
 
 
 class ExternalArtifactsQuery(QueryForm):
-    """Whose artifacts are meant."""
+    """Session whose artifacts are listed."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
     user = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -32,7 +32,7 @@ class ExternalArtifactsQuery(QueryForm):
 
 
 class ExternalContentQuery(ExternalArtifactsQuery):
-    """Which version of which artifact is meant; `save=1`: it is saved instead of shown."""
+    """Artifact version to serve; `save=1` downloads it instead of showing it."""
 
     name = forms.CharField(strip=False)
     version = forms.IntegerField(min_value=0, max_value=2**63 - 1)
@@ -40,7 +40,7 @@ class ExternalContentQuery(ExternalArtifactsQuery):
 
 
 class ExternalMemoryQuery(QueryForm):
-    """What is asked of whose memory."""
+    """Memory search: app, user and search text."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
     user = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -49,7 +49,7 @@ class ExternalMemoryQuery(QueryForm):
 
 @require_safe
 async def artifacts(request: HttpRequest) -> HttpResponse:
-    """List the artifacts of a session where its app keeps them. That they cannot be listed is said on the page."""
+    """List a session's artifacts in its app's artifact service. The page shows the error if listing fails."""
     query = ExternalArtifactsQuery(request.GET).read()
     owner = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {
@@ -66,12 +66,12 @@ async def artifacts(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 async def artifact_content(request: HttpRequest) -> HttpResponse:
-    """Serve the content of a version, typed by what it is and in a sandbox.
+    """Serve the content of a version in a sandbox, with the content type sniffed from the bytes.
 
     Raises:
-        NotFound: there is no such version, or it only links elsewhere.
-        BadInput: its service refuses.
-        RuntimeUnavailable: what runs the app cannot be asked.
+        NotFound: there is no such version, or the version is a link.
+        BadInput: the artifact service refuses the request.
+        RuntimeUnavailable: the app's runtime or server cannot be reached.
     """
     query = ExternalContentQuery(request.GET).read()
     parameters = {name: query[name] for name in ("app", "user", "session", "name", "version")}
@@ -83,7 +83,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 async def memory(request: HttpRequest) -> HttpResponse:
-    """Show what an agent would recall where its app keeps memory. That it cannot be asked is said on the page."""
+    """Search the app's memory service as an agent would. The page shows the error if the search fails."""
     query = ExternalMemoryQuery(request.GET).read()
     context: dict[str, Any] = {"query": query, "elsewhere": storage_location.memory_elsewhere(query["app"])}
     try:
@@ -94,7 +94,7 @@ async def memory(request: HttpRequest) -> HttpResponse:
 
 
 def _versions(owner: dict[str, Any], file: resources.File) -> list[tuple[resources.Version, str]]:
-    """Return the versions of a file, each with the address of its content."""
+    """Return the versions of a file with the URLs of their content."""
     of_file = {**owner, "name": file.name}
     content = reverse("artifact-there-content")
     return [

@@ -1,4 +1,4 @@
-"""Bytes that agents and users made, served by address: typed by what they are, and in a sandbox."""
+"""Serves inline data of events and artifacts in a sandbox, with the content type sniffed from the bytes."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from sessions_app.models import Artifact
 from sessions_app.presentation import file_type, json_tree, visible_text
 
 SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
-"""No scripts, no forms, an origin of its own, and nothing loaded from anywhere."""
+"""Forbids scripts and forms, isolates the origin, and loads nothing from other hosts."""
 
 PDF_POLICY = "default-src 'none'; object-src 'self'; base-uri 'none'; form-action 'none'"
-"""The browser's own viewer does not start in a sandbox; a PDF's scripts reach no page from there."""
+"""Browsers do not start their PDF viewer in a sandbox; scripts of a PDF cannot reach a page from the viewer."""
 
 URL_SAFE = bytes.maketrans(b"-_", b"+/")
-"""ADK writes base64 with the letters that are safe in URLs."""
+"""Maps the URL-safe base64 alphabet, which ADK writes, to the standard one."""
 
 
 class BlobQuery(QueryForm):
-    """Which part of an event is wanted; the default is its only one, as it is in most events."""
+    """Pointer to a part of an event; defaults to the first part."""
 
     pointer = forms.CharField(required=False, strip=False, empty_value="/content/parts/0")
 
 
 class ArtifactQuery(QueryForm):
-    """Which version of which artifact of a session is wanted, as its events name it; without a version the newest."""
+    """Name of an artifact as events of its session spell it, and its version; defaults to the newest."""
 
     name = forms.CharField(strip=False)
     version = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
@@ -48,7 +48,7 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     Raises:
         SessionMissing: no such session.
         EventMissing: no such event.
-        NotFound: there is no such part, or it holds no inline data.
+        NotFound: there is no such part, or the part holds no inline data.
     """
     query = BlobQuery(request.GET).read()
     part = json_tree.resolve_pointer(json.loads(load_event_body(pk, seq)), query["pointer"])
@@ -62,12 +62,12 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 @require_safe
 def artifact(request: HttpRequest, pk: int) -> HttpResponse:
-    """Serve a version of an artifact that a session saved, or that its user has in every session.
+    """Serve a version of an artifact of a session or of its user.
 
     Raises:
         SessionMissing: no such session.
-        NotFound: there is no such version, or it only links elsewhere.
-        ContentMissing: its file beside the store is gone.
+        NotFound: there is no such version, or the version is a link.
+        ContentMissing: the file that holds the content is gone.
     """
     query = ArtifactQuery(request.GET).read()
     name, version = query["name"], query["version"]
@@ -89,10 +89,10 @@ def artifact(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _decode_base64(data: object, seq: int) -> bytes:
-    """Return what base64 text stands for, in either of its alphabets.
+    """Decode base64 in the standard or the URL-safe alphabet.
 
     Raises:
-        NotFound: it is no base64.
+        NotFound: the data is not base64.
     """
     try:
         text = data.encode() if isinstance(data, str) else b""
@@ -109,7 +109,7 @@ def _serve(content: bytes, name: str) -> HttpResponse:
 
 
 def content_headers(mime: str, name: str, *, to_save: bool = False) -> dict[str, str]:
-    """Return the headers by which bytes of a type can do nothing in our origin; those of no known type are saved."""
+    """Return headers that isolate content from DevUI's origin; content of unknown type is downloaded."""
     disposition = content_disposition_header(
         to_save or mime == file_type.BINARY, visible_text.escape_name(name.rpartition("/")[2])
     )

@@ -1,4 +1,4 @@
-"""The offer to import what `adk web` left beside the agents, and how far an import is."""
+"""Offers to import sessions that `adk web` stored in the agents folder, and the progress of imports."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OFFER = "devui/components/import_offer.html"
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A store beside an agent, with its import if there is one."""
+    """A store in an agent's folder, with its import job if there is one."""
 
     found: Found
     job: jobs.Job | None
@@ -27,16 +27,16 @@ class Offer:
 
 @require_safe
 def offers(request: HttpRequest) -> HttpResponse:
-    """Show the stores that are not imported yet or have changed since, and the imports of this process."""
+    """Show stores that are not imported or have changed since, and the import jobs of this process."""
     return _render_offers(request)
 
 
 @require_POST
 def start(request: HttpRequest) -> HttpResponse:
-    """Start the import of the store beside the agent `app`.
+    """Start the import of the store in the folder of agent `app`.
 
     Raises:
-        NotFound: there is no store beside such an agent.
+        NotFound: the agent's folder holds no store.
     """
     app_name = request.POST.get("app", "")
     store = next((candidate for candidate in _list_stores() if candidate.app_name == app_name), None)
@@ -48,7 +48,7 @@ def start(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def dismiss(request: HttpRequest) -> HttpResponse:
-    """Take away the report of an import that has ended."""
+    """Remove the report of an ended import."""
     for store in _list_stores():
         if store.app_name == request.POST.get("app", ""):
             jobs.forget(store.location)

@@ -1,4 +1,4 @@
-"""What may be wrong with a session's state: lint hints and drift, as a list and beside the keys of the board."""
+"""Lint hints and drift of a session's state, as a list and for the keys of the state board."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sessions_app.state.lint import Hint, Rule
 
 PAGE = "devui/sessions/state/hints.html"
 MOST_KEYS = 300
-"""Keys of the board that hints are sent for."""
+"""Maximum number of keys of the state board that hints are sent for."""
 
 
 @dataclass(slots=True)
 class KeyHints:
-    """What is said beside a key."""
+    """Hints and drift of a key."""
 
     name: str
     hints: list[Hint] = field(default_factory=list)
@@ -31,7 +31,7 @@ class KeyHints:
 
 @require_safe
 def hints(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the hints at a session's state as it is now, by rule; for the board, by key and with what has drifted.
+    """Show the lint hints for a session's current state by rule; for the state board by key, with drift.
 
     Raises:
         SessionMissing: no such session.

@@ -1,4 +1,4 @@
-"""Speaking with an agent over a live connection: text in, text or sound out."""
+"""Page of a live run: the browser exchanges text and audio with an agent over ADK's `/run_live` socket."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ PAGE = "devui/agents/live.html"
 
 @require_safe
 async def live(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show where one speaks with an agent: the page opens ADK's own socket, `/run_live`.
+    """Show the live page of a session.
 
-    An agent that was never loaded is: only its process knows whether its model can be spoken with. A remote server
-    tells of none of its models; where its ADK has live runs the agent itself says whether it takes part.
+    Load the agent if it was never loaded: only its process knows whether its model supports live runs. A remote server
+    does not describe its models; if its ADK supports live runs, the agent itself accepts or refuses them.
 
     Raises:
         SessionMissing: no such session.
-        BadInput: the session is not in real life: ADK's socket finds no other.
+        BadInput: the session belongs to a realm, which ADK's socket does not find.
     """
     session = await units_of_work.read(find_session, pk)
     refuse_read_only(session)
@@ -54,7 +54,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 async def _check_can_speak(app_name: str) -> tuple[bool | None, DevUIError | None]:
-    """Return whether an agent can be spoken with, loaded if need be, and why that cannot be told."""
+    """Return whether an agent supports live runs, loading it if needed; None with an error if unknown."""
     problem: DevUIError | None = None
     can_speak = await units_of_work.read(agent_loading.can_speak, app_name)
     if can_speak is None:

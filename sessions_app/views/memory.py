@@ -1,4 +1,4 @@
-"""Memory: what agents recall of a user, searched as they search it; sessions added to it, entries forgotten."""
+"""Memory pages: list entries, search as agents do, add sessions, delete entries."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FILTERS = ("app", "user", "session", "realm")
 
 
 class MemoryQuery(PageQuery):
-    """Whose memory is shown, and what is asked of it."""
+    """Filters of the memory list and the search text."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -43,7 +43,7 @@ class MemoryQuery(PageQuery):
 
 
 class AddSessionForm(forms.Form):
-    """Which session is to be remembered."""
+    """Session to add to its user's memory."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
     user = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -52,13 +52,13 @@ class AddSessionForm(forms.Form):
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show what is remembered, newest first, or what an agent would recall by a text."""
+    """Show memory entries, newest first, or what an agent would recall for the search text."""
     context = _page_context(MemoryQuery(request.GET).read())
     return render_partial(request, LIST, context, partial="memory")
 
 
 def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the page of a query shows."""
+    """Return the page's context for a query."""
     can_search = bool(query["app"] and query["user"])
     return {
         "query": query,
@@ -74,7 +74,7 @@ def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
 
 @require_POST
 async def add(request: HttpRequest) -> HttpResponse:
-    """Let the app's process add a session to its user's memory, as an agent would; a refusal stands at the form."""
+    """Have the app's runtime add a session to its user's memory. The form shows errors."""
     form = AddSessionForm(request.POST)
     try:
         return await _add_session(form)
@@ -84,12 +84,12 @@ async def add(request: HttpRequest) -> HttpResponse:
 
 
 async def _add_session(form: AddSessionForm) -> HttpResponse:
-    """Add the session that a form names.
+    """Add the session that the form names.
 
     Raises:
         BadInput: the form names no session, or ADK's server refuses it.
         NotFound: there is no such session.
-        RuntimeUnavailable: the app's process cannot be started.
+        RuntimeUnavailable: the app's runtime cannot be started.
     """
     if not await sync_to_async(form.is_valid)():
         raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
@@ -102,7 +102,7 @@ async def _add_session(form: AddSessionForm) -> HttpResponse:
 
 
 def _error_context(form: AddSessionForm, problem: DevUIError) -> dict[str, Any]:
-    """Return the page with what was sent, and what is wrong with it."""
+    """Return the page's context with the sent fields and the error."""
     owner = {name: form.cleaned_data.get(name, "") for name in ("app", "user")}
     fields = {name: str(form.data.get(name, ""))[:ID_BYTES] for name in AddSessionForm.base_fields}
     return {**_page_context(MemoryQuery(owner).read()), "problem": problem, "sent": fields}
@@ -110,11 +110,11 @@ def _error_context(form: AddSessionForm, problem: DevUIError) -> dict[str, Any]:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask whether to forget an entry; forget it for good.
+    """Ask for confirmation; on POST delete a memory entry for good.
 
     Raises:
         NotFound: there is no such entry.
-        BadInput: it is an eval attempt's.
+        BadInput: the entry belongs to an eval attempt.
     """
     entry = MemoryEntry.objects.filter(pk=pk, removed=False).defer("words", "private").first()
     if entry is None or entry.realm.startswith(realms.HIDDEN):
@@ -138,7 +138,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _external_url(query: Mapping[str, Any]) -> str:
-    """Return the address of what is recalled where another service keeps memory; empty: nothing is asked."""
+    """Return the URL of the search in an external memory service; empty without a complete search."""
     parameters = {name: query[name] for name in ("app", "user", "q")}
     return f"{reverse('memory-there')}?{urlencode(parameters)}" if all(parameters.values()) else ""
 
@@ -156,7 +156,7 @@ def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _require_session(ids: Mapping[str, str]) -> None:
-    """Refuse a session that nobody knows: ADK's server would say so less clearly."""
+    """Raise `NotFound` for an unknown session, with a clearer message than ADK's server has."""
     key = {"app_name": ids["app"], "user_id": ids["user"], "session_id": ids["session"]}
     if not AgentSession.objects.filter(realm="", **key).exists():
         raise NotFound(

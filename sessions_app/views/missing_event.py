@@ -1,4 +1,4 @@
-"""A link to an event that is not there: the page says so, and offers the nearest."""
+"""Page for links to an event that does not exist; it offers the nearest one."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ MISSING = "devui/sessions/not_found.html"
 def render_missing_event(
     request: HttpRequest, session: AgentSession, event: object, offer: str, url: str
 ) -> HttpResponse:
-    """Say that a session has no event of this number or id.
+    """Render a 404 page: the session has no event of this number or id.
 
     Args:
         request: the request.
-        session: the session that is there.
+        session: the session.
         wanted: what the link names.
-        offer: what is offered instead, in words; empty: nothing but the session.
-        url: where that is.
+        offer: label of the link to the nearest event; empty: the page links only to the session.
+        url: address of that link.
     """
     context = {
         "message": f"This session has no event {event}.",

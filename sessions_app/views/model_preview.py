@@ -1,4 +1,4 @@
-"""What a model would be shown at an event, as the agent's process makes it with ADK's own code."""
+"""Preview of the request that a model would get at an event; the agent's runtime builds it with ADK's own code."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGE = "devui/traces/model_preview.html"
 
 @require_http_methods(["GET", "HEAD", "POST"])
 async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Show what the model sees at an event. A POST also asks instruction providers and toolsets: the agent's code.
+    """Show what the model sees at an event. A POST also calls instruction providers and toolsets, which are agent code.
 
     Raises:
         SessionMissing: no such session.
@@ -70,5 +70,5 @@ def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
 
 
 def _is_double_braced(piece: dict[str, Any]) -> bool:
-    """Tell whether a key stands in more than one brace, as literal braces do in other template languages."""
+    """Return whether a key has more than one brace, as literal braces have in other template languages."""
     return str(piece["written"]).startswith("{{") or str(piece["written"]).endswith("}}")

@@ -1,4 +1,4 @@
-"""Making a session by hand, or going on with the one that is active."""
+"""Create a session by hand, or continue the active one."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ FACTS = "session-facts"
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def new(request: HttpRequest) -> HttpResponse:
-    """Show the form of a new session; make one and go to it, or go on with the active one.
+    """Show the form; on POST create a session or open the active one.
 
-    The part `session-facts` is what is known of the app and user that stand in the form.
+    The part `session-facts` shows the initial state and the active session of the form's app and user.
     """
     initial = {"app": request.GET.get("app", ""), "user": request.GET.get("user", "user")}
     form = NewSessionForm(request.POST or None, initial=initial)
@@ -45,7 +45,7 @@ def new(request: HttpRequest) -> HttpResponse:
 
 
 def _facts(app: str, user: str) -> dict[str, Any]:
-    """Return the state that the app's sessions begin with, and the user's active session."""
+    """Return the app's initial state and the user's active session."""
     folder = configured_folder()
     knows = bool(app) and is_storable(user, "")
     return {

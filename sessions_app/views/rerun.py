@@ -1,4 +1,4 @@
-"""Running again: a message said otherwise, in a session of its own, and an invocation that goes on where it stopped."""
+"""Edit a message and run it in a new session; resume an interrupted invocation."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ DIALOG = "dialog-content"
 
 @require_http_methods(["GET", "HEAD", "POST"])
 async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Show a message of the user to be changed; send it in a new session that begins with what stood before it.
+    """Show the form of a user message; on POST send it in a new session that holds the events before it.
 
     Raises:
         SessionMissing: there is no such session.
-        EventMissing: it has no such event.
-        BadInput: the event is no message of the user.
+        EventMissing: the session has no such event.
+        BadInput: the event is not a user message.
     """
     sent_message = await units_of_work.read(edit_message.said_at, pk, seq)
     refuse_read_only(sent_message.session)
@@ -66,11 +66,11 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Show what an invocation has done that can go on; let it go on, unless a later run went on with it.
+    """Show how far an invocation came; on POST resume it, unless a later run already did.
 
     Raises:
         NotFound: there is no such run.
-        BadInput: it left no invocation, or its session is an eval attempt.
+        BadInput: the run has no invocation, or its session is an eval attempt.
     """
     run, context = await units_of_work.read(_read_resumable, run_id)
     refuse_read_only(run.session)

@@ -1,4 +1,4 @@
-"""The list of runs: what was sent to agents, and what became of it."""
+"""List of runs with filters and live updates."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 LIST = "devui/runs/list.html"
 
 MOST_KINDS = 50
-"""Kinds of errors that can be chosen from."""
+"""Maximum number of error types in the filter."""
 
 COLUMNS = {
     "app": "session__app_name",
@@ -35,15 +35,15 @@ COLUMNS = {
     "session": "session__session_id",
     "error": "error_type",
 }
-"""Filter → the column that has its value."""
+"""Filter → column."""
 
 TIME_LABELS = {"after": "Since", "until": "Until"}
-"""Filters that are times, as their fields are named."""
+"""Time filter → label of its field."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRow:
-    """A run with what its columns make of it; `seconds` and `events` are None until it has ended.
+    """A run as the list shows it; `seconds` and `events` are None until the run has ended.
 
     Attributes:
         asked: the beginning of its message, once that is an event of its session.
@@ -82,21 +82,21 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 def _time_problem(form: RunQuery) -> str:
-    """Return what is wrong with a time that was written, beside the name of its field; empty: nothing."""
+    """Return the error of an invalid time filter with its label; empty if all are valid."""
     return next(
         (f"{label}: {form.errors[name][0]}" for name, label in TIME_LABELS.items() if name in form.errors), ""
     )
 
 
 def _render_problem(request: HttpRequest, form: RunQuery, problem: str) -> HttpResponse:
-    """Say it where the runs would stand; the filters keep what was written."""
+    """Show the problem in place of the runs; the filters keep their values."""
     query = {name: form[name].value() or "" for name in RunQuery.FILTERS}
     context = {"problem": problem, **_filter_context(query)}
     return render_partial(request, LIST, context, partial="runs", status=422)
 
 
 def _filter_context(query: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the form of the filters shows."""
+    """Return the context of the filter form."""
     return {
         "query": query,
         "statuses": Run.Status.choices,
@@ -107,7 +107,7 @@ def _filter_context(query: Mapping[str, Any]) -> dict[str, Any]:
 
 @require_safe
 def changes(request: HttpRequest) -> HttpResponse:
-    """Answer how a list on screen has changed: its rows, and how many runs came. 204: it has not."""
+    """Return changed rows of a list on screen and the number of new runs; 204 if nothing changed."""
     query = RunWatch(request.GET).read()
     shown_rows = list_updates.parse(query["shown"], str)
     runs = list(_runs().filter(pk__in=shown_rows.marks))
@@ -131,7 +131,7 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 
 def _runs() -> QuerySet[Run]:
-    """Return the runs without their requests, which hold whole messages; `said` sums up the event of each message."""
+    """Return runs without their large requests; `said` is the summary of the message's event."""
     messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
     is_repeatable = ExpressionWrapper(rerun.REPEATABLE, output_field=BooleanField())
     runs = Run.objects.select_related("session").annotate(
@@ -150,7 +150,7 @@ def _filter_runs(query: Mapping[str, Any]) -> QuerySet[Run]:
 
 
 def _error_types(chosen: str) -> list[str]:
-    """Return the kinds of errors that runs have failed of, and the one that is asked for."""
+    """Return the error types of failed runs, and the chosen one."""
     failed = Run.objects.exclude(error_type="").order_by("error_type")
     error_types = failed.values_list("error_type", flat=True).distinct()[:MOST_KINDS]
     return sorted({*error_types, *filter(None, [chosen])})
@@ -161,7 +161,7 @@ def _row_mark(run: Run) -> str:
 
 
 def _url(route: str, query: Mapping[str, Any], more: Mapping[str, str] | None = None) -> str:
-    """Return the address of a route with the filters of a query, and more beside them."""
+    """Return the URL of a route with the filters of a query and further parameters."""
     filters = {name: query[name] for name in RunQuery.FILTERS if query[name]}
     return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
 

@@ -1,4 +1,4 @@
-"""The session page: its timeline, the inspector of an event, the state board, and the pieces htmx asks for."""
+"""Session page: timeline, event inspector and state board, whole or as the partials that htmx requests."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ PAGE = "devui/sessions/session.html"
 TIMELINE = "devui/sessions/timeline/timeline.html"
 
 KEYS_SHOWN = 30
-"""Keys of a scope that the board shows before somebody asks for all."""
+"""Keys of a scope that the state board shows initially."""
 
 SIMILAR_SCANNED, SIMILAR_OFFERED = 500, 5
 INSPECTOR = "devui/sessions/inspector/inspector.html"
@@ -57,7 +57,7 @@ TABS = (
 SCOPES = ("all", "merged", "session", "user", "app", "temp")
 
 KEYS_AT_MOST = 60
-"""Keys of a scope that the board shows at a time to somebody who asks for more."""
+"""Keys of a scope that the state board shows per page once expanded."""
 
 MOST_WATCHED = 50
 
@@ -65,7 +65,7 @@ Context = dict[str, Any]
 
 
 class SessionPageQuery(SessionSearchQuery):
-    """What a session page shows: the event selected, where the timeline stands, which tabs are open."""
+    """Query of the session page: selected event, position of the timeline, open tabs, state board filters."""
 
     event = forms.CharField(required=False, strip=False)
     seq = forms.IntegerField(required=False)
@@ -102,9 +102,9 @@ def page(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> 
 
 @require_safe
 def by_key(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show a session by its key: one of a realm, or one whose ids cannot stand in a path.
+    """Show a session by its primary key: sessions of realms, and ids that a path cannot hold.
 
-    A page that was open when its session was deleted asks here what became of it.
+    Pages request the part `gone` when their session has been deleted.
     """
     rows = exclude_hidden(AgentSession.objects.select_related("mirrored").filter(pk=pk))
     session = expiry.annotate_ttl(rows).first()
@@ -235,7 +235,7 @@ def _can_rewind(session: AgentSession, selected: Event | None) -> bool:
 
 
 def _raw_context(session: AgentSession, query: Context) -> Context:
-    """Build the tree of the event's JSON only when it is looked at: an event may have megabytes of it."""
+    """Build the tree of the event's JSON only for its tab: an event may have megabytes."""
     selected: Event | None = query["selected"]
     text = query["raw"]
     if selected is None or query["tab"] != "raw":
@@ -261,7 +261,7 @@ def _can_change(session: AgentSession) -> bool:
 
 
 def _realm_name(session: AgentSession) -> str:
-    """Return in words what the private world of a session is; empty in real life."""
+    """Return a label for the session's realm; empty without one."""
     if is_isolated_fork(session):
         return "own user: and app: state"
     return "eval attempt" if session.realm else ""
@@ -319,7 +319,7 @@ PARTS = {
     "chips": ("devui/sessions/timeline/search.html#chips", (session_search.search_bar,)),
     "siblings": (f"{PAGE}#siblings", (_siblings_context,)),
 }
-"""Id of the element that htmx fills -> the template of its content and what it needs."""
+"""Id of the htmx target element → template of its content, and the functions that build its context."""
 
 
 def _offer_nearest_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
@@ -333,7 +333,7 @@ def _offer_nearest_event(request: HttpRequest, session: AgentSession, query: Con
 def _offer_nearest_comparison(
     request: HttpRequest, session: AgentSession, query: Context, selected: Event | None
 ) -> HttpResponse:
-    """Say that the event to compare with is not there."""
+    """Render a 404 page for a missing event to compare with, with a link to the nearest one."""
     nearest = windows.nearest_event(session, int(query["diff"]))
     if nearest is None:
         return render_missing_event(request, session, query["diff"], "", "")
@@ -357,7 +357,7 @@ def _render_missing_session(
 
 
 def _similar_sessions(app_name: str, session_id: str) -> list[AgentSession]:
-    """Return what others have under an id that does not exist, then the app's newer sessions with an id like it."""
+    """Return sessions of other apps or users with this id, then the app's newest sessions with a similar id."""
     others = AgentSession.objects.filter(realm="", session_id=session_id).order_by("-updated_at", "-pk")
     newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at", "-pk")
     by_id: dict[str, AgentSession] = {}

@@ -1,6 +1,6 @@
-"""What people do to sessions of the list: rename, tag, pin, export, delete and bring back; and the searches they keep.
+"""Actions on sessions of the list: rename, tag, pin, export, delete, undo; and saved views.
 
-With scripts an act answers what changes on the page around the list; the list itself looks, as it does all the time.
+For htmx an action returns only what changes around the list; the list itself polls for changes.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ VIEWS = "devui/sessions/list/saved_views.html"
 
 @require_POST
 def apply_action(request: HttpRequest) -> HttpResponseBase:
-    """Tag, pin, delete or export the sessions that are ticked, or one.
+    """Tag, pin, delete or export the selected sessions, or one.
 
     Raises:
-        BadInput: no session is meant, or what is to be done cannot be meant.
-        SessionBusy: a run is active on every session that is to be deleted.
+        BadInput: no session is selected, or the action is unknown.
+        SessionBusy: a run is active on every session to delete.
     """
     verb, pks, tag = SessionActionForm(request.POST).read(request.POST.getlist("session"))
     if verb == "export":
@@ -50,11 +50,11 @@ def apply_action(request: HttpRequest) -> HttpResponseBase:
 
 @require_POST
 def undo(request: HttpRequest, batch: str) -> HttpResponse:
-    """Bring back what was deleted together.
+    """Undo a deletion.
 
     Raises:
-        NotFound: it cannot come back any more.
-        AlreadyExists: an id was taken again meanwhile.
+        NotFound: the deletion cannot be undone any more.
+        AlreadyExists: an id has been reused since.
     """
     deletion.undo(batch)
     if not _is_htmx(request):
@@ -65,7 +65,7 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def rename(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the form of a session's title; give it one.
+    """Show the form of a session's title; on POST rename the session.
 
     Raises:
         SessionMissing: there is no such session.
@@ -83,11 +83,11 @@ def rename(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask whether to delete a session; delete it, with a way back.
+    """Ask for confirmation; on POST delete a session, which can be undone.
 
     Raises:
         SessionMissing: there is no such session.
-        SessionBusy: a run is active on it.
+        SessionBusy: a run is active on the session.
     """
     session = find_session(pk)
     if request.method == "POST":
@@ -105,7 +105,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def view_list(request: HttpRequest) -> HttpResponse:
-    """Show the searches that are kept, and the form to keep one; keep one."""
+    """Show the saved views and the form to save one; on POST save the current search."""
     form = SavedViewForm(request.POST or None, initial={"query": request.GET.urlencode()})
     problem = None
     if form.is_valid():
@@ -121,7 +121,7 @@ def view_list(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def change_view(request: HttpRequest, pk: int) -> HttpResponse:
-    """Give a kept search another name, or delete it.
+    """Rename or delete a saved view.
 
     Raises:
         NotFound: there is no such view.
@@ -135,7 +135,7 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
-    """Answer a download. A script asks first whether it would be one: an error would take the page's place."""
+    """Return a download. For htmx only check it and trigger `export-ready`: an error would replace the page."""
     selection = exports.Wanted(pks=tuple(pks))
     if _is_htmx(request):
         exports.check(selection)
@@ -167,7 +167,7 @@ def _render_views(
 
 
 def _finish(request: HttpRequest) -> HttpResponse:
-    """Answer that something was done that the list will see by itself."""
+    """Close the dialog and refresh the list (htmx), or redirect."""
     if _is_htmx(request):
         return _trigger(HttpResponse(status=204), "look", "done")
     return HttpResponseRedirect(_next_url(request.POST.get("next")))
@@ -178,7 +178,7 @@ def _go_to_list(request: HttpRequest, query: str) -> HttpResponse:
 
 
 def _trigger(response: HttpResponse, *events: str) -> HttpResponse:
-    """Let scripts of the page hear events once the response is there."""
+    """Trigger events on the page once the response has arrived."""
     response["HX-Trigger"] = json.dumps(dict.fromkeys(events, ""))
     return response
 
@@ -188,7 +188,7 @@ def _is_htmx(request: HttpRequest) -> bool:
 
 
 def _next_url(address: Any) -> str:
-    """Return where to go afterwards: an address of this server, else the list."""
+    """Return the address to go to afterwards if it is on this server, else that of the list."""
     if address and url_has_allowed_host_and_scheme(address, allowed_hosts=None):
         return str(address)
     return reverse("sessions")

@@ -1,4 +1,4 @@
-"""The list of sessions, and making one."""
+"""Session list: search, completions, query help and live updates."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ COMPLETIONS = "devui/sessions/list/completions.html"
 HELP = "devui/sessions/list/query_help.html"
 
 CONTEXT_CHARACTERS = 300
-"""Characters of a wrong query that are shown of what is wrong, and before and after it."""
+"""Characters shown of the faulty part of a query, and before and after it."""
 
 
 @require_safe
@@ -82,7 +82,7 @@ def index(request: HttpRequest) -> HttpResponse:
 def _page_context(
     request: HttpRequest, page: listing.Page, progress: listing.SoFar, *, is_first: bool
 ) -> dict[str, Any]:
-    """Return what stands on a page below its filters: rows, and the way on."""
+    """Return the context of the rows and of the links to further pages."""
     look_url = further = ""
     if page.looking:
         place = {"before": page.looking.place, "looked": str(page.looking.so_far.looked)}
@@ -110,7 +110,7 @@ def _continue_search(
     page: listing.Page,
     context: dict[str, Any],
 ) -> HttpResponse:
-    """Answer a list on screen for which a look goes on: more rows of its page, and how far the look came."""
+    """Return further rows for a list on screen whose search continues, and the search's progress."""
     since, arrived, unindexed_count = (form.cleaned_data[name] for name in ("since", "told", "left"))
     shown_rows = list_updates.parse(form.cleaned_data["shown"], pagination.integer_key).after(
         page.rows, [], _row_mark
@@ -141,7 +141,7 @@ def _filter_context(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
 
 
 def _view_context(request: HttpRequest) -> dict[str, Any]:
-    """Return the searches that are kept, and whether the one on the screen is among them."""
+    """Return the saved views, and whether the current search is one of them."""
     views, search = saved_views.all_views(), saved_views.query_of(request.GET.urlencode())
     return {"views": views, "is_kept": any(view.query == search for view in views)}
 
@@ -153,7 +153,7 @@ def _frame_context() -> dict[str, Any]:
 def _render_query_problem(
     request: HttpRequest, form: SessionQuery, problem: QueryProblem, *, is_part: bool
 ) -> HttpResponse:
-    """Say where a query is wrong and what was probably meant. A list on screen stays as it is meanwhile."""
+    """Show the error in a query and a suggestion. A list on screen keeps its rows."""
     text = form.cleaned_data["q"]
     context = {
         **_filter_context(request, form),
@@ -182,9 +182,10 @@ def _cut_start(text: str) -> str:
 
 
 def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tuple[str, str, str]]:
-    """Return what is to be said of a query: the words, the query meant and its address.
+    """Return remarks on a query: message, suggested query and its URL.
 
-    One that finds nothing may be meant otherwise. One that finds something is so when it excludes what nothing has.
+    A query without matches may be misspelled. A query with matches gets a remark when it excludes a name that no
+    session has.
     """
     names = names_in(query, of_what_is_not=not is_nothing)
     existing = vocabulary.existing(names)
@@ -211,7 +212,7 @@ def _suggestion_url(request: HttpRequest, suggestion: str) -> str:
 
 @require_safe
 def completions(request: HttpRequest) -> HttpResponse:
-    """Answer what may be written at the caret of the search box."""
+    """Return completions at the caret of the search box."""
     text, caret = CompletionQuery(request.GET).asked()
     words = vocabulary.at(spot(text, caret))
     return render(request, COMPLETIONS, {"found": complete(text, caret, words)})
@@ -219,14 +220,14 @@ def completions(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def query_help(request: HttpRequest) -> HttpResponse:
-    """Show what can be written in the search box."""
+    """Show the help of the query language."""
     context = {"terms": DESCRIPTIONS.items(), "next": reverse("sessions")}
     return render_partial(request, HELP, context, partial="help", target="dialog-content")
 
 
 @require_safe
 def changes(request: HttpRequest) -> HttpResponse:
-    """Answer how a list on screen has changed: its rows, and how many sessions came. 204: it has not."""
+    """Return changed rows of a list on screen and the number of new sessions; 204 if nothing changed."""
     form = SessionWatch(request.GET)
     filters = form.wanted()
     shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("shown", "since", "told"))
@@ -276,7 +277,7 @@ def _row_mark(session: AgentSession) -> str:
 
 
 def _round_up(count: int) -> int:
-    """Return a count in two digits, rounded up: one that falls all the time is not told all the time."""
+    """Round a count up to two significant digits, so that a falling count rarely changes the page."""
     unit: int = 10 ** max(0, len(str(count)) - 2)
     return -(-count // unit) * unit
 
@@ -289,7 +290,7 @@ def _watch_url(
     arrived: int = 0,
     unindexed_count: int = 0,
 ) -> str:
-    """Return where a list asks how it has changed. Without `since` it does not hear of new sessions."""
+    """Return the URL that a list polls for changes. Without `since` it does not report new sessions."""
     counting = {} if since is None else {"since": repr(since), "told": str(arrived)}
     if unindexed_count:
         counting["left"] = str(unindexed_count)
@@ -297,12 +298,12 @@ def _watch_url(
 
 
 def _url(route: str, request: HttpRequest, **more: str) -> str:
-    """Return the address of a route with the request's filters."""
+    """Return the URL of a route with the request's filters."""
     return f"{reverse(route)}{_page_query(request, **more)}".removesuffix("?")
 
 
 def _page_query(request: HttpRequest, **more: str) -> str:
-    """Return the address of a page of the list on screen, with its filters."""
+    """Return the query string of a page of the list on screen, with its filters."""
     query = request.GET.copy()
     for name in _POSITION_PARAMETERS:
         query.pop(name, None)
@@ -312,4 +313,4 @@ def _page_query(request: HttpRequest, **more: str) -> str:
 
 
 _POSITION_PARAMETERS = ("before", "looked", "found", "top", "shown", "since", "told", "left")
-"""Parameters that say which page of a list is shown, and how it stands on the screen."""
+"""Parameters that hold the position in a list and what is on screen, not filters."""

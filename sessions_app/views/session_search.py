@@ -1,4 +1,4 @@
-"""The search within a session, as the session's page has it: what was asked, what it finds, what can be asked."""
+"""Search within a session on its page: query, hits, completions."""
 
 from __future__ import annotations
 
@@ -23,11 +23,11 @@ Context = dict[str, Any]
 
 
 class SessionSearchQuery(QueryForm):
-    """What is searched for, whether only that is shown, and from where it is looked at.
+    """Search text `q`, whether `only` hits are shown, and how far earlier responses have searched.
 
-    `at` is the seq of the first event on the screen, `first` and `last` those between which hits are marked. What an
-    answer before has looked at is not looked at again: it counted `count` hits up to `counted`, and looked as far as
-    `down` and `up` for those before and after the open event; `part` is what alone is looked for now.
+    `at` is the seq of the first event on screen; hits between `first` and `last` are marked. Earlier responses counted
+    `count` hits up to seq `counted`, and searched as far as `down` and `up` for the hits before and after the open
+    event. `part` limits this request to one of these searches.
     """
 
     q = forms.CharField(required=False, max_length=MAX_QUERY_CHARACTERS)
@@ -44,7 +44,7 @@ class SessionSearchQuery(QueryForm):
 
 @require_safe
 def completions(request: HttpRequest, pk: int) -> HttpResponse:
-    """Answer what may be written at the caret, of terms about events.
+    """Return completions at the caret, limited to terms about events.
 
     Raises:
         SessionMissing: no such session.
@@ -56,7 +56,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def hit_window(session: AgentSession, parameters: Context) -> Window | None:
-    """Return the window that is asked for when only hits are shown, else None."""
+    """Return the requested window of hits if only hits are shown, else None."""
     query, _ = _parse(parameters["q"])
     selected: Event | None = parameters["selected"]
     if query.is_empty or not parameters["only"]:
@@ -74,7 +74,7 @@ def hit_window(session: AgentSession, parameters: Context) -> Window | None:
 
 
 def hit_marks(session: AgentSession, parameters: Context, window: Window) -> Context:
-    """Return which events of a window are hits, and what of the address links within the page keep."""
+    """Return the hits among a window's events, and the search parameters that links within the page keep."""
     query, _ = _parse(parameters["q"])
     link_parameters = (
         {"q": parameters["q"], **({"only": "1"} if parameters["only"] else {})} if parameters["q"] else {}
@@ -89,12 +89,12 @@ def hit_marks(session: AgentSession, parameters: Context, window: Window) -> Con
 
 
 def search_bar(session: AgentSession, parameters: Context) -> Context:
-    """Return what stands in the bar above the timeline, whatever was found."""
+    """Return the context of the search bar above the timeline, which does not depend on hits."""
     return {"chips": session_search.chips(session, parameters["q"]), "hits_only": parameters["only"]}
 
 
 def results(session: AgentSession, parameters: Context) -> Context:
-    """Return what the search finds, or where its query is wrong and what was probably meant."""
+    """Return the search results, or the error in the query and a suggestion."""
     text: str = parameters["q"]
     query, problem = _parse(text)
     context: Context = {"asked": text, "hits_only": parameters["only"], "found": None, "problem": problem}
@@ -124,13 +124,13 @@ def results(session: AgentSession, parameters: Context) -> Context:
 
 
 def _hit_url(parameters: Context, seq: int) -> str:
-    """Return the address of a hit; empty when none is known."""
+    """Return the URL of a hit; empty without one."""
     query = {"q": parameters["q"], **({"only": "1"} if parameters["only"] else {}), "seq": seq}
     return f"?{urlencode(query)}" if seq else ""
 
 
 def _further_url(parameters: Context, results: Found) -> str:
-    """Return the address at which the search goes on from where it ended."""
+    """Return the URL that continues the search from where it stopped."""
     selected: Event | None = parameters["selected"]
     counted = results.counted or NOT_YET
     places = {
@@ -148,7 +148,7 @@ def _further_url(parameters: Context, results: Found) -> str:
 
 
 def _parse(text: str) -> tuple[Query, QueryProblem | None]:
-    """Return the query, or an empty one and what is wrong with it."""
+    """Return the parsed query, or an empty one and its problem."""
     try:
         return parse(text), None
     except QueryProblem as problem:

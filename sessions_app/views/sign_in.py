@@ -1,7 +1,7 @@
-"""Signing in at a provider for an agent that asks for an OAuth credential, and coming back with the answer.
+"""OAuth sign-in at a provider for an agent that asks for a credential.
 
-Only the browser that began a sign-in can end it: what it is for stands in a signed cookie, by the `state` that the
-provider hands back.
+Only the browser that began a sign-in can end it: a signed cookie, named by the `state` that the provider returns, holds
+the session and the call.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ TIMEOUT_S = 3600
 
 
 class SignInQuery(QueryForm):
-    """Which open call one signs in for."""
+    """Id of the open call that asks for the credential."""
 
     call = forms.CharField(strip=False)
 
@@ -70,10 +70,10 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 async def end(request: HttpRequest) -> HttpResponse:
-    """Answer the call that a sign-in was for with the address the provider has sent the browser to.
+    """Answer the call of a sign-in with the address that the provider redirected the browser to.
 
     Raises:
-        BadInput: this browser began no such sign-in, it took too long, or the provider refused.
+        BadInput: this browser began no such sign-in, the sign-in took too long, or the provider refused.
         NotFound: the call does not wait for an answer any more.
     """
     name = _cookie_name(request.GET.get("state", ""))

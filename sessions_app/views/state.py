@@ -1,4 +1,4 @@
-"""State that sessions share: the keys of an app and of a user, who wrote them, and each key's history."""
+"""Shared state of apps and users, key history, and a session's drift."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ PAGE = "devui/sessions/state/scopes.html"
 VALUE = "devui/sessions/state/value.html"
 SESSIONS_SHOWN = 20
 DRIFT_SHOWN, DRIFT_VALUE = 100, 400
-"""Keys that are shown, and characters of a value."""
+"""Maximum number of keys, and of characters of a value."""
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show an app or a user of it: state and newest sessions. Without an app, which apps there are to choose."""
+    """Show the state and newest sessions of an app or of its user. Without an app, list apps to choose from."""
     query = StateQuery(request.GET).read()
     app, user = query["app"], query["user"]
     context: dict[str, Any] = {"app": app, "user": user, "apps": overview.app_names()}
@@ -82,7 +82,7 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show where nothing explains a session's stored state, and what explains what its events do not give.
+    """Show drift: keys whose stored value nothing explains, and keys explained by something other than events.
 
     Raises:
         SessionMissing: no such session.
@@ -109,7 +109,7 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def value(request: HttpRequest, pk: int) -> HttpResponse:
-    """Answer a piece of the value that the ledger row `pk` wrote."""
+    """Return a piece of the value that the ledger row `pk` wrote."""
     query = JsonPieceQuery(request.GET).read()
     change = _find_change(pk)
     piece = json_tree.render_piece(
@@ -120,7 +120,7 @@ def value(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the value that the ledger row `pk` wrote, as a tree that is open, or whole as JSON."""
+    """Show the value that the ledger row `pk` wrote as an expanded tree, or return it as JSON."""
     change = _find_change(pk)
     if WholeValueQuery(request.GET).read()["form"] == "json":
         return json_text(change.value or "null")
@@ -131,7 +131,7 @@ def whole_value(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _reading_session(change: StateChange, pk: int | None) -> AgentSession | None:
-    """Return the session of a primary key, if it reads the key that was written; without one the session that wrote."""
+    """Return session `pk` if it reads the written key, else the session that wrote it."""
     if pk is None:
         return change.session
     session = realms.exclude_hidden(AgentSession.objects.filter(pk=pk)).first()

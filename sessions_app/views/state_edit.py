@@ -1,4 +1,4 @@
-"""Changing a key of a session's state from its page: a form with a preview, and the removal of a key."""
+"""Edit or remove a key of a session's state, with a preview."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ EDIT = "devui/sessions/state/key_edit.html"
 REMOVE = "devui/sessions/state/key_remove.html"
 
 EDITED_CHARACTERS = 200_000
-"""A longer value is not put into a form."""
+"""Maximum length of a value that the form offers for editing."""
 
 Context = dict[str, Any]
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def edit(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show the form of a key (without one: of a new key), preview what would change, change it.
+    """Show the form of an existing or a new key; on POST preview or save the change.
 
     Raises:
         SessionMissing: no such session.
@@ -54,7 +54,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def remove(request: HttpRequest, pk: int) -> HttpResponse:
-    """Ask whether to remove a key, and say what a removal is; remove it.
+    """Ask for confirmation; on POST remove a key.
 
     Raises:
         SessionMissing: no such session.
@@ -148,7 +148,7 @@ def _render_form(
 def _render_dialog(
     request: HttpRequest, template: str, partial: str, context: Context, status: int
 ) -> HttpResponse:
-    """Show a dialog's content, or its page. Of refusals htmx shows those of 422 alone."""
+    """Render a dialog's content or its page. htmx swaps errors only with status 422."""
     if wants_partial(request, "dialog-content") and status != 200:
         status = 422
     return render_partial(request, template, context, partial=partial, target="dialog-content", status=status)
@@ -166,7 +166,7 @@ def _key_context(session: AgentSession, scope: Scope, current: StateChange | Non
 
 
 def _initial_values(scope: Scope, key: str, current: StateChange | None) -> Context:
-    """Return the fields of a key's form: text as it is, where a form keeps it, the rest as indented JSON."""
+    """Return initial form values: text as it is if a form field preserves it, other values as indented JSON."""
     values = {"scope": str(scope), "key": key, "kind": "text", "value": ""}
     if current is None or current.removed or len(current.value or "") > EDITED_CHARACTERS:
         return values
@@ -178,14 +178,14 @@ def _initial_values(scope: Scope, key: str, current: StateChange | None) -> Cont
 
 
 def _seen_position(form: KeyEditForm, current: StateChange | None) -> int:
-    """Return the position of the write that the page shows; a form with faults shows what it showed before."""
+    """Return the position of the write that the page shows; a form with errors keeps its position."""
     if form.errors:
         return int(form.cleaned_data.get("seen", 0))
     return current.position if current else 0
 
 
 def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
-    """Return old and new as the page shows them; credentials in the new value are left out as everywhere."""
+    """Return the old and the new value for display, without credentials."""
     old = None if current is None or current.removed else current.value
     new = scopes.canonicalize(form.cleaned_data["value"], form.cleaned_data["key"]).public
     brief = value_diff.is_brief(old, new)
@@ -200,7 +200,7 @@ def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
 
 
 def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.Edited) -> HttpResponse:
-    """Go to the event that made the change. On the session's page the dialog closes: the event comes by itself."""
+    """Redirect to the event of the change. On the session page close the dialog: the timeline shows the event."""
     address = f"{session_url(session)}?seq={edited.appended.seq}"
     if not wants_partial(request, "dialog-content"):
         return HttpResponseRedirect(address, status=303)

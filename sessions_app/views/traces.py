@@ -1,4 +1,4 @@
-"""What an agent's runs looked like from inside: the requests that models were given, and the traces of runs."""
+"""Model calls and traces of invocations."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ CALL = "devui/traces/call.html"
 LIST = "devui/traces/list.html"
 TRACE = "devui/traces/trace.html"
 CONTENTS_SHOWN = 20
-"""Contents of a stretch that are shown before somebody asks for all."""
+"""Contents per stretch that are shown initially."""
 
 CONTENTS_MOST = 1_000
 TARGET = "llm"
 
 
 class TracesQuery(PageQuery):
-    """Filters of the list of traces: `session` is how a session's id begins."""
+    """Filters of the trace list; `session` is a prefix of session ids."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -42,14 +42,14 @@ class TracesQuery(PageQuery):
 
 
 class CallQuery(QueryForm):
-    """How much of a request is shown: `contents=all` for all of what it has."""
+    """Options of a model call's page; `contents=all` shows all contents of the request."""
 
     contents = forms.ChoiceField(required=False, choices=[("all", "all")])
 
 
 @dataclass(frozen=True, slots=True)
 class ShownStretch:
-    """A stretch of the contents of the call `call_pk`, the last ones of them in full."""
+    """A range of contents of the call `call_pk`; the last ones are shown in full."""
 
     change: str
     first: int
@@ -62,7 +62,7 @@ class ShownStretch:
 
 @require_safe
 def event_call(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Show the model call that became an event; of another event say so, and name the calls of its invocation.
+    """Show the model call that produced an event, or the calls of the event's invocation.
 
     Raises:
         SessionMissing: no such session.
@@ -81,7 +81,7 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 
     Raises:
         SessionMissing: no such session.
-        NotFound: it has no such call.
+        NotFound: the session has no such call.
     """
     session = find_session(pk)
     model_call = model_calls.find_call(session, call)
@@ -90,11 +90,11 @@ def call(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 
 @require_safe
 def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
-    """Answer a model call as JSON: the request and what came back; with a pointer a piece of it.
+    """Return a model call's request and responses as JSON; with a pointer, a piece of it.
 
     Raises:
         SessionMissing: no such session.
-        NotFound: it has no such call, or there is nothing at the pointer.
+        NotFound: the session has no such call, or there is nothing at the pointer.
     """
     model_call = model_calls.find_call(find_session(pk), call)
     return json_response(request, scopes.dumps(model_calls.whole(model_call)))
@@ -102,7 +102,7 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show what was recorded of invocations, newest first."""
+    """List recorded invocations, newest first."""
     query = TracesQuery(request.GET).read()
     filters = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
     page = pagination.paginate(waterfall.told(waterfall.listed(filters)), "started_at", query["before"])
@@ -118,7 +118,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def page(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show an invocation from inside: its spans on a line of time, its stages, its model calls.
+    """Show an invocation's waterfall of spans, its stages and its model calls.
 
     Raises:
         NotFound: no such trace.
@@ -137,7 +137,7 @@ def page(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_safe
 def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
-    """Show the trace of the invocation that an event belongs to, the event's own span marked.
+    """Show the trace of an event's invocation with the event's span marked.
 
     Raises:
         SessionMissing: no such session.

@@ -1,4 +1,4 @@
-"""Pages of artifacts: the files of all sessions and users, one file with its versions, uploads and deletion."""
+"""Artifact pages: list, file with its versions, content, upload, deletion."""
 
 from sessions_app.views.artifacts.artifact_list import changes, index
 from sessions_app.views.artifacts.file_content import content, content_json

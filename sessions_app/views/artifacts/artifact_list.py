@@ -1,4 +1,4 @@
-"""The files of all sessions and users, newest first, and how that list changes."""
+"""List of artifacts of all sessions and users, with live updates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ LIST = "devui/artifacts/list.html"
 
 
 class ArtifactsQuery(PageQuery):
-    """Filters of the list of artifacts: `scope=user` leaves out those of sessions."""
+    """Filters of the artifact list; `scope=user` excludes artifacts of sessions."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -38,12 +38,12 @@ class ArtifactsQuery(PageQuery):
 
 
 class ArtifactsWatch(ArtifactsQuery, ListWatch):
-    """A list of artifacts on screen."""
+    """Query for changes of an artifact list on screen."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """A file in the list: its newest version, its address, the session it was saved in."""
+    """A file in the list: newest version, URL, and the session that saved it."""
 
     artifact: Artifact
     key: FileKey
@@ -52,13 +52,13 @@ class FileRow:
 
     @property
     def pk(self) -> int:
-        """Key of the version."""
+        """Primary key of the newest version."""
         return int(self.artifact.pk)
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Show the files of all sessions and users, newest first."""
+    """List the files of all sessions and users, newest first."""
     query = ArtifactsQuery(request.GET).read()
     page = pagination.paginate(
         artifact_list.newest_versions(_file_filter(query)), "created_at", query["before"]
@@ -84,7 +84,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def changes(request: HttpRequest) -> HttpResponse:
-    """Answer how a list on screen has changed: what left it, and how many came. 204: it has not."""
+    """Return the rows that left a list on screen and the number of new files; 204 if nothing changed."""
     query = ArtifactsWatch(request.GET).read()
     shown_rows = list_updates.parse(query["shown"], int)
     files = artifact_list.newest_versions(_file_filter(query))
@@ -108,7 +108,7 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 
 def _external_url(query: Mapping[str, Any]) -> str:
-    """Return the address of a session's artifacts where another service keeps them; empty: no session is chosen."""
+    """Return the URL of a session's artifacts in an external service; empty without a complete session filter."""
     owner = {name: query[name] for name in ("app", "user", "session")}
     return f"{reverse('artifacts-there')}?{urlencode(owner)}" if all(owner.values()) else ""
 
@@ -130,5 +130,5 @@ def _build_row(artifact: Artifact, sessions: Mapping[Any, AgentSession]) -> File
 
 
 def _row_mark(artifact: Artifact) -> str:
-    """Return a mark that never changes: a version is never written again."""
+    """Return a constant mark: versions are immutable."""
     return list_updates.mark_of(artifact.pk)

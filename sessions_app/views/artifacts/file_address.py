@@ -1,4 +1,4 @@
-"""Which artifact is meant, in addresses and in forms: by its name as agents know it."""
+"""URLs and form fields that identify an artifact by app, user, session and name."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ from sessions_app.ids import ID_BYTES
 from sessions_app.models import Artifact
 
 OWNERS = ("app", "user", "session", "realm")
-"""Filters that say whose files are meant."""
+"""Filters that select the owner of files."""
 
 FILTERS = (*OWNERS, "name", "scope")
 
 
 class FileQuery(QueryForm):
-    """Which file is meant, by its name as agents know it; which version, and beside which other."""
+    """A file by the name that agents use, a version, and optionally a version to compare `against`."""
 
     app = forms.CharField(strip=False, max_length=ID_BYTES)
     user = forms.CharField(strip=False, max_length=ID_BYTES)
@@ -37,13 +37,13 @@ class FileQuery(QueryForm):
 
 
 def file_url(key: FileKey, version: int | None = None) -> str:
-    """Return the page of a file; without a version that of its newest."""
+    """Return the URL of a file's page; version None is the newest."""
     at = {} if version is None else {"version": str(version)}
     return f"{reverse('artifact')}?{urlencode(key_parameters(key) | at)}"
 
 
 def key_parameters(key: FileKey) -> dict[str, str]:
-    """Return what names a file in an address and in a form."""
+    """Return the parameters that identify a file in URLs and forms."""
     parameters = {"app": key.app_name, "user": key.user_id, "session": key.session_id, "name": key.name}
     return {name: value for name, value in (parameters | {"realm": key.realm}).items() if value}
 
@@ -54,7 +54,7 @@ def list_url(
     more: Mapping[str, str] | None = None,
     only: tuple[str, ...] = FILTERS,
 ) -> str:
-    """Return the address of a route of the list with those filters of a query that are set, and more beside them."""
+    """Return the URL of a list route with the filters that are set in a query and further parameters."""
     filters = {name: query[name] for name in only if query.get(name)}
     return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
 
@@ -63,7 +63,7 @@ def key_of(query: Mapping[str, Any]) -> FileKey:
     """Return the file that a `FileQuery` names.
 
     Raises:
-        NotFound: its realm is one that pages do not show.
+        NotFound: pages do not show the file's realm.
     """
     key = artifact_versions.file_key(
         query["realm"], query["app"], query["user"], query["session"] or None, query["name"]
@@ -74,10 +74,10 @@ def key_of(query: Mapping[str, Any]) -> FileKey:
 
 
 def find_version(key: FileKey, version: int | None) -> Artifact:
-    """Return a version of a file; None: its newest.
+    """Return a version of a file; None is the newest.
 
     Raises:
-        NotFound: there is none.
+        NotFound: there is no such version.
     """
     artifact = artifact_versions.find_version(key, version)
     if artifact is None:
@@ -86,7 +86,7 @@ def find_version(key: FileKey, version: int | None) -> Artifact:
 
 
 def artifact_missing(name: str, version: int | None = None) -> NotFound:
-    """Return what is said of an artifact that this store does not have."""
+    """Return the error for an artifact that this store does not have."""
     which = f"{name!r}" if version is None else f"{name!r} in version {version}"
     return NotFound(
         f"There is no artifact {which} in this store.",
@@ -95,10 +95,10 @@ def artifact_missing(name: str, version: int | None = None) -> NotFound:
 
 
 def refuse_read_only(realm: str) -> None:
-    """Refuse to change files of a realm that keeps them as they are.
+    """Refuse to change files of a read-only realm.
 
     Raises:
-        BadInput: it is that of an eval attempt.
+        BadInput: the realm belongs to an eval attempt.
     """
     if realm.startswith((realms.ATTEMPT, *realms.HIDDEN)):
         raise BadInput(

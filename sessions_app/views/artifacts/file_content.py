@@ -1,4 +1,4 @@
-"""The content of a version, by its key: as bytes, and as a piece of JSON."""
+"""Content of an artifact version by primary key: as bytes, and as a piece of JSON."""
 
 from __future__ import annotations
 
@@ -23,18 +23,18 @@ from sessions_app.views.files import content_headers
 
 
 class ContentQuery(QueryForm):
-    """`save=1`: the browser saves the content instead of showing it."""
+    """Options of the content; `save=1` downloads it instead of showing it."""
 
     save = forms.BooleanField(required=False)
 
 
 @require_safe
 def content(request: HttpRequest, pk: int) -> HttpResponseBase:
-    """Serve the content of a version, typed by what it is and in a sandbox.
+    """Serve the content of a version in a sandbox, with the content type sniffed from the bytes.
 
     Raises:
-        NotFound: there is no such version, or it only links elsewhere.
-        ContentMissing: its file beside the store is gone.
+        NotFound: there is no such version, or the version is a link.
+        ContentMissing: the file that holds the content is gone.
     """
     artifact = _find_version(pk)
     stream = artifact_versions.open_content(artifact)
@@ -51,10 +51,10 @@ def content(request: HttpRequest, pk: int) -> HttpResponseBase:
 
 @require_safe
 def content_json(request: HttpRequest, pk: int) -> HttpResponse:
-    """Answer a version that is JSON; with a pointer a piece of it.
+    """Return a version that holds JSON; with a pointer, a piece of it.
 
     Raises:
-        NotFound: there is no such version, it is no JSON, or there is nothing at the pointer.
+        NotFound: there is no such version, the content is not JSON, or there is nothing at the pointer.
     """
     artifact = _find_version(pk)
     text = b"" if artifact.size > PREVIEW_BYTES else artifact_versions.read_content(artifact)

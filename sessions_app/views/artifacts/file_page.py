@@ -1,4 +1,4 @@
-"""The page of a file: one of its versions, how that differs from another, and all versions there are; its deletion."""
+"""Page of an artifact file: a version, its difference from another version, all versions; and deletion."""
 
 from __future__ import annotations
 
@@ -37,16 +37,16 @@ FILE = "devui/artifacts/file.html"
 DELETE = "devui/artifacts/delete.html"
 
 VERSIONS_SHOWN = 100
-"""Versions of a file that its page lists; every one has an address."""
+"""Maximum number of versions that the page lists; each version has its own URL."""
 
 
 @require_safe
 def file(request: HttpRequest) -> HttpResponse:
-    """Show a version of a file, or how it differs from another, and which versions there are.
+    """Show a version of a file or its difference from another version, and list all versions.
 
     Raises:
         NotFound: there is no such file, or no such version.
-        ContentMissing: the file beside the store that holds the content is gone.
+        ContentMissing: the file that holds the content is gone.
     """
     query = FileQuery(request.GET).read()
     key = key_of(query)
@@ -86,7 +86,7 @@ def file(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def of_session(request: HttpRequest, pk: int) -> HttpResponse:
-    """Go to the page of a file by the name that an event of a session gives it.
+    """Redirect to the page of a file by the name that a session's event gives it.
 
     Raises:
         SessionMissing: no such session.
@@ -108,11 +108,11 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def delete(request: HttpRequest) -> HttpResponse:
-    """Ask whether to delete a file with all its versions; delete it.
+    """Ask for confirmation; on POST delete a file with all its versions.
 
     Raises:
         NotFound: there is no such file.
-        BadInput: files of that realm are kept as they are.
+        BadInput: the file belongs to an eval attempt.
     """
     key = key_of(FileQuery(request.POST if request.method == "POST" else request.GET).read())
     newest = find_version(key, None)
@@ -142,7 +142,7 @@ def _read_preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
 
 
 def _difference_context(key: FileKey, artifact: Artifact, content: Preview, against: int) -> dict[str, Any]:
-    """Return how a version differs from another one, or why that cannot be shown."""
+    """Return the lines that differ between two versions, or the reason why they cannot be compared."""
     other = find_version(key, against)
     try:
         before = _read_preview(other, as_text=True)
@@ -160,7 +160,7 @@ def _difference_context(key: FileKey, artifact: Artifact, content: Preview, agai
 
 
 def _is_hidden(artifact: Artifact) -> bool:
-    """Tell whether a version is what ADK's rewind saves to hide a file: data of nothing."""
+    """Return whether a version is the empty data that ADK's rewind saves to hide a file."""
     return (
         artifact.holding == Artifact.Holding.DATA
         and not artifact.size

@@ -1,4 +1,4 @@
-"""A file sent by a person, which becomes the next version of an artifact."""
+"""Upload of a file as the next version of an artifact."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ NAME_LENGTH = 1_000
 
 
 class Upload(forms.Form):
-    """A file to be saved as the next version of an artifact."""
+    """Form of an artifact upload."""
 
     app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
     user = forms.CharField(label="User", strip=False, max_length=ID_BYTES)
@@ -40,7 +40,7 @@ class Upload(forms.Form):
     file = forms.FileField(label="File", max_length=NAME_LENGTH)
 
     def clean_file(self) -> UploadedFile[Any]:
-        """Refuse what is too large."""
+        """Refuse files above the size limit."""
         file: UploadedFile[Any] = self.cleaned_data["file"]
         if (file.size or 0) > MOST_BYTES:
             raise forms.ValidationError(
@@ -49,7 +49,7 @@ class Upload(forms.Form):
         return file
 
     def clean(self) -> dict[str, Any]:
-        """Name the file that is meant, and refuse one of a session that nobody knows."""
+        """Build the artifact's key, and refuse unknown sessions."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         if self.errors:
             return cleaned
@@ -68,10 +68,10 @@ class Upload(forms.Form):
 
 @require_http_methods(["GET", "HEAD", "POST"])
 def upload(request: HttpRequest) -> HttpResponse:
-    """Show the form of a new version or a new file; save it.
+    """Show the upload form; on POST save the file.
 
     Raises:
-        BadInput: files of that realm are kept as they are, or this server's agents keep theirs elsewhere.
+        BadInput: the realm belongs to an eval attempt, or the app stores artifacts in another service.
     """
     if request.method != "POST":
         fields = {name: request.GET.get(name, "") for name in ("app", "user", "session", "name", "realm")}
@@ -102,7 +102,7 @@ def _render_form(request: HttpRequest, form: Upload, fields: Mapping[str, str]) 
 
 
 def _file_exists(fields: Mapping[str, str]) -> bool:
-    """Tell whether what a form names is a file that there is."""
+    """Return whether the file that a form names exists."""
     try:
         key = artifact_versions.file_key(
             fields["realm"], fields["app"], fields["user"], fields["session"] or None, fields["name"]
@@ -121,7 +121,7 @@ def _session_exists(key: FileKey) -> bool:
 
 
 def _save(key: FileKey, uploaded: UploadedFile[Any]) -> Artifact:
-    """Save what was sent as the next version of a file, typed by its content as an agent would be told it."""
+    """Save an uploaded file as the next version, with the MIME type that messages to agents would use."""
     sent_bytes = uploaded.read()
     claimed = uploaded.content_type or ""
     if claimed in {"", file_type.BINARY}:
