@@ -110,11 +110,12 @@ def _put() -> None:
         if ON_POSTGRES:
             _copy(cursor, Rows(EventWords._meta.db_table, "id, words"), [_vector(each) for each in _words])
             sets = [
-                (place, tokens.tsvector_without_positions(words)) for place, words in event_index.sums(_words)
+                (place, tokens.tsvector_without_positions(words))
+                for place, words in event_index.session_words(_words)
             ]
             _copy(cursor, Rows(SessionWords._meta.db_table, "id, words"), sets)
         else:
-            event_index.put(_words)
+            event_index.write_entries(_words)
     _words.clear()
     _seen.clear()
 
@@ -210,7 +211,7 @@ def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
     )
     words = said.lower().replace("?", "").replace(",", "").replace(".", "").split()
     ids = {"event": event_id, "invocation": invocation}
-    _words.append(event_index.entry(number, seq, words, ids, _seen.setdefault(number, set())))
+    _words.append(event_index.make_entry(number, seq, words, ids, _seen.setdefault(number, set())))
 
 
 def _odd_word(number: int, sessions: int) -> str:

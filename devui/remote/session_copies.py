@@ -18,11 +18,11 @@ from sessions_app import events, scopes
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
 from sessions_app.external import mirror_sync, mirrors
-from sessions_app.external.mirrors import Arrival, Copy, Truth
+from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import ChangeCause
 from sessions_app.paths import upstream_path
-from sessions_app.sessions.writes import Appended
+from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import units_of_work
 
 MOST_FOLLOWED = 500
@@ -54,13 +54,13 @@ class Copies:
             UpstreamFailed: it fails, or its answer is no session.
         """
         async with self.turn(key):
-            here = await units_of_work.read(mirrors.look, key)
+            here = await units_of_work.read(mirrors.read_mirror, key)
             try:
                 told = await self._read(key)
             except SessionMissing:
                 if here.revision is not None:
                     await units_of_work.write(
-                        mirrors.note_behind, key, f"It is not in {self.place} any more."
+                        mirrors.note_difference, key, f"It is not in {self.place} any more."
                     )
                 raise
             await self._bring(key, here, told, came or {})
@@ -77,10 +77,10 @@ class Copies:
         told = self._session(answer)
         key = key._replace(session_id=told.id)
         async with self.turn(key):
-            await self._bring(key, await units_of_work.read(mirrors.look, key), told, {}, seeds)
+            await self._bring(key, await units_of_work.read(mirrors.read_mirror, key), told, {}, seeds)
         return key
 
-    async def append(self, key: SessionKey, told: Told) -> Appended:
+    async def append(self, key: SessionKey, told: Told) -> AppendResult:
         """Append an event to a copy as it comes by a stream.
 
         Raises:
@@ -90,12 +90,12 @@ class Copies:
         """
         arrival = await asyncio.to_thread(_arrival, told)
         async with self.turn(key):
-            return await units_of_work.write(mirrors.append, key, arrival, arrival.record.timestamp)
+            return await units_of_work.write(mirrors.append_event, key, arrival, arrival.record.timestamp)
 
     async def remove(self, key: SessionKey) -> None:
         """Remove the copy of a session that was deleted there."""
         async with self.turn(key):
-            await units_of_work.write(mirrors.remove, key)
+            await units_of_work.write(mirrors.remove_mirror, key)
 
     def follow(self, app_name: str, sessions: Iterable[SessionTold]) -> None:
         """Bring the sessions of a list here that went on since, in the background."""
@@ -185,7 +185,7 @@ class Copies:
     async def _bring(
         self,
         key: SessionKey,
-        here: Copy,
+        here: MirrorState,
         told: SessionTold,
         came: Mapping[str, float],
         seeds: Mapping[str, Any] | None = None,
@@ -198,8 +198,8 @@ class Copies:
 
         numbered = list(enumerate(told.events, 1))
         first = [event(*each).wire["timestamp"] for each in numbered[:1]]
-        truth = Truth(key, self.place, told.state, told.updated_at or max(first, default=time.time()))
-        events = mirror_sync.Events(
+        truth = SourceSession(key, self.place, told.state, told.updated_at or max(first, default=time.time()))
+        events = mirror_sync.SourceEvents(
             numbered,
             id_of=lambda each: dialects.id_of(each[1], each[0]),
             arrival_of=lambda each: _arrival(event(*each)),
@@ -207,13 +207,13 @@ class Copies:
         )
         unexplained = _unexplained(told) if seeds is None else seeds
         created_at = min([truth.updated_at, *first])
-        await mirror_sync.bring(truth, here, events, seeds=unexplained, created_at=created_at)
+        await mirror_sync.sync_mirror(truth, here, events, seeds=unexplained, created_at=created_at)
 
     async def _follow(self, app_name: str, sessions: list[SessionTold]) -> None:
         for told in sessions:
             key = SessionKey("", app_name, told.user_id, told.id)
             try:
-                if not await units_of_work.read(mirrors.is_newest, key, self.place, told.updated_at):
+                if not await units_of_work.read(mirrors.is_current, key, self.place, told.updated_at):
                     await self.catch_up(key)
             except NotReached as error:
                 log.warning("The sessions of %s are not all here: %s", self.place, error.message)
@@ -222,12 +222,12 @@ class Copies:
                 log.warning("Session %r of %s could not be brought here: %s", told.id, self.place, error)
 
 
-def _arrival(told: Told) -> Arrival:
+def _arrival(told: Told) -> SourceEvent:
     is_rewind = told.wire["actions"].get("rewindBeforeInvocationId") is not None
     record = events.build_record(told.wire)
     if told.removed:
         record = events.mark_removed(record, told.removed)
-    return Arrival(record, ChangeCause.REWIND if is_rewind else ChangeCause.APPEND)
+    return SourceEvent(record, ChangeCause.REWIND if is_rewind else ChangeCause.APPEND)
 
 
 def _unexplained(told: SessionTold) -> dict[str, Any]:

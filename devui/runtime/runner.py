@@ -153,7 +153,7 @@ def _create_run(
     )
     if session is None:
         return None
-    storage_location.refuse_elsewhere(session, runs.place)
+    storage_location.require_same_service(session, runs.place)
     run = lifecycle.create_run(session.pk, request, lifecycle.ADK, runs.runtime_id, run_id=run_id)
     run.session = session
     return run

@@ -25,7 +25,7 @@ from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
 from sessions_app.sessions import storage_location
-from sessions_app.sessions.writes import Appended
+from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import retry, units_of_work
 
 MAX_MESSAGE = 10_000
@@ -80,7 +80,7 @@ class Runs(Turns):
         if not session.realm:
             await self.bring(session.app_name, session.user_id, session.session_id)
             await units_of_work.read(
-                lambda: storage_location.refuse_elsewhere(find_session(session.pk), self.place)
+                lambda: storage_location.require_same_service(find_session(session.pk), self.place)
             )
 
     async def manage(self, live: LiveRun, start: Callable[[], Events]) -> Events:
@@ -141,7 +141,7 @@ class Runs(Turns):
         else:
             await self.leave_unclaimed(live)
 
-    def told_of(self, event: Event, appended: Appended) -> None:
+    def told_of(self, event: Event, appended: AppendResult) -> None:
         """Tell the readers of a session's run that an event was stored, and note the run's invocation."""
         live = self.note_stored(
             appended.session_pk,
@@ -206,7 +206,7 @@ class TellingSessionService(DjangoSessionService):
         self._runs = runs
 
     @override
-    def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
+    def event_stored(self, session: Session, event: Event, appended: AppendResult) -> None:
         """Tell of a stored event."""
         self._runs.told_of(event, appended)
 

@@ -32,6 +32,6 @@ def clean_up() -> int:
     """Remove what was deleted long enough ago, in small batches. Return how many sessions that were."""
     try:
         purge.remove_abandoned()
-        return purge.remove_deleted(time.time() - deletion.KEPT_S).finished
+        return purge.remove_deleted(time.time() - deletion.UNDO_S).finished
     finally:
         connections.close_all()

@@ -27,7 +27,7 @@ def home(request: HttpRequest) -> HttpResponse:
         was = request.GET.get("shown", shown)
         context = {"remotes": known, "shown": was, "has_others": was != shown}
         return render(request, "devui/agents/remotes.html", context)
-    agents, folder = overview.overview(), configured_folder()
+    agents, folder = overview.all_agents(), configured_folder()
     evalsets = evalsets_of(folder, *(agent.name for agent in agents if agent.in_folder))
     context = {
         "agents": [(agent, evalsets.get(agent.name, [])) for agent in agents],
@@ -45,7 +45,7 @@ def go(request: HttpRequest) -> HttpResponse:
     typed = request.GET.get("q", "").strip()
     context: dict[str, object] = {
         "typed": typed,
-        "sessions": quick_open.sessions_called(typed, MOST_SESSIONS),
+        "sessions": quick_open.find_sessions(typed, MOST_SESSIONS),
     }
     if wants_partial(request, "go-sessions"):
         return render(request, "devui/go.html#sessions", context)

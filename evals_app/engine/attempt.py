@@ -43,7 +43,7 @@ from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
 from sessions_app.models import AgentSession
-from sessions_app.sessions.writes import Untracked
+from sessions_app.sessions.writes import UntrackedChange
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import outbox
 
@@ -142,7 +142,7 @@ class AttemptSessions(DjangoSessionService):
             event.custom_metadata = noted
 
     @override
-    async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Keep which keys an invocation changed without an event."""
         if agents := [one for one in keys if one.name != OF_THE_EVALUATION]:
             await super().note_untracked(session, invocation_id, agents)

@@ -24,9 +24,9 @@ from sessions_app import scopes
 from sessions_app.adk import event_mapping, provenance, session_loading
 from sessions_app.adk.service import DjangoSessionService, cause_of, event_record
 from sessions_app.external import mirror_sync, mirrors
-from sessions_app.external.mirrors import Arrival, Copy, Truth
+from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.ids import SessionKey, check_ids
-from sessions_app.sessions.writes import Untracked
+from sessions_app.sessions.writes import UntrackedChange
 from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
@@ -110,7 +110,7 @@ class MirroredSessionService(BaseSessionService):
         async with self.copy.turn(key):
             await self.truth.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
             try:
-                await units_of_work.write(mirrors.remove, key)
+                await units_of_work.write(mirrors.remove_mirror, key)
             except Exception as error:
                 await self._fell_behind(key, error)
 
@@ -127,7 +127,7 @@ class MirroredSessionService(BaseSessionService):
         # A cancelled run must not come between the two.
         return await asyncio.shield(asyncio.ensure_future(self._append(session, event)))
 
-    async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
         await self.copy.note_untracked(session, invocation_id, keys)
 
@@ -165,8 +165,8 @@ class MirroredSessionService(BaseSessionService):
     async def _append_copy(
         self, key: SessionKey, session: Session, event: Event, delta: dict[str, Any]
     ) -> None:
-        arrival = Arrival(event_record(event, delta), cause_of(event))
-        appended = await units_of_work.write(mirrors.append, key, arrival, session.last_update_time)
+        arrival = SourceEvent(event_record(event, delta), cause_of(event))
+        appended = await units_of_work.write(mirrors.append_event, key, arrival, session.last_update_time)
         if not appended.duplicate:
             provenance.note_stored(event.invocation_id, arrival.record.writes)
             self.copy.event_stored(session, event, appended)
@@ -193,37 +193,39 @@ class MirroredSessionService(BaseSessionService):
             await self._bring(key, copy, session, _initial_keys(session))
         return session
 
-    async def _look(self, key: SessionKey) -> Copy | None:
+    async def _look(self, key: SessionKey) -> MirrorState | None:
         try:
             check_ids(key)
-            return await units_of_work.read(mirrors.look, key)
+            return await units_of_work.read(mirrors.read_mirror, key)
         except Exception as error:
             await self._fell_behind(key, error)
             return None
 
     async def _bring(
-        self, key: SessionKey, copy: Copy | None, session: Session, seeds: dict[str, Any]
+        self, key: SessionKey, copy: MirrorState | None, session: Session, seeds: dict[str, Any]
     ) -> None:
         """Bring a copy up to date. Whatever goes wrong is noted, never raised."""
         if copy is None:
             return
         try:
             await self._take_over(
-                Truth(key, self.place, session.state, session.last_update_time), copy, session, seeds
+                SourceSession(key, self.place, session.state, session.last_update_time), copy, session, seeds
             )
             self._behind.discard(key)
         except Exception as error:
             await self._fell_behind(key, error)
 
-    async def _take_over(self, truth: Truth, copy: Copy, session: Session, seeds: dict[str, Any]) -> None:
+    async def _take_over(
+        self, truth: SourceSession, copy: MirrorState, session: Session, seeds: dict[str, Any]
+    ) -> None:
         created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
-        events = mirror_sync.Events(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
-        await mirror_sync.bring(truth, copy, events, seeds=seeds, created_at=created_at)
+        events = mirror_sync.SourceEvents(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
+        await mirror_sync.sync_mirror(truth, copy, events, seeds=seeds, created_at=created_at)
 
     async def _is_newest(self, session: Session) -> bool:
         key = self._key(session.app_name, session.user_id, session.id)
         try:
-            return await units_of_work.read(mirrors.is_newest, key, self.place, session.last_update_time)
+            return await units_of_work.read(mirrors.is_current, key, self.place, session.last_update_time)
         except Exception:  # whoever brings it up to date finds out, and tells
             return False
 
@@ -245,7 +247,7 @@ class MirroredSessionService(BaseSessionService):
 
     async def _note(self, key: SessionKey, problem: str) -> None:
         with suppress(Exception):  # where the store itself fails nothing can be noted in it
-            await units_of_work.write(mirrors.note_behind, key, problem)
+            await units_of_work.write(mirrors.note_difference, key, problem)
 
     def _check_options(self, options: dict[str, Any]) -> None:
         try:
@@ -258,8 +260,8 @@ class MirroredSessionService(BaseSessionService):
         return SessionKey("", app_name, user_id, session_id)
 
 
-def _arrival(event: Event) -> Arrival:
-    return Arrival(event_mapping.to_record(event), cause_of(event))
+def _arrival(event: Event) -> SourceEvent:
+    return SourceEvent(event_mapping.to_record(event), cause_of(event))
 
 
 def _initial_keys(session: Session) -> dict[str, Any]:

@@ -32,7 +32,7 @@ from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, is_storable
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import active_session, append_groups, writes
-from sessions_app.sessions.writes import Appended, Expected, Untracked
+from sessions_app.sessions.writes import AppendResult, ExpectedSession, UntrackedChange
 from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
@@ -180,12 +180,12 @@ class DjangoSessionService(BaseSessionService):
                     await _note_waiting(event, appended)
         return event
 
-    async def note_untracked(self, session: Session, invocation_id: str, keys: list[Untracked]) -> None:
+    async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
         key = self._key(session.app_name, session.user_id, session.id)
         await units_of_work.write(writes.note_untracked, key, invocation_id, keys)
 
-    def event_stored(self, session: Session, event: Event, appended: Appended) -> None:
+    def event_stored(self, session: Session, event: Event, appended: AppendResult) -> None:
         """Called in the event loop after an event was stored: a hook for services that tell others of it."""
 
     def turn(self, key: SessionKey) -> asyncio.Lock:
@@ -200,7 +200,7 @@ class DjangoSessionService(BaseSessionService):
         return SessionKey(self.realm, app_name, user_id, session_id.strip())
 
 
-async def _note_waiting(event: Event, appended: Appended) -> None:
+async def _note_waiting(event: Event, appended: AppendResult) -> None:
     """Keep what an event means for lists of sessions that wait: it asks, answers, or takes questions back.
 
     The event is stored: what fails here is logged and fails no append.
@@ -237,9 +237,9 @@ def cause_of(event: Event) -> store.ChangeCause:
     return store.ChangeCause.REWIND if is_rewind else store.ChangeCause.APPEND
 
 
-def _expected_version(session: Session) -> Expected:
+def _expected_version(session: Session) -> ExpectedSession:
     last_event_id = session.events[-1].id if session.events else None
-    return Expected(_adk.stored_revision(session), last_event_id)
+    return ExpectedSession(_adk.stored_revision(session), last_event_id)
 
 
 @contextmanager

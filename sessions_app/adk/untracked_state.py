@@ -15,7 +15,7 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.events import KeyWrite
 from sessions_app.scopes import CanonicalValue
-from sessions_app.sessions.writes import Untracked
+from sessions_app.sessions.writes import UntrackedChange
 
 
 @dataclass(slots=True)
@@ -35,7 +35,7 @@ class StateCopy:
         for write in writes:
             self._stored[write.name] = write.value.private or write.value.public
 
-    def untracked(self, session_state: Mapping[Any, Any]) -> list[Untracked]:
+    def untracked(self, session_state: Mapping[Any, Any]) -> list[UntrackedChange]:
         """Return the keys that differ from what the events say, sorted."""
         now = dict(_iter_tracked(session_state))
         return [
@@ -44,7 +44,7 @@ class StateCopy:
             if (difference := self._compare(name, now)) is not None
         ]
 
-    def _compare(self, name: str, now: Mapping[str, Any]) -> Untracked | None:
+    def _compare(self, name: str, now: Mapping[str, Any]) -> UntrackedChange | None:
         stored = self._stored.get(name)
         start = self._start.get(name) if stored is None else None
         if name in now and start is not None and _freeze(now[name], name) == start:
@@ -53,7 +53,7 @@ class StateCopy:
         after = scopes.canonicalize(now[name], name) if name in now else None
         if (after and _text(after)) == before:
             return None
-        return Untracked(name, after, before)
+        return UntrackedChange(name, after, before)
 
 
 def _iter_tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]:

@@ -65,7 +65,7 @@ async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
 @router.get(SESSIONS)
 async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
     """List a user's sessions with their state and without their events; those of evals are left out."""
-    if storage_location.elsewhere(app_name):
+    if storage_location.session_service_of(app_name):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     return json_text(await units_of_work.read(snapshots.sessions_json, app_name, user_id))
 
@@ -73,7 +73,7 @@ async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> Ht
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
     """Return a session with all its events. An eval attempt's session is found by its id."""
-    if storage_location.elsewhere(app_name) and not await units_of_work.read(
+    if storage_location.session_service_of(app_name) and not await units_of_work.read(
         _has_realm, app_name, user_id, session_id
     ):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
@@ -91,10 +91,12 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     new_session = (
         request_bodies.validate_optional(body, request_bodies.CreateSession) or request_bodies.CreateSession()
     )
-    if new_session.events or storage_location.elsewhere(app_name):
+    if new_session.events or storage_location.session_service_of(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         response = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if storage_location.elsewhere(app_name) or not session_restore.is_refused_for_its_events(response):
+        if storage_location.session_service_of(app_name) or not session_restore.is_refused_for_its_events(
+            response
+        ):
             return response
         key = SessionKey("", app_name, user_id, (new_session.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
@@ -112,7 +114,7 @@ async def create_session_with_id(
 ) -> HttpResponseBase:
     """Create a session of a given id; the body is its state. Deprecated in ADK."""
     body = request_bodies.parse(request)
-    if storage_location.elsewhere(app_name):
+    if storage_location.session_service_of(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     initial = request_bodies.validate_optional(body, dict[str, Any])
@@ -130,7 +132,7 @@ async def update_session(
     """
     delta = request_bodies.validate(request_bodies.parse(request), request_bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
-    if storage_location.elsewhere(app_name):
+    if storage_location.session_service_of(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, delta)
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         path = upstream_path(app_name, user_id, session_id)
@@ -153,7 +155,7 @@ async def delete_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
     """Delete a session and its events. A missing one is no error."""
-    if storage_location.elsewhere(app_name):
+    if storage_location.session_service_of(app_name):
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
     await units_of_work.write(_delete, app_name, user_id, session_id)

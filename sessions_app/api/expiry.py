@@ -95,7 +95,7 @@ def _seconds(span: Span | None) -> float | None:
 
 def _settings(app: str) -> AppSettingsOut:
     ttl_s = expiry.ttl_of(app)
-    if ttl_s is None and overview.agent(app) is None:
+    if ttl_s is None and overview.find_agent(app) is None:
         raise NotFound(f"No app {app!r}.", hint="GET /list-apps names the apps.")
     ttl_text = None if ttl_s is None else durations.format_seconds(ttl_s)
     return AppSettingsOut(app=app, session_ttl_s=ttl_s, session_ttl=ttl_text)

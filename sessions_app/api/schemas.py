@@ -61,7 +61,7 @@ class SessionOut(Schema):
     @classmethod
     def of(cls, row: AgentSession) -> Self:
         """Return what is told of a row."""
-        place = storage_location.place_of(row)
+        place = storage_location.location_of(row)
         return cls(
             key=row.pk,
             app=row.app_name,

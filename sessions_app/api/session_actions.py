@@ -53,7 +53,7 @@ class DeletionOut(Schema):
     sessions: list[int] = Field(description="Their keys.")
 
     @classmethod
-    def of(cls, batch: deletion.Batch) -> Self:
+    def of(cls, batch: deletion.DeletionBatch) -> Self:
         """Return what is told of a batch."""
         keys = [session.pk for session in batch.sessions]
         return cls(id=batch.id, deleted_at=batch.deleted_at, until=batch.until, sessions=keys)
@@ -108,7 +108,9 @@ async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
 @router.get("/deletions", response=Deletions, tags=["sessions"])
 async def list_deletions(request: HttpRequest) -> Deletions:
     """List what was deleted and can come back."""
-    return Deletions(deletions=[DeletionOut.of(batch) for batch in await units_of_work.read(deletion.recent)])
+    return Deletions(
+        deletions=[DeletionOut.of(batch) for batch in await units_of_work.read(deletion.recent_batches)]
+    )
 
 
 @router.post("/deletions/{batch}/undo", response={200: Sessions, **REFUSALS}, tags=["sessions"])

@@ -219,7 +219,7 @@ def _position_in(key: str, if_match: str | None) -> int | None:
     """Return the position of the write that an `If-Match` names."""
     if if_match is None:
         return None
-    scope, _ = state_edits.stored_name(key)
+    scope, _ = state_edits.parse_name(key)
     match = re.fullmatch(r'\s*"(session|user|app)-(\d{1,18})"\s*', if_match)
     if match is None or match[1] != scope:
         raise BadInput(
@@ -262,7 +262,7 @@ def _read_keys(session_key: int, at: str | None, scope: str | None) -> Keys:
 
 def _read_key(session_key: int, name: str, at: str | None, pointer: str) -> KeyOut:
     session = find_session(session_key)
-    scope, bare = state_edits.stored_name(name)
+    scope, bare = state_edits.parse_name(name)
     change = history.change_at(session, _event_at(session, at), scope, bare)
     if change is None or change.removed:
         when = "" if at is None else f" at event {at!r}"
@@ -303,7 +303,7 @@ def _key_out(change: StateChange) -> KeyOut:
 
 def _read_history(session_key: int, name: str, limit: int, before: int | None, here: bool) -> HistoryPage:
     session = find_session(session_key)
-    scope, bare = state_edits.stored_name(name)
+    scope, bare = state_edits.parse_name(name)
     owner = history.owners_at(session).ids.get(scope)
     writes = history.history_of_key(scope, owner or 0, bare)
     if here:
@@ -324,7 +324,7 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
 
 
 def _read_drift(session_key: int, fold: str) -> DriftOut:
-    return DriftOut.of(drift.drift(find_session(session_key), from_events=fold == "events"))
+    return DriftOut.of(drift.find_drift(find_session(session_key), from_events=fold == "events"))
 
 
 def _read_lint(session_key: int) -> LintOut:

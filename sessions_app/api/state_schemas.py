@@ -10,10 +10,10 @@ from pydantic import Field
 
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.scopes import PREFIX
-from sessions_app.sessions.state_edits import Edited
+from sessions_app.sessions.state_edits import StateEdit
 from sessions_app.state import lint
 from sessions_app.state.diff import KeyDiff
-from sessions_app.state.drift import Drift, Report
+from sessions_app.state.drift import Drift, DriftReport
 
 
 class StateOut(Schema):
@@ -117,7 +117,7 @@ class EditOut(Schema):
     revision: int = Field(description="The session's, after the change.")
 
     @classmethod
-    def of(cls, edited: Edited, etag: str) -> Self:
+    def of(cls, edited: StateEdit, etag: str) -> Self:
         """Return what is told of a change."""
         change = edited.change
         return cls(
@@ -237,7 +237,7 @@ class DriftOut(Schema):
     untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
 
     @classmethod
-    def of(cls, report: Report) -> Self:
+    def of(cls, report: DriftReport) -> Self:
         """Return what is told of the drift."""
         return cls(
             keys=[KeyDriftOut.of(entry) for entry in report.drifted],
@@ -305,7 +305,7 @@ class LintOut(Schema):
     unread: int = Field(description="Keys that were left out: there are too many.")
 
     @classmethod
-    def of(cls, report: lint.Report) -> Self:
+    def of(cls, report: lint.LintReport) -> Self:
         """Return what is told of a report."""
         return cls(
             hints=[HintOut.of(hint) for hint in report.hints], sizes=report.sizes, unread=report.unread

@@ -11,7 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app import realms
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Artifact, Event
-from sessions_app.search.execution.column_terms import contains
+from sessions_app.search.execution.column_terms import column_contains
 
 MAX_EVENTS = 1_000
 """Events of a session that saved artifacts, among which the one that saved a version is looked for."""
@@ -61,7 +61,7 @@ def _name_matches(part: str) -> Q:
     """Match files by a part of their name as agents know it: that of a user's own begins with `user:`."""
     if part.startswith(USER_PREFIX):
         return Q(session_id="", filename__istartswith=part.removeprefix(USER_PREFIX))
-    return contains("filename", part)
+    return column_contains("filename", part)
 
 
 def saving_session_key(artifact: Artifact) -> SessionKey:

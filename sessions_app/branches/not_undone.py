@@ -44,7 +44,7 @@ def shared_since(session: AgentSession, first: Event) -> Listed[SharedKey]:
     )
     # Appends to one session follow each other, so the lowest primary key of a key is its first write.
     keys = written.values("scope", "owner_id", "key_id").annotate(first=Min("pk"))
-    earlier = history.before_each()
+    earlier = history.earlier_writes()
     pks = [row["first"] for row in keys.order_by("scope", "key_id")]
     rows = StateChange.objects.filter(pk__in=pks[:LISTED]).annotate(
         before=Subquery(earlier.values("value")[:1]), before_private=Subquery(earlier.values("private")[:1])

@@ -39,7 +39,7 @@ from sessions_app.models import (
 from sessions_app.realms import refuse_read_only
 from sessions_app.runs.lifecycle import refuse_busy, settle_rewound
 from sessions_app.sessions import storage_location, writes
-from sessions_app.sessions.writes import Appended
+from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
 
 NULL = Text("null")
@@ -111,7 +111,7 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
 
 def rewind(
     session_pk: int, *, invocation_id: str = "", event_id: str = "", revision: int | None = None
-) -> tuple[RewindPlan, Appended, EventRecord]:
+) -> tuple[RewindPlan, AppendResult, EventRecord]:
     """Rewind a session, or change nothing at all. `revision` is that of the plan which was agreed to.
 
     Raises:
@@ -150,7 +150,7 @@ def _said(since: QuerySet[Event]) -> str:
 
 
 def _session_keys(session: AgentSession, position: int) -> dict[str, StateChange]:
-    return {row.key: row for row in history.kept_at(Scope.SESSION, session.pk, position)}
+    return {row.key: row for row in history.stored_writes(Scope.SESSION, session.pk, position)}
 
 
 def _text(row: StateChange | None) -> Text | None:

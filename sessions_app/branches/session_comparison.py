@@ -173,7 +173,7 @@ def _values(session: AgentSession, event: Event | None) -> dict[tuple[Scope, str
     owners = history.owners_at(session, event)
     found: dict[tuple[Scope, str], Text] = {}
     for scope, owner_id in owners.ids.items():
-        rows = history.kept_at(scope, owner_id, owners.positions[scope])
+        rows = history.stored_writes(scope, owner_id, owners.positions[scope])
         found.update(((scope, row.key), Text.of(row)) for row in rows)
     return found
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from sessions_app.external import mirrors
-from sessions_app.external.mirrors import Arrival, Copy, Truth
+from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSession
 from sessions_app.store import units_of_work
 
 BATCH = 200
@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Events(Generic[T]):
+class SourceEvents(Generic[T]):
     """The events of a session as its keeper tells them.
 
     Attributes:
@@ -30,12 +30,17 @@ class Events(Generic[T]):
 
     told: Sequence[T]
     id_of: Callable[[T], str]
-    arrival_of: Callable[[T], Arrival]
+    arrival_of: Callable[[T], SourceEvent]
     doubtful: Collection[str] = frozenset()
 
 
-async def bring(
-    truth: Truth, here: Copy, events: Events[T], *, seeds: Mapping[str, Any], created_at: float
+async def sync_mirror(
+    truth: SourceSession,
+    here: MirrorState,
+    events: SourceEvents[T],
+    *,
+    seeds: Mapping[str, Any],
+    created_at: float,
 ) -> None:
     """Make or mend a copy, so that it is what the truth is; where it cannot be, it says so.
 
@@ -48,7 +53,7 @@ async def bring(
     """
     revision, refused = here.revision, list[str]()
     if revision is None:
-        revision = await units_of_work.write(mirrors.begin, truth, seeds, created_at)
+        revision = await units_of_work.write(mirrors.create_mirror, truth, seeds, created_at)
     ids = [events.id_of(event) for event in events.told]
     wanted = [
         event
@@ -59,15 +64,15 @@ async def bring(
         batch = wanted[start : start + BATCH]
         arrivals = await asyncio.to_thread(lambda some: [events.arrival_of(event) for event in some], batch)
         grown, left_out = await units_of_work.write(
-            mirrors.take_over, truth.key, arrivals, bool(events.doubtful)
+            mirrors.append_missing, truth.key, arrivals, bool(events.doubtful)
         )
         revision, refused = revision + grown, refused + left_out
-    behind = _difference(truth.place, len(here.event_ids.difference(ids)), refused)
-    if not await units_of_work.read(mirrors.is_settled, truth, behind):
-        await units_of_work.write(mirrors.settle, truth, behind, revision)
+    behind = _describe_difference(truth.place, len(here.event_ids.difference(ids)), refused)
+    if not await units_of_work.read(mirrors.is_in_sync, truth, behind):
+        await units_of_work.write(mirrors.update_mirror, truth, behind, revision)
 
 
-def _difference(place: str, only_here: int, refused: list[str]) -> str:
+def _describe_difference(place: str, only_here: int, refused: list[str]) -> str:
     told = []
     if only_here:
         told.append(f"{only_here} of the events here are not in {place}.")

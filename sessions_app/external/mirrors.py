@@ -32,12 +32,12 @@ from sessions_app.models import (
 from sessions_app.search import indexing
 from sessions_app.sessions import writes
 from sessions_app.sessions.ledger import Provenance, take_owners, write_keys
-from sessions_app.sessions.writes import Appended
+from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import change_notification, statements
 
 
 @dataclass(frozen=True, slots=True)
-class Truth:
+class SourceSession:
     """A session as its own service has it, without its events.
 
     Attributes:
@@ -52,31 +52,31 @@ class Truth:
 
 
 @dataclass(frozen=True, slots=True)
-class Copy:
+class MirrorState:
     """What is here of a session: nothing, when `revision` is None."""
 
     revision: int | None = None
     event_ids: frozenset[str] = frozenset()
 
 
-class Arrival(NamedTuple):
+class SourceEvent(NamedTuple):
     """An event of the truth on its way here."""
 
     record: EventRecord
     cause: ChangeCause
 
 
-def look(key: SessionKey) -> Copy:
+def read_mirror(key: SessionKey) -> MirrorState:
     """Return what is here of a session."""
     session = _find(key)
     if session is None:
-        return Copy()
-    return Copy(
+        return MirrorState()
+    return MirrorState(
         session.revision, frozenset(Event.objects.filter(session=session).values_list("event_id", flat=True))
     )
 
 
-def begin(truth: Truth, seeds: Mapping[str, Any], created_at: float) -> int:
+def create_mirror(truth: SourceSession, seeds: Mapping[str, Any], created_at: float) -> int:
     """Make a session's copy, unless somebody else has just made it. Return its revision.
 
     Raises:
@@ -91,7 +91,7 @@ def begin(truth: Truth, seeds: Mapping[str, Any], created_at: float) -> int:
     return session.revision
 
 
-def append(key: SessionKey, arrival: Arrival, updated_at: float) -> Appended:
+def append_event(key: SessionKey, arrival: SourceEvent, updated_at: float) -> AppendResult:
     """Append an event that the truth has been given; the session gets the truth's time of it.
 
     Raises:
@@ -104,7 +104,9 @@ def append(key: SessionKey, arrival: Arrival, updated_at: float) -> Appended:
     return appended
 
 
-def take_over(key: SessionKey, arrivals: Iterable[Arrival], correct: bool = False) -> tuple[int, list[str]]:
+def append_missing(
+    key: SessionKey, arrivals: Iterable[SourceEvent], correct: bool = False
+) -> tuple[int, list[str]]:
     """Append events of the truth that are missing here. Return by how much the revision grew, and what is refused why.
 
     Args:
@@ -153,19 +155,19 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     return True
 
 
-def is_settled(truth: Truth, behind: str = "") -> bool:
+def is_in_sync(truth: SourceSession, behind: str = "") -> bool:
     """Tell whether the state, the time and the mark of a copy are those of the truth. Its events are not looked at."""
     session = _find(truth.key)
-    return session is not None and _is_marked(session, truth, behind) and not _differences(session, truth)
+    return session is not None and _has_mark(session, truth, behind) and not _differences(session, truth)
 
 
-def is_newest(key: SessionKey, place: str, updated_at: float) -> bool:
+def is_current(key: SessionKey, place: str, updated_at: float) -> bool:
     """Tell, without a look at events and state, whether a copy is as new as the truth and differs in nothing known."""
     session = _find(key)
-    return session is not None and _is_marked(session, Truth(key, place, {}, updated_at), "")
+    return session is not None and _has_mark(session, SourceSession(key, place, {}, updated_at), "")
 
 
-def settle(truth: Truth, behind: str, revision: int) -> None:
+def update_mirror(truth: SourceSession, behind: str, revision: int) -> None:
     """Give a copy the state and the time that the truth has, and note how it differs all the same.
 
     A copy whose revision is another one by now has gone on meanwhile: what the truth was then is no news.
@@ -176,14 +178,14 @@ def settle(truth: Truth, behind: str, revision: int) -> None:
         )
         if session is None:
             return
-        _adopt(session, truth)
+        _write_differences(session, truth)
         MirroredSession.objects.update_or_create(
             session=session, defaults={"place": truth.place, "behind": behind}
         )
         change_notification.notify_after_commit()
 
 
-def remove(key: SessionKey) -> None:
+def remove_mirror(key: SessionKey) -> None:
     """Delete a session's copy. A session of the same name that is none is left alone."""
     with transaction.atomic():
         session = _find(key)
@@ -191,7 +193,7 @@ def remove(key: SessionKey) -> None:
             writes.delete_session(key)
 
 
-def note_behind(key: SessionKey, why: str) -> None:
+def note_difference(key: SessionKey, why: str) -> None:
     """Note how a copy differs from the truth, where there is a copy."""
     names = {f"session__{name}": value for name, value in key._asdict().items()}
     if MirroredSession.objects.filter(**names).exclude(behind=why).update(behind=why):
@@ -202,7 +204,7 @@ def _find(key: SessionKey) -> AgentSession | None:
     return AgentSession.objects.select_related("mirrored").filter(**key._asdict()).first()
 
 
-def _is_marked(session: AgentSession, truth: Truth, behind: str) -> bool:
+def _has_mark(session: AgentSession, truth: SourceSession, behind: str) -> bool:
     mark: MirroredSession | None = getattr(session, "mirrored", None)
     return mark is not None and (mark.place, mark.behind, session.updated_at) == (
         truth.place,
@@ -211,7 +213,7 @@ def _is_marked(session: AgentSession, truth: Truth, behind: str) -> bool:
     )
 
 
-def _adopt(session: AgentSession, truth: Truth) -> None:
+def _write_differences(session: AgentSession, truth: SourceSession) -> None:
     """Write what differs, as keys that no event explains: somebody gave them to the truth in another way."""
     differences = _differences(session, truth)
     if differences:
@@ -225,7 +227,7 @@ def _adopt(session: AgentSession, truth: Truth) -> None:
         )
 
 
-def _differences(session: AgentSession, truth: Truth) -> list[KeyWrite]:
+def _differences(session: AgentSession, truth: SourceSession) -> list[KeyWrite]:
     """Return the keys whose value is another one here, and the session's own keys that are gone.
 
     Keys of the user and of the app that are here alone stay: sessions that this store keeps may have written them.
@@ -238,7 +240,7 @@ def _differences(session: AgentSession, truth: Truth) -> list[KeyWrite]:
     changed = [
         KeyWrite(scope, key, value)
         for (scope, key), value in there.items()
-        if not _is(here.get((scope, key)), value.private or value.public)
+        if not _is_same_value(here.get((scope, key)), value.private or value.public)
     ]
     gone = [
         KeyWrite(scope, key, scopes.canonicalize(None, key), removed=True)
@@ -248,7 +250,7 @@ def _differences(session: AgentSession, truth: Truth) -> list[KeyWrite]:
     return changed + gone
 
 
-def _is(here: str | None, there: str) -> bool:
+def _is_same_value(here: str | None, there: str) -> bool:
     return here is not None and scopes.is_same_json(here, there)
 
 

@@ -29,7 +29,7 @@ TEXT_SHOWN = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class FileVersion:
     """A version of a file, as far as its service tells."""
 
     number: int
@@ -39,17 +39,17 @@ class Version:
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class ExternalFile:
     """An artifact: its versions newest first, at most `MOST_VERSIONS`; why they cannot be told."""
 
     name: str
-    versions: tuple[Version, ...] = ()
+    versions: tuple[FileVersion, ...] = ()
     count: int = 0
     problem: str = ""
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RecalledMemory:
     """A piece of memory as an agent would be given it."""
 
     author: str
@@ -60,27 +60,27 @@ class Recalled:
     metadata: Any
 
 
-async def artifacts(app: str, user: str, session: str) -> tuple[list[File], int]:
+async def list_artifacts(app: str, user: str, session: str) -> tuple[list[ExternalFile], int]:
     """Return the artifacts of a session and its user, at most `MOST_FILES`, and how many there are.
 
     Raises:
         BadInput: the service refuses, or its paths cannot hold the ids.
         RuntimeUnavailable: what runs the app cannot be asked.
     """
-    names = await _asked(app, upstream_artifact_path(app, user, session))
+    names = await _request(app, upstream_artifact_path(app, user, session))
     if not isinstance(names, list):
-        raise _strange(app)
+        raise _unexpected_answer(app)
     known = sorted(str(name) for name in names)
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def told(name: str) -> File:
+    async def told(name: str) -> ExternalFile:
         async with turns:
-            return await _file(app, user, session, name)
+            return await _read_file(app, user, session, name)
 
     return await asyncio.gather(*map(told, known[:MOST_FILES])), len(known)
 
 
-async def content(app: str, user: str, session: str, name: str, version: int) -> bytes:
+async def read_content(app: str, user: str, session: str, name: str, version: int) -> bytes:
     """Return what a version of an artifact holds.
 
     Raises:
@@ -88,9 +88,9 @@ async def content(app: str, user: str, session: str, name: str, version: int) ->
         BadInput: its service refuses.
         RuntimeUnavailable: what runs the app cannot be asked.
     """
-    part = await _asked(app, f"{upstream_artifact_path(app, user, session, name)}/versions/{version}")
+    part = await _request(app, f"{upstream_artifact_path(app, user, session, name)}/versions/{version}")
     if not isinstance(part, Mapping):
-        raise _strange(app)
+        raise _unexpected_answer(app)
     if isinstance(text := part.get("text"), str):
         return text.encode(errors="replace")
     inline = part.get("inlineData", part.get("inline_data"))
@@ -104,7 +104,7 @@ async def content(app: str, user: str, session: str, name: str, version: int) ->
         raise NotFound(f"The content of {name!r} in version {version} is not base64.") from error
 
 
-async def recall(app: str, user: str, query: str) -> list[Recalled]:
+async def recall(app: str, user: str, query: str) -> list[RecalledMemory]:
     """Return what an agent would be given of a user's memory.
 
     Raises:
@@ -113,26 +113,26 @@ async def recall(app: str, user: str, query: str) -> list[Recalled]:
     """
     client = await provider().client(app)
     told = await client.call("POST", "/devui/memory/search", {"user_id": user, "query": query})
-    return [_recalled(entry) for entry in told["memories"]]
+    return [_parse_memory(entry) for entry in told["memories"]]
 
 
-async def _file(app: str, user: str, session: str, name: str) -> File:
+async def _read_file(app: str, user: str, session: str, name: str) -> ExternalFile:
     path = upstream_artifact_path(app, user, session, name)
     try:
-        told = await _asked(app, f"{path}/versions/metadata")
+        told = await _request(app, f"{path}/versions/metadata")
     except (BadInput, NotFound):  # not every language tells more than the numbers
         try:
-            told = await _asked(app, f"{path}/versions")
+            told = await _request(app, f"{path}/versions")
         except (BadInput, NotFound) as error:
-            return File(name, problem=error.message)
-    found = [_version(each) for each in told] if isinstance(told, list) else []
+            return ExternalFile(name, problem=error.message)
+    found = [_parse_version(each) for each in told] if isinstance(told, list) else []
     versions = sorted((each for each in found if each), key=lambda each: each.number, reverse=True)
-    return File(name, tuple(versions[:MOST_VERSIONS]), len(versions))
+    return ExternalFile(name, tuple(versions[:MOST_VERSIONS]), len(versions))
 
 
-def _version(told: Any) -> Version | None:
+def _parse_version(told: Any) -> FileVersion | None:
     if isinstance(told, int):
-        return Version(told)
+        return FileVersion(told)
     if not isinstance(told, Mapping) or not isinstance(told.get("version"), int):
         return None
     try:
@@ -143,14 +143,14 @@ def _version(told: Any) -> Version | None:
         told.get("mimeType", told.get("mime_type")),
         told.get("canonicalUri", told.get("canonical_uri")),
     )
-    return Version(told["version"], str(mime or ""), saved_at, str(place or ""))
+    return FileVersion(told["version"], str(mime or ""), saved_at, str(place or ""))
 
 
-def _recalled(entry: Mapping[str, Any]) -> Recalled:
+def _parse_memory(entry: Mapping[str, Any]) -> RecalledMemory:
     parts = [part for part in (entry.get("content") or {}).get("parts") or [] if isinstance(part, dict)]
     texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     text = "\n".join(texts)
-    return Recalled(
+    return RecalledMemory(
         author=str(entry.get("author") or ""),
         told_time=str(entry.get("timestamp") or ""),
         text=text[:TEXT_SHOWN],
@@ -160,14 +160,14 @@ def _recalled(entry: Mapping[str, Any]) -> Recalled:
     )
 
 
-async def _asked(app: str, path: str) -> Any:
+async def _request(app: str, path: str) -> Any:
     client = await provider().client(app)
     async with client.open("GET", path, headers={}, content=b"") as answer:
         body = await answer.aread()
     try:
         told = await asyncio.to_thread(json.loads, body)
     except (ValueError, RecursionError) as error:
-        raise _strange(app) from error
+        raise _unexpected_answer(app) from error
     if answer.is_success:
         return told
     said = str(told.get("detail") if isinstance(told, dict) else told)
@@ -175,5 +175,5 @@ async def _asked(app: str, path: str) -> Any:
     raise refused(said, hint="The server that runs the app answered this.")
 
 
-def _strange(app: str) -> BadInput:
+def _unexpected_answer(app: str) -> BadInput:
     return BadInput(f"What runs {app!r} answers nothing that ADK's servers do.", hint="Its log may say more.")

@@ -41,7 +41,7 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     made = key._replace(session_id=str(json.loads(answer).get("id") or key.session_id))
     copy = AgentSession.objects.filter(**made._asdict()).first()
     if copy is None:
-        where = storage_location.elsewhere(key.app_name)
+        where = storage_location.session_service_of(key.app_name)
         raise BadInput(
             f"Session {key.session_id!r} was made in {where}, but its copy here could not be.",
             hint="The server's log says why; the next run or read of the session tries again.",

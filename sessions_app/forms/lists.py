@@ -11,9 +11,9 @@ from sessions_app.errors import BadInput
 from sessions_app.forms.query import MAX_QUERY_CHARACTERS, ListWatch, PageQuery
 from sessions_app.models import Run
 from sessions_app.search.query import parse
-from sessions_app.search.query.times import moment
+from sessions_app.search.query.times import parse_time
 from sessions_app.sessions import saved_views
-from sessions_app.sessions.listing import SoFar, Wanted
+from sessions_app.sessions.listing import ScanProgress, SessionFilter
 from sessions_app.sessions.writes import ID_BYTES
 from sessions_app.store.pagination import PAGE_SIZE, integer_key
 
@@ -31,7 +31,7 @@ class SessionQuery(PageQuery):
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     age = forms.ChoiceField(required=False, choices=[("idle", "idle"), ("expired", "expired")])
 
-    def wanted(self) -> Wanted:
+    def wanted(self) -> SessionFilter:
         """Return which sessions are meant.
 
         Raises:
@@ -39,7 +39,7 @@ class SessionQuery(PageQuery):
             BadInput: another parameter cannot be meant.
         """
         values = self.read()
-        return Wanted(
+        return SessionFilter(
             values["app"],
             values["user"],
             errors=values["errors_only"],
@@ -66,9 +66,9 @@ class SessionListQuery(SessionWatch):
     found = forms.IntegerField(required=False, min_value=0, max_value=PAGE_SIZE)
     top = forms.BooleanField(required=False)
 
-    def so_far(self) -> SoFar:
+    def so_far(self) -> ScanProgress:
         """Return what looks before came to, once the form is read."""
-        return SoFar(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
+        return ScanProgress(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
 
 
 class SessionActionForm(forms.Form):
@@ -120,7 +120,7 @@ class TimeField(forms.CharField):
         text: str = super().clean(value)
         try:
             if text:
-                moment(text)
+                parse_time(text)
         except BadInput as error:
             raise forms.ValidationError(f"{error.message} {error.hint}") from error
         return text

@@ -36,9 +36,9 @@ async def _catch_up() -> None:
     """Index everything that waits, resting as long as it works: runs and pages come first."""
     while True:
         began = time.monotonic()
-        pieces = await units_of_work.read(indexing.gather)
+        pieces = await units_of_work.read(indexing.read_batches)
         if not pieces:
             return
         for piece in pieces:
-            await units_of_work.write(indexing.store, [piece])
+            await units_of_work.write(indexing.store_batches, [piece])
         await asyncio.sleep(time.monotonic() - began)

@@ -19,10 +19,10 @@ from sessions_app.models import AgentSession, Event, Scope, SessionTrait, StateC
 from sessions_app.search import event_index, index_backlog
 from sessions_app.store import json_sql, tokens
 
-BATCH = 64
+BATCH_EVENTS = 64
 """Events that are indexed in one transaction, which holds SQLite's one write lock."""
 
-SESSIONS = 16
+BATCH_SESSIONS = 16
 """Sessions that a batch may be of."""
 
 CHUNK = 500
@@ -30,7 +30,7 @@ CHUNK = 500
 
 
 @dataclass(slots=True)
-class Piece:
+class IndexBatch:
     """What a session's cursor passes next: events behind `start` up to `end`, read and split into words."""
 
     session_pk: int
@@ -41,12 +41,12 @@ class Piece:
     values: list[StateValue] = field(default_factory=list)
 
 
-def gather() -> list[Piece]:
+def read_batches() -> list[IndexBatch]:
     """Return what is to be indexed next, newest sessions first; nothing when everything is. Only reads."""
-    pieces: list[Piece] = []
-    room = BATCH
-    for pk, start, last in _waiting():
-        piece = _piece(pk, start, last, room)
+    pieces: list[IndexBatch] = []
+    room = BATCH_EVENTS
+    for pk, start, last in _backlog_rows():
+        piece = _read_batch(pk, start, last, room)
         pieces.append(piece)
         room -= len(piece.words)
         if room <= 0:
@@ -54,17 +54,17 @@ def gather() -> list[Piece]:
     return pieces
 
 
-def store(pieces: Iterable[Piece]) -> None:
+def store_batches(pieces: Iterable[IndexBatch]) -> None:
     """Write what was gathered. What somebody else has indexed meanwhile is left as it is."""
     for piece in pieces:
-        _store(piece)
+        _store_batch(piece)
 
 
 def index_all(progress: Callable[[int], None] = lambda events: None) -> int:
     """Index everything that waits. Return how many events that were; `progress` is told it batch by batch."""
     events = 0
-    while pieces := gather():
-        store(pieces)
+    while pieces := read_batches():
+        store_batches(pieces)
         events += sum(len(piece.words) for piece in pieces)
         progress(events)
     return events
@@ -78,7 +78,7 @@ def forget_session(session_pk: int) -> None:
     shared = StateChange.objects.filter(index_backlog.BEHIND_CURSOR, session=session_pk, removed=False)
     put_values(shared.exclude(scope=Scope.SESSION).only("scope", "key_id", "owner_id", "value").iterator())
     AgentSession.objects.filter(pk=session_pk).update(indexed_seq=F("last_seq"))
-    while _forget_some(session_pk):
+    while _delete_chunk(session_pk):
         pass
 
 
@@ -103,48 +103,48 @@ def forget_owner(scope: Scope, owner_id: int) -> None:
 
 def put_values(changes: Iterable[StateChange]) -> None:
     """Let owners be found by values that were written without an event, as an import does."""
-    values = (value for change in changes for value in _values(change))
+    values = (value for change in changes for value in _state_values(change))
     while some := list(islice(values, CHUNK)):
         StateValue.objects.bulk_create(some, ignore_conflicts=True)
 
 
-def _waiting() -> list[tuple[int, int, int]]:
+def _backlog_rows() -> list[tuple[int, int, int]]:
     rows = index_backlog.sessions().order_by("-pk").values_list("pk", "indexed_seq", "last_seq")
-    return list(rows[:SESSIONS])
+    return list(rows[:BATCH_SESSIONS])
 
 
-def _piece(pk: int, start: int, last: int, room: int) -> Piece:
+def _read_batch(pk: int, start: int, last: int, room: int) -> IndexBatch:
     """Read what a session's cursor passes next. Seqs have no holes, so a full batch says where the next one begins."""
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
     events = list(rows.only(*event_text.COLUMNS)[:room])
-    piece = Piece(pk, start, events[-1].seq if len(events) == room else last)
+    piece = IndexBatch(pk, start, events[-1].seq if len(events) == room else last)
     seen: set[str] = set()
     for event in events:
         words = tokens.tokenize(event_text.text_of_data(event.data))
         ids = {"event": event.event_id, "invocation": event.invocation_id}
-        piece.words.append(event_index.entry(pk, event.seq, words, ids, seen))
+        piece.words.append(event_index.make_entry(pk, event.seq, words, ids, seen))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
         piece.traits.update(dict.fromkeys(traits, event.seq))
     changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
     wanted = changes.only("scope", "key_id", "owner_id", "value")
-    values = (value for change in wanted.iterator() for value in _values(change))
+    values = (value for change in wanted.iterator() for value in _state_values(change))
     piece.values = list(
         {(value.scope, value.key_id, value.mark, value.owner_id): value for value in values}.values()
     )
     return piece
 
 
-def _values(change: StateChange) -> Iterator[StateValue]:
+def _state_values(change: StateChange) -> Iterator[StateValue]:
     """Yield what finds the owner of a change by the value that it wrote, and by any value."""
     if change.value is not None:
         for mark in (json_sql.ANY, json_sql.mark(change.value)):
             yield StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
 
 
-def _store(piece: Piece) -> None:
+def _store_batch(piece: IndexBatch) -> None:
     """Write one piece. The session's row is touched last, so that an append to it hardly waits."""
     with transaction.atomic():
-        event_index.put(piece.words)
+        event_index.write_entries(piece.words)
         SessionTrait.objects.bulk_create(
             [
                 SessionTrait(session_id=piece.session_pk, name=name, value=value, seq=seq)
@@ -162,10 +162,10 @@ def _store(piece: Piece) -> None:
             transaction.set_rollback(True)
 
 
-def _forget_some(session_pk: int) -> bool:
+def _delete_chunk(session_pk: int) -> bool:
     """Remove some of what finds a session; return whether there may be more."""
     with transaction.atomic():
-        entries = event_index.forget(session_pk, CHUNK)
+        entries = event_index.delete_entries(session_pk, CHUNK)
         values = StateValue.objects.filter(scope=Scope.SESSION, owner_id=session_pk)
         pks = list(values.values_list("pk", flat=True)[:CHUNK])
         StateValue.objects.filter(pk__in=pks).delete()

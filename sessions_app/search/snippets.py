@@ -5,40 +5,42 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator
 
-Piece = tuple[str, bool]
+SnippetPart = tuple[str, bool]
 """A piece of a text, and whether it matches."""
 
 BEFORE, LENGTH = 60, 200
 """Characters shown before the first match, and in all."""
 
-_PIECES = re.compile(r"[^\W_]+")
+_WORD_PARTS = re.compile(r"[^\W_]+")
 
 
-def snippet(text: str, words: Iterable[str]) -> list[Piece]:
+def make_snippet(text: str, words: Iterable[str]) -> list[SnippetPart]:
     """Return the text around its first match, cut into pieces that match and that do not; blanks are run together.
 
     Where nothing matches letter by letter (search compares normal forms) that is the start of the text.
     """
-    pattern = _pattern(words)
+    pattern = _word_pattern(words)
     first = pattern.search(text) if pattern else None
     start = max(0, first.start() - BEFORE) if first else 0
     end = start + LENGTH
     shown = text[start:end]
-    found = list(_cut(shown, pattern)) if pattern else [(shown, False)]
+    found = list(_split_at_matches(shown, pattern)) if pattern else [(shown, False)]
     if start:
         found = [("…", False), *found]
     if end < len(text):
         found = [*found, ("…", False)]
-    return _joined((re.sub(r"\s+", " ", piece), matches) for piece, matches in found if piece)
+    return _join_parts((re.sub(r"\s+", " ", piece), matches) for piece, matches in found if piece)
 
 
-def _pattern(words: Iterable[str]) -> re.Pattern[str] | None:
+def _word_pattern(words: Iterable[str]) -> re.Pattern[str] | None:
     """Return what any of the words looks like in a text; of a phrase only letters and digits count."""
-    forms = [r"[\W_]*".join(map(re.escape, pieces)) for word in words if (pieces := _PIECES.findall(word))]
+    forms = [
+        r"[\W_]*".join(map(re.escape, pieces)) for word in words if (pieces := _WORD_PARTS.findall(word))
+    ]
     return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE) if forms else None
 
 
-def _cut(text: str, pattern: re.Pattern[str]) -> Iterator[Piece]:
+def _split_at_matches(text: str, pattern: re.Pattern[str]) -> Iterator[SnippetPart]:
     at = 0
     for match in pattern.finditer(text):
         yield text[at : match.start()], False
@@ -47,9 +49,9 @@ def _cut(text: str, pattern: re.Pattern[str]) -> Iterator[Piece]:
     yield text[at:], False
 
 
-def _joined(pieces: Iterable[Piece]) -> list[Piece]:
+def _join_parts(pieces: Iterable[SnippetPart]) -> list[SnippetPart]:
     """Run pieces of one kind together."""
-    found: list[Piece] = []
+    found: list[SnippetPart] = []
     for text, matches in pieces:
         if found and found[-1][1] == matches:
             found[-1] = (found[-1][0] + text, matches)

@@ -45,7 +45,7 @@ _NUMERIC: dict[str, Any] = {
 }
 
 
-def compared(column: str, term: StateTerm) -> Q:
+def value_condition(column: str, term: StateTerm) -> Q:
     """Return the condition that the JSON text in a column is as a term says."""
     value = JsonAt(F(column), term.path) if term.path else F(column)
     is_there = Q(IsNull(value, False))
@@ -54,27 +54,27 @@ def compared(column: str, term: StateTerm) -> Q:
     if term.op == "~":
         return Q(IContains(value, scopes.dumps(term.value)[1:-1]))
     if term.op in _NUMERIC:
-        return _in_order(value, term.op, term.value)
-    equal = _equal(value, term.value)
+        return _order_condition(value, term.op, term.value)
+    equal = _equal_condition(value, term.value)
     if term.op == "=":
         return equal
     return is_there & (~equal | Q(IsNull(JsonNumber(value), True)) if _is_number(term.value) else ~equal)
 
 
-def marked(term: StateTerm) -> Q:
+def mark_condition(term: StateTerm) -> Q:
     """Return the condition on the marks of all values that a term may ask for; `ANY` where it may be any value."""
     if term.path:
-        return _of_kind(OTHER)
+        return _type_range(OTHER)
     if not term.op:
         return Q(mark=ANY)
     if term.op == "=":
-        return Q(mark=_mark(term.value))
-    if term.op == "!=" and is_told_by_marks(term):
-        return _IS_ONE & ~Q(mark=_mark(term.value))
+        return Q(mark=_mark_of(term.value))
+    if term.op == "!=" and is_decided_by_marks(term):
+        return _IS_VALUE_MARK & ~Q(mark=_mark_of(term.value))
     if term.op in _NUMERIC:
-        return _marks_in_order(term.op, _mark(term.value))
+        return _mark_range(term.op, _mark_of(term.value))
     if term.op == "~":
-        return being_read(term) & (
+        return marks_to_read(term) & (
             Q(mark__icontains=term.value)
             | ~Q(mark__startswith=STRING)
             | Q(GreaterThan(Length("mark"), PREFIX_LENGTH))
@@ -82,26 +82,26 @@ def marked(term: StateTerm) -> Q:
     return Q(mark=ANY)
 
 
-_IS_ONE = Q(mark__gt=ANY)
+_IS_VALUE_MARK = Q(mark__gt=ANY)
 """The condition that a mark is one value's."""
 
 
-def being_read(term: StateTerm) -> Q:
+def marks_to_read(term: StateTerm) -> Q:
     """Return the range of the marks that are read for a part of a text: of numbers only where it may be of one."""
-    if set(term.value.lower()) <= _OF_NUMBERS:
-        return _IS_ONE
-    return Q(mark__gt=ANY, mark__lt=NUMBER) | Q(mark__gte=_end(NUMBER))
+    if set(term.value.lower()) <= _NUMBER_LETTERS:
+        return _IS_VALUE_MARK
+    return Q(mark__gt=ANY, mark__lt=NUMBER) | Q(mark__gte=_range_end(NUMBER))
 
 
-_OF_NUMBERS = frozenset("0123456789+-.e" + "infinity")
+_NUMBER_LETTERS = frozenset("0123456789+-.e" + "infinity")
 """Letters of JSON texts that have the mark of a number."""
 
 
-def unmarked(term: StateTerm) -> list[Q]:
+def excluded_marks(term: StateTerm) -> list[Q]:
     """Return ranges of the marks of all values that are not as a term says, of one that `is_told_by_marks`."""
     if not term.op:
         return []
-    mark = _mark(term.value)
+    mark = _mark_of(term.value)
     if term.op == "!=":
         return [Q(mark=mark)]
     if term.op == "=":
@@ -110,12 +110,12 @@ def unmarked(term: StateTerm) -> list[Q]:
     if term.op in (">", ">="):
         return [
             Q(**{"mark__lte" if term.op == ">" else "mark__lt": mark}, mark__gt=ANY),
-            Q(mark__gte=_end(kind)),
+            Q(mark__gte=_range_end(kind)),
         ]
     return [Q(mark__gt=ANY, mark__lt=kind), Q(**{"mark__gte" if term.op == "<" else "mark__gt": mark})]
 
 
-def is_told_by_marks(term: StateTerm) -> bool:
+def is_decided_by_marks(term: StateTerm) -> bool:
     """Tell whether every value with a mark that `marked` asks for is as the term says."""
     if term.path or term.op == "~":
         return False
@@ -123,17 +123,17 @@ def is_told_by_marks(term: StateTerm) -> bool:
         return True
     if _is_number(term.value):
         return not _is_long(term.value)
-    mark = _mark(term.value)
+    mark = _mark_of(term.value)
     return len(mark) <= PREFIX_LENGTH and json_sql.UNKNOWN not in mark
 
 
-def _equal(value: Any, wanted: Any) -> Q:
+def _equal_condition(value: Any, wanted: Any) -> Q:
     if _is_number(wanted) and not _is_long(wanted):
         return Q(Exact(JsonNumber(value), float(wanted)))
     return Q(Exact(value, scopes.dumps(wanted)))
 
 
-def _in_order(value: Any, op: str, wanted: Any) -> Q:
+def _order_condition(value: Any, op: str, wanted: Any) -> Q:
     if _is_number(wanted):
         return Q(_NUMERIC[op](JsonNumber(value), _float(wanted)))
     whole = scopes.dumps(wanted)
@@ -145,25 +145,25 @@ def _in_order(value: Any, op: str, wanted: Any) -> Q:
     return {">": above & ~equal, ">=": above, "<": below, "<=": below | equal}[op]
 
 
-def _of_kind(kind: str) -> Q:
+def _type_range(kind: str) -> Q:
     """Return the range of a type's marks."""
-    return Q(mark__gte=kind, mark__lt=_end(kind))
+    return Q(mark__gte=kind, mark__lt=_range_end(kind))
 
 
-def _marks_in_order(op: str, mark: str) -> Q:
+def _mark_range(op: str, mark: str) -> Q:
     """Return the range of marks of one type above or below one. With two lower bounds SQLite may seek the farther."""
     kind = mark[0]
     if op in (">", ">="):
-        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=_end(kind))
+        return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=_range_end(kind))
     return Q(**{"mark__lt" if op == "<" else "mark__lte": mark}, mark__gte=kind)
 
 
-def _end(kind: str) -> str:
+def _range_end(kind: str) -> str:
     """Return what the marks of a type stand before: the letter behind theirs."""
     return chr(ord(kind) + 1)
 
 
-def _mark(value: Any) -> str:
+def _mark_of(value: Any) -> str:
     return json_sql.mark_of_number(_float(value)) if _is_number(value) else json_sql.mark(scopes.dumps(value))
 
 

@@ -13,18 +13,18 @@ from sessions_app import scopes
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
 from sessions_app.search import event_index, index_backlog
-from sessions_app.search.query import Name, Spot, Vocabulary
+from sessions_app.search.query import CaretWord, Name, Vocabulary
 
-MOST = 300
+MOST_NAMES = 300
 """Names of a kind; of more, the first in their order."""
 
-NEWEST = 1_000
+NEWEST_SESSIONS = 1_000
 """Sessions whose users are known."""
 
 ID_LENGTH, MOST_IDS = 6, 5
 """Shortest text that could be an id, and how many are looked for."""
 
-OFFERED = 12
+MOST_COMPLETIONS = 12
 """Names that begin with what is typed, besides those that are known."""
 
 _NAMES = """
@@ -42,59 +42,63 @@ _KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="s
 _USERS = _NAMES.format(table="sessions_app_agentsession", column="user_id", fixed="realm = '' AND app_name")
 
 
-def known(texts: Iterable[str] = ()) -> Vocabulary:
+def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
     """Return the names that the store knows, as far as it is indexed, and which of some texts are ids. Nine queries.
 
     Two more for each text that could be an id.
     """
-    ids = [(scope, key_id) for scope in Scope for key_id in _names(_KEYS, str(scope))]
+    ids = [(scope, key_id) for scope in Scope for key_id in _distinct_names(_KEYS, str(scope))]
     keys = [scopes.PREFIX[scope] + key for scope, key in ids if not key.startswith(scopes.HASH_PREFIX)]
     return Vocabulary(
         apps=list_apps_with_sessions(),
-        users=_users(),
-        tools=_names(_TRAITS, SessionTrait.Name.TOOL),
-        authors=_names(_TRAITS, SessionTrait.Name.AUTHOR),
-        tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST]),
+        users=_newest_users(),
+        tools=_distinct_names(_TRAITS, SessionTrait.Name.TOOL),
+        authors=_distinct_names(_TRAITS, SessionTrait.Name.AUTHOR),
+        tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST_NAMES]),
         keys=keys,
-        ids=_ids(texts),
+        ids=_find_ids(texts),
         is_whole=not index_backlog.has_any(),
     )
 
 
-def at(spot: Spot) -> Vocabulary:
+def vocabulary_at(spot: CaretWord) -> Vocabulary:
     """Return the names that are known, and those that begin with what is typed at a place, however many there are."""
-    found = known()
+    found = read_vocabulary()
     if not spot.typed:
         return found
     if spot.name == "tool":
-        return replace(found, tools=[*found.tools, *_beginning(_TRAITS, SessionTrait.Name.TOOL, spot.typed)])
+        return replace(
+            found, tools=[*found.tools, *_names_with_prefix(_TRAITS, SessionTrait.Name.TOOL, spot.typed)]
+        )
     if spot.name == "author":
-        more = _beginning(_TRAITS, SessionTrait.Name.AUTHOR, spot.typed)
+        more = _names_with_prefix(_TRAITS, SessionTrait.Name.AUTHOR, spot.typed)
         return replace(found, authors=[*found.authors, *more])
     if spot.name == "user":
-        users = {name for app in found.apps for name in _beginning(_USERS, app, spot.typed)}
+        users = {name for app in found.apps for name in _names_with_prefix(_USERS, app, spot.typed)}
         found = replace(found, users=[*found.users, *sorted(users)])
-    return replace(found, keys=[*found.keys, *_keys_beginning(spot)])
+    return replace(found, keys=[*found.keys, *_keys_with_prefix(spot)])
 
 
-def _keys_beginning(spot: Spot) -> list[str]:
+def _keys_with_prefix(spot: CaretWord) -> list[str]:
     """Return keys that begin with what is typed; as the value of a term of their scope's name without the prefix."""
     name = spot.typed if spot.name in ("", "key") else f"{spot.name}:{spot.typed}"
     try:
         scope, key = scopes.scope_of(name)
     except ValueError:  # of no state: a temporary key
         return []
-    found = _beginning(_KEYS, scope, key)
+    found = _names_with_prefix(_KEYS, scope, key)
     return [scopes.PREFIX[scope] + key_id for key_id in found if not key_id.startswith(scopes.HASH_PREFIX)]
 
 
-def _beginning(statement: str, value: str, typed: str) -> list[str]:
-    return [name for name in _names(statement, value, typed, OFFERED) if name.startswith(typed)]
+def _names_with_prefix(statement: str, value: str, typed: str) -> list[str]:
+    return [
+        name for name in _distinct_names(statement, value, typed, MOST_COMPLETIONS) if name.startswith(typed)
+    ]
 
 
-def existing(names: Iterable[Name]) -> set[Name]:
+def existing_names(names: Iterable[Name]) -> set[Name]:
     """Return which of the names that a query has exist, also beyond those that are `known`. A seek each."""
-    return {(kind, name) for kind, name in names if _EXIST[kind](name)}
+    return {(kind, name) for kind, name in names if _EXISTENCE_CHECKS[kind](name)}
 
 
 def _has_user(name: str) -> bool:
@@ -115,7 +119,7 @@ def _has_trait(trait: str) -> Callable[[str], bool]:
     return lambda name: SessionTrait.objects.filter(name=trait, value=name).exists()
 
 
-_EXIST: dict[str, Callable[[str], bool]] = {
+_EXISTENCE_CHECKS: dict[str, Callable[[str], bool]] = {
     "app": lambda name: name in list_apps_with_sessions(),
     "user": _has_user,
     "tool": _has_trait(SessionTrait.Name.TOOL),
@@ -125,23 +129,23 @@ _EXIST: dict[str, Callable[[str], bool]] = {
 }
 
 
-def _ids(texts: Iterable[str]) -> dict[str, str]:
+def _find_ids(texts: Iterable[str]) -> dict[str, str]:
     """Return which of the texts are ids of events or invocations, each with the name of the term that finds it."""
     possible = [text for text in texts if len(text) >= ID_LENGTH and any(map(str.isdigit, text))]
     return {
         text: field
         for text in possible[:MOST_IDS]
         for field in ("event", "invocation")
-        if event_index.sessions(event_index.named(field, text), 1).pks
+        if event_index.find_sessions(event_index.id_phrase(field, text), 1).pks
     }
 
 
-def _users() -> list[str]:
+def _newest_users() -> list[str]:
     newest = AgentSession.objects.filter(realm="").order_by("-updated_at", "-pk")
-    return sorted(set(newest.values_list("user_id", flat=True)[:NEWEST]))[:MOST]
+    return sorted(set(newest.values_list("user_id", flat=True)[:NEWEST_SESSIONS]))[:MOST_NAMES]
 
 
-def _names(statement: str, value: str, start: str = "", most: int | None = None) -> list[str]:
+def _distinct_names(statement: str, value: str, start: str = "", most: int | None = None) -> list[str]:
     with connection.cursor() as cursor:
-        cursor.execute(statement, {"value": str(value), "start": start, "most": most or MOST})
+        cursor.execute(statement, {"value": str(value), "start": start, "most": most or MOST_NAMES})
         return [row[0] for row in cursor.fetchall()]

@@ -52,7 +52,7 @@ def get_or_create(
     key = SessionKey(realm, app_name, user_id, str(uuid.uuid4()))
     check_ids(key)
     with transaction.atomic():
-        _take_turn(key)
+        _lock_user(key)
         found = find_active(app_name, user_id, ttl_s, realm=realm, now=now)
         if found is not None:
             return found, False
@@ -61,7 +61,7 @@ def get_or_create(
         return writes.create_session(key, state, now=now), True
 
 
-def _take_turn(key: SessionKey) -> None:
+def _lock_user(key: SessionKey) -> None:
     """Wait for others who do the same for this user. On SQLite the transaction holds the one write lock already.
 
     It is taken before every row's lock and by nobody else, so it can close no circle of waiting.

@@ -24,8 +24,8 @@ from sessions_app.ids import SessionKey, is_storable
 from sessions_app.models import ChangeCause, Scope
 from sessions_app.sessions import ledger, writes
 from sessions_app.sessions.event_rows import ADVANCE_SESSIONS, INSERT_EVENTS, advance, event_row
-from sessions_app.sessions.ledger import KeyRow, Provenance, Taken
-from sessions_app.sessions.writes import ANY, Appended, Expected
+from sessions_app.sessions.ledger import KeyRow, OwnerPositions, Provenance
+from sessions_app.sessions.writes import ANY, AppendResult, ExpectedSession
 from sessions_app.store import change_notification, db_errors, statements, units_of_work
 from sessions_app.store.statements import PostgresStatements, transpose, unnest_sql
 
@@ -35,24 +35,24 @@ class _Append(NamedTuple):
 
     key: SessionKey
     record: EventRecord
-    expected: Expected | None
+    expected: ExpectedSession | None
     cause: ChangeCause
 
-    def carry_out(self) -> Appended:
+    def carry_out(self) -> AppendResult:
         return writes.append_event(self.key, self.record, self.expected, cause=self.cause)
 
 
-_Outcome = Appended | DevUIError | None
+_Outcome = AppendResult | DevUIError | None
 """The result or refusal of an append; None: it was not done and is to be done alone."""
 
 
 async def append(
     key: SessionKey,
     record: EventRecord,
-    expected: Expected | None = ANY,
+    expected: ExpectedSession | None = ANY,
     *,
     cause: ChangeCause = ChangeCause.APPEND,
-) -> Appended:
+) -> AppendResult:
     """Append an event from async code: `writes.append_event`, in a group with what else waits.
 
     Raises:
@@ -78,7 +78,7 @@ def append_together(requests: list[_Append]) -> list[_Outcome]:
     """
     statements.dedicate_connection_to_appends()
     try:
-        return [_alone(requests[0])] if len(requests) == 1 else _in_one_transaction(requests)
+        return [_append_alone(requests[0])] if len(requests) == 1 else _append_in_one_transaction(requests)
     except DatabaseError as error:
         fault = db_errors.translate(error)
         if fault is not None and not isinstance(fault, StoreBusy):
@@ -86,22 +86,22 @@ def append_together(requests: list[_Append]) -> list[_Outcome]:
         return [None] * len(requests)
 
 
-def _alone(request: _Append) -> _Outcome:
+def _append_alone(request: _Append) -> _Outcome:
     try:
         return request.carry_out()
     except DevUIError as refusal:
         return refusal
 
 
-class _Place(NamedTuple):
+class _ReadySession(NamedTuple):
     """A session that is locked and ready for an append, as it was before."""
 
     pk: int
     last_seq: int
     revision: int
 
-    def appended(self) -> Appended:
-        return Appended(self.pk, self.last_seq + 1, self.revision + 1)
+    def appended(self) -> AppendResult:
+        return AppendResult(self.pk, self.last_seq + 1, self.revision + 1)
 
 
 _LOCK_READY = (
@@ -116,16 +116,16 @@ _LOCK_READY = (
 )
 
 
-def _in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
+def _append_in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
     with transaction.atomic(), statements.open_postgres_statements() as cursor:
-        places = _lock_ready(cursor, requests)
+        places = _lock_ready_sessions(cursor, requests)
         if places:
             _write(cursor, [(requests[number], place) for number, place in places.items()])
             change_notification.notify_after_commit()
     return [places[number].appended() if number in places else None for number in range(len(requests))]
 
 
-def _lock_ready(cursor: PostgresStatements, requests: Sequence[_Append]) -> dict[int, _Place]:
+def _lock_ready_sessions(cursor: PostgresStatements, requests: Sequence[_Append]) -> dict[int, _ReadySession]:
     """Lock the sessions that are as their appends expect them, and return them by their appends' numbers.
 
     Of several appends to a session there is the first: the others are stale by it.
@@ -138,13 +138,13 @@ def _lock_ready(cursor: PostgresStatements, requests: Sequence[_Append]) -> dict
     if not wanted:
         return {}
     [rows] = cursor.all_rows((_LOCK_READY, transpose(wanted)))
-    first: dict[int, tuple[int, _Place]] = {}
+    first: dict[int, tuple[int, _ReadySession]] = {}
     for number, *place in sorted(rows):
-        first.setdefault(place[0], (number, _Place(*place)))
+        first.setdefault(place[0], (number, _ReadySession(*place)))
     return dict(first.values())
 
 
-def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _Place]]) -> None:
+def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _ReadySession]]) -> None:
     owners = _Owners(cursor, [request for request, _ in appends])
     events, sessions, temp = [], [], []
     keys = {scope: _Keys() for scope in Scope}
@@ -190,7 +190,7 @@ class _Keys:
             self.written[name] = row
 
 
-_Owner = tuple[Scope, tuple[str, ...]]
+_OwnerName = tuple[Scope, tuple[str, ...]]
 """A user or an app, by what names it."""
 
 
@@ -198,38 +198,38 @@ class _Owners:
     """The users and apps of a group's sessions: those that are written are locked, and made where there are none."""
 
     def __init__(self, cursor: PostgresStatements, requests: Sequence[_Append]) -> None:
-        written = Counter(owner for request in requests for owner in _written_by(request))
-        others = {owner for request in requests for owner in _shared_by(request)} - written.keys()
+        written = Counter(owner for request in requests for owner in _written_owners(request))
+        others = {owner for request in requests for owner in _owners_of(request)} - written.keys()
         asked: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
         for scope in ledger.SHARED:  # all users, then all apps
             if some := sorted((*name, times) for (kind, name), times in written.items() if kind is scope):
                 asked.append((scope, ledger.TAKE_OWNERS[scope], some))
         for scope in ledger.SHARED:
             if some := [name for kind, name in others if kind is scope]:
-                asked.append((scope, ledger.SEE_OWNERS[scope], some))
+                asked.append((scope, ledger.FIND_OWNERS[scope], some))
         answers = cursor.all_rows(*((sql, transpose(names)) for _, sql, names in asked))
-        self._versions: dict[_Owner, tuple[int, int]] = {}
+        self._versions: dict[_OwnerName, tuple[int, int]] = {}
         for (scope, _, _), rows in zip(asked, answers, strict=True):
             for pk, version, *name in rows:
                 owner = (scope, tuple(name))
                 self._versions[owner] = (pk, version - written[owner])
 
-    def take(self, request: _Append, session_pk: int, seq: int) -> Taken:
+    def take(self, request: _Append, session_pk: int, seq: int) -> OwnerPositions:
         """Return the owners of an append: each at its next version when it is written, else where it stands."""
-        for owner in _written_by(request):
+        for owner in _written_owners(request):
             pk, version = self._versions[owner]
             self._versions[owner] = (pk, version + 1)
         ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: seq}
-        for owner in _shared_by(request):
+        for owner in _owners_of(request):
             if owner in self._versions:
                 ids[owner[0]], positions[owner[0]] = self._versions[owner]
-        return Taken(ids, positions)
+        return OwnerPositions(ids, positions)
 
 
-def _shared_by(request: _Append) -> list[_Owner]:
+def _owners_of(request: _Append) -> list[_OwnerName]:
     return [(scope, tuple(request.key[: len(names)])) for scope, names in ledger.SHARED.items()]
 
 
-def _written_by(request: _Append) -> list[_Owner]:
+def _written_owners(request: _Append) -> list[_OwnerName]:
     written = {write.scope for write in request.record.writes}
-    return [owner for owner in _shared_by(request) if owner[0] in written]
+    return [owner for owner in _owners_of(request) if owner[0] in written]

@@ -22,14 +22,14 @@ from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import storage_location
 from sessions_app.store import change_notification
 
-KEPT_S = 86_400.0
+UNDO_S = 86_400.0
 """Seconds in which what was deleted can come back."""
 
 BATCHES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class DeletionBatch:
     """Sessions that were deleted together and can come back together."""
 
     id: str
@@ -39,18 +39,18 @@ class Batch:
     @property
     def until(self) -> float:
         """When they are removed for good."""
-        return self.deleted_at + KEPT_S
+        return self.deleted_at + UNDO_S
 
 
 @dataclass(frozen=True, slots=True)
-class Deleted:
+class DeletionResult:
     """What a deletion has done: the batch, None when nothing was deleted, and what was left alone, with the reason."""
 
-    batch: Batch | None
+    batch: DeletionBatch | None
     left: list[str]
 
 
-def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
+def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:
     """Delete sessions; those on which a run is active are left alone. What is gone already is no error.
 
     Raises:
@@ -58,7 +58,7 @@ def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
         BadInput: agents go on with one of them elsewhere.
     """
     moment = time.time() if now is None else now
-    batch = Batch(uuid.uuid4().hex, moment, [])
+    batch = DeletionBatch(uuid.uuid4().hex, moment, [])
     left: list[AgentSession] = []
     with transaction.atomic():
         rows = realms.exclude_hidden(AgentSession.objects.select_for_update().filter(pk__in=pks)).order_by(
@@ -72,7 +72,7 @@ def delete(pks: Collection[int], *, now: float | None = None) -> Deleted:
         for session in batch.sessions:
             _set_aside(session, batch)
         change_notification.notify_after_commit()
-    return Deleted(batch if batch.sessions else None, _reasons(left))
+    return DeletionResult(batch if batch.sessions else None, _busy_reasons(left))
 
 
 def undo(batch_id: str) -> list[AgentSession]:
@@ -91,40 +91,40 @@ def undo(batch_id: str) -> list[AgentSession]:
                 hint="It came back already, or it is more than a day ago and was removed for good.",
             )
         for row in found:
-            _bring_back(row)
+            _restore(row)
         rows.delete()
         change_notification.notify_after_commit()
     return [row.session for row in found]
 
 
-def recent(now: float | None = None) -> list[Batch]:
+def recent_batches(now: float | None = None) -> list[DeletionBatch]:
     """Return what was deleted and can come back, the newest first, at most `BATCHES_SHOWN` batches. Two queries."""
     moment = time.time() if now is None else now
-    rows = DeletedSession.objects.filter(deleted_at__gte=moment - KEPT_S)
+    rows = DeletedSession.objects.filter(deleted_at__gte=moment - UNDO_S)
     ids = list(
         rows.order_by("-deleted_at", "batch").values_list("batch", flat=True).distinct()[:BATCHES_SHOWN]
     )
-    batches: dict[str, Batch] = {}
+    batches: dict[str, DeletionBatch] = {}
     if ids:
         for row in rows.filter(batch__in=ids).select_related("session").order_by("-deleted_at", "pk"):
-            batch = batches.setdefault(row.batch, Batch(row.batch, row.deleted_at, []))
+            batch = batches.setdefault(row.batch, DeletionBatch(row.batch, row.deleted_at, []))
             batch.sessions.append(row.session)
     return list(batches.values())
 
 
-def batch_with(now: float | None = None, **columns: Any) -> Batch | None:
+def find_batch(now: float | None = None, **columns: Any) -> DeletionBatch | None:
     """Return what can come back that has a session of these columns, such as its `pk`; the newest of several."""
     moment = time.time() if now is None else now
     wanted = {f"session__{name}": value for name, value in columns.items()}
-    rows = DeletedSession.objects.filter(deleted_at__gte=moment - KEPT_S)
+    rows = DeletedSession.objects.filter(deleted_at__gte=moment - UNDO_S)
     found = rows.filter(**wanted).order_by("-deleted_at").first()
     if found is None:
         return None
     together = rows.filter(batch=found.batch).select_related("session").order_by("pk")
-    return Batch(found.batch, found.deleted_at, [row.session for row in together])
+    return DeletionBatch(found.batch, found.deleted_at, [row.session for row in together])
 
 
-def _set_aside(session: AgentSession, batch: Batch) -> None:
+def _set_aside(session: AgentSession, batch: DeletionBatch) -> None:
     aside = f"{realms.DELETED}{session.pk}"
     DeletedSession.objects.create(
         session=session, batch=batch.id, realm=session.realm, deleted_at=batch.deleted_at
@@ -138,7 +138,7 @@ def _set_aside(session: AgentSession, batch: Batch) -> None:
     AgentSession.objects.filter(pk=session.pk).update(realm=aside)
 
 
-def _bring_back(row: DeletedSession) -> None:
+def _restore(row: DeletedSession) -> None:
     session = row.session
     try:
         with transaction.atomic():
@@ -153,7 +153,7 @@ def _bring_back(row: DeletedSession) -> None:
     session.realm = row.realm
 
 
-def _reasons(left: list[AgentSession]) -> list[str]:
+def _busy_reasons(left: list[AgentSession]) -> list[str]:
     active = Run.objects.filter(session__in=left, status__in=Run.ACTIVE).order_by("-created_at", "-pk")
     by_session = {run.session_id: run for run in active}
     return [

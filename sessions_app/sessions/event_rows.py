@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from sessions_app.events import EventRecord
 from sessions_app.models import Scope
-from sessions_app.sessions.ledger import Taken
+from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.store.statements import bulk_insert_sql, insert_sql, unnest_sql
 
 PREVIEW_LIMIT = 200
@@ -36,7 +36,7 @@ INSERT_EVENTS = bulk_insert_sql("sessions_app_event", _EVENT_COLUMNS)
 """Writes many of them."""
 
 
-def event_row(owners: Taken, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
+def event_row(owners: OwnerPositions, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
     """Return the row of an event at its place in a session, with the versions that its commit saw."""
     return (
         owners.ids[Scope.SESSION],

@@ -62,7 +62,7 @@ def tag(pks: Collection[int], text: str) -> int:
     """
     name = tag_name(text)
     with transaction.atomic():
-        found = list(_present(pks))
+        found = list(_present_pks(pks))
         SessionTag.objects.bulk_create(
             [SessionTag(session_id=pk, name=name) for pk in found], ignore_conflicts=True
         )
@@ -91,7 +91,7 @@ def untag(pks: Collection[int], text: str) -> int:
 def pin(pks: Collection[int], *, pinned: bool = True) -> int:
     """Pin sessions, or unpin them. Return how many there are."""
     with transaction.atomic():
-        changed = AgentSession.objects.filter(pk__in=list(_present(pks)))
+        changed = AgentSession.objects.filter(pk__in=list(_present_pks(pks)))
         if pinned:
             count = changed.count()
             changed.filter(pinned_at=None).update(pinned_at=time.time())
@@ -107,5 +107,5 @@ def tags_in_use(limit: int = 100) -> list[str]:
     return list(names[:limit])
 
 
-def _present(pks: Collection[int]) -> Collection[int]:
+def _present_pks(pks: Collection[int]) -> Collection[int]:
     return list(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks)).values_list("pk", flat=True))

@@ -44,7 +44,7 @@ class Provenance(NamedTuple):
         )
 
 
-class Taken(NamedTuple):
+class OwnerPositions(NamedTuple):
     """The rows that own state, each with the position of this write; a scope not written has its current version."""
 
     ids: dict[Scope, int]
@@ -61,10 +61,10 @@ _TAKE_APP = (
     " ON CONFLICT (realm, app_name) DO UPDATE SET version = sessions_app_appscope.version + 1"
     " RETURNING id, version"
 )
-_SEE_USER = (
+_FIND_USER = (
     "SELECT id, version FROM sessions_app_userscope WHERE realm = %s AND app_name = %s AND user_id = %s"
 )
-_SEE_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
+_FIND_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
 
 
 SHARED = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
@@ -80,7 +80,7 @@ TAKE_OWNERS = {
 }
 """Takes versions of many owners, so many of each, and locks them in the order given; (id, last version, names)."""
 
-SEE_OWNERS = {
+FIND_OWNERS = {
     scope: f"SELECT id, version, {', '.join(SHARED[scope])} FROM {table}"  # noqa: S608 - our own tables
     f" JOIN {unnest_sql(['text'] * len(SHARED[scope]))} AS n({', '.join(SHARED[scope])})"
     f" USING ({', '.join(SHARED[scope])})"
@@ -91,18 +91,18 @@ SEE_OWNERS = {
 
 def take_owners(
     cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
-) -> Taken:
+) -> OwnerPositions:
     """Take a version of each shared scope that is written (under its row's lock) and see that of the other."""
     written = {write.scope for write in writes}
     ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
     rows = cursor.first_rows(
-        (_TAKE_USER if Scope.USER in written else _SEE_USER, key[:3]),
-        (_TAKE_APP if Scope.APP in written else _SEE_APP, key[:2]),
+        (_TAKE_USER if Scope.USER in written else _FIND_USER, key[:3]),
+        (_TAKE_APP if Scope.APP in written else _FIND_APP, key[:2]),
     )
     for scope, row in zip((Scope.USER, Scope.APP), rows, strict=True):
         if row is not None:
             ids[scope], positions[scope] = row
-    return Taken(ids, positions)
+    return OwnerPositions(ids, positions)
 
 
 _STATE_COLUMNS = {
@@ -187,7 +187,9 @@ INSERT_TEMPS = bulk_insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
 """Writes many `temp:` keys: rows of `temp_rows`."""
 
 
-def write_keys(cursor: Statements, owners: Taken, writes: Iterable[KeyWrite], provenance: Provenance) -> None:
+def write_keys(
+    cursor: Statements, owners: OwnerPositions, writes: Iterable[KeyWrite], provenance: Provenance
+) -> None:
     """Write each key to its scope's state and to the ledger."""
     changes = []
     for write in writes:
@@ -213,7 +215,7 @@ class KeyRow(NamedTuple):
     position: int
 
 
-def state_row(write: KeyWrite, owners: Taken) -> KeyRow:
+def state_row(write: KeyWrite, owners: OwnerPositions) -> KeyRow:
     """Return a key's row of the state."""
     value = write.value
     return KeyRow(

@@ -16,7 +16,7 @@ from django.db.models import Model, QuerySet
 from sessions_app.errors import BadInput
 from sessions_app.store.pagination import PAGE_SIZE
 
-MOST_ARRIVED = 99
+MOST_NEW = 99
 """Rows counted as new; there may be more."""
 
 M = TypeVar("M", bound=Model)
@@ -24,7 +24,7 @@ K = TypeVar("K", int, str)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen(Generic[K]):
+class ShownRows(Generic[K]):
     """What a page shows: the mark of each row by its primary key."""
 
     marks: dict[K, str]
@@ -42,18 +42,18 @@ class Seen(Generic[K]):
         found = {row.pk for row in rows}
         return [key for key in self.marks if key not in found]
 
-    def after(self, changed: Iterable[M], gone: Iterable[K], mark: Callable[[M], str]) -> Seen[K]:
+    def after(self, changed: Iterable[M], gone: Iterable[K], mark: Callable[[M], str]) -> ShownRows[K]:
         """Return what the page shows once it has heard of the changes."""
         marks = {**self.marks, **{row.pk: mark(row) for row in changed}}
-        return Seen({key: marks[key] for key in marks.keys() - set(gone)})
+        return ShownRows({key: marks[key] for key in marks.keys() - set(gone)})
 
 
-def seen(rows: Iterable[M], mark: Callable[[M], str]) -> Seen[Any]:
+def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
     """Return what a page shows that shows these rows."""
-    return Seen({row.pk: mark(row) for row in rows})
+    return ShownRows({row.pk: mark(row) for row in rows})
 
 
-def arrived(rows: QuerySet[M], since: float | None, seen: Seen[K]) -> int:
+def count_new_rows(rows: QuerySet[M], since: float | None, seen: ShownRows[K]) -> int:
     """Return how many rows were created after the newest that a page shows, at most `MOST_ARRIVED`.
 
     Args:
@@ -64,16 +64,16 @@ def arrived(rows: QuerySet[M], since: float | None, seen: Seen[K]) -> int:
     if since is None:
         return 0
     newer = rows.filter(created_at__gt=since).exclude(pk__in=seen.marks)
-    return newer.order_by("-created_at")[:MOST_ARRIVED].count()
+    return newer.order_by("-created_at")[:MOST_NEW].count()
 
 
-def next_question(seen: Seen[K], since: float | None, told: int = 0) -> dict[str, str]:
+def next_poll(seen: ShownRows[K], since: float | None, told: int = 0) -> dict[str, str]:
     """Return the parameters by which a page asks next how its list has changed; `told`: how many it knows came."""
     counting = {} if since is None else {"since": repr(since), "told": str(told)}
     return {"shown": str(seen), **counting}
 
 
-def parse(text: str, key: Callable[[str], K]) -> Seen[K]:
+def parse(text: str, key: Callable[[str], K]) -> ShownRows[K]:
     """Return what a page says that it shows.
 
     Args:
@@ -86,10 +86,10 @@ def parse(text: str, key: Callable[[str], K]) -> Seen[K]:
     try:
         marks = {key(name): mark for name, mark in pairs}
     except ValueError as error:
-        raise _not_ours() from error
+        raise _invalid_marks() from error
     if len(pairs) > 2 * PAGE_SIZE:
-        raise _not_ours()
-    return Seen(marks)
+        raise _invalid_marks()
+    return ShownRows(marks)
 
 
 def mark_of(*facts: object) -> str:
@@ -97,5 +97,5 @@ def mark_of(*facts: object) -> str:
     return f"{crc32(repr(facts).encode('utf-8', 'surrogatepass')):x}"
 
 
-def _not_ours() -> BadInput:
+def _invalid_marks() -> BadInput:
     return BadInput("The rows shown are not told in the form of this page.", hint="Load the page again.")

@@ -29,21 +29,21 @@ NEWEST_PER_APP = 3
 MOST_PINNED = 20
 """Pinned sessions that stand above the others; what is pinned beyond that stands among them."""
 
-MOST_TOLD = 200_000
+MOST_COUNTED = 200_000
 """Sessions up to which it is told how many there are to look at."""
 
 _TAGS = "_tag_names"
 """Attribute of sessions whose tags were read."""
 
-MOST_ARRIVED = 99
+MOST_NEW = 99
 """Sessions counted as new; there may be more."""
 
-ARRIVING_S = 0.02
+NEW_SCAN_S = 0.02
 """Seconds for which new ones are looked for: a list looks whenever something was written."""
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class SessionFilter:
     """Which sessions a list shows. Empty entries do not filter.
 
     Attributes:
@@ -66,18 +66,18 @@ class Wanted:
         return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
 
 
-def sessions(wanted: Wanted, search: execution.Search | None = None) -> QuerySet[AgentSession]:
+def list_sessions(wanted: SessionFilter, search: execution.Search | None = None) -> QuerySet[AgentSession]:
     """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL.
 
     `search` is that of the query wanted, where more is asked of it.
     """
-    rows = _filtered(wanted)
+    rows = _filter_sessions(wanted)
     return rows if wanted.query.is_empty else (search or execution.Search(wanted.query)).narrowed(rows)
 
 
-def _filtered(wanted: Wanted) -> QuerySet[AgentSession]:
+def _filter_sessions(wanted: SessionFilter) -> QuerySet[AgentSession]:
     """Return the sessions wanted, whatever their query asks for."""
-    rows = described(AgentSession.objects.all())
+    rows = with_list_columns(AgentSession.objects.all())
     rows = rows.filter(realm__startswith=wanted.realms) if wanted.realms else rows.filter(realm="")
     if wanted.realms:
         rows = realms.exclude_hidden(rows)
@@ -88,24 +88,24 @@ def _filtered(wanted: Wanted) -> QuerySet[AgentSession]:
     if wanted.errors:
         rows = rows.filter(error_count__gt=0)
     if wanted.text:
-        rows = rows.filter(_mentions(wanted.text))
+        rows = rows.filter(_text_condition(wanted.text))
     if wanted.age:
         rows = expiry.filter_by_age(rows, expiry.Age(wanted.age))
     return rows
 
 
-class SoFar(NamedTuple):
+class ScanProgress(NamedTuple):
     """What looks before came to: how many sessions they looked at, and how many they found for the page."""
 
     looked: int = 0
     found: int = 0
 
 
-NOT_YET = SoFar()
+NOT_STARTED = ScanProgress()
 
 
 @dataclass(frozen=True, slots=True)
-class Looking:
+class PendingScan:
     """A look for the sessions of a page that has not come to its end.
 
     Attributes:
@@ -117,14 +117,14 @@ class Looking:
     """
 
     place: str
-    so_far: SoFar
+    so_far: ScanProgress
     shown: int
     of: int | None
     back_to: float
 
 
 @dataclass(frozen=True, slots=True)
-class Page:
+class SessionPage:
     """A page of sessions, each with its tags read. The pinned ones stand on the first page, above the others.
 
     `hits` tell by which event sessions are found, where a query says something about events.
@@ -133,7 +133,7 @@ class Page:
     pinned: list[AgentSession]
     others: pagination.Page[AgentSession]
     hits: dict[int, execution.Hit]
-    looking: Looking | None
+    looking: PendingScan | None
 
     @property
     def rows(self) -> list[AgentSession]:
@@ -141,7 +141,7 @@ class Page:
         return [*self.pinned, *self.others.rows]
 
 
-def page(wanted: Wanted, before: str = "", so_far: SoFar = NOT_YET) -> Page:
+def list_page(wanted: SessionFilter, before: str = "", so_far: ScanProgress = NOT_STARTED) -> SessionPage:
     """Return a page of the sessions wanted: pinned ones first, then newest update first.
 
     Three queries, and those by which a query asks the indexes and what it finds is shown. What no index tells is looked
@@ -156,7 +156,7 @@ def page(wanted: Wanted, before: str = "", so_far: SoFar = NOT_YET) -> Page:
         BadInput: `before` is no cursor.
     """
     search = execution.Search(wanted.query, goes_on=so_far.looked > 0)
-    rows = _filtered(wanted)
+    rows = _filter_sessions(wanted)
     found = rows if wanted.query.is_empty else search.narrowed(rows)
     pinned_first = found.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     pinned = list(pinned_first[:MOST_PINNED])
@@ -165,34 +165,34 @@ def page(wanted: Wanted, before: str = "", so_far: SoFar = NOT_YET) -> Page:
     if wanted.query.is_empty or not search.plan.tests:
         page_of_others = pagination.paginate(others, "updated_at", before)
     else:
-        page_of_others, looking = _looked_for(rows.filter(*search.plan.of), others, before, so_far, pinned)
+        page_of_others, looking = _scan_page(rows.filter(*search.plan.of), others, before, so_far, pinned)
     above = [] if before else pinned
     shown = [*above, *page_of_others.rows]
     read_tags(shown)
-    return Page(above, page_of_others, search.hits(shown), looking)
+    return SessionPage(above, page_of_others, search.hits(shown), looking)
 
 
-def _looked_for(
+def _scan_page(
     of: QuerySet[AgentSession],
     found: QuerySet[AgentSession],
     before: str,
-    so_far: SoFar,
+    so_far: ScanProgress,
     pinned: Collection[AgentSession],
-) -> tuple[pagination.Page[AgentSession], Looking | None]:
+) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
     """Return the page as far as a look comes, and what the look is when there is more to look at."""
     room = max(0, pagination.PAGE_SIZE - so_far.found)
-    looked = execution.look(of, found, before, room + 1)
+    looked = execution.scan(of, found, before, room + 1)
     shown = looked.rows[:room]
     if len(looked.rows) > room:
-        older = pagination.cursor_of(shown[-1], execution.FIELD) if shown else before
+        older = pagination.cursor_of(shown[-1], execution.ORDER_FIELD) if shown else before
         return pagination.Page(shown, older, not before), None
     looking = None
     found_by_now = so_far.found + len(shown)
     if looked.to:
-        number = _to_look_at(of) if so_far.looked else None
-        looking = Looking(
+        number = _count_to_scan(of) if so_far.looked else None
+        looking = PendingScan(
             looked.to,
-            SoFar(so_far.looked + looked.sessions, found_by_now),
+            ScanProgress(so_far.looked + looked.sessions, found_by_now),
             found_by_now + len(pinned),
             number,
             pagination.cursor_time(looked.to),
@@ -200,10 +200,10 @@ def _looked_for(
     return pagination.Page(shown, "", not before), looking
 
 
-def _to_look_at(of: QuerySet[AgentSession]) -> int | None:
+def _count_to_scan(of: QuerySet[AgentSession]) -> int | None:
     """Return how many sessions there are to look at; None: more than `MOST_TOLD`."""
-    number = of.order_by().values("pk")[: MOST_TOLD + 1].count()
-    return number if number <= MOST_TOLD else None
+    number = of.order_by().values("pk")[: MOST_COUNTED + 1].count()
+    return number if number <= MOST_COUNTED else None
 
 
 def read_tags(rows: Iterable[AgentSession]) -> None:
@@ -224,31 +224,33 @@ def tag_names(session: AgentSession) -> list[str]:
     return found
 
 
-def shown_again(pks: Collection[int]) -> list[AgentSession]:
+def refresh_rows(pks: Collection[int]) -> list[AgentSession]:
     """Return sessions that a page shows, as they are now; those that were deleted are missing. Two queries."""
-    rows = list(described(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks))))
+    rows = list(with_list_columns(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks))))
     read_tags(rows)
     return rows
 
 
-def arrived(wanted: Wanted, since: float, shown: Collection[int]) -> int:
+def count_new_sessions(wanted: SessionFilter, since: float, shown: Collection[int]) -> int:
     """Return how many sessions wanted were written to after `since` and are not shown, at most `MOST_ARRIVED`."""
-    newer = _filtered(wanted).filter(updated_at__gt=since).exclude(pk__in=shown)
+    newer = _filter_sessions(wanted).filter(updated_at__gt=since).exclude(pk__in=shown)
     if wanted.query.is_empty:
-        return newer.order_by("-updated_at").values("pk")[:MOST_ARRIVED].count()
+        return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
     plan = execution.Search(wanted.query, goes_on=True).plan
     of = newer.filter(*plan.of)
-    return len(execution.look(of, of.filter(*plan.tests), "", MOST_ARRIVED, ARRIVING_S).rows)
+    return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, NEW_SCAN_S).rows)
 
 
-def newest(wanted: Wanted) -> float:
+def newest_update(wanted: SessionFilter) -> float:
     """Return when the newest of the sessions was written to, whatever their query asks for; 0: there is none."""
-    return _filtered(wanted).order_by("-updated_at").values_list("updated_at", flat=True).first() or 0.0
+    return (
+        _filter_sessions(wanted).order_by("-updated_at").values_list("updated_at", flat=True).first() or 0.0
+    )
 
 
-def described(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
+def with_list_columns(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
     """Add what a row of the list shows besides its columns."""
     return expiry.annotate_ttl(with_run_status(rows))
 
@@ -266,7 +268,7 @@ def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
     return rows.annotate(run_status=Case(asks, default=F("newest_run")))
 
 
-def _mentions(text: str) -> Q:
+def _text_condition(text: str) -> Q:
     """Match the title, the first and the last text, and the id."""
     return (
         Q(title__icontains=text)

@@ -16,7 +16,7 @@ from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.sessions import listing
 
-KEPT_S = 2.0
+CACHE_S = 2.0
 """How long lists go on with the agents that a folder had, unless it was itself written to: to look is a long walk."""
 
 
@@ -69,23 +69,23 @@ def app_names() -> list[str]:
     """Return every app a page can be about, sorted."""
     found = folder.configured_folder()
     remote = remotes.list_app_names(remotes.all_remotes())
-    return sorted({*(_names(found) if found else ()), *remote, *list_apps_with_sessions()})
+    return sorted({*(_folder_names(found) if found else ()), *remote, *list_apps_with_sessions()})
 
 
-def _names(found: folder.AgentsFolder) -> tuple[str, ...]:
+def _folder_names(found: folder.AgentsFolder) -> tuple[str, ...]:
     try:
         changed_ns = found.given.stat().st_mtime_ns
     except OSError:
         return ()  # removed, or not for us to read
-    return _names_at(found, changed_ns, time.monotonic() // KEPT_S)
+    return _cached_folder_names(found, changed_ns, time.monotonic() // CACHE_S)
 
 
 @lru_cache(maxsize=4)
-def _names_at(found: folder.AgentsFolder, _changed_ns: int, _period: float) -> tuple[str, ...]:
+def _cached_folder_names(found: folder.AgentsFolder, _changed_ns: int, _period: float) -> tuple[str, ...]:
     return tuple(found.names())
 
 
-def overview() -> list[Agent]:
+def all_agents() -> list[Agent]:
     """Return every app: those of the agents folder first, then those of remote servers.
 
     The number of queries does not grow with them.
@@ -98,7 +98,7 @@ def overview() -> list[Agent]:
     active = _active_runs()
     cards = {card.app_name: card for card in AgentCard.objects.all()}
     return [
-        _agent(
+        _make_agent(
             name,
             cards.get(name),
             found if name in local else None,
@@ -110,7 +110,7 @@ def overview() -> list[Agent]:
     ]
 
 
-def agent(app_name: str) -> Agent | None:
+def find_agent(app_name: str) -> Agent | None:
     """Return one app without its sessions, or None when nothing is known of it."""
     found = folder.configured_folder()
     in_folder = found is not None and app_name in found.names()
@@ -118,10 +118,10 @@ def agent(app_name: str) -> Agent | None:
     is_remote = app_name in remotes.list_app_names(remotes.all_remotes())
     if not (card or in_folder or is_remote) and app_name not in list_apps_with_sessions():
         return None
-    return _agent(app_name, card, found if in_folder else None)
+    return _make_agent(app_name, card, found if in_folder else None)
 
 
-def _agent(name: str, card: AgentCard | None, found: folder.AgentsFolder | None, **facts: Any) -> Agent:
+def _make_agent(name: str, card: AgentCard | None, found: folder.AgentsFolder | None, **facts: Any) -> Agent:
     facts["remote"] = remotes.remote_of_app(name)
     if card is None:
         return Agent(name, found is not None, AgentCard.Status.UNKNOWN, **facts)

@@ -41,7 +41,7 @@ from sessions_app.store.stopwatch import ChangeTimer
 BATCH = 500
 """Rows deleted in one transaction."""
 
-STOOD_STILL_S = 600.0
+ABANDONED_S = 600.0
 """Seconds without progress after which a fork is no longer being copied: its process was killed."""
 
 _progress = ChangeTimer()
@@ -49,7 +49,7 @@ _progress = ChangeTimer()
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class PurgeFilter:
     """Which sessions are to go: those for which everything given is true.
 
     Attributes:
@@ -73,7 +73,7 @@ class Wanted:
 
 
 @dataclass(slots=True)
-class Report:
+class PurgeReport:
     """What a purge has done, or with `dry_run` would do.
 
     Attributes:
@@ -97,13 +97,13 @@ class Report:
 
 
 def purge(
-    wanted: Wanted,
+    wanted: PurgeFilter,
     *,
     remember: Callable[[AgentSession], int] | None = None,
     dry_run: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     now: float | None = None,
-) -> Report:
+) -> PurgeReport:
     """Remove sessions; one on which a run is active, or that goes on meanwhile, is left alone and named.
 
     Args:
@@ -111,12 +111,12 @@ def purge(
         progress: told how many sessions are done, of how many.
     """
     moment = time.time() if now is None else now
-    report = Report(dry_run)
+    report = PurgeReport(dry_run)
     if not dry_run:
-        for pk in _set_aside_before():
+        for pk in _pks_set_aside():
             _remove_rows(pk, report)
             report.finished += 1
-        remove_deleted(moment - deletion.KEPT_S, report)
+        remove_deleted(moment - deletion.UNDO_S, report)
     pks = list(wanted.due(moment).order_by("updated_at", "pk").values_list("pk", flat=True))
     for done, pk in enumerate(pks, start=1):
         _purge_one(pk, wanted, moment, remember, report)
@@ -124,15 +124,15 @@ def purge(
     return report
 
 
-def remove_deleted(before: float, report: Report | None = None) -> Report:
+def remove_deleted(before: float, report: PurgeReport | None = None) -> PurgeReport:
     """Remove for good what people deleted before a moment and did not take back.
 
     Of a fork with a private world, that goes with it.
     """
-    report = report or Report()
+    report = report or PurgeReport()
     overdue = DeletedSession.objects.filter(deleted_at__lt=before).order_by("deleted_at")
     for row in list(overdue.only("pk", "session", "realm")):
-        if not _give_up(row):
+        if not _end_undo(row):
             continue
         _remove_rows(row.session_id, report)
         report.finished += 1
@@ -150,7 +150,7 @@ def remove_abandoned() -> int:
     """
     forks = {fork.realm: fork for fork in AgentSession.objects.filter(realm__startswith=realms.COPYING)}
     progress = {realm: fork.updated_at for realm, fork in forks.items()}
-    abandoned = _progress.unchanged(progress, STOOD_STILL_S)
+    abandoned = _progress.unchanged(progress, ABANDONED_S)
     for realm in abandoned:
         remove_unfinished(forks[realm])
     return len(abandoned)
@@ -160,13 +160,13 @@ def remove_unfinished(session: AgentSession) -> None:
     """Remove a fork that did not get its place. Its row goes last: it is what finds the others."""
     if not AgentSession.objects.filter(pk=session.pk, realm__startswith=realms.COPYING).exists():
         return
-    report = Report()
+    report = PurgeReport()
     _remove_shared(session.realm)
     _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
     _remove_rows(session.pk, report)
 
 
-def delete_realm(realm: str) -> Report:
+def delete_realm(realm: str) -> PurgeReport:
     """Remove a private world: its sessions, the state that they share with its ledger, artifacts and memory.
 
     Nothing of it may be running. What is killed half-way is gone on with by calling again.
@@ -179,13 +179,13 @@ def delete_realm(realm: str) -> Report:
             "The empty realm is real life and cannot be deleted.",
             hint="Name an attempt's, a fork's or a replay's.",
         )
-    report = Report()
+    report = PurgeReport()
     for pk in list(AgentSession.objects.filter(realm=realm).values_list("pk", flat=True)):
         _remove_rows(pk, report)
     _remove_shared(realm)
     _remove_artifacts(Artifact.objects.filter(realm=realm), report)
-    for pks in _batches(MemoryEntry.objects.filter(realm=realm)):
-        with _unit():
+    for pks in _pk_batches(MemoryEntry.objects.filter(realm=realm)):
+        with _short_transaction():
             full_text.unindex_rows(MemoryEntry, pks)
             MemoryEntry.objects.filter(pk__in=pks).delete()
     return report
@@ -193,10 +193,10 @@ def delete_realm(realm: str) -> Report:
 
 def _purge_one(
     pk: int,
-    wanted: Wanted,
+    wanted: PurgeFilter,
     now: float,
     remember: Callable[[AgentSession], int] | None,
-    report: Report,
+    report: PurgeReport,
 ) -> None:
     session = wanted.due(now).select_related("mirrored").filter(pk=pk).first()
     if session is None:
@@ -219,7 +219,7 @@ def _purge_one(
     report.named.append(name)
 
 
-def _set_aside(pk: int, wanted: Wanted, now: float) -> bool:
+def _set_aside(pk: int, wanted: PurgeFilter, now: float) -> bool:
     """Let a session be gone for everybody, if it is still to go. Return whether it is."""
     with transaction.atomic():
         session = wanted.due(now).select_for_update().filter(pk=pk).first()
@@ -234,7 +234,7 @@ def _set_aside(pk: int, wanted: Wanted, now: float) -> bool:
     return True
 
 
-def _give_up(row: DeletedSession) -> bool:
+def _end_undo(row: DeletedSession) -> bool:
     """Let a deleted session not come back any more. Return whether it still could."""
     pk = row.session_id
     with transaction.atomic():
@@ -246,12 +246,12 @@ def _give_up(row: DeletedSession) -> bool:
     return True
 
 
-def _set_aside_before() -> list[int]:
+def _pks_set_aside() -> list[int]:
     rows = AgentSession.objects.filter(realm__startswith=realms.PURGED)
     return list(rows.values_list("pk", flat=True))
 
 
-def _remove_rows(pk: int, report: Report) -> None:
+def _remove_rows(pk: int, report: PurgeReport) -> None:
     """Delete a session that nobody uses any more, in small batches; its own row comes last."""
     session = AgentSession.objects.get(pk=pk)
     if session.realm.startswith(realms.PURGED):
@@ -265,7 +265,7 @@ def _remove_rows(pk: int, report: Report) -> None:
             _delete(rows)
         else:
             _detach(rows, column)
-    with _unit():
+    with _short_transaction():
         session.delete()
         change_notification.notify_after_commit()
 
@@ -281,17 +281,17 @@ def _remove_scope(scope: Scope, owners: type[UserScope | AppScope], pk: int) -> 
     owner = owners.objects.get(pk=pk)
     _delete(StateChange.objects.filter(scope=scope, owner_id=pk))
     _delete(owner.state_rows.all())
-    with _unit():
+    with _short_transaction():
         ImportedScope.objects.filter(scope=scope, owner_id=pk).delete()
         indexing.forget_owner(scope, pk)
         owner.delete()
 
 
-def _remove_artifacts(rows: QuerySet[Artifact], report: Report) -> None:
+def _remove_artifacts(rows: QuerySet[Artifact], report: PurgeReport) -> None:
     """Delete artifacts, and the files that no row needs any more: after the commit, which a crash may prevent."""
-    for pks in _batches(rows):
+    for pks in _pk_batches(rows):
         batch = Artifact.objects.filter(pk__in=pks)
-        with _unit():
+        with _short_transaction():
             beside = batch.filter(content=None).exclude(sha256="")
             hashes = set(beside.values_list("sha256", flat=True))
             batch.delete()
@@ -301,25 +301,25 @@ def _remove_artifacts(rows: QuerySet[Artifact], report: Report) -> None:
 
 
 def _delete(rows: QuerySet[Any]) -> None:
-    for pks in _batches(rows):
-        with _unit():
+    for pks in _pk_batches(rows):
+        with _short_transaction():
             rows.model._base_manager.filter(pk__in=pks).delete()
 
 
 def _detach(rows: QuerySet[Any], column: str) -> None:
-    for pks in _batches(rows):
-        with _unit():
+    for pks in _pk_batches(rows):
+        with _short_transaction():
             rows.model._base_manager.filter(pk__in=pks).update(**{column: None})
 
 
-def _batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
+def _pk_batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
     """Yield the primary keys of what is left, until nothing is left."""
     while pks := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
         yield pks
 
 
 @contextmanager
-def _unit() -> Iterator[None]:
+def _short_transaction() -> Iterator[None]:
     """Run one transaction. Afterwards SQLite's one write lock is left to others for as long as it was held."""
     began = time.monotonic()
     with transaction.atomic():

@@ -10,12 +10,12 @@ from django.db import IntegrityError, transaction
 from sessions_app import scopes
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 from sessions_app.models import SavedView
-from sessions_app.search.query import QueryProblem, parse
+from sessions_app.search.query import QueryError, parse
 
 NAME_LENGTH = 64
 MOST_VIEWS = 100
 
-KEPT = ("q", "app", "user", "age", "errors_only", "realm")
+SEARCH_PARAMETERS = ("q", "app", "user", "age", "errors_only", "realm")
 """Parameters of the session browser that say what is searched."""
 
 
@@ -24,18 +24,18 @@ def all_views() -> list[SavedView]:
     return list(SavedView.objects.order_by("name")[:MOST_VIEWS])
 
 
-def query_of(query_string: str) -> str:
+def search_parameters(query_string: str) -> str:
     """Return what of a query string says what is searched, always in the same order and spelling."""
-    given = {name: value for name, value in parse_qsl(query_string) if name in KEPT}
+    given = {name: value for name, value in parse_qsl(query_string) if name in SEARCH_PARAMETERS}
     if "q" in given:
-        given["q"] = _spelled(given["q"])
-    return urlencode([(name, given[name]) for name in KEPT if name in given])
+        given["q"] = _canonical_query(given["q"])
+    return urlencode([(name, given[name]) for name in SEARCH_PARAMETERS if name in given])
 
 
-def _spelled(text: str) -> str:
+def _canonical_query(text: str) -> str:
     try:
         return str(parse(text))
-    except QueryProblem:  # it is kept as it was written, and tells what is wrong when it is opened
+    except QueryError:  # it is kept as it was written, and tells what is wrong when it is opened
         return text.strip()
 
 
@@ -46,18 +46,18 @@ def save(name: str, query_string: str, *, replace: bool = False) -> SavedView:
         BadInput: the name cannot be used, or there are too many views.
         AlreadyExists: the name is taken, and is not to be replaced.
     """
-    told, query, now = _name(name), query_of(query_string), time.time()
+    told, query, now = _check_name(name), search_parameters(query_string), time.time()
     with transaction.atomic():
         known = SavedView.objects.select_for_update().filter(name=told).first()
         if known is not None:
             if not replace:
-                raise _taken(told)
+                raise _name_taken(told)
             known.query, known.updated_at = query, now
             known.save(update_fields=["query", "updated_at"])
             return known
         if SavedView.objects.count() >= MOST_VIEWS:
             raise BadInput(f"There are {MOST_VIEWS} views, which is the most.", hint="Delete one first.")
-        return _stored(SavedView(name=told, query=query, created_at=now, updated_at=now))
+        return _save_row(SavedView(name=told, query=query, created_at=now, updated_at=now))
 
 
 def rename(pk: int, name: str) -> SavedView:
@@ -72,8 +72,8 @@ def rename(pk: int, name: str) -> SavedView:
         view = SavedView.objects.select_for_update().filter(pk=pk).first()
         if view is None:
             raise NotFound(f"There is no view {pk}.", hint="It may have been deleted; load the page again.")
-        view.name, view.updated_at = _name(name), time.time()
-        return _stored(view)
+        view.name, view.updated_at = _check_name(name), time.time()
+        return _save_row(view)
 
 
 def delete(pk: int) -> bool:
@@ -82,16 +82,16 @@ def delete(pk: int) -> bool:
     return bool(removed)
 
 
-def _stored(view: SavedView) -> SavedView:
+def _save_row(view: SavedView) -> SavedView:
     try:
         with transaction.atomic():
             view.save()
     except IntegrityError as error:
-        raise _taken(view.name) from error
+        raise _name_taken(view.name) from error
     return view
 
 
-def _name(text: str) -> str:
+def _check_name(text: str) -> str:
     name = " ".join(scopes.clean_text(text).split())
     if not 0 < len(name) <= NAME_LENGTH:
         raise BadInput(
@@ -101,7 +101,7 @@ def _name(text: str) -> str:
     return name
 
 
-def _taken(name: str) -> AlreadyExists:
+def _name_taken(name: str) -> AlreadyExists:
     return AlreadyExists(
         f"There is a view {name!r} already.", hint="Choose another name, or replace that view."
     )

@@ -20,10 +20,10 @@ from sessions_app.models import AgentSession, AppScope, Scope, StateChange, User
 from sessions_app.realms import refuse_read_only
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import storage_location, writes
-from sessions_app.sessions.writes import Appended
+from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
 
-SEEN_LIMIT = 1000
+COUNT_LIMIT = 1000
 """Most sessions, and most users, that are counted before a page says "more than"."""
 
 
@@ -46,17 +46,17 @@ ANY = Condition()
 
 
 @dataclass(frozen=True, slots=True)
-class Edited:
+class StateEdit:
     """A change that was made: the event that made it, the ledger's row, and whether the key had a value before."""
 
-    appended: Appended
+    appended: AppendResult
     event_id: str
     change: StateChange
     had_value: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class KeyReaders:
     """Who reads a key besides the session it is edited in. Counts stop at `SEEN_LIMIT` + 1."""
 
     sessions: int
@@ -65,15 +65,15 @@ class Reach:
     @property
     def is_cut(self) -> bool:
         """Tell whether there are more sessions than were counted."""
-        return self.sessions > SEEN_LIMIT
+        return self.sessions > COUNT_LIMIT
 
     @property
     def users_cut(self) -> bool:
         """Tell whether there are more users than were counted."""
-        return self.users > SEEN_LIMIT
+        return self.users > COUNT_LIMIT
 
 
-def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) -> Edited:
+def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) -> StateEdit:
     """Give a key, named with its prefix, a value.
 
     Raises:
@@ -90,19 +90,19 @@ def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) 
             hint="Send what JSON can hold: no NaN or Infinity, no lone surrogates, at most"
             f" {scopes.MAX_DEPTH} levels and some 4,200 digits.",
         )
-    return _change(session_pk, name, condition, {name: value})
+    return _edit_key(session_pk, name, condition, {name: value})
 
 
-def remove_key(session_pk: int, name: str, condition: Condition = ANY) -> Edited:
+def remove_key(session_pk: int, name: str, condition: Condition = ANY) -> StateEdit:
     """Take a key out of the state. The event says null for it, as ADK's deltas cannot remove; the store keeps nothing.
 
     Raises:
         NotFound: the key has no value; and all that `put_key` raises.
     """
-    return _change(session_pk, name, condition, None)
+    return _edit_key(session_pk, name, condition, None)
 
 
-def stored_name(name: str) -> tuple[Scope, str]:
+def parse_name(name: str) -> tuple[Scope, str]:
     """Return the scope and the bare key of a prefixed key that can be stored.
 
     Raises:
@@ -119,15 +119,15 @@ def stored_name(name: str) -> tuple[Scope, str]:
         raise BadInput(str(error), hint="Use a key of the session, `user:` or `app:` scope.") from error
 
 
-def reach(session: AgentSession, scope: Scope) -> Reach:
+def count_readers(session: AgentSession, scope: Scope) -> KeyReaders:
     """Count who else reads the keys of a scope. At most `SEEN_LIMIT` index entries of each kind are looked at."""
     if scope == Scope.SESSION:
-        return Reach(0)
+        return KeyReaders(0)
     others = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name)
     if scope == Scope.USER:
         others = others.filter(user_id=session.user_id)
-    seen = others.exclude(pk=session.pk).order_by()[: SEEN_LIMIT + 1].count()
-    return Reach(seen, _count_users(session) if scope == Scope.APP else 1)
+    seen = others.exclude(pk=session.pk).order_by()[: COUNT_LIMIT + 1].count()
+    return KeyReaders(seen, _count_users(session) if scope == Scope.APP else 1)
 
 
 _USERS = """
@@ -145,12 +145,12 @@ SELECT count(*) FROM (SELECT user_id FROM users WHERE user_id IS NOT NULL LIMIT 
 def _count_users(session: AgentSession) -> int:
     """Count the users of the session's app by skipping along the index, one seek a user."""
     with connection.cursor() as cursor:
-        cursor.execute(_USERS, {"realm": session.realm, "app": session.app_name, "limit": SEEN_LIMIT + 1})
+        cursor.execute(_USERS, {"realm": session.realm, "app": session.app_name, "limit": COUNT_LIMIT + 1})
         return int(cursor.fetchone()[0])
 
 
-def _change(session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None) -> Edited:
-    scope, bare = stored_name(name)
+def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None) -> StateEdit:
+    scope, bare = parse_name(name)
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
         refuse_read_only(session)
@@ -165,7 +165,7 @@ def _change(session_pk: int, name: str, condition: Condition, delta: dict[str, A
         change = StateChange.objects.defer("private").get(
             session=session, seq=appended.seq, scope=scope, key_id=scopes.key_id(bare)
         )
-    return Edited(appended, record.event_id, change, had_value)
+    return StateEdit(appended, record.event_id, change, had_value)
 
 
 def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:

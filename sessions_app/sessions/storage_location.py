@@ -19,7 +19,7 @@ REMOTE = ("http://", "https://")
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class StorageLocation:
     """A store as a person may ask for it.
 
     Attributes:
@@ -40,29 +40,31 @@ class Place:
         return f"{self.kind} {self.where}".strip()
 
 
-def place() -> Place:
+def store_location() -> StorageLocation:
     """Return where this store is. No query is made."""
     database = connection.settings_dict
     where = db_errors.store_name(database, connection.vendor)
     if connection.vendor == "postgresql":
-        return Place("PostgreSQL", where, survives_restart=True)
+        return StorageLocation("PostgreSQL", where, survives_restart=True)
     file = str(database["NAME"])
     if file == getattr(settings, "DEVUI_TEMPORARY_STORE", ""):
-        return Place("a temporary file", "", survives_restart=False)
+        return StorageLocation("a temporary file", "", survives_restart=False)
     if ":memory:" in file or "mode=memory" in file:
-        return Place("memory", "", survives_restart=False)
-    return Place("SQLite", where, survives_restart=True)
+        return StorageLocation("memory", "", survives_restart=False)
+    return StorageLocation("SQLite", where, survives_restart=True)
 
 
-def place_of(session: AgentSession) -> Place:
+def location_of(session: AgentSession) -> StorageLocation:
     """Return where a session is kept."""
     mirror = mirror_of(session)
     if mirror is None:
-        return place()
+        return store_location()
     is_remote = mirror.place.startswith(REMOTE)
     kind = "the ADK server" if is_remote else "ADK's session service"
     survives = None if is_remote else True
-    return Place(kind, mirror.place, survives_restart=survives, copy=str(place()), behind=mirror.behind)
+    return StorageLocation(
+        kind, mirror.place, survives_restart=survives, copy=str(store_location()), behind=mirror.behind
+    )
 
 
 def mirror_of(session: AgentSession) -> MirroredSession | None:
@@ -70,25 +72,25 @@ def mirror_of(session: AgentSession) -> MirroredSession | None:
     return getattr(session, "mirrored", None)
 
 
-def elsewhere(app_name: str = "") -> str:
+def session_service_of(app_name: str = "") -> str:
     """Return where an app's agents keep their sessions: ADK's URI of a service, or a remote server's address.
 
     Empty: in this store. Without an app, what holds for those that run on this machine.
     """
-    return _elsewhere(app_name, "DEVUI_SESSION_SERVICE")
+    return _service_of(app_name, "DEVUI_SESSION_SERVICE")
 
 
-def artifacts_elsewhere(app_name: str = "") -> str:
+def artifact_service_of(app_name: str = "") -> str:
     """Return where an app's agents keep artifacts (see `elsewhere`); empty: in this store."""
-    return _elsewhere(app_name, "DEVUI_ARTIFACT_SERVICE")
+    return _service_of(app_name, "DEVUI_ARTIFACT_SERVICE")
 
 
-def memory_elsewhere(app_name: str = "") -> str:
+def memory_service_of(app_name: str = "") -> str:
     """Return where an app's agents keep memory (see `elsewhere`); empty: in this store."""
-    return _elsewhere(app_name, "DEVUI_MEMORY_SERVICE")
+    return _service_of(app_name, "DEVUI_MEMORY_SERVICE")
 
 
-def _elsewhere(app_name: str, setting: str) -> str:
+def _service_of(app_name: str, setting: str) -> str:
     remote = remotes.remote_of_app(app_name)
     return str(getattr(settings, setting, "")) if remote is None else remote.url
 
@@ -99,7 +101,7 @@ def refuse_artifact(app_name: str) -> None:
     Raises:
         BadInput: they do.
     """
-    if where := artifacts_elsewhere(app_name):
+    if where := artifact_service_of(app_name):
         raise BadInput(
             f"The agents of {app_name!r} keep artifacts in {where}: one that is saved here they would not find.",
             hint="POST /apps/{app}/users/{user}/sessions/{session}/artifacts saves one there.",
@@ -114,7 +116,7 @@ def refuse_copy(session: AgentSession) -> None:
     """
     if mirror_of(session) is not None:
         raise BadInput(
-            f"Session {session.session_id!r} is kept by {place_of(session)}; what is here is a copy.",
+            f"Session {session.session_id!r} is kept by {location_of(session)}; what is here is a copy.",
             hint="A run or ADK's own paths (PATCH and DELETE /apps/…/sessions/…) change it there, and here with it."
             " In a fork with state of its own anything may be done.",
         )
@@ -126,7 +128,7 @@ def refuse_deletion(session: AgentSession) -> None:
     Raises:
         BadInput: they do.
     """
-    where = elsewhere(session.app_name)
+    where = session_service_of(session.app_name)
     mirror = mirror_of(session) if where else None
     if mirror and mirror.place == where:
         raise BadInput(
@@ -141,7 +143,7 @@ def refuse_new(app_name: str) -> None:
     Raises:
         BadInput: they do.
     """
-    if where := elsewhere(app_name):
+    if where := session_service_of(app_name):
         raise BadInput(
             f"The agents of {app_name!r} keep their sessions in {where}: one that is made here they would not find.",
             hint="POST /apps/{app}/users/{user}/sessions makes one there, and here with it; a fork needs state of"
@@ -149,7 +151,7 @@ def refuse_new(app_name: str) -> None:
         )
 
 
-def refuse_elsewhere(session: AgentSession, where: str) -> None:
+def require_same_service(session: AgentSession, where: str) -> None:
     """Refuse a run on a session that its agents would not find.
 
     Args:

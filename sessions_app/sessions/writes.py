@@ -32,10 +32,10 @@ __all__ = [
     "ANY",
     "ID_BYTES",
     "PREVIEW_LIMIT",
-    "Appended",
-    "Expected",
+    "AppendResult",
+    "ExpectedSession",
     "SessionKey",
-    "Untracked",
+    "UntrackedChange",
     "append_event",
     "check_id",
     "check_ids",
@@ -48,7 +48,7 @@ __all__ = [
 
 
 @dataclass(frozen=True, slots=True)
-class Appended:
+class AppendResult:
     """Where an event went. `duplicate` says that an equal event was there already and nothing was written."""
 
     session_pk: int
@@ -58,7 +58,7 @@ class Appended:
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedSession:
     """What the caller believes the stored session to be: its revision or, unknown, the id of its last event.
 
     With neither (a hand-built copy without events) only a session without events matches.
@@ -69,7 +69,7 @@ class Expected:
 
 
 @dataclass(frozen=True, slots=True)
-class Untracked:
+class UntrackedChange:
     """A key, with its prefix, that an agent changed without an event.
 
     `value` is None when the key was taken out; `stored` is the JSON text of what events had stored, None when there
@@ -81,7 +81,7 @@ class Untracked:
     stored: str | None
 
 
-ANY: Expected | None = None
+ANY: ExpectedSession | None = None
 """Append without comparing: for writers that read the session inside the same transaction."""
 
 
@@ -129,10 +129,10 @@ def create_session(
 def append_event(
     key: SessionKey,
     record: EventRecord,
-    expected: Expected | None = ANY,
+    expected: ExpectedSession | None = ANY,
     *,
     cause: ChangeCause = ChangeCause.APPEND,
-) -> Appended:
+) -> AppendResult:
     """Append an event and apply its state delta, or nothing at all.
 
     An equal event that is already stored is left alone (`Appended.duplicate`).
@@ -146,14 +146,14 @@ def append_event(
     check_event_ids(record.event_id, record.invocation_id)
     with transaction.atomic(), statements.open_statements() as cursor:
         session = _lock_session(cursor, key, record.event_id)
-        if duplicate := session.twin and _same(session.twin, record):
-            return Appended(session.pk, duplicate, session.revision, duplicate=True)
+        if duplicate := session.twin and _check_same_body(session.twin, record):
+            return AppendResult(session.pk, duplicate, session.revision, duplicate=True)
         if expected is not None:
             _check_current(cursor, key, session, expected)
         seq = session.last_seq + 1
         _write_event(cursor, Provenance.of(key, session.pk, seq, record, cause), record)
         change_notification.notify_after_commit()
-    return Appended(session.pk, seq, session.revision + 1)
+    return AppendResult(session.pk, seq, session.revision + 1)
 
 
 def edit_state(
@@ -163,7 +163,7 @@ def edit_state(
     removed: Collection[str] = (),
     author: str = "user",
     cause: ChangeCause = ChangeCause.EDIT,
-) -> tuple[Appended, EventRecord]:
+) -> tuple[AppendResult, EventRecord]:
     """Change state by hand: one appended event that carries the delta, as ADK's PATCH of a session does.
 
     `removed` names keys, with their prefixes, to take out of the state. ADK's deltas cannot remove a key: the
@@ -186,7 +186,7 @@ def edit_state(
     return append_event(key, edited, cause=cause), edited
 
 
-def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[Untracked]) -> None:
+def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[UntrackedChange]) -> None:
     """Keep which keys an invocation changed without an event. The state, the events and the revision stay untouched.
 
     Nothing is kept for a session that was deleted meanwhile.
@@ -199,7 +199,7 @@ def note_untracked(key: SessionKey, invocation_id: str, keys: Collection[Untrack
         change_notification.notify_after_commit()
 
 
-def _untracked_row(session: AgentSession, invocation_id: str, found: Untracked) -> UntrackedKey:
+def _untracked_row(session: AgentSession, invocation_id: str, found: UntrackedChange) -> UntrackedKey:
     scope, bare = scopes.scope_of(found.name)
     stored = None if found.stored is None else scopes.canonicalize(json.loads(found.stored), bare).public
     return UntrackedKey(
@@ -237,19 +237,19 @@ def delete_session(key: SessionKey) -> bool:
     return True
 
 
-_SEE_SESSION = (
+_FIND_SESSION = (
     "SELECT id, revision, last_seq FROM sessions_app_agentsession"
     " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s"
 )
-_SEE_TWIN = (
+_FIND_EVENT = (
     "SELECT seq, coalesce(private, data) FROM sessions_app_event WHERE session_id ="
     " (SELECT id FROM sessions_app_agentsession"
     " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s) AND event_id = %s"
 )
-_LOCK_SESSION = {"sqlite": _SEE_SESSION, "postgresql": f"{_SEE_SESSION} FOR UPDATE"}
+_LOCK_SESSION = {"sqlite": _FIND_SESSION, "postgresql": f"{_FIND_SESSION} FOR UPDATE"}
 
 
-class _Locked(NamedTuple):
+class _LockedSession(NamedTuple):
     """A session under its row's lock, and its event of a given id: seq and body."""
 
     pk: int
@@ -258,23 +258,25 @@ class _Locked(NamedTuple):
     twin: tuple[int, str] | None
 
 
-def _lock_session(cursor: Statements, key: SessionKey, event_id: str) -> _Locked:
+def _lock_session(cursor: Statements, key: SessionKey, event_id: str) -> _LockedSession:
     """Lock a session and look for an event in it. On SQLite the transaction holds the write lock already.
 
     The second statement sees what was committed while the first waited for the lock.
     """
     row = twin = None
     if is_storable(*key):
-        row, twin = cursor.first_rows((_LOCK_SESSION[connection.vendor], key), (_SEE_TWIN, (*key, event_id)))
+        row, twin = cursor.first_rows(
+            (_LOCK_SESSION[connection.vendor], key), (_FIND_EVENT, (*key, event_id))
+        )
     if row is None:
         raise SessionMissing(
             f"Session not found: {key.session_id}",
             hint=f"App {key.app_name!r} and user {key.user_id!r} have no session of this id; create it first.",
         )
-    return _Locked(row[0], row[1], row[2], twin)
+    return _LockedSession(row[0], row[1], row[2], twin)
 
 
-def _same(twin: tuple[int, str], record: EventRecord) -> int:
+def _check_same_body(twin: tuple[int, str], record: EventRecord) -> int:
     """Return the seq of the stored event of this id.
 
     Raises:
@@ -289,7 +291,9 @@ def _same(twin: tuple[int, str], record: EventRecord) -> int:
     return seq
 
 
-def _check_current(cursor: Statements, key: SessionKey, session: _Locked, expected: Expected) -> None:
+def _check_current(
+    cursor: Statements, key: SessionKey, session: _LockedSession, expected: ExpectedSession
+) -> None:
     """Refuse an append by a copy that is not the stored session.
 
     Raises:

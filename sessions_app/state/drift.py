@@ -32,14 +32,14 @@ from sessions_app.models import (
 )
 from sessions_app.state import diff, history
 
-REACH = 500
+WRITES_SEARCHED = 500
 """Writes of a key that are searched for the last one by this session; busier shared keys say "not known"."""
 
 PAGE = 500
 MOST_UNTRACKED = 200
 
 
-class Why(models.TextChoices):
+class DriftCause(models.TextChoices):
     """What a stored value comes from that is not what the session's events add up to."""
 
     SEED = "seed", "initial state"
@@ -66,7 +66,7 @@ class Drift:
     stored: str | None
     folded: str | None
     is_known: bool
-    why: Why
+    why: DriftCause
     change: StateChange | None
 
     @property
@@ -81,11 +81,11 @@ class Drift:
         An import explains what no event of the session wrote, as a seed does. Where it found another value than the
         events say, the source had drifted.
         """
-        return self.why == Why.FOREIGN or (self.why == Why.IMPORT and self.folded is not None)
+        return self.why == DriftCause.FOREIGN or (self.why == DriftCause.IMPORT and self.folded is not None)
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class DriftReport:
     """Keys whose value the session's events do not give, in the order session, user, app; untracked ones newest first.
 
     Attributes:
@@ -109,14 +109,14 @@ class Report:
 
 
 @dataclass(frozen=True, slots=True)
-class _Text:
+class _ValueTexts:
     """A value twice: as it is shown and whole. No value has neither."""
 
     public: str | None = None
     whole: str | None = None
 
 
-_NOTHING = _Text()
+_NOTHING = _ValueTexts()
 
 _OWN_WRITES = """
 SELECT last.id,
@@ -135,7 +135,7 @@ _ANYWHERE = 2**62
 """Above every position."""
 
 
-def drift(session: AgentSession, *, from_events: bool = False, most: int = 0) -> Report:
+def find_drift(session: AgentSession, *, from_events: bool = False, most: int = 0) -> DriftReport:
     """Compare the stored state with what the session's events add up to, in every scope.
 
     Args:
@@ -144,7 +144,7 @@ def drift(session: AgentSession, *, from_events: bool = False, most: int = 0) ->
             foreign. Takes as long as the session is.
         most: in each scope no further key is looked at once so many have drifted; 0: all are.
     """
-    folded = fold(session) if from_events else None
+    folded = fold_events(session) if from_events else None
     owners = history.owners_at(session)
     keys: list[Drift] = []
     unread = 0
@@ -152,17 +152,19 @@ def drift(session: AgentSession, *, from_events: bool = False, most: int = 0) ->
         if scope not in owners.ids:
             continue
         for limit in (most + PAGE, _ANYWHERE) if most else (_ANYWHERE,):
-            suspects, total = _suspects(session, scope, owners.ids[scope], every=from_events, limit=limit)
-            found, looked_at = _drift_among(session, scope, suspects, folded, most)
+            suspects, total = _find_suspects(
+                session, scope, owners.ids[scope], every=from_events, limit=limit
+            )
+            found, looked_at = _check_suspects(session, scope, suspects, folded, most)
             if len(found) >= most or looked_at == total:
                 break
         keys += found
         unread += total - looked_at
     noticed = UntrackedKey.objects.filter(session=session).order_by("-pk")
-    return Report(keys, list(noticed[:MOST_UNTRACKED]), unread)
+    return DriftReport(keys, list(noticed[:MOST_UNTRACKED]), unread)
 
 
-def fold(session: AgentSession) -> dict[str, Any]:
+def fold_events(session: AgentSession) -> dict[str, Any]:
     """Return what the deltas of a session's events add up to: prefixed keys and values. Reads every event, in pages."""
     folded: dict[str, Any] = {}
     seq = 0
@@ -188,7 +190,7 @@ _LAST_AND_STORED = f"""
 , suspects(is_explained, key_id, change_id, row_id) AS (
     SELECT CASE WHEN {{is_explained}} THEN 1 ELSE 0 END, keys.key_id, last.id, stored.id
     FROM keys
-    JOIN sessions_app_statechange AS last ON last.id = {history.last_write("anywhere")}
+    JOIN sessions_app_statechange AS last ON last.id = {history.last_write_sql("anywhere")}
     LEFT JOIN {{table}} AS stored ON stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
     WHERE keys.key_id IS NOT NULL {{besides}}
 )
@@ -214,7 +216,7 @@ _IS_OWN = f"""
 """
 """Leaves out what the session's own event wrote last and what is stored as it wrote it."""
 
-_UNTOLD = """
+_UNRECORDED = """
 SELECT 0, stored.key_id, NULL, stored.id FROM {table} AS stored
 WHERE stored.owner_id = %(owner)s AND (
     SELECT written.key_id FROM sessions_app_statechange AS written
@@ -224,7 +226,7 @@ WHERE stored.owner_id = %(owner)s AND (
 """Stored keys that the ledger has never heard of."""
 
 
-def _suspects(
+def _find_suspects(
     session: AgentSession, scope: Scope, owner_id: int, *, every: bool, limit: int = _ANYWHERE
 ) -> tuple[list[_Suspect], int]:
     """Return the keys that may have drifted, those first that the ledger does not explain, and how many there are.
@@ -237,7 +239,7 @@ def _suspects(
         limit: how many are returned of those that the ledger explains.
     """
     table = STATE_ROWS[scope]._meta.db_table
-    told = diff.keys_of(scope, owner_id) + _LAST_AND_STORED.format(
+    told = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
         is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN, total=_TOTAL
     )
     given: dict[str, str | int] = {
@@ -251,14 +253,14 @@ def _suspects(
     with connection.cursor() as cursor:
         cursor.execute(told, given)
         *rows, (_, _, _, explained) = cursor.fetchall()
-        cursor.execute(_UNTOLD.format(table=table), given)
+        cursor.execute(_UNRECORDED.format(table=table), given)
         rows += cursor.fetchall()
     found = [_Suspect(bool(row[0]), *row[1:]) for row in rows]
     total = explained + sum(not suspect.is_explained for suspect in found)
     return sorted(found, key=lambda suspect: (suspect.is_explained, suspect.key_id)), total
 
 
-def _drift_among(
+def _check_suspects(
     session: AgentSession,
     scope: Scope,
     suspects: Sequence[_Suspect],
@@ -273,7 +275,7 @@ def _drift_among(
         if most and len(drifted) >= most and batch[0].is_explained:
             break
         looked_at += len(batch)
-        last = _rows([suspect.change_pk for suspect in batch if suspect.change_pk])
+        last = _ledger_rows([suspect.change_pk for suspect in batch if suspect.change_pk])
         own = _own_writes(session, last)
         rows = [suspect.row_pk for suspect in batch if suspect.row_pk]
         stored: Mapping[int, StateRow] = STATE_ROWS[scope]._default_manager.in_bulk(rows)
@@ -281,7 +283,7 @@ def _drift_among(
             write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
             mine, is_known = own[write.pk] if write else (None, True)
             key = write.key if write else row.key if row else suspect.key_id
-            found = _compare(scope, key, _Seen(session, row, write, mine, is_known), folded)
+            found = _compare(scope, key, _KeyFacts(session, row, write, mine, is_known), folded)
             drifted += [found] if found else []
     return sorted(drifted, key=lambda entry: entry.key), looked_at
 
@@ -296,19 +298,23 @@ def _own_writes(
     with connection.cursor() as cursor:
         for batch in (others[start : start + PAGE] for start in range(0, len(others), PAGE)):
             places = ", ".join(["%s"] * len(batch))
-            cursor.execute(_OWN_WRITES.format(places=places), [REACH, session.pk, REACH, *batch])
+            cursor.execute(
+                _OWN_WRITES.format(places=places), [WRITES_SEARCHED, session.pk, WRITES_SEARCHED, *batch]
+            )
             found += cursor.fetchall()
-    earlier = _rows([mine for _, mine, _ in found if mine])
-    searched = {pk: (earlier.get(mine or 0), mine is not None or count < REACH) for pk, mine, count in found}
+    earlier = _ledger_rows([mine for _, mine, _ in found if mine])
+    searched = {
+        pk: (earlier.get(mine or 0), mine is not None or count < WRITES_SEARCHED) for pk, mine, count in found
+    }
     return {**{pk: (row, True) for pk, row in own.items()}, **searched}
 
 
-def _rows(pks: Sequence[int]) -> dict[int, StateChange]:
+def _ledger_rows(pks: Sequence[int]) -> dict[int, StateChange]:
     return StateChange.objects.select_related("session").in_bulk(pks) if pks else {}
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
+class _KeyFacts:
     """What is known of a key: its row, the last write, and the session's own last write by an event."""
 
     session: AgentSession
@@ -318,46 +324,46 @@ class _Seen:
     is_known: bool
 
 
-def _compare(scope: Scope, key: str, seen: _Seen, folded: Mapping[str, Any] | None) -> Drift | None:
+def _compare(scope: Scope, key: str, seen: _KeyFacts, folded: Mapping[str, Any] | None) -> Drift | None:
     row, last, is_known = seen.row, seen.last, seen.is_known
-    now = _Text(row.value, row.private or row.value) if row else _NOTHING
-    says = _said_by(seen.own)
+    now = _ValueTexts(row.value, row.private or row.value) if row else _NOTHING
+    says = _event_value(seen.own)
     disagrees = False
     if folded is not None:
         name = scopes.PREFIX[scope] + key
-        exact = _canonical(folded[name], key) if name in folded else _NOTHING
+        exact = _canonical_texts(folded[name], key) if name in folded else _NOTHING
         disagrees = is_known and exact != says
         says, is_known = exact, True
-    ledger = _NOTHING if last is None or last.removed else _Text(last.value, last.private or last.value)
+    ledger = _NOTHING if last is None or last.removed else _ValueTexts(last.value, last.private or last.value)
     if ledger != now or disagrees:
-        why = Why.FOREIGN
+        why = DriftCause.FOREIGN
     elif is_known and says == now:
         return None
     else:
-        why = _why(seen.session, last)
+        why = _cause_of(seen.session, last)
     return Drift(scope, key, now.public, says.public, is_known, why, last)
 
 
-def _said_by(own: StateChange | None) -> _Text:
+def _event_value(own: StateChange | None) -> _ValueTexts:
     """Return what the session's last event for a key says; a removal says null, as ADK's deltas cannot remove."""
     if own is None:
         return _NOTHING
-    return _Text("null", "null") if own.removed else _Text(own.value, own.private or own.value)
+    return _ValueTexts("null", "null") if own.removed else _ValueTexts(own.value, own.private or own.value)
 
 
-def _why(session: AgentSession, last: StateChange | None) -> Why:
+def _cause_of(session: AgentSession, last: StateChange | None) -> DriftCause:
     if last is None:
-        return Why.FOREIGN
+        return DriftCause.FOREIGN
     is_own = last.session_id == session.pk
     if is_own and last.removed and last.seq:
-        return Why.REWIND if last.cause == ChangeCause.REWIND else Why.REMOVED
+        return DriftCause.REWIND if last.cause == ChangeCause.REWIND else DriftCause.REMOVED
     if last.cause == ChangeCause.FORK:
-        return Why.FORK
+        return DriftCause.FORK
     if last.cause == ChangeCause.IMPORT and not last.seq:
-        return Why.IMPORT
-    return Why.SEED if is_own else Why.OTHER_SESSION
+        return DriftCause.IMPORT
+    return DriftCause.SEED if is_own else DriftCause.OTHER_SESSION
 
 
-def _canonical(value: Any, key: str) -> _Text:
+def _canonical_texts(value: Any, key: str) -> _ValueTexts:
     text = scopes.canonicalize(value, key)
-    return _Text(text.public, text.private or text.public)
+    return _ValueTexts(text.public, text.private or text.public)

@@ -45,7 +45,7 @@ KEYS_FROM = _every_key("AND key_id >= %(begin)s")
 """The same from a key on."""
 
 
-def last_write(until: str) -> str:
+def last_write_sql(until: str) -> str:
     """Return SQL for the ledger row that last wrote a key of `keys`, up to the position that the parameter says."""
     return f"""
     (SELECT id FROM sessions_app_statechange
@@ -54,7 +54,7 @@ def last_write(until: str) -> str:
 """  # noqa: S608 - pieces of our own
 
 
-WRITES_AT = f"{EVERY_KEY} SELECT {last_write('position')} FROM keys WHERE keys.key_id IS NOT NULL"  # noqa: S608 - pieces of our own
+WRITES_AT = f"{EVERY_KEY} SELECT {last_write_sql('position')} FROM keys WHERE keys.key_id IS NOT NULL"  # noqa: S608 - pieces of our own
 """The ledger row that last wrote each key of an owner up to a position, null for a key that came later."""
 
 WRITES_COUNTED = 200
@@ -139,7 +139,7 @@ def _rows_at(owners: Owners, scope: Scope) -> list[StateChange]:
     if scope not in owners.ids:
         return []
     newest = newest_writes(scope, owners.ids[scope], owners.positions[scope])
-    return sorted(_kept(newest, StateChange.objects.defer("private")), key=lambda row: row.key)
+    return sorted(_rows_with_value(newest, StateChange.objects.defer("private")), key=lambda row: row.key)
 
 
 def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
@@ -149,12 +149,12 @@ def newest_writes(scope: Scope, owner_id: int, position: int) -> list[int]:
         return [row[0] for row in cursor.fetchall() if row[0] is not None]
 
 
-def kept_at(scope: Scope, owner_id: int, position: int) -> Iterator[StateChange]:
+def stored_writes(scope: Scope, owner_id: int, position: int) -> Iterator[StateChange]:
     """Return the rows that last wrote each key up to a position, removed keys left out, credentials with them."""
-    return _kept(newest_writes(scope, owner_id, position), StateChange.objects.all())
+    return _rows_with_value(newest_writes(scope, owner_id, position), StateChange.objects.all())
 
 
-def _kept(pks: list[int], rows: QuerySet[StateChange]) -> Iterator[StateChange]:
+def _rows_with_value(pks: list[int], rows: QuerySet[StateChange]) -> Iterator[StateChange]:
     """Yield the rows of these keys, removals left out. A statement that named very many would be refused by SQLite."""
     for start in range(0, len(pks), CHUNK):
         yield from rows.filter(pk__in=pks[start : start + CHUNK], removed=False)
@@ -169,7 +169,7 @@ def history_of_key(scope: Scope, owner_id: int, key: str) -> QuerySet[StateChang
     )
 
 
-def before_each() -> QuerySet[StateChange]:
+def earlier_writes() -> QuerySet[StateChange]:
     """Return the earlier writes of a row's key, newest first: a subquery for a query of the ledger's rows."""
     same_key = {name: OuterRef(name) for name in ("scope", "owner_id", "key_id")}
     return StateChange.objects.filter(**same_key, position__lt=OuterRef("position")).order_by(

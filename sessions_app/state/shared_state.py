@@ -13,12 +13,12 @@ from sessions_app.state import history
 from sessions_app.state.diff.points import FEW_KEYS
 
 PAGE_SIZE = 100
-MOST_USERS, MOST_GONE = 200, 20
+MOST_USERS, MOST_REMOVED = 200, 20
 """Users of an app, and removed keys, that are named."""
 
-_GONE = f"""
+_REMOVED_KEYS = f"""
 {history.EVERY_KEY}
-SELECT {history.last_write("anywhere")} FROM keys WHERE keys.key_id IS NOT NULL AND NOT EXISTS (
+SELECT {history.last_write_sql("anywhere")} FROM keys WHERE keys.key_id IS NOT NULL AND NOT EXISTS (
     SELECT 1 FROM {{table}} AS stored WHERE stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
 ) LIMIT %(most)s
 """  # noqa: S608 - pieces of our own
@@ -29,7 +29,7 @@ _ANYWHERE = 2**62
 
 
 @dataclass(frozen=True, slots=True)
-class Keys:
+class KeyPage:
     """A page of a scope's keys, sorted by key.
 
     Attributes:
@@ -46,20 +46,20 @@ class Keys:
     gone: tuple[StateChange, ...] = ()
 
 
-def app_keys(app_name: str, after: str = "") -> Keys:
+def app_keys(app_name: str, after: str = "") -> KeyPage:
     """Return the keys that everyone in an app shares."""
     owner = AppScope.objects.filter(realm="", app_name=app_name).first()
-    return _keys(Scope.APP, AppState, owner.pk if owner else None, after)
+    return _read_page(Scope.APP, AppState, owner.pk if owner else None, after)
 
 
-def user_keys(app_name: str, user_id: str, after: str = "") -> Keys:
+def user_keys(app_name: str, user_id: str, after: str = "") -> KeyPage:
     """Return the keys that all sessions of a user in an app share."""
     owner = UserScope.objects.filter(realm="", app_name=app_name, user_id=user_id).first()
-    return _keys(Scope.USER, UserState, owner.pk if owner else None, after)
+    return _read_page(Scope.USER, UserState, owner.pk if owner else None, after)
 
 
 @dataclass(frozen=True, slots=True)
-class Owner:
+class AppStateCounts:
     """An app that has shared state: how many keys of its own, how many users with keys of theirs."""
 
     app_name: str
@@ -67,13 +67,13 @@ class Owner:
     user_count: int
 
 
-def apps_with_state() -> list[Owner]:
+def apps_with_state() -> list[AppStateCounts]:
     """Return the apps in which anything was ever shared, sorted."""
     keys = AppScope.objects.filter(realm="").values_list("app_name").annotate(Count("state_rows"))
     users = UserScope.objects.filter(realm="").values_list("app_name").annotate(Count("pk"))
     key_counts, user_counts = dict(keys), dict(users)
     names = sorted(key_counts.keys() | user_counts.keys())
-    return [Owner(name, key_counts.get(name, 0), user_counts.get(name, 0)) for name in names]
+    return [AppStateCounts(name, key_counts.get(name, 0), user_counts.get(name, 0)) for name in names]
 
 
 def users_with_state(app_name: str) -> tuple[list[UserScope], bool]:
@@ -95,9 +95,9 @@ def apps_of(user_id: str) -> list[str]:
     return sorted(row[0] for row in owners.union(talkers))
 
 
-def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None, after: str) -> Keys:
+def _read_page(scope: Scope, table: type[AppState | UserState], owner_id: int | None, after: str) -> KeyPage:
     if owner_id is None:
-        return Keys(scope, None, [])
+        return KeyPage(scope, None, [])
     rows = table.objects.filter(owner_id=owner_id, key_id__gt=after).order_by("key_id")
     found = list(rows.values_list("key_id", "position")[: PAGE_SIZE + 1])
     shown = dict(found[:PAGE_SIZE])
@@ -112,11 +112,11 @@ def _keys(scope: Scope, table: type[AppState | UserState], owner_id: int | None,
         if change.position == shown[change.key_id]
     }
     more = found[PAGE_SIZE - 1][0] if len(found) > PAGE_SIZE else ""
-    gone = () if after else _gone(scope, table, owner_id)
-    return Keys(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more, gone)
+    gone = () if after else _removed_keys(scope, table, owner_id)
+    return KeyPage(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more, gone)
 
 
-def _gone(scope: Scope, table: type[AppState | UserState], owner_id: int) -> tuple[StateChange, ...]:
+def _removed_keys(scope: Scope, table: type[AppState | UserState], owner_id: int) -> tuple[StateChange, ...]:
     """Return the rows that removed keys of an owner, by key; of many keys, which would all be gone through, none."""
     if table.objects.filter(owner_id=owner_id)[: FEW_KEYS + 1].count() > FEW_KEYS:
         return ()
@@ -124,9 +124,9 @@ def _gone(scope: Scope, table: type[AppState | UserState], owner_id: int) -> tup
         "scope": str(scope),
         "owner": owner_id,
         "anywhere": _ANYWHERE,
-        "most": MOST_GONE,
+        "most": MOST_REMOVED,
     }
     with connection.cursor() as cursor:
-        cursor.execute(_GONE.format(table=table._meta.db_table), given)
+        cursor.execute(_REMOVED_KEYS.format(table=table._meta.db_table), given)
         pks = [pk for (pk,) in cursor.fetchall()]
     return tuple(StateChange.objects.filter(pk__in=pks).order_by("key_id").defer("private", "value"))

@@ -152,9 +152,9 @@ register.filter("expires_at", expiry.expires_at)
 
 
 @register.simple_tag
-def place_of(session: AgentSession) -> storage_location.Place:
+def place_of(session: AgentSession) -> storage_location.StorageLocation:
     """`{% place_of session as place %}`: where a session is kept, and how the copy here differs."""
-    return storage_location.place_of(session)
+    return storage_location.location_of(session)
 
 
 @register.filter

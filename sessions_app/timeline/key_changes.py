@@ -87,7 +87,7 @@ def changes_of(
 
 
 def _ledger(session: AgentSession, first: int, last: int, length: int, each: int) -> Any:
-    earlier = history.before_each()
+    earlier = history.earlier_writes()
     shown = _shown(length)
     rows = StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
     if each:

@@ -12,8 +12,8 @@ SIBLINGS = 50
 
 def siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
     """Return the newest sessions beside a session, itself among them; with a text, those that mention it."""
-    wanted = listing.Wanted(app=session.app_name, text=text, realm=session.realm)
-    return list(listing.sessions(wanted).order_by("-updated_at", "-pk")[:SIBLINGS])
+    wanted = listing.SessionFilter(app=session.app_name, text=text, realm=session.realm)
+    return list(listing.list_sessions(wanted).order_by("-updated_at", "-pk")[:SIBLINGS])
 
 
 def list_mark(realm: str, app_name: str) -> str:

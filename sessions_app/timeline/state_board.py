@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from sessions_app import scopes
 from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, UntrackedKey
 from sessions_app.state import diff, history
-from sessions_app.state.diff import Counts, KeyAt, Moments, Place
+from sessions_app.state.diff import Counts, KeyAt, KeyRef, PointPair
 from sessions_app.state.history import Owners
 from sessions_app.timeline.board_entries import Entry, entries_of, is_written_by, known_already
 from sessions_app.timeline.ephemeral_keys import UntrackedEntry, ghosts, untracked
@@ -197,7 +197,7 @@ def _mark_of(session: AgentSession, now: Owners, running: Run | None) -> str:
     )
 
 
-def _watched_key(name: str) -> Place | None:
+def _watched_key(name: str) -> KeyRef | None:
     """Return what a watched key is found by: scope and `key_id`."""
     if name.startswith(scopes.TEMP_PREFIX):
         return None
@@ -205,7 +205,7 @@ def _watched_key(name: str) -> Place | None:
     return scope, scopes.key_id(key)
 
 
-def place_of(begin: str) -> Place | None:
+def place_of(begin: str) -> KeyRef | None:
     """Return scope and `key_id` of an entry's id."""
     return scopes.scope_of(begin) if begin and not begin.startswith(scopes.TEMP_PREFIX) else None
 
@@ -232,19 +232,19 @@ class _Looking:
     session: AgentSession
     now: Owners
     limit: int
-    watched: frozenset[Place]
+    watched: frozenset[KeyRef]
     like: str
-    begin: Place | None
+    begin: KeyRef | None
 
     def begin_of(self, scope: Scope) -> str:
         """Return the `key_id` with which the keys of a scope begin, empty for the first."""
         return self.begin[1] if self.begin and self.begin[0] == scope else ""
 
-    def at(self, event: Event | None) -> Moments:
+    def at(self, event: Event | None) -> PointPair:
         """Return an event's moment beside now."""
-        return Moments(self.session, self.now.at(event) if event else self.now, self.now)
+        return PointPair(self.session, self.now.at(event) if event else self.now, self.now)
 
-    def listed(self, at: Moments, scope: Scope, moment: int) -> _Listed:
+    def listed(self, at: PointPair, scope: Scope, moment: int) -> _Listed:
         """Return the keys that are shown: the first ones, those that the event wrote, those that are watched."""
         limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
         first = diff.first_keys(at, scope, limit, self.like, begin)
@@ -255,9 +255,9 @@ class _Looking:
             for key in self._written(at, scope, moment, shown):
                 shown[key.key_id] = key
         watched = {key_id for of, key_id in self.watched if of == scope} - shown.keys()
-        beside = diff.named_keys(at, scope, watched) if watched else []
+        beside = diff.keys_by_id(at, scope, watched) if watched else []
         answers = (
-            {key.key_id for key in diff.named_keys(at, scope, watched, self.like)} if self.like else watched
+            {key.key_id for key in diff.keys_by_id(at, scope, watched, self.like)} if self.like else watched
         )
         shown |= {key.key_id: key for key in beside}
         return _Listed(
@@ -267,19 +267,19 @@ class _Looking:
             first[-1].key_id if goes_on else "",
         )
 
-    def counts(self, at: Moments, scope: Scope, listed: _Listed) -> Counts:
+    def counts(self, at: PointPair, scope: Scope, listed: _Listed) -> Counts:
         """Return how many keys there are in all."""
         if not listed.are_all:
             return diff.count(at, scope, self.like)
         return Counts.of([key for key in listed.keys if key not in listed.aside])
 
-    def _written(self, at: Moments, scope: Scope, moment: int, shown: Collection[str]) -> list[KeyAt]:
+    def _written(self, at: PointPair, scope: Scope, moment: int, shown: Collection[str]) -> list[KeyAt]:
         """Return keys beyond the first ones that the event wrote."""
         if not moment:
             return []
         written = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
         names = written.values_list("key_id", flat=True)[: self.limit + WRITTEN_SHOWN]
-        found = diff.named_keys(at, scope, set(names) - set(shown), self.like)
+        found = diff.keys_by_id(at, scope, set(names) - set(shown), self.like)
         return [key for key in found if is_written_by(key, moment)][:WRITTEN_SHOWN]
 
 

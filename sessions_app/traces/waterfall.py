@@ -13,7 +13,7 @@ from django.db.models import Count, Exists, OuterRef, QuerySet, Subquery, Sum
 
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession, Event, ModelCall, Run, Span, Trace
-from sessions_app.search.execution.column_terms import id_begins
+from sessions_app.search.execution.column_terms import id_starts_with
 from sessions_app.traces.pauses import Pauses
 
 SCALE = 1000
@@ -142,7 +142,7 @@ def listed(wanted: WantedTraces) -> QuerySet[Trace]:
     if wanted.user:
         sessions = sessions.filter(user_id=wanted.user)
     if wanted.session:
-        sessions = sessions.filter(id_begins(wanted.session))
+        sessions = sessions.filter(id_starts_with(wanted.session))
     found = Trace.objects.select_related("session").filter(Exists(sessions))
     if not wanted.errors_only:
         return found

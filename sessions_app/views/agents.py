@@ -48,12 +48,12 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
 
 
 def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
-    agent = overview.agent(app_name)
+    agent = overview.find_agent(app_name)
     if agent is None:
         raise NotFound(
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )
-    newest = listing.sessions(listing.Wanted(app=app_name)).order_by("-updated_at", "-pk")
+    newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
     sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()
     tree = prepare_description(agent.tree, str(root.root) if root else "") if agent.tree else None
@@ -111,7 +111,7 @@ async def check(request: HttpRequest) -> HttpResponse:
 
 def _render_status_card(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
     context = {
-        "agent": overview.agent(app_name),
+        "agent": overview.find_agent(app_name),
         "problem": problem,
         "next_check": overview.next_to_load(after=app_name),
     }

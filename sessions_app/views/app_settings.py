@@ -23,7 +23,7 @@ def change(request: HttpRequest, app_name: str) -> HttpResponse:
         NotFound: the app is unknown.
         BadInput: the time span is invalid and the request does not come from htmx.
     """
-    if overview.agent(app_name) is None:
+    if overview.find_agent(app_name) is None:
         raise NotFound(
             f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
         )

@@ -152,7 +152,7 @@ def _initial_values(session: AgentSession, seq: int | None) -> Context:
         "app": session.app_name,
         "user": session.user_id,
         "title": title_of(session, at),
-        "shared": "own" if storage_location.elsewhere(session.app_name) else "live",
+        "shared": "own" if storage_location.session_service_of(session.app_name) else "live",
     }
 
 

@@ -54,10 +54,10 @@ async def artifacts(request: HttpRequest) -> HttpResponse:
     owner = {name: query[name] for name in ("app", "user", "session")}
     context: dict[str, Any] = {
         "query": query,
-        "elsewhere": storage_location.artifacts_elsewhere(query["app"]),
+        "elsewhere": storage_location.artifact_service_of(query["app"]),
     }
     try:
-        files, count = await resources.artifacts(**owner)
+        files, count = await resources.list_artifacts(**owner)
         context |= {"files": [(file, _versions(owner, file)) for file in files], "more": count - len(files)}
     except DevUIError as error:
         context["problem"] = error
@@ -75,7 +75,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
     """
     query = ExternalContentQuery(request.GET).read()
     parameters = {name: query[name] for name in ("app", "user", "session", "name", "version")}
-    content = await resources.content(**parameters)
+    content = await resources.read_content(**parameters)
     mime = file_type.sniff(content)
     headers = content_headers(mime, query["name"], to_save=query["save"])
     return HttpResponse(content, content_type=mime, headers=headers)
@@ -85,7 +85,7 @@ async def artifact_content(request: HttpRequest) -> HttpResponse:
 async def memory(request: HttpRequest) -> HttpResponse:
     """Search the app's memory service as an agent would. The page shows the error if the search fails."""
     query = ExternalMemoryQuery(request.GET).read()
-    context: dict[str, Any] = {"query": query, "elsewhere": storage_location.memory_elsewhere(query["app"])}
+    context: dict[str, Any] = {"query": query, "elsewhere": storage_location.memory_service_of(query["app"])}
     try:
         context["recalled"] = await resources.recall(query["app"], query["user"], query["q"])
     except DevUIError as error:
@@ -93,7 +93,7 @@ async def memory(request: HttpRequest) -> HttpResponse:
     return render_partial(request, MEMORY, context, partial="there")
 
 
-def _versions(owner: dict[str, Any], file: resources.File) -> list[tuple[resources.Version, str]]:
+def _versions(owner: dict[str, Any], file: resources.ExternalFile) -> list[tuple[resources.FileVersion, str]]:
     """Return the versions of a file with the URLs of their content."""
     of_file = {**owner, "name": file.name}
     content = reverse("artifact-there-content")

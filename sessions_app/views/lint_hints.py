@@ -40,7 +40,7 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     report = lint.lint(session)
     context = {"session": session, "report": report}
     if wants_partial(request, "hints"):
-        beside = _hints_by_key(report.hints, drift.drift(session, most=MOST_KEYS).drifted)
+        beside = _hints_by_key(report.hints, drift.find_drift(session, most=MOST_KEYS).drifted)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
     by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in Rule]
     context["rules"] = [(rule, rule_hints) for rule, rule_hints in by_rule if rule_hints]

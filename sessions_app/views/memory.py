@@ -66,7 +66,7 @@ def _page_context(query: Mapping[str, Any]) -> dict[str, Any]:
         "can_search": can_search,
         "most": memory_entries.MAX_RESULTS,
         "apps": overview.app_names(),
-        "elsewhere": (where := storage_location.memory_elsewhere(query["app"])),
+        "elsewhere": (where := storage_location.memory_service_of(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",
         **(_search_context(query) if query["q"] and can_search else _list_context(query)),
     }

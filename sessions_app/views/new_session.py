@@ -60,11 +60,13 @@ def _open_session(values: dict[str, Any]) -> AgentSession:
     seed = folder.initial_state(app) if folder and values["seeded"] else {}
     state = {**seed, **values["state"]}
     if values["how"] == "continue":
-        if not storage_location.elsewhere(app):
+        if not storage_location.session_service_of(app):
             return active_session.get_or_create(app, user, state=state)[0]
         active = active_session.find_active(app, user)
         if active is not None:
             return active
     key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
-    create = session_creation.create_session if storage_location.elsewhere(app) else writes.create_session
+    create = (
+        session_creation.create_session if storage_location.session_service_of(app) else writes.create_session
+    )
     return create(key, state)

@@ -18,7 +18,7 @@ from sessions_app.forms import RunQuery, RunWatch
 from sessions_app.http import render_partial
 from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle, rerun
-from sessions_app.search.query.times import moment
+from sessions_app.search.query.times import parse_time
 from sessions_app.sessions import list_updates, overview
 from sessions_app.store import pagination
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
@@ -68,8 +68,8 @@ def index(request: HttpRequest) -> HttpResponse:
     query = form.read()
     page = pagination.paginate(_filter_runs(query), "created_at", query["before"], key=str)
     newest = page.rows[0].created_at if page.rows else 0.0
-    watch_parameters = list_updates.next_question(
-        list_updates.seen(page.rows, _row_mark), newest if page.is_first else None
+    watch_parameters = list_updates.next_poll(
+        list_updates.shown_rows(page.rows, _row_mark), newest if page.is_first else None
     )
     context = {
         "page": page,
@@ -112,17 +112,17 @@ def changes(request: HttpRequest) -> HttpResponse:
     shown_rows = list_updates.parse(query["shown"], str)
     runs = list(_runs().filter(pk__in=shown_rows.marks))
     changed, gone_ids = shown_rows.changed(runs, _row_mark), shown_rows.gone(runs)
-    arrived = list_updates.arrived(_filter_runs(query), query["since"], shown_rows)
+    arrived = list_updates.count_new_rows(_filter_runs(query), query["since"], shown_rows)
     if not changed and not gone_ids and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    watch_parameters = list_updates.next_question(
+    watch_parameters = list_updates.next_poll(
         shown_rows.after(changed, gone_ids, _row_mark), query["since"], arrived
     )
     context = {
         "changed": _build_rows(changed),
         "gone": gone_ids,
         "arrived": arrived,
-        "many": list_updates.MOST_ARRIVED,
+        "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _url("run-changes", query, watch_parameters),
         "list": _url("runs", query),
@@ -143,9 +143,9 @@ def _runs() -> QuerySet[Run]:
 def _filter_runs(query: Mapping[str, Any]) -> QuerySet[Run]:
     runs = _runs().filter(**{column: query[name] for name, column in COLUMNS.items() if query[name]})
     if query["after"]:
-        runs = runs.filter(created_at__gte=moment(query["after"]))
+        runs = runs.filter(created_at__gte=parse_time(query["after"]))
     if query["until"]:
-        runs = runs.filter(created_at__lt=moment(query["until"]))
+        runs = runs.filter(created_at__lt=parse_time(query["until"]))
     return runs
 
 

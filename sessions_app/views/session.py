@@ -114,7 +114,7 @@ def by_key(request: HttpRequest, pk: int) -> HttpResponse:
             "message": missing.message,
             "hint": missing.hint,
             "code": missing.code,
-            "deleted": deletion.batch_with(pk=pk),
+            "deleted": deletion.find_batch(pk=pk),
         }
         template = f"{MISSING}#gone" if wants_partial(request, "gone") else MISSING
         return render(request, template, context, status=404)
@@ -351,7 +351,7 @@ def _render_missing_session(
         "code": SessionMissing.code,
         "near": _similar_sessions(app_name, session_id),
         "app_name": app_name,
-        "deleted": deletion.batch_with(app_name=app_name, user_id=user_id, session_id=session_id),
+        "deleted": deletion.find_batch(app_name=app_name, user_id=user_id, session_id=session_id),
     }
     return render(request, MISSING, context, status=404)
 

@@ -59,7 +59,7 @@ def undo(request: HttpRequest, batch: str) -> HttpResponse:
     deletion.undo(batch)
     if not _is_htmx(request):
         return HttpResponseRedirect(_next_url(request.POST.get("next")))
-    response = render(request, f"{DELETED}#line", {"deleted": deletion.recent(), "is_swapped": True})
+    response = render(request, f"{DELETED}#line", {"deleted": deletion.recent_batches(), "is_swapped": True})
     return _trigger(response, "sessions-back")
 
 
@@ -131,7 +131,7 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
         saved_views.delete(pk)
     else:
         saved_views.rename(pk, request.POST.get("name", ""))
-    return _go_to_list(request, saved_views.query_of(request.POST.get("query", "")))
+    return _go_to_list(request, saved_views.search_parameters(request.POST.get("query", "")))
 
 
 def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
@@ -143,17 +143,17 @@ def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
     return download(exports.export_zip(selection), "sessions.zip", "application/zip")
 
 
-def _render_deletion(request: HttpRequest, result: deletion.Deleted) -> HttpResponse:
+def _render_deletion(request: HttpRequest, result: deletion.DeletionResult) -> HttpResponse:
     if not _is_htmx(request):
         return HttpResponseRedirect(_next_url(request.POST.get("next")))
-    context = {"done": result, "deleted": deletion.recent(), "is_swapped": True}
+    context = {"done": result, "deleted": deletion.recent_batches(), "is_swapped": True}
     return _trigger(render(request, f"{DELETED}#done", context), "look")
 
 
 def _render_views(
     request: HttpRequest, form: SavedViewForm, problem: AlreadyExists | BadInput | None
 ) -> HttpResponse:
-    query = saved_views.query_of(form["query"].value() or "")
+    query = saved_views.search_parameters(form["query"].value() or "")
     context = {
         "form": form,
         "problem": problem,

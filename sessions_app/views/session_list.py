@@ -16,15 +16,15 @@ from sessions_app.models import AgentSession
 from sessions_app.search import execution, vocabulary
 from sessions_app.search.query import (
     Query,
-    QueryProblem,
+    QueryError,
     complete,
-    named,
     names_in,
-    spot,
-    starred,
-    timed,
-    typed,
-    unknown,
+    remark_names,
+    remark_stars,
+    remark_times,
+    remark_unknown_names,
+    remark_value_types,
+    word_at_caret,
 )
 from sessions_app.search.query.terms import DESCRIPTIONS
 from sessions_app.sessions import deletion, labels, list_updates, listing, overview, saved_views
@@ -45,10 +45,10 @@ def index(request: HttpRequest) -> HttpResponse:
     is_part = wants_partial(request, "sessions")
     try:
         filters = form.wanted()
-    except QueryProblem as problem:
+    except QueryError as problem:
         return _render_query_problem(request, form, problem, is_part=is_part)
     progress = form.so_far()
-    page = listing.page(filters, form.cleaned_data["before"], progress)
+    page = listing.list_page(filters, form.cleaned_data["before"], progress)
     context = _page_context(
         request, page, progress, is_first=page.others.is_first or form.cleaned_data["top"]
     )
@@ -58,19 +58,22 @@ def index(request: HttpRequest) -> HttpResponse:
     if page.others.is_first:
         since = max((row.updated_at for row in page.rows), default=0.0)
         if page.looking and not page.rows:
-            since = listing.newest(filters)
+            since = listing.newest_update(filters)
     context |= {
         **_filter_context(request, form),
         **_view_context(request),
         "pinned": page.pinned,
-        "is_filtered": filters != listing.Wanted(),
+        "is_filtered": filters != listing.SessionFilter(),
         "is_part": is_part,
     }
-    unindexed_count = _round_up(execution.sessions_left())
+    unindexed_count = _round_up(execution.count_unindexed())
     context |= {
         "left": unindexed_count,
         "watch": _watch_url(
-            request, list_updates.seen(page.rows, _row_mark), since=since, unindexed_count=unindexed_count
+            request,
+            list_updates.shown_rows(page.rows, _row_mark),
+            since=since,
+            unindexed_count=unindexed_count,
         ),
     }
     context["remarks"] = _remarks(request, filters.query, is_nothing=context["is_nothing"])
@@ -80,7 +83,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 
 def _page_context(
-    request: HttpRequest, page: listing.Page, progress: listing.SoFar, *, is_first: bool
+    request: HttpRequest, page: listing.SessionPage, progress: listing.ScanProgress, *, is_first: bool
 ) -> dict[str, Any]:
     """Return the context of the rows and of the links to further pages."""
     look_url = further = ""
@@ -106,8 +109,8 @@ def _page_context(
 def _continue_search(
     request: HttpRequest,
     form: SessionListQuery,
-    filters: listing.Wanted,
-    page: listing.Page,
+    filters: listing.SessionFilter,
+    page: listing.SessionPage,
     context: dict[str, Any],
 ) -> HttpResponse:
     """Return further rows for a list on screen whose search continues, and the search's progress."""
@@ -119,7 +122,7 @@ def _continue_search(
         "goes_on": True,
         "is_filtered": True,
         "arrived": arrived or 0,
-        "many": listing.MOST_ARRIVED,
+        "many": listing.MOST_NEW,
         "list": _url("sessions", request),
         "watch": _watch_url(
             request, shown_rows, since=since, arrived=arrived or 0, unindexed_count=unindexed_count or 0
@@ -131,7 +134,7 @@ def _continue_search(
 
 
 def _filter_context(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
-    search = saved_views.query_of(request.GET.urlencode())
+    search = saved_views.search_parameters(request.GET.urlencode())
     return {
         "filters": form.cleaned_data,
         "list": request.get_full_path(),
@@ -142,16 +145,16 @@ def _filter_context(request: HttpRequest, form: SessionQuery) -> dict[str, Any]:
 
 def _view_context(request: HttpRequest) -> dict[str, Any]:
     """Return the saved views, and whether the current search is one of them."""
-    views, search = saved_views.all_views(), saved_views.query_of(request.GET.urlencode())
+    views, search = saved_views.all_views(), saved_views.search_parameters(request.GET.urlencode())
     return {"views": views, "is_kept": any(view.query == search for view in views)}
 
 
 def _frame_context() -> dict[str, Any]:
-    return {"apps": overview.app_names(), "deleted": deletion.recent(), "tags": labels.tags_in_use()}
+    return {"apps": overview.app_names(), "deleted": deletion.recent_batches(), "tags": labels.tags_in_use()}
 
 
 def _render_query_problem(
-    request: HttpRequest, form: SessionQuery, problem: QueryProblem, *, is_part: bool
+    request: HttpRequest, form: SessionQuery, problem: QueryError, *, is_part: bool
 ) -> HttpResponse:
     """Show the error in a query and a suggestion. A list on screen keeps its rows."""
     text = form.cleaned_data["q"]
@@ -188,18 +191,18 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
     session has.
     """
     names = names_in(query, of_what_is_not=not is_nothing)
-    existing = vocabulary.existing(names)
+    existing = vocabulary.existing_names(names)
     if query.is_empty or (not is_nothing and existing.issuperset(names)):
         return []
-    known_words = vocabulary.known(word.text for word in query.words)
-    remarks = unknown(query, known_words, existing=existing, names=names)
+    known_words = vocabulary.read_vocabulary(word.text for word in query.words)
+    remarks = remark_unknown_names(query, known_words, existing=existing, names=names)
     if is_nothing:
         remarks = [
-            *timed(query),
-            *starred(query),
-            *named(query, known_words),
+            *remark_times(query),
+            *remark_stars(query),
+            *remark_names(query, known_words),
             *remarks,
-            *typed(query, known_words),
+            *remark_value_types(query, known_words),
         ]
     return [
         (remark.message, remark.suggestion, _suggestion_url(request, remark.suggestion)) for remark in remarks
@@ -214,7 +217,7 @@ def _suggestion_url(request: HttpRequest, suggestion: str) -> str:
 def completions(request: HttpRequest) -> HttpResponse:
     """Return completions at the caret of the search box."""
     text, caret = CompletionQuery(request.GET).asked()
-    words = vocabulary.at(spot(text, caret))
+    words = vocabulary.vocabulary_at(word_at_caret(text, caret))
     return render(request, COMPLETIONS, {"found": complete(text, caret, words)})
 
 
@@ -232,11 +235,11 @@ def changes(request: HttpRequest) -> HttpResponse:
     filters = form.wanted()
     shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("shown", "since", "told"))
     shown_rows = list_updates.parse(shown_text, pagination.integer_key)
-    rows = listing.shown_again(shown_rows.marks)
+    rows = listing.refresh_rows(shown_rows.marks)
     changed, gone_pks = shown_rows.changed(rows, _row_mark), shown_rows.gone(rows)
-    arrived = 0 if since is None else listing.arrived(filters, since, shown_rows.marks)
+    arrived = 0 if since is None else listing.count_new_sessions(filters, since, shown_rows.marks)
     last_unindexed_count = form.cleaned_data["left"] or 0
-    unindexed_count = _round_up(execution.sessions_left()) if last_unindexed_count else 0
+    unindexed_count = _round_up(execution.count_unindexed()) if last_unindexed_count else 0
     if (
         not changed
         and not gone_pks
@@ -248,7 +251,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "changed": changed,
         "gone": gone_pks,
         "arrived": arrived,
-        "many": listing.MOST_ARRIVED,
+        "many": listing.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": _watch_url(
             request,
@@ -261,7 +264,7 @@ def changes(request: HttpRequest) -> HttpResponse:
         "left_is_new": unindexed_count != last_unindexed_count,
         "hits": execution.Search(filters.query).hits(changed),
         "list": _url("sessions", request),
-        "deleted": deletion.recent(),
+        "deleted": deletion.recent_batches(),
         "is_swapped": True,
     }
     return render(request, LIST + "#watch", context)
@@ -284,7 +287,7 @@ def _round_up(count: int) -> int:
 
 def _watch_url(
     request: HttpRequest,
-    shown_rows: list_updates.Seen[Any],
+    shown_rows: list_updates.ShownRows[Any],
     *,
     since: float | None,
     arrived: int = 0,

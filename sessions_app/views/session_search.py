@@ -14,7 +14,7 @@ from sessions_app.forms import MAX_QUERY_CHARACTERS, CompletionQuery, QueryForm
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution import EVENT_FIELDS
-from sessions_app.search.query import Query, QueryProblem, complete, parse
+from sessions_app.search.query import Query, QueryError, complete, parse
 from sessions_app.timeline import session_search
 from sessions_app.timeline.event_window import Window
 from sessions_app.timeline.session_search import NOT_YET, Asked, AskedPart, Counted, Found
@@ -147,9 +147,9 @@ def _further_url(parameters: Context, results: Found) -> str:
     return f"?{urlencode({name: value for name, value in (query | places).items() if value})}"
 
 
-def _parse(text: str) -> tuple[Query, QueryProblem | None]:
+def _parse(text: str) -> tuple[Query, QueryError | None]:
     """Return the parsed query, or an empty one and its problem."""
     try:
         return parse(text), None
-    except QueryProblem as problem:
+    except QueryError as problem:
         return Query(), problem

@@ -45,7 +45,7 @@ def index(request: HttpRequest) -> HttpResponse:
     if user:
         boards.insert(0, shared_state.user_keys(app, user, query["after_user"]))
     users, are_more = shared_state.users_with_state(app)
-    newest = listing.sessions(listing.Wanted(app, user)).order_by("-updated_at", "-pk")
+    newest = listing.list_sessions(listing.SessionFilter(app, user)).order_by("-updated_at", "-pk")
     return render(
         request,
         PAGE,
@@ -88,15 +88,15 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
-    report = drift.drift(session, most=DRIFT_SHOWN)
-    first_entries = drift.Report([*report.drifted, *report.explained][:DRIFT_SHOWN], report.untracked)
+    report = drift.find_drift(session, most=DRIFT_SHOWN)
+    first_entries = drift.DriftReport([*report.drifted, *report.explained][:DRIFT_SHOWN], report.untracked)
     context = {
         "session": session,
         "drifted": first_entries.drifted,
         "explained": first_entries.explained,
         "hidden": max(0, len(report.keys) - DRIFT_SHOWN),
         "unread": report.unread,
-        "foreign": sum(entry.why == drift.Why.FOREIGN for entry in report.keys),
+        "foreign": sum(entry.why == drift.DriftCause.FOREIGN for entry in report.keys),
         "untracked": [
             (row, cut(row.stored, DRIFT_VALUE), cut(row.value, DRIFT_VALUE))
             for row in report.untracked[:DRIFT_SHOWN]

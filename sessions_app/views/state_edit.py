@@ -46,7 +46,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
         return _submit(request, session)
     name = KeyQuery(request.GET).read()["key"]
     is_new = "key" not in request.GET
-    scope, key = state_edits.stored_name(name)
+    scope, key = state_edits.parse_name(name)
     current = None if is_new else history.last_change(session, scope, key)
     form = KeyEditForm(initial=_initial_values(scope, key, current))
     return _render_form(request, session, form, scope, current, is_new=is_new)
@@ -63,7 +63,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
     """
     session = _find_editable(pk)
     name = KeyQuery(request.GET).read()["key"]
-    scope, key = state_edits.stored_name(name)
+    scope, key = state_edits.parse_name(name)
     status, problem = 200, None
     if request.method == "POST":
         form = KeyRemovalForm(request.POST)
@@ -159,7 +159,7 @@ def _key_context(session: AgentSession, scope: Scope, current: StateChange | Non
         "session": session,
         "scope": str(scope),
         "current": current,
-        "reach": state_edits.reach(session, scope),
+        "reach": state_edits.count_readers(session, scope),
         "run": lifecycle.active_run(session.pk),
         "back": session_url(session),
     }
@@ -199,7 +199,7 @@ def _preview(form: KeyEditForm, current: StateChange | None) -> Context:
     }
 
 
-def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.Edited) -> HttpResponse:
+def _finish(request: HttpRequest, session: AgentSession, edited: state_edits.StateEdit) -> HttpResponse:
     """Redirect to the event of the change. On the session page close the dialog: the timeline shows the event."""
     address = f"{session_url(session)}?seq={edited.appended.seq}"
     if not wants_partial(request, "dialog-content"):

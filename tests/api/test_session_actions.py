@@ -50,7 +50,7 @@ async def test_sessions_are_deleted_and_come_back(web):
     keys = {"sessions": [first.pk, second.pk]}
     done = (await web.post(f"{API}/sessions/delete", json=keys)).json()
     assert (done["left"], done["deletion"]["sessions"]) == ([], keys["sessions"])
-    assert done["deletion"]["until"] == done["deletion"]["deleted_at"] + deletion.KEPT_S
+    assert done["deletion"]["until"] == done["deletion"]["deleted_at"] + deletion.UNDO_S
     assert (await web.get(f"{API}/sessions")).json()["sessions"] == []
     assert (await web.get(f"{API}/sessions/{first.pk}")).status_code == 404
     assert (await web.get("/apps/weather/users/ann/sessions/s1")).status_code == 404

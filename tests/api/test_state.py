@@ -340,7 +340,7 @@ async def test_drift_names_each_key_with_its_cause_and_what_was_changed_without_
     await web.delete(of(session), params={"key": "gone"})
     key = SessionKey("", "weather", "ann", "s1")
     await units_of_work.write(
-        writes.note_untracked, key, "i1", [writes.Untracked("lost", scopes.canonicalize([1]), None)]
+        writes.note_untracked, key, "i1", [writes.UntrackedChange("lost", scopes.canonicalize([1]), None)]
     )
     for fold in ("ledger", "events"):
         told = (await web.get(of(session, "drift"), params={"fold": fold})).json()

@@ -184,7 +184,7 @@ def test_an_export_that_is_refused_is_said_on_the_list(page: Page):
 
 
 def test_the_notice_that_search_is_behind_goes_by_itself(page: Page, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(unindexed_scan, "SESSIONS", 2)
+    monkeypatch.setattr(unindexed_scan, "MOST_SESSIONS", 2)
     for number in range(3):
         Story(f"s{number}").asks("tea")
     page.goto("/sessions/")

@@ -55,7 +55,10 @@ def test_a_row_changed_by_something_else_is_an_alarm(get: Get):
 def test_keys_changed_without_an_event_are_listed_and_a_key_taken_out_is_no_value(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
-    found = [writes.Untracked("n", None, "1"), writes.Untracked("new", scopes.canonicalize({"a": 1}), None)]
+    found = [
+        writes.UntrackedChange("n", None, "1"),
+        writes.UntrackedChange("new", scopes.canonicalize({"a": 1}), None),
+    ]
     writes.note_untracked(story.key, "i1", found)
     page = get(f"/sessions/id/{story.pk}/state/drift/")
     assert "1 → no value" in keys(page)["n"]

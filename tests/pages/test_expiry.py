@@ -99,7 +99,7 @@ def test_the_list_needs_no_further_query(store, django_assert_num_queries):
     app_settings.set_session_ttl("weather", HOUR)
     made("s1", 5)
     with django_assert_num_queries(1):
-        assert [expiry.age_of(row) for row in listing.sessions(listing.Wanted())] == ["expired"]
+        assert [expiry.age_of(row) for row in listing.list_sessions(listing.SessionFilter())] == ["expired"]
 
 
 def test_a_session_says_when_it_expires_and_where_it_is_kept(get: Get):

@@ -206,17 +206,17 @@ def test_a_form_says_who_else_reads_the_key(get: Get, story: Story):
 
 
 def test_readers_are_counted_up_to_a_limit(story: Story, monkeypatch, django_assert_num_queries):
-    monkeypatch.setattr(state_edits, "SEEN_LIMIT", 3)
+    monkeypatch.setattr(state_edits, "COUNT_LIMIT", 3)
     for number in range(6):
         Story(f"o{number}", user=f"user{number}")
     session = AgentSession.objects.get(pk=story.pk)
     with django_assert_num_queries(2):
-        reach = state_edits.reach(session, Scope.APP)
+        reach = state_edits.count_readers(session, Scope.APP)
     assert (reach.sessions, reach.users) == (4, 4)
     with django_assert_num_queries(1):
-        assert state_edits.reach(session, Scope.USER) == state_edits.Reach(0, 1)
+        assert state_edits.count_readers(session, Scope.USER) == state_edits.KeyReaders(0, 1)
     with django_assert_num_queries(0):
-        assert state_edits.reach(session, Scope.SESSION) == state_edits.Reach(0)
+        assert state_edits.count_readers(session, Scope.SESSION) == state_edits.KeyReaders(0)
 
 
 @pytest.mark.parametrize("name", VALUES)

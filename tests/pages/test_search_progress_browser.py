@@ -19,8 +19,8 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("ag
 @pytest.fixture
 def page(open_window: OpenWindow, server: str, monkeypatch: pytest.MonkeyPatch) -> Page:
     """A tab on a store of which a look comes through 20 sessions; one in 20 is called rare."""
-    monkeypatch.setattr(windowed_scan, "WINDOW", 20)
-    monkeypatch.setattr(windowed_scan, "LOOK_S", 0.0)
+    monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 20)
+    monkeypatch.setattr(windowed_scan, "SCAN_S", 0.0)
     for number in range(200):
         made = writes.create_session(writes.SessionKey("", "weather", "ann", f"s{number}"), now=1e9 + number)
         labels.rename(made.pk, "rare" if number % 20 == 10 else "other")
@@ -69,7 +69,7 @@ def test_what_is_nowhere_is_told_at_the_end(page: Page):
 
 
 def test_another_search_ends_the_look(page: Page, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(windowed_scan, "WINDOW", 1)
+    monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 1)
     page.goto("/sessions/?q=title%3Arare")
     expect(page.locator("#looking progress")).to_be_visible()
     page.locator("[data-search]").fill("session:s7")

@@ -479,7 +479,7 @@ def test_a_list_says_how_many_sessions_search_has_yet_to_read_and_no_longer_when
     page = get("/sessions/")
     assert "Search has yet to read about 210 sessions" in page.one("div", id="sessions-left").text
     assert client.get(watch(page)).status_code == 204
-    indexing.store(indexing.gather())
+    indexing.store_batches(indexing.read_batches())
     some = get(watch(page))
     assert some.one("div", id="sessions-left").text == "", "so few are looked at by searches themselves"
     assert some.one("div", id="sessions-left").attrs["hx-swap-oob"] == "true"
@@ -491,7 +491,7 @@ def test_a_list_says_how_many_sessions_search_has_yet_to_read_and_no_longer_when
 def test_a_list_says_that_search_has_yet_to_read_a_session_of_many_events(
     get: Get, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(unindexed_scan, "EVENTS", 3)
+    monkeypatch.setattr(unindexed_scan, "MOST_EVENTS", 3)
     story = Story()
     for _ in range(4):
         story.says("hello")
@@ -501,7 +501,7 @@ def test_a_list_says_that_search_has_yet_to_read_a_session_of_many_events(
 def test_the_agents_folder_is_not_walked_for_every_list(
     get: Get, agents_dir: Path, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(overview, "KEPT_S", 1e12)
+    monkeypatch.setattr(overview, "CACHE_S", 1e12)
     walks = []
     names = folder.AgentsFolder.names
     monkeypatch.setattr(folder.AgentsFolder, "names", lambda folder: walks.append(folder) or names(folder))

@@ -89,7 +89,7 @@ async def test_a_run_is_recorded_as_it_streams_and_is_exactly_what_the_server_ke
     ]
     row = await the_session()
     assert (row.last_seq, row.mirrored.behind, row.origin) == (4, "", "live")
-    assert str(await units_of_work.read(storage_location.place_of, row)).startswith(
+    assert str(await units_of_work.read(storage_location.location_of, row)).startswith(
         "the ADK server http://127.0.0.1:"
     )
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from sessions_app import events
 from sessions_app.external import mirror_sync, mirrors
-from sessions_app.external.mirrors import Arrival, Truth
+from sessions_app.external.mirrors import SourceEvent, SourceSession
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ChangeCause, Event, SessionState
 from sessions_app.search import indexing
@@ -27,18 +27,18 @@ def told(event_id: str, text: str, **more: Any) -> dict[str, Any]:
     return {**named, "content": content, "actions": actions, **more}
 
 
-def arrival(event: dict[str, Any]) -> Arrival:
-    return Arrival(events.build_record(json.loads(json.dumps(event))), ChangeCause.APPEND)
+def arrival(event: dict[str, Any]) -> SourceEvent:
+    return SourceEvent(events.build_record(json.loads(json.dumps(event))), ChangeCause.APPEND)
 
 
 async def bring(
     *events: dict[str, Any], state: dict[str, Any] | None = None, doubtful: tuple[str, ...] = ()
 ) -> None:
     """Bring the copy up to date with a session of these events."""
-    here = await units_of_work.read(mirrors.look, KEY)
-    truth = Truth(KEY, PLACE, state or {}, 6.0)
-    kept = mirror_sync.Events(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
-    await mirror_sync.bring(truth, here, kept, seeds={}, created_at=4.0)
+    here = await units_of_work.read(mirrors.read_mirror, KEY)
+    truth = SourceSession(KEY, PLACE, state or {}, 6.0)
+    kept = mirror_sync.SourceEvents(events, lambda event: str(event["id"]), arrival, frozenset(doubtful))
+    await mirror_sync.sync_mirror(truth, here, kept, seeds={}, created_at=4.0)
 
 
 async def row() -> AgentSession:
@@ -48,7 +48,7 @@ async def row() -> AgentSession:
 async def test_an_event_that_the_stream_told_otherwise_becomes_what_the_session_has(store):
     await bring()
     streamed = told("e1", "first words", errorCode="X", usageMetadata={"totalTokenCount": 5})
-    await units_of_work.write(mirrors.append, KEY, arrival(streamed), 5.0)
+    await units_of_work.write(mirrors.append_event, KEY, arrival(streamed), 5.0)
     before = await row()
     await units_of_work.write(indexing.index_all)
     await bring(told("e1", "other words", usageMetadata={"totalTokenCount": 7}), doubtful=("e1",))
@@ -67,7 +67,7 @@ async def test_an_event_that_the_stream_told_otherwise_becomes_what_the_session_
 
 async def test_an_event_whose_change_of_state_is_another_one_is_left_and_named(store):
     await bring()
-    await units_of_work.write(mirrors.append, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
+    await units_of_work.write(mirrors.append_event, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
     await bring(told("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))
     event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["actions"]["stateDelta"] == {"n": 1}

@@ -50,6 +50,6 @@ def finder(*, is_indexed: bool) -> Find:
 
 def events(session: AgentSession, text: str) -> list[int]:
     """Return the seqs of the events of a session that a query asks for."""
-    rows = execution.InSession(session, parse(text)).between(1, session.last_seq)
+    rows = execution.EventQuery(session, parse(text)).between(1, session.last_seq)
     assert all(isinstance(event, Event) for event in rows[:1])
     return [event.seq for event in rows]

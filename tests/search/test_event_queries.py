@@ -74,7 +74,7 @@ def test_events_of_a_session_are_found(story: Story):
 
 def test_terms_that_say_nothing_about_events_are_told():
     query = parse("app:office sunny is:pinned is:error kind:error x = 3 events>2")
-    assert [str(term) for term in execution.not_of_events(query)] == ["app:office", "is:pinned", "events>2"]
+    assert [str(term) for term in execution.session_terms(query)] == ["app:office", "is:pinned", "events>2"]
 
 
 def hit_of(story: Story, text: str) -> tuple[int, str] | None:

@@ -13,7 +13,7 @@ from pytest_django import DjangoAssertNumQueries
 from sessions_app.events import build_record
 from sessions_app.models import AgentSession, EventWords, SessionTrait, SessionWords, StateValue
 from sessions_app.search import execution, index_backlog, indexing
-from sessions_app.search.event_index import sessions as sessions_with
+from sessions_app.search.event_index import find_sessions as sessions_with
 from sessions_app.search.query import parse
 from sessions_app.sessions import purge, writes
 from sessions_app.store import json_sql, tokens
@@ -65,22 +65,22 @@ def test_indexing_leaves_the_revision_alone():
 
 def test_a_long_session_is_indexed_in_pieces():
     story = Story()
-    for number in range(indexing.BATCH + 3):
+    for number in range(indexing.BATCH_EVENTS + 3):
         story.add({"text": f"word{number}"}, delta={"n": number})
-    indexing.store(indexing.gather())
-    assert story.session.indexed_seq == indexing.BATCH
-    assert found(f"word{indexing.BATCH + 2}") == found("word0") == found("n = 66 ever") == ["s1"]
+    indexing.store_batches(indexing.read_batches())
+    assert story.session.indexed_seq == indexing.BATCH_EVENTS
+    assert found(f"word{indexing.BATCH_EVENTS + 2}") == found("word0") == found("n = 66 ever") == ["s1"]
     indexing.index_all()
-    assert indexed(f"word{indexing.BATCH + 2}") == {story.pk}
+    assert indexed(f"word{indexing.BATCH_EVENTS + 2}") == {story.pk}
     assert found("n = 3 ever") == found("n = 66 ever") == ["s1"]
 
 
 def test_two_workers_index_everything_once():
     story = Story()
     story.says("sunny")
-    mine, others = indexing.gather(), indexing.gather()
-    indexing.store(others)
-    indexing.store(mine)
+    mine, others = indexing.read_batches(), indexing.read_batches()
+    indexing.store_batches(others)
+    indexing.store_batches(mine)
     assert story.session.indexed_seq == 1
     assert words_kept() >= 1
     assert SessionTrait.objects.filter(session=story.pk, name="kind").count() == 1
@@ -89,10 +89,10 @@ def test_two_workers_index_everything_once():
 def test_a_session_deleted_while_it_is_indexed_leaves_nothing():
     story = Story("s1", {"k": "v"})
     story.says("sunny")
-    pieces = indexing.gather()
+    pieces = indexing.read_batches()
     before = words_kept()
     writes.delete_session(story.key)
-    indexing.store(pieces)
+    indexing.store_batches(pieces)
     assert words_kept() == before
     assert not StateValue.objects.filter(scope="session", owner_id=story.pk).exists()
 
@@ -119,7 +119,7 @@ def test_purged_sessions_and_realms_are_in_no_index():
     assert indexed("sunny") == {old.pk, attempt.pk}
     purge.delete_realm("eval/1")
     assert indexed("sunny") == {old.pk}
-    purge.purge(purge.Wanted(older_than_s=1.0))
+    purge.purge(purge.PurgeFilter(older_than_s=1.0))
     assert indexed("sunny") == set()
     assert not StateValue.objects.exists()
 
@@ -184,4 +184,4 @@ def test_with_nothing_to_index_a_worker_asks_one_question(
     Story().says("sunny")
     indexing.index_all()
     with django_assert_num_queries(1):
-        assert indexing.gather() == []
+        assert indexing.read_batches() == []

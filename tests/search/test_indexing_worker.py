@@ -51,14 +51,14 @@ async def test_what_was_there_and_what_is_appended_later_gets_indexed(store: Non
 
 
 async def test_a_store_that_fails_is_tried_again(store: None, monkeypatch: pytest.MonkeyPatch):
-    write, failures = indexing.store, [StoreFull("The store is full.")]
+    write, failures = indexing.store_batches, [StoreFull("The store is full.")]
 
-    def store_once_full(pieces: list[indexing.Piece]) -> None:
+    def store_once_full(pieces: list[indexing.IndexBatch]) -> None:
         if failures:
             raise failures.pop()
         write(pieces)
 
-    monkeypatch.setattr(indexing, "store", store_once_full)
+    monkeypatch.setattr(indexing, "store_batches", store_once_full)
     monkeypatch.setattr(indexer, "RETRY_S", 0.0)
     story = await units_of_work.write(Story)
     await units_of_work.write(story.says, "sunny")

@@ -9,9 +9,9 @@ from django.db.models import Q
 from devui.config import environment
 from sessions_app.models import AgentSession, StateValue
 from sessions_app.search import event_index, indexing
-from sessions_app.search.execution import InSession, state_terms
+from sessions_app.search.execution import EventQuery, state_terms
 from sessions_app.search.query import StateTerm, parse
-from sessions_app.search.state_conditions import being_read, is_told_by_marks, marked
+from sessions_app.search.state_conditions import is_decided_by_marks, mark_condition, marks_to_read
 from sessions_app.store import tokens
 from tests.search.conftest import Find
 from tests.timeline.story import Story
@@ -39,7 +39,7 @@ def bounds(condition: Q) -> list[str]:
     ],
 )
 def test_values_in_order_are_one_range_of_the_index(text: str, expected: list[str]):
-    assert bounds(marked(term(text))) == expected
+    assert bounds(mark_condition(term(text))) == expected
 
 
 def test_values_that_differ_are_told_by_the_index_where_it_knows_them_whole():
@@ -47,11 +47,11 @@ def test_values_that_differ_are_told_by_the_index_where_it_knows_them_whole():
     Story("s2", {"k": "modern"})
     Story("s3", {"k": 3})
     indexing.index_all()
-    others = StateValue.objects.filter(marked(term("k != antique")), key_id="k").order_by("mark")
+    others = StateValue.objects.filter(mark_condition(term("k != antique")), key_id="k").order_by("mark")
     assert len(others) == 2
-    assert is_told_by_marks(term("k != antique"))
-    assert not is_told_by_marks(term(f"k != {'x' * 100}"))
-    assert not is_told_by_marks(term(f"k != {2**60}"))
+    assert is_decided_by_marks(term("k != antique"))
+    assert not is_decided_by_marks(term(f"k != {'x' * 100}"))
+    assert not is_decided_by_marks(term(f"k != {2**60}"))
 
 
 def test_what_is_there_is_what_does_not_lack(find: Find):
@@ -75,10 +75,10 @@ def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_
     story.says("sunny weather")
     indexing.index_all()
     wanted = [found for word in ("sunny", "weather") if (found := tokens.parse_phrase(word))]
-    assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
+    assert event_index.newest_seqs([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
     monkeypatch.setattr(event_index, "RARE", -1)
-    assert event_index.newest([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
-    holds = AgentSession.objects.filter(event_index.Holds("pk", wanted[0]))
+    assert event_index.newest_seqs([story.pk], wanted, every=True) == {story.pk: story.session.last_seq}
+    holds = AgentSession.objects.filter(event_index.HoldsPhrase("pk", wanted[0]))
     with connection.cursor() as cursor:
         cursor.execute("SET LOCAL enable_seqscan = off")
     assert "event_words" not in holds.explain()
@@ -91,7 +91,7 @@ def test_what_an_index_lists_is_sought_in_a_session_and_its_events_are_not_walke
     story = Story("s1", {"k": 3})
     story.says("thunderstorm")
     indexing.index_all()
-    plan = InSession(story.session, parse(text)).between(1, 1_000_000).values_list("seq").explain()
+    plan = EventQuery(story.session, parse(text)).between(1, 1_000_000).values_list("seq").explain()
     assert "seq=?" in plan
     assert "seq>?" not in plan
 
@@ -110,12 +110,12 @@ def test_numbers_are_not_read_for_a_text_that_none_of_them_has(find: Find, monke
     Story("s4", {"k": -1.5e300})
     Story("s5", {"k": True})
     for most in (20_000, 3, 0):
-        monkeypatch.setattr(state_terms, "READ", most)
+        monkeypatch.setattr(state_terms, "MOST_READ", most)
         assert find("k ~ km ever") == ["s2", "s3"]
         assert find("k ~ KM") == ["s2", "s3"]
         assert find("k ~ 1") == ["s1", "s2", "s4"]
         assert find("k ~ E ever") == ["s4", "s5"]
         assert find("k ~ tru") == ["s5"]
     indexing.index_all()
-    read = StateValue.objects.filter(being_read(term("k ~ km")), key_id="k")
+    read = StateValue.objects.filter(marks_to_read(term("k ~ km")), key_id="k")
     assert read.count() == 3

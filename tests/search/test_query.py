@@ -13,21 +13,21 @@ from sessions_app.search.query import (
     MAX_LENGTH,
     Field,
     Query,
-    QueryProblem,
+    QueryError,
     StateTerm,
     Vocabulary,
     When,
     Word,
     complete,
-    moment,
-    named,
     names_in,
     parse,
-    span,
-    starred,
-    timed,
-    typed,
-    unknown,
+    parse_duration,
+    parse_time,
+    remark_names,
+    remark_stars,
+    remark_times,
+    remark_unknown_names,
+    remark_value_types,
 )
 from sessions_app.store import tokens
 
@@ -189,7 +189,7 @@ def test_a_query_says_that_it_wants_eval_attempts():
     ],
 )
 def test_what_cannot_be_meant_is_refused_where_it_stands_with_what_was_meant(text, wrong, said, suggestion):
-    with pytest.raises(QueryProblem) as refusal:
+    with pytest.raises(QueryError) as refusal:
         parse(text)
     problem = refusal.value
     assert not problem.suggestion or parse(problem.suggestion)
@@ -204,14 +204,14 @@ def test_every_word_of_a_query_can_be_looked_for(text):
     """One that could not would find nothing, and everything with a minus sign before it."""
     try:
         query = parse(text)
-    except QueryProblem:
+    except QueryError:
         return
     assert all(tokens.parse_phrase(word.text) for word in query.words)
 
 
 @pytest.mark.parametrize("text", ["x " * MAX_LENGTH, "a" * 2_000_000, "x " * 60])
 def test_a_query_of_a_megabyte_or_of_many_terms_is_refused(text):
-    with pytest.raises(QueryProblem, match="at most"):
+    with pytest.raises(QueryError, match="at most"):
         parse(text)
 
 
@@ -219,7 +219,7 @@ def test_a_query_of_a_megabyte_or_of_many_terms_is_refused(text):
 def test_any_text_is_a_query_or_a_problem_with_a_place_in_it(text):
     try:
         query = parse(text)
-    except QueryProblem as problem:
+    except QueryError as problem:
         place = range(len(text) + 1)
         assert (problem.start in place, problem.end in place) == (True, True)  # noqa: PT017 - either will do
     else:
@@ -265,13 +265,13 @@ def test_a_completion_replaces_the_word_at_the_caret_and_leaves_its_minus_sign()
 
 def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to():
     known = Vocabulary(tools=["get_weather"], keys=["user:tier"])
-    remarks = unknown(parse("tool:get_wether user:teir = gold sunny"), known)
+    remarks = remark_unknown_names(parse("tool:get_wether user:teir = gold sunny"), known)
     assert [remark.suggestion for remark in remarks] == [
         "tool:get_weather user:teir = gold sunny",
         "tool:get_wether user:tier = gold sunny",
     ]
     assert "did you mean 'get_weather'" in remarks[0].message
-    assert unknown(parse("tool:get_weather user:tier missing"), known) == []
+    assert remark_unknown_names(parse("tool:get_weather user:tier missing"), known) == []
 
 
 @pytest.mark.parametrize(
@@ -300,7 +300,7 @@ def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to()
 )
 def test_an_unknown_name_is_told_with_what_was_probably_meant(text: str, meant: str):
     known = Vocabulary(users=["ann"], keys=["cart", "report", "user:reports", "user:tier"])
-    (remark,) = unknown(parse(text), known)
+    (remark,) = remark_unknown_names(parse(text), known)
     assert remark.suggestion == meant
     assert not meant or str(parse(meant)) == meant
 
@@ -308,7 +308,7 @@ def test_an_unknown_name_is_told_with_what_was_probably_meant(text: str, meant: 
 def test_names_that_exist_beside_the_known_ones_are_not_denied():
     query = parse("tool:zip -user:zoe order_id missing")
     assert names_in(query) == [("tool", "zip"), ("user", "zoe"), ("key", "order_id")]
-    remarks = unknown(query, Vocabulary(), existing={("tool", "zip"), ("user", "zoe")})
+    remarks = remark_unknown_names(query, Vocabulary(), existing={("tool", "zip"), ("user", "zoe")})
     assert [remark.message for remark in remarks] == ["No state has a key 'order_id'."]
 
 
@@ -328,22 +328,22 @@ def test_terms_that_hold_where_nothing_has_a_name_are_told_apart():
     ],
 )
 def test_a_value_is_told_as_it_may_be_meant_otherwise(text: str, meant: str):
-    (remark,) = typed(parse(text), Vocabulary(keys=["user:tier", "retries"]))
+    (remark,) = remark_value_types(parse(text), Vocabulary(keys=["user:tier", "retries"]))
     assert remark.suggestion == meant
 
 
 @pytest.mark.parametrize("text", ["retries = true", 'retries = ""', "retries > 3", "unheard = of", "gold"])
 def test_of_other_values_nothing_is_told(text: str):
-    assert typed(parse(text), Vocabulary(keys=["user:tier", "retries"])) == []
+    assert remark_value_types(parse(text), Vocabulary(keys=["user:tier", "retries"])) == []
 
 
 def test_a_star_is_told_to_stand_for_nothing():
-    (remark,) = starred(parse("weath* rain"))
+    (remark,) = remark_stars(parse("weath* rain"))
     assert remark.message == "'weath*': words match whole, and a star stands for nothing else."
 
 
 def test_a_tag_is_known_however_it_is_spelled():
-    assert unknown(parse('tag:"To Do"'), Vocabulary(tags=["to do"])) == []
+    assert remark_unknown_names(parse('tag:"To Do"'), Vocabulary(tags=["to do"])) == []
 
 
 def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_called_so():
@@ -352,14 +352,14 @@ def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_c
     )
 
     def meant(text: str) -> list[str]:
-        return [remark.suggestion for remark in named(parse(text), known)]
+        return [remark.suggestion for remark in remark_names(parse(text), known)]
 
     assert meant("sunny look") == ["sunny tool:look"]
     assert meant("-ann") == ["-user:ann"]
     assert meant("TODO") == ["tag:todo"]
     assert meant('"user:tier"') == ["user:tier ever"]
     assert meant("e-12") == ["invocation:e-12"]
-    assert "the id of an invocation" in named(parse("e-12"), known)[0].message
+    assert "the id of an invocation" in remark_names(parse("e-12"), known)[0].message
     assert meant("user:tier") == ["user:tier ever"]
     assert meant("a pinned b") == ["a is:pinned b"]
     assert meant("tool:look nothing user:tier = 3") == []
@@ -377,7 +377,7 @@ def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_c
     ],
 )
 def test_words_that_say_when_a_comparison_holds_are_told_in_those_of_the_language(text: str, meant: str):
-    (remark,) = timed(parse(text))
+    (remark,) = remark_times(parse(text))
     assert remark.suggestion == meant
     assert str(parse(meant)) == meant
 
@@ -394,12 +394,12 @@ def test_words_that_say_when_a_comparison_holds_are_told_in_those_of_the_languag
     ],
 )
 def test_words_that_say_no_time_of_a_comparison_are_text(text: str):
-    assert timed(parse(text)) == []
+    assert remark_times(parse(text)) == []
 
 
 def test_of_names_that_search_may_not_have_read_yet_nothing_is_denied():
     known = Vocabulary(apps=["weather"], tools=["look"], is_whole=False)
-    tool, app = unknown(parse("tool:lok app:wether"), known)
+    tool, app = remark_unknown_names(parse("tool:lok app:wether"), known)
     assert (
         tool.message
         == "Search, which has yet to read some sessions, knows no tool 'lok': did you mean 'look'?"
@@ -408,12 +408,12 @@ def test_of_names_that_search_may_not_have_read_yet_nothing_is_denied():
 
 
 def test_days_are_days_in_utc_and_spans_count_back_from_now():
-    assert moment("2026-11-01") == 1793491200.0
-    assert moment("2026-11") == 1793491200.0
-    assert moment("2026-11-01T01:00+01:00") == 1793491200.0
-    assert moment("today", now=1793491200.0 + 3600) == 1793491200.0
-    assert moment("yesterday", now=1793491200.0 + 3600) == 1793491200.0 - 86400
-    assert span("1.5h") == 5400
-    assert span("90") == 90
-    assert span("250ms") == 0.25
-    assert abs(moment("2h") - (time.time() - 7200)) < 60
+    assert parse_time("2026-11-01") == 1793491200.0
+    assert parse_time("2026-11") == 1793491200.0
+    assert parse_time("2026-11-01T01:00+01:00") == 1793491200.0
+    assert parse_time("today", now=1793491200.0 + 3600) == 1793491200.0
+    assert parse_time("yesterday", now=1793491200.0 + 3600) == 1793491200.0 - 86400
+    assert parse_duration("1.5h") == 5400
+    assert parse_duration("90") == 90
+    assert parse_duration("250ms") == 0.25
+    assert abs(parse_time("2h") - (time.time() - 7200)) < 60

@@ -135,7 +135,7 @@ def test_a_session_is_found_by_the_id_of_an_event_or_an_invocation(find: Find):
 
 
 def test_an_id_that_very_many_events_have_is_found_all_the_same(find: Find, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(id_terms, "ENTRIES", 0)
+    monkeypatch.setattr(id_terms, "ENTRIES_PER_SESSION", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []

@@ -31,9 +31,9 @@ QUERIES = (
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every look end after one window of three sessions, and no index list any."""
-    monkeypatch.setattr(windowed_scan, "WINDOW", 3)
-    monkeypatch.setattr(windowed_scan, "LOOK_S", 0.0)
-    monkeypatch.setattr(state_terms, "READ", 0)
+    monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 3)
+    monkeypatch.setattr(windowed_scan, "SCAN_S", 0.0)
+    monkeypatch.setattr(state_terms, "MOST_READ", 0)
     monkeypatch.setattr(session_sets, "FEW", 0)
     monkeypatch.setattr(session_queries, "is_common", lambda *_, **__: False)
 
@@ -49,19 +49,19 @@ def make(count: int, random: Random) -> None:
     indexing.index_all()
 
 
-def walked(wanted: listing.Wanted) -> tuple[list[list[int]], list[listing.Page]]:
+def walked(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing.SessionPage]]:
     """Return the rows of each page, as looks bring them, and every answer."""
     pages: list[list[int]] = [[]]
     answers_given = []
-    before, so_far = "", listing.NOT_YET
+    before, so_far = "", listing.NOT_STARTED
     while True:
-        answer = listing.page(wanted, before, so_far)
+        answer = listing.list_page(wanted, before, so_far)
         answers_given.append(answer)
         pages[-1] += [row.pk for row in answer.rows]
         if answer.looking:
             before, so_far = answer.looking.place, answer.looking.so_far
         elif answer.others.older:
-            before, so_far = answer.others.older, listing.NOT_YET
+            before, so_far = answer.others.older, listing.NOT_STARTED
             pages.append([])
         else:
             return pages, answers_given
@@ -75,9 +75,9 @@ def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
     monkeypatch.setattr(pagination, "PAGE_SIZE", 4)
     monkeypatch.setattr(listing, "MOST_PINNED", 2)
     make(40, Random(seed))
-    wanted = listing.Wanted(query=parse(text))
-    whole = list(listing.sessions(wanted).order_by("-updated_at", "-pk"))
-    pinned_first = listing.sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    wanted = listing.SessionFilter(query=parse(text))
+    whole = list(listing.list_sessions(wanted).order_by("-updated_at", "-pk"))
+    pinned_first = listing.list_sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     above = [row.pk for row in pinned_first[:2]]
     pages, answered = walked(wanted)
     assert [pk for page in pages for pk in page] == [
@@ -90,23 +90,23 @@ def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
 
 def test_a_look_says_how_far_it_came():
     make(20, Random(1))
-    wanted = listing.Wanted(query=parse("title:nowhere"))
-    looking = listing.page(wanted).looking
+    wanted = listing.SessionFilter(query=parse("title:nowhere"))
+    looking = listing.list_page(wanted).looking
     assert looking is not None
     assert (looking.so_far.looked, looking.so_far.found, looking.shown, looking.of) == (3, 0, 0, None)
     third = AgentSession.objects.order_by("-updated_at", "-pk")[2]
     assert looking.back_to == third.updated_at
-    looking = listing.page(wanted, looking.place, looking.so_far).looking
+    looking = listing.list_page(wanted, looking.place, looking.so_far).looking
     assert looking is not None
     assert (looking.so_far.looked, looking.of) == (6, 20)
 
 
 def test_sessions_of_one_app_alone_are_looked_through_where_the_query_names_it():
     make(20, Random(1))
-    wanted = listing.Wanted(query=parse("app:weather title:nowhere"))
-    looking = listing.page(wanted).looking
+    wanted = listing.SessionFilter(query=parse("app:weather title:nowhere"))
+    looking = listing.list_page(wanted).looking
     assert looking is not None
-    looking = listing.page(wanted, looking.place, looking.so_far).looking
+    looking = listing.list_page(wanted, looking.place, looking.so_far).looking
     assert looking is not None
     assert looking.of == AgentSession.objects.filter(app_name="weather").count()
 
@@ -124,35 +124,37 @@ def test_a_search_that_an_index_answers_looks_at_no_window(
     monkeypatch.undo()
     make(20, Random(1))
     looks = []
-    monkeypatch.setattr(execution, "look", lambda *given, **_: looks.append(given))
-    wanted = listing.Wanted(query=parse(text))
+    monkeypatch.setattr(execution, "scan", lambda *given, **_: looks.append(given))
+    wanted = listing.SessionFilter(query=parse(text))
     with django_assert_max_num_queries(12):
-        assert listing.page(wanted).looking is None
+        assert listing.list_page(wanted).looking is None
     assert looks == []
 
 
 def test_a_place_that_is_none_is_refused():
     with pytest.raises(BadInput):
-        listing.page(listing.Wanted(query=parse("title:odd")), "yesterday", listing.SoFar(3, 0))
+        listing.list_page(
+            listing.SessionFilter(query=parse("title:odd")), "yesterday", listing.ScanProgress(3, 0)
+        )
 
 
 def test_a_look_that_goes_on_asks_little(django_assert_max_num_queries: DjangoAssertNumQueries):
     make(20, Random(1))
-    wanted = listing.Wanted(query=parse("title:nowhere"))
-    looking = listing.page(wanted).looking
+    wanted = listing.SessionFilter(query=parse("title:nowhere"))
+    looking = listing.list_page(wanted).looking
     assert looking is not None
     with django_assert_max_num_queries(4):
-        listing.page(wanted, looking.place, looking.so_far)
+        listing.list_page(wanted, looking.place, looking.so_far)
 
 
 def test_new_sessions_are_looked_for_among_the_new_ones_and_for_a_short_time(monkeypatch: pytest.MonkeyPatch):
     make(20, Random(1))
-    monkeypatch.setattr(listing, "ARRIVING_S", 0.0)
-    wanted = listing.Wanted(query=parse("title:odd"))
+    monkeypatch.setattr(listing, "NEW_SCAN_S", 0.0)
+    wanted = listing.SessionFilter(query=parse("title:odd"))
     newest = AgentSession.objects.order_by("-updated_at", "-pk")[:3]
     expected = sum(row.title == "odd" for row in newest)
-    assert listing.arrived(wanted, -1.0, []) == expected
-    assert listing.arrived(wanted, 1e12, []) == 0
+    assert listing.count_new_sessions(wanted, -1.0, []) == expected
+    assert listing.count_new_sessions(wanted, 1e12, []) == 0
 
 
 def test_without_scripts_a_link_leads_on_until_all_was_looked_at(get: Get):

@@ -36,7 +36,7 @@ from sessions_app.models import (
 )
 from sessions_app.sessions import append_groups, writes
 from sessions_app.sessions.append_groups import append, append_together
-from sessions_app.sessions.writes import Appended, Expected
+from sessions_app.sessions.writes import AppendResult, ExpectedSession
 from sessions_app.store import change_notification, statements, units_of_work
 from tests import forked_processes
 from tests.sessions.faults.whole import assert_whole
@@ -59,7 +59,7 @@ def record(delta: dict[str, Any], **fields: Any) -> EventRecord:
 
 
 def request(key: SessionKey, made: EventRecord, revision: int = 0) -> Any:
-    return append_groups._Append(key, made, Expected(revision), ChangeCause.APPEND)
+    return append_groups._Append(key, made, ExpectedSession(revision), ChangeCause.APPEND)
 
 
 def in_group(*requests: Any) -> list[Any]:
@@ -143,7 +143,8 @@ def test_a_group_leaves_what_its_appends_leave_one_by_one():
     later = [(key, record({"n": 9, "user:z": 1, "app:n": 9}, id="later")) for key, _ in made[:3]]
     for revision, group in enumerate((made, later)):
         alone = [
-            writes.append_event(key._replace(realm="alone"), made, Expected(revision)) for key, made in group
+            writes.append_event(key._replace(realm="alone"), made, ExpectedSession(revision))
+            for key, made in group
         ]
         together = in_group(*(request(key._replace(realm="together"), made, revision) for key, made in group))
         assert [(done.seq, done.revision, done.duplicate) for done in together] == [
@@ -165,7 +166,7 @@ def test_a_key_removed_and_written_again_in_a_group_stands_last():
         request(session_key("b"), gone),
         request(session_key("c"), record({"user:x": 3})),
     )
-    assert all(isinstance(done, Appended) for done in outcomes)
+    assert all(isinstance(done, AppendResult) for done in outcomes)
     assert list(UserState.objects.order_by("pk").values_list("key", "value", "position")) == [
         ("y", "2", 2),
         ("x", "3", 4),
@@ -190,7 +191,7 @@ def test_what_is_not_ready_is_left_out_and_takes_no_version():
             request(session_key("held"), record({"user:n": 4})),
             request(session_key("b"), record({"user:n": 5})),
         )
-    assert [isinstance(done, Appended) for done in outcomes] == [False, True, *[False] * 5, True]
+    assert [isinstance(done, AppendResult) for done in outcomes] == [False, True, *[False] * 5, True]
     assert UserScope.objects.get().version == 3
     assert_whole()
 
@@ -198,16 +199,16 @@ def test_what_is_not_ready_is_left_out_and_takes_no_version():
 async def test_each_refused_append_says_why_while_its_group_is_stored():
     for name in ("a", "b", "stale", "twin"):
         await units_of_work.write(writes.create_session, session_key(name))
-    await append(session_key("stale"), record({}), Expected(0))
+    await append(session_key("stale"), record({}), ExpectedSession(0))
     twin = record({"user:n": 1})
-    await append(session_key("twin"), twin, Expected(0))
+    await append(session_key("twin"), twin, ExpectedSession(0))
     a, b, *refused, duplicate, other = await asyncio.gather(
-        append(session_key("a"), record({"user:n": 2}), Expected(0)),
-        append(session_key("b"), record({"user:n": 2}), Expected(0)),
-        append(session_key("stale"), record({"user:n": 1}), Expected(0)),
-        append(session_key("gone"), record({"user:n": 1}), Expected(0)),
-        append(session_key("twin"), twin, Expected(1)),
-        append(session_key("twin"), replace(twin, data="{}"), Expected(1)),
+        append(session_key("a"), record({"user:n": 2}), ExpectedSession(0)),
+        append(session_key("b"), record({"user:n": 2}), ExpectedSession(0)),
+        append(session_key("stale"), record({"user:n": 1}), ExpectedSession(0)),
+        append(session_key("gone"), record({"user:n": 1}), ExpectedSession(0)),
+        append(session_key("twin"), twin, ExpectedSession(1)),
+        append(session_key("twin"), replace(twin, data="{}"), ExpectedSession(1)),
         return_exceptions=True,
     )
     assert (a.seq, b.seq) == (1, 1)
@@ -224,7 +225,7 @@ async def test_an_append_that_the_database_refuses_fails_alone():
     broken = replace(record({"user:n": 0}), author="NUL \x00")
     made = [broken if name == "s5" else record({"user:n": 1}) for name in names]
     outcomes = await asyncio.gather(
-        *(append(session_key(name), one, Expected(0)) for name, one in zip(names, made, strict=True)),
+        *(append(session_key(name), one, ExpectedSession(0)) for name, one in zip(names, made, strict=True)),
         return_exceptions=True,
     )
     assert isinstance(outcomes.pop(5), (DatabaseError, ValueError))
@@ -251,12 +252,17 @@ async def test_a_user_that_somebody_holds_holds_up_no_other():
         await units_of_work.write(writes.create_session, session_key(f"b{number}", "bob"))
     with held("SELECT 1 FROM sessions_app_userscope WHERE user_id = %s", "ann"):
         waiting = [
-            asyncio.ensure_future(append(session_key(f"a{number}"), record({"user:n": 1}), Expected(0)))
+            asyncio.ensure_future(
+                append(session_key(f"a{number}"), record({"user:n": 1}), ExpectedSession(0))
+            )
             for number in range(3)
         ]
         async with asyncio.timeout(30):
             others = await asyncio.gather(
-                *(append(session_key(f"b{n}", "bob"), record({"user:n": 1}), Expected(0)) for n in range(6))
+                *(
+                    append(session_key(f"b{n}", "bob"), record({"user:n": 1}), ExpectedSession(0))
+                    for n in range(6)
+                )
             )
         assert not any(task.done() for task in waiting)
     assert [done.seq for done in others + await asyncio.gather(*waiting)] == [1] * 9
@@ -270,7 +276,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_append():
         )
     with held("SELECT 1 FROM sessions_app_userscope"):
         tasks = [
-            asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), Expected(0)))
+            asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), ExpectedSession(0)))
             for name in ("s0", "s1", "s2")
         ]
         await asyncio.sleep(0)
@@ -292,7 +298,7 @@ async def test_a_connection_lost_in_a_group_fails_what_is_not_stored_and_the_nex
         )
     with held("SELECT 1 FROM sessions_app_userscope"):
         tasks = [
-            asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), Expected(0)))
+            asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), ExpectedSession(0)))
             for name in names
         ]
         async with asyncio.timeout(30):
@@ -305,7 +311,7 @@ async def test_a_connection_lost_in_a_group_fails_what_is_not_stored_and_the_nex
     )
     assert lost
     assert sorted(lost + stored) == sorted(names)
-    assert (await append(session_key(lost[0]), record({"user:n": 2}), Expected(0))).seq == 1
+    assert (await append(session_key(lost[0]), record({"user:n": 2}), ExpectedSession(0))).seq == 1
     await units_of_work.read(assert_whole)
 
 
@@ -347,7 +353,7 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
             for turn in range(15):
                 made = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
                 done = append_together(made) if number < 3 else [one.carry_out() for one in made]
-                assert all(isinstance(one, Appended) for one in done), done
+                assert all(isinstance(one, AppendResult) for one in done), done
         finally:
             connections.close_all()
 

@@ -84,13 +84,13 @@ def test_scopes_that_are_written_for_the_first_time_by_many_are_made_once(store)
 
 def test_of_many_appends_to_equal_copies_exactly_one_wins(store):
     writes.create_session(session_key("s1"))
-    expected = writes.Expected(revision=0)
+    expected = writes.ExpectedSession(revision=0)
 
     def attempt() -> Any:
         return writes.append_event(session_key("s1"), record({"n": 1}), expected)
 
     outcomes = together([attempt] * WRITERS)
-    assert sum(isinstance(outcome, writes.Appended) for outcome in outcomes) == 1
+    assert sum(isinstance(outcome, writes.AppendResult) for outcome in outcomes) == 1
     assert sum(isinstance(outcome, StaleSession) for outcome in outcomes) == WRITERS - 1
     assert EventRow.objects.count() == 1
 

@@ -24,7 +24,7 @@ from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
 
-DAY = deletion.KEPT_S
+DAY = deletion.UNDO_S
 
 
 def save(story: Story, name: str, content: bytes) -> None:
@@ -35,7 +35,7 @@ def save(story: Story, name: str, content: bytes) -> None:
 
 
 def listed() -> set[int]:
-    return {row.pk for row in listing.page(listing.Wanted()).rows}
+    return {row.pk for row in listing.list_page(listing.SessionFilter()).rows}
 
 
 def test_a_deleted_session_is_gone_for_everybody_and_its_id_is_free():
@@ -69,7 +69,7 @@ def test_it_comes_back_as_it_was():
     assert AgentSession.objects.filter(pk=story.pk).values().get() == before
     assert Artifact.objects.get().realm == ""
     assert SessionTag.objects.get().name == "bug"
-    assert deletion.recent() == []
+    assert deletion.recent_batches() == []
     story.asks("Here again")
 
 
@@ -128,7 +128,7 @@ def test_a_day_later_it_is_removed_for_good_and_shared_state_stays():
     new = deletion.delete([Story("s2").pk], now=now - DAY + 60)
     assert old.batch
     assert new.batch
-    assert [batch.id for batch in deletion.recent(now)] == [new.batch.id]
+    assert [batch.id for batch in deletion.recent_batches(now)] == [new.batch.id]
     assert purge.remove_deleted(now - DAY).finished == 1
     assert not Event.objects.exists()
     assert not Artifact.objects.exists()
@@ -141,7 +141,7 @@ def test_a_day_later_it_is_removed_for_good_and_shared_state_stays():
 def test_the_purge_removes_it_too():
     story = Story("s1")
     deletion.delete([story.pk], now=time.time() - DAY - 60)
-    report = purge.purge(purge.Wanted(expired=True))
+    report = purge.purge(purge.PurgeFilter(expired=True))
     assert (report.finished, report.sessions) == (1, 0)
     assert not AgentSession.objects.exists()
     assert not DeletedSession.objects.exists()
@@ -158,7 +158,7 @@ def test_a_fork_with_a_private_world_takes_that_along_in_the_end():
 
 def test_the_tables_of_the_session_are_read_by_nobody_who_looks_for_a_realm():
     deletion.delete([Story("s1").pk])
-    assert listing.page(listing.Wanted(realm=realms.DELETED)).rows == []
+    assert listing.list_page(listing.SessionFilter(realm=realms.DELETED)).rows == []
 
 
 def test_titles_tags_and_pins_leave_the_revision_alone():
@@ -214,13 +214,13 @@ def test_pinned_sessions_come_first_and_pages_join_without_a_gap():
         labels.pin([pk])
     AgentSession.objects.filter(pk__in=pinned).update(pinned_at=5.0)
     seen: list[int] = []
-    page = listing.page(listing.Wanted())
+    page = listing.list_page(listing.SessionFilter())
     assert [row.pk for row in page.pinned] == sorted(pinned, reverse=True)[: listing.MOST_PINNED]
     while True:
         seen += [row.pk for row in page.rows]
         if not page.others.older:
             break
-        page = listing.page(listing.Wanted(), page.others.older)
+        page = listing.list_page(listing.SessionFilter(), page.others.older)
         assert page.pinned == []
     assert len(seen) == len(set(seen)) == 120
 
@@ -231,8 +231,10 @@ def test_a_view_keeps_what_is_searched_and_nothing_else():
 
 
 def test_a_search_is_kept_in_one_spelling_also_one_that_cannot_be_meant():
-    assert saved_views.query_of("q=+tier%3DGOLD++ever+") == saved_views.query_of("q=tier+=+GOLD+ever")
-    assert saved_views.query_of("q=+kind:eror+") == "q=kind%3Aeror"
+    assert saved_views.search_parameters("q=+tier%3DGOLD++ever+") == saved_views.search_parameters(
+        "q=tier+=+GOLD+ever"
+    )
+    assert saved_views.search_parameters("q=+kind:eror+") == "q=kind%3Aeror"
 
 
 def test_a_view_is_replaced_only_when_that_is_said():

@@ -23,14 +23,14 @@ from sessions_app.models import (
 from sessions_app.sessions import writes
 from sessions_app.state import drift, history
 from sessions_app.state.diff import points
-from sessions_app.state.drift import Why
+from sessions_app.state.drift import DriftCause
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
 
 
 def told(story: Story, **how: bool) -> list[tuple[str, str | None, str | None, str]]:
-    return [(d.name, d.stored, d.folded, str(d.why)) for d in drift.drift(story.session, **how).keys]
+    return [(d.name, d.stored, d.folded, str(d.why)) for d in drift.find_drift(story.session, **how).keys]
 
 
 @pytest.fixture(params=[False, True], ids=["by the ledger", "from the events"])
@@ -61,8 +61,8 @@ def test_what_another_session_wrote_is_named_beside_what_this_one_had_written(ho
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={name: 1})
     other.says("x", delta={name: 2})
-    [entry] = drift.drift(story.session, **how).keys
-    assert (entry.name, entry.stored, entry.folded, entry.why) == (name, "2", "1", Why.OTHER_SESSION)
+    [entry] = drift.find_drift(story.session, **how).keys
+    assert (entry.name, entry.stored, entry.folded, entry.why) == (name, "2", "1", DriftCause.OTHER_SESSION)
     assert (entry.change.from_session, entry.change.session_id) == ("s2", other.pk)
     writes.delete_session(other.key)
     assert told(story, **how) == [(name, "2", "1", "other_session")]
@@ -84,7 +84,7 @@ def test_only_what_nothing_explains_is_drift(how):
         row.cause, row.pk, row.seq, row.value = ChangeCause.IMPORT, None, 0, "5"
         row.save()
         SessionState.objects.filter(key=key).update(value="5")
-    report = drift.drift(story.session, **how)
+    report = drift.find_drift(story.session, **how)
     assert [(entry.name, entry.why) for entry in report.drifted] == [
         ("corrected", "import"),
         ("foreign", "foreign"),
@@ -159,15 +159,15 @@ def test_a_session_created_anew_under_the_same_id_starts_without_the_old_ones_st
 
 
 def test_a_write_too_far_back_is_said_to_be_unknown(monkeypatch):
-    monkeypatch.setattr(drift, "REACH", 5)
+    monkeypatch.setattr(drift, "WRITES_SEARCHED", 5)
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={"app:n": 1})
     for number in range(6):
         other.says("x", delta={"app:n": 10 + number})
-    [entry] = drift.drift(story.session).keys
-    assert (entry.folded, entry.is_known, entry.why) == (None, False, Why.OTHER_SESSION)
-    [entry] = drift.drift(story.session, from_events=True).keys
-    assert (entry.folded, entry.is_known, entry.why) == ("1", True, Why.OTHER_SESSION)
+    [entry] = drift.find_drift(story.session).keys
+    assert (entry.folded, entry.is_known, entry.why) == (None, False, DriftCause.OTHER_SESSION)
+    [entry] = drift.find_drift(story.session, from_events=True).keys
+    assert (entry.folded, entry.is_known, entry.why) == ("1", True, DriftCause.OTHER_SESSION)
 
 
 def test_credentials_are_compared_and_not_shown(how):
@@ -175,7 +175,7 @@ def test_credentials_are_compared_and_not_shown(how):
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={"user:held": held})
     other.says("x", delta={"user:held": {**held, "apiKey": "hush2"}})
-    [entry] = drift.drift(story.session, **how).keys
+    [entry] = drift.find_drift(story.session, **how).keys
     assert (entry.stored, entry.folded) == ('{"authType":"apiKey"}', '{"authType":"apiKey"}')
 
 
@@ -185,9 +185,9 @@ def test_keys_changed_without_an_event_are_told_newest_first():
     from sessions_app import scopes
 
     for number in (1, 2):
-        found = writes.Untracked("n", scopes.canonicalize(number), "1")
+        found = writes.UntrackedChange("n", scopes.canonicalize(number), "1")
         writes.note_untracked(story.key, f"i{number}", [found])
-    assert [(row.value, row.stored, row.seq) for row in drift.drift(story.session).untracked] == [
+    assert [(row.value, row.stored, row.seq) for row in drift.find_drift(story.session).untracked] == [
         ("2", "1", 1),
         ("1", "1", 1),
     ]
@@ -202,7 +202,7 @@ def test_drift_costs_the_same_number_of_queries_at_any_length(django_assert_num_
         story.says("x", delta={"n": number, "user:n": number, "app:n": number})
     session = story.session
     with django_assert_num_queries(12):
-        drift.drift(session)
+        drift.find_drift(session)
 
 
 NAMES = ["a", "b", "user:a", "app:a"]
@@ -225,20 +225,20 @@ def test_the_ledger_tells_what_a_fold_of_the_events_tells(db, seeds, program):
             writes.edit_state(stories[which].key, delta, removed=taken)
     for story in stories:
         stored = history.state_at(story.session).merged()
-        folded = drift.fold(story.session)
+        folded = drift.fold_events(story.session)
         expected = {
             name: (_json(stored, name), _json(folded, name))
             for name in {*stored, *folded}
             if _json(stored, name) != _json(folded, name)
         }
         for how in (False, True):
-            found = drift.drift(story.session, from_events=how).keys
+            found = drift.find_drift(story.session, from_events=how).keys
             assert {d.name: (d.stored, d.folded) for d in found} == expected
-            assert all(d.is_known and d.why != Why.FOREIGN for d in found)
+            assert all(d.is_known and d.why != DriftCause.FOREIGN for d in found)
             for entry in found:
-                if entry.why == Why.SEED:
+                if entry.why == DriftCause.SEED:
                     assert (story, entry.name in seeds, entry.folded) == (stories[0], True, None)
-                if entry.why == Why.REMOVED:
+                if entry.why == DriftCause.REMOVED:
                     assert (entry.stored, entry.folded) == (None, "null")
 
 
@@ -249,7 +249,7 @@ def _json(held: dict[str, Any], name: str) -> str | None:
 def test_a_session_without_state_has_no_drift(how):
     key = SessionKey("", "weather", "ann", "s9")
     session = writes.create_session(key)
-    assert drift.drift(AgentSession.objects.get(pk=session.pk), **how).keys == []
+    assert drift.find_drift(AgentSession.objects.get(pk=session.pk), **how).keys == []
 
 
 @pytest.mark.parametrize("few", [0, 5_000])
@@ -261,11 +261,11 @@ def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_one
     story = Story("s1", {f"seed{number}": number for number in range(9)})
     story.says("a", delta={"own": 1})
     SessionState.objects.filter(key="seed8").update(value="80")
-    found = drift.drift(story.session, most=3)
-    assert [entry.key for entry in found.keys if entry.why == drift.Why.FOREIGN] == ["seed8"]
+    found = drift.find_drift(story.session, most=3)
+    assert [entry.key for entry in found.keys if entry.why == drift.DriftCause.FOREIGN] == ["seed8"]
     assert len(found.keys) + found.unread == 9
     assert found.unread > 0
-    assert drift.drift(story.session).unread == 0
+    assert drift.find_drift(story.session).unread == 0
 
 
 def test_what_has_drifted_is_found_behind_many_keys_that_only_may_have(monkeypatch):
@@ -274,6 +274,6 @@ def test_what_has_drifted_is_found_behind_many_keys_that_only_may_have(monkeypat
     same = {f"user:a{number}": number for number in range(9)}
     story.says("mine", delta={**same, "user:z": 1})
     other.says("the same again", delta={**same, "user:z": 2})
-    found = drift.drift(story.session, most=1)
+    found = drift.find_drift(story.session, most=1)
     assert [(entry.name, entry.stored, entry.folded) for entry in found.keys] == [("user:z", "2", "1")]
     assert found.unread == 0

@@ -33,12 +33,12 @@ from sessions_app.models import (
 )
 from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import app_settings, purge, writes
-from sessions_app.sessions.purge import Wanted
+from sessions_app.sessions.purge import PurgeFilter
 
 pytestmark = pytest.mark.usefixtures("store")
 
 DAY = 86_400.0
-OLD = Wanted(older_than_s=30 * DAY)
+OLD = PurgeFilter(older_than_s=30 * DAY)
 
 
 def told(
@@ -192,14 +192,14 @@ def test_what_a_killed_purge_has_set_aside_is_gone_for_everybody_and_removed_by_
 def test_many_events_go_in_small_batches(monkeypatch):
     monkeypatch.setattr(purge, "BATCH", 4)
     sizes: list[int] = []
-    batches = purge._batches
+    batches = purge._pk_batches
 
     def measured(rows: Any) -> Any:
         for pks in batches(rows):
             sizes.append(len(pks))
             yield pks
 
-    monkeypatch.setattr(purge, "_batches", measured)
+    monkeypatch.setattr(purge, "_pk_batches", measured)
     told("old", events=10)
     purge.purge(OLD)
     assert max(sizes) == 4

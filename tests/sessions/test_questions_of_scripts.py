@@ -64,7 +64,7 @@ async def waiting() -> list[str]:
     """Return the sessions that a search finds waiting, by how lists mark them."""
 
     def read() -> list[str]:
-        found = listing.page(listing.Wanted(query=parse("is:waiting"))).rows
+        found = listing.list_page(listing.SessionFilter(query=parse("is:waiting"))).rows
         return [row.run_status for row in found]
 
     return await units_of_work.read(read)

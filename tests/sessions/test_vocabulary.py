@@ -20,7 +20,7 @@ def test_every_name_is_known_once_and_in_order(django_assert_num_queries):
         labels.tag([story.pk], "bug")
     indexing.index_all()
     with django_assert_num_queries(9):
-        known = vocabulary.known()
+        known = vocabulary.read_vocabulary()
     assert (known.apps, known.users, known.tags) == (["weather", "writer"], ["ann"], ["bug"])
     assert known.tools == ["get_weather"]
     assert "forecaster" in known.authors
@@ -28,20 +28,20 @@ def test_every_name_is_known_once_and_in_order(django_assert_num_queries):
 
 
 def test_a_store_without_anything_knows_no_name():
-    known = vocabulary.known()
+    known = vocabulary.read_vocabulary()
     assert not any([known.apps, known.users, known.tools, known.authors, known.tags, known.keys])
 
 
 def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vocabulary, "MOST", 1)
-    monkeypatch.setattr(vocabulary, "NEWEST", 1)
+    monkeypatch.setattr(vocabulary, "MOST_NAMES", 1)
+    monkeypatch.setattr(vocabulary, "NEWEST_SESSIONS", 1)
     for number, user in enumerate(("zoe", "ann")):
         story = Story(f"s{number}", {"a": 1, "user:z": 2}, user=user)
         story.calls("a_tool", "c1")
         story.calls("z_tool", "c2")
         labels.tag([story.pk], f"{user}'s")
     indexing.index_all()
-    known = vocabulary.known()
+    known = vocabulary.read_vocabulary()
     there = {("user", "zoe"), ("tool", "z_tool"), ("tag", "zoe's"), ("key", "user:z"), ("app", "weather")}
     assert not any(name in known.of(kind) for kind, name in there - {("key", "user:z"), ("app", "weather")})
     absent = {(kind, f"{name}?") for kind, name in there} | {
@@ -49,7 +49,7 @@ def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.M
         ("key", "temp:z"),
         ("author", "zoe"),
     }
-    assert vocabulary.existing(there | absent) == there
+    assert vocabulary.existing_names(there | absent) == there
 
 
 @pytest.mark.parametrize(
@@ -65,8 +65,8 @@ def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.M
     ],
 )
 def test_a_name_is_offered_however_many_there_are(monkeypatch: pytest.MonkeyPatch, text: str, offered: str):
-    monkeypatch.setattr(vocabulary, "MOST", 1)
-    monkeypatch.setattr(vocabulary, "NEWEST", 1)
+    monkeypatch.setattr(vocabulary, "MOST_NAMES", 1)
+    monkeypatch.setattr(vocabulary, "NEWEST_SESSIONS", 1)
     for number, user in enumerate(("zoe", "ann")):
         delta = {f"{scope}{letter}_key": 1 for scope in ("", "user:", "app:") for letter in "az"}
         story = Story(f"s{number}", delta, user=user)
@@ -74,15 +74,17 @@ def test_a_name_is_offered_however_many_there_are(monkeypatch: pytest.MonkeyPatc
             story.calls(f"{letter}_tool", letter)
             story.says("x", author=f"{letter}_author")
     indexing.index_all()
-    found = query.complete(text, len(text), vocabulary.at(query.spot(text, len(text))))
+    found = query.complete(text, len(text), vocabulary.vocabulary_at(query.word_at_caret(text, len(text))))
     assert offered in [each.text for each in found]
-    assert vocabulary.at(query.spot("temp:z", len("temp:z"))) == vocabulary.known()
+    assert (
+        vocabulary.vocabulary_at(query.word_at_caret("temp:z", len("temp:z"))) == vocabulary.read_vocabulary()
+    )
 
 
 def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vocabulary, "MOST", 2)
+    monkeypatch.setattr(vocabulary, "MOST_NAMES", 2)
     story = Story("s1")
     for number in range(4):
         story.calls(f"tool_{number}", f"c{number}")
     indexing.index_all()
-    assert vocabulary.known().tools == ["tool_0", "tool_1"]
+    assert vocabulary.read_vocabulary().tools == ["tool_0", "tool_1"]

@@ -11,7 +11,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.state import lint
 from sessions_app.state.lint import Hint, Rule
 from sessions_app.state.lint.evidence_queries import MOST_KEYS
-from sessions_app.state.lint.rules import DEEP_LEVELS, LARGE_BYTES, depth
+from sessions_app.state.lint.rules import DEEP_LEVELS, LARGE_BYTES, nesting_depth
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -271,7 +271,7 @@ def test_deep_nesting_is_found_and_shallow_is_not(story):
     [("1", 0), ('"[["', 0), (r'"\"[["', 0), ("[]", 1), ('{"a":[{"]":1}]}', 3), ('{"a":["cut [[', 2)],
 )
 def test_depth_counts_brackets_outside_of_strings(text, levels):
-    assert depth(text) == levels
+    assert nesting_depth(text) == levels
 
 
 def test_a_value_above_eight_kilobytes_is_found_whatever_its_script(story):

@@ -108,11 +108,11 @@ class Command(BaseCommand):
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
         for line in flags.remarks(options):
             self.stderr.write(line)
-        if where := storage_location.elsewhere():
+        if where := storage_location.session_service_of():
             self.stderr.write(
-                f"Agents keep their sessions in {where}; {storage_location.place()} has a copy."
+                f"Agents keep their sessions in {where}; {storage_location.store_location()} has a copy."
             )
-        if not storage_location.place().survives_restart:
+        if not storage_location.store_location().survives_restart:
             self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
         self._say_where(options["host"], listener.getsockname()[1], supervisor, addresses)
         server.serve(
@@ -160,7 +160,7 @@ def _read_demo(file: str) -> list[DemoSession]:
 
 async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
     """Make the demo's sessions. Where another service keeps sessions, let each app's process copy what is there."""
-    if storage_location.elsewhere():
+    if storage_location.session_service_of():
         for name in supervisor.apps():
             try:
                 await (await supervisor.client(name)).call("GET", "/devui/health")

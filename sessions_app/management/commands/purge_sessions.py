@@ -11,7 +11,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.presentation import durations, visible_text
-from sessions_app.sessions.purge import Report, Wanted, purge
+from sessions_app.sessions.purge import PurgeFilter, PurgeReport, purge
 from sessions_app.store import db_errors
 from sessions_app.store.schema import ensure_schema
 
@@ -62,7 +62,7 @@ class Command(BaseCommand):
                 "Nothing says which sessions are to go: give --older-than SPAN, such as 30d, or --expired.",
                 returncode=COULD_NOT,
             )
-        selection = Wanted(options["older_than"], options["expired"], options["app"])
+        selection = PurgeFilter(options["older_than"], options["expired"], options["app"])
         try:
             with db_errors.translate_db_errors():
                 ensure_schema()
@@ -76,7 +76,7 @@ class Command(BaseCommand):
         if report.left:
             sys.exit(INCOMPLETE)
 
-    def _purge(self, selection: Wanted, options: dict[str, Any]) -> Report:
+    def _purge(self, selection: PurgeFilter, options: dict[str, Any]) -> PurgeReport:
         to_memory = None
         if options["to_memory"] and not options["dry_run"]:
             from sessions_app.adk import memory
@@ -90,7 +90,7 @@ class Command(BaseCommand):
             self._told = now
             self.stderr.write(f"\r{done:,} of {total:,} sessions", ending="")
 
-    def _tell(self, report: Report, *, to_memory: bool) -> None:
+    def _tell(self, report: PurgeReport, *, to_memory: bool) -> None:
         write = self.stdout.write
         verb = "would be removed" if report.dry_run else "removed"
         write(f"{report.sessions} session(s) with {report.events} event(s) {verb}.")

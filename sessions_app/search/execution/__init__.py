@@ -7,10 +7,19 @@ window, each look for a short time (see `windows`). What was written since a ses
 is looked at itself.
 """
 
-from sessions_app.search.execution.event_queries import EVENT_FIELDS, InSession, not_of_events
+from sessions_app.search.execution.event_queries import EVENT_FIELDS, EventQuery, session_terms
 from sessions_app.search.execution.hits import Hit
 from sessions_app.search.execution.session_queries import Search
-from sessions_app.search.execution.unindexed_scan import sessions_left
-from sessions_app.search.execution.windowed_scan import FIELD, look
+from sessions_app.search.execution.unindexed_scan import count_unindexed
+from sessions_app.search.execution.windowed_scan import ORDER_FIELD, scan
 
-__all__ = ["EVENT_FIELDS", "FIELD", "Hit", "InSession", "Search", "look", "not_of_events", "sessions_left"]
+__all__ = [
+    "EVENT_FIELDS",
+    "ORDER_FIELD",
+    "EventQuery",
+    "Hit",
+    "Search",
+    "count_unindexed",
+    "scan",
+    "session_terms",
+]

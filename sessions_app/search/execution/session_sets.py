@@ -22,7 +22,7 @@ Lister = Callable[[int], Q | None]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Many:
+class ConditionSet:
     """Sessions too many to name.
 
     Attributes:
@@ -41,25 +41,27 @@ class Many:
     is_slow: bool = False
     some: frozenset[int] = frozenset()
 
-    def turned(self) -> Many:
+    def turned(self) -> ConditionSet:
         """Return all other sessions."""
         listed = self.listed
         if self.others is None and listed is not None:
-            return Many(~self.test, lambda most: but(listed(most)), listed, is_slow=self.is_slow)
-        return Many(~self.test, self.others, listed, is_slow=self.is_slow)
+            return ConditionSet(
+                ~self.test, lambda most: negate_list(listed(most)), listed, is_slow=self.is_slow
+            )
+        return ConditionSet(~self.test, self.others, listed, is_slow=self.is_slow)
 
 
-Answer = Many | set[int]
+SessionSet = ConditionSet | set[int]
 
 
-def but(listed: Q | None) -> Q | None:
+def negate_list(listed: Q | None) -> Q | None:
     """Return the condition not to be on a list, where there is one."""
     return None if listed is None else ~listed
 
 
-def turned(answer: Answer) -> Answer:
+def complement_of(answer: SessionSet) -> SessionSet:
     """Return all sessions but these."""
-    return Many(~among(answer)) if isinstance(answer, set) else answer.turned()
+    return ConditionSet(~in_keys(answer)) if isinstance(answer, set) else answer.turned()
 
 
 FEW = 1_000
@@ -71,19 +73,19 @@ FEW_SHARED = 10_000
 SAMPLE = 100
 """Newest sessions that tell whether a condition is common."""
 
-ENTRIES = 3
+ENTRIES_PER_SESSION = 3
 """Entries of an index, for each of these, that are read to learn which sessions they are."""
 
-LONG = 200_000
+LONGEST_LIST = 200_000
 """Entries of an index beyond which testing sessions takes no longer than to list them."""
 
-READ = 20_000
+MOST_READ = 20_000
 """Entries of an index that are read one by one for a part of a text, by which no index is sorted."""
 
 
-def among(pks: Iterable[int]) -> Q:
+def in_keys(pks: Iterable[int]) -> Q:
     """Return the condition that a session is one of these."""
-    return Q(Among(F("pk"), pks))
+    return Q(InKeys(F("pk"), pks))
 
 
 def is_common(*conditions: Q, of: Sequence[Q] = ()) -> bool:
@@ -97,7 +99,7 @@ def is_common(*conditions: Q, of: Sequence[Q] = ()) -> bool:
     return found * 5 >= SAMPLE
 
 
-def listed_by(subquery: Any) -> Q:
+def in_subquery(subquery: Any) -> Q:
     """Return the condition that a session is in a list, which the database makes once.
 
     The sum keeps SQLite, and the alternative PostgreSQL, from looking all of the listed sessions up, to sort them.
@@ -107,20 +109,20 @@ def listed_by(subquery: Any) -> Q:
     return Q(In(F("pk"), subquery)) | Q(Value(False))
 
 
-def is_more(rows: QuerySet[Any], most: int) -> bool:
+def has_more_rows(rows: QuerySet[Any], most: int) -> bool:
     """Tell whether there are more than so many rows."""
     return rows.order_by()[: most + 1].count() > most
 
 
-def listed_in(rows: QuerySet[Any], column: str, most: int) -> Q | None:
+def in_column(rows: QuerySet[Any], column: str, most: int) -> Q | None:
     """Return the condition that a column of rows lists a session; None: they are more than `most`.
 
     The limit tells PostgreSQL, which may expect more, that a list fits its memory.
     """
-    return None if is_more(rows, most) else listed_by(rows.order_by().values(column)[:most])
+    return None if has_more_rows(rows, most) else in_subquery(rows.order_by().values(column)[:most])
 
 
-def pointed_at(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Answer:
+def sessions_of_rows(rows: QuerySet[Any], tail: Iterable[int] = ()) -> SessionSet:
     """Return the sessions that rows point to, and those of the tail."""
     pks = list(rows.values_list("session", flat=True)[: FEW + 1])
     if len(pks) <= FEW:
@@ -129,14 +131,14 @@ def pointed_at(rows: QuerySet[Any], tail: Iterable[int] = ()) -> Answer:
     test = Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late)
 
     def listed(most: int) -> Q | None:
-        found = listed_in(rows, "session", most)
+        found = in_column(rows, "session", most)
         return None if found is None else found | Q(pk__in=late)
 
     def others(most: int) -> Q | None:
-        found = unlisted(sorted_by(rows, "session"))
-        return but(listed(most)) if found is None else among(found - late)
+        found = sessions_not_in(sorted_statement(rows, "session"))
+        return negate_list(listed(most)) if found is None else in_keys(found - late)
 
-    return Many(test, listed, others, some=frozenset(pks))
+    return ConditionSet(test, listed, others, some=frozenset(pks))
 
 
 class Statement(NamedTuple):
@@ -146,23 +148,23 @@ class Statement(NamedTuple):
     given: tuple[Any, ...]
 
 
-def sorted_by(rows: QuerySet[Any], column: str) -> Statement:
+def sorted_statement(rows: QuerySet[Any], column: str) -> Statement:
     """Return the statement that yields a column of rows, in its order."""
     return Statement(*rows.order_by(column).values(column).query.sql_with_params())
 
 
-def unlisted(named: Statement) -> set[int] | None:
+def sessions_not_in(named: Statement) -> set[int] | None:
     """Return the sessions that a statement does not yield; None: they are more than `FEW_SHARED`.
 
     Out of an index that has the sessions sorted this takes a fifth of a microsecond for each session of the store.
     """
     with connection.cursor() as cursor:
-        cursor.execute(_UNNAMED[connection.vendor].format(named=named.sql), [*named.given, FEW_SHARED + 1])
+        cursor.execute(_NOT_IN[connection.vendor].format(named=named.sql), [*named.given, FEW_SHARED + 1])
         found = {pk for (pk,) in cursor.fetchall()}
     return found if len(found) <= FEW_SHARED else None
 
 
-_UNNAMED = {
+_NOT_IN = {
     "sqlite": "SELECT id FROM sessions_app_agentsession EXCEPT SELECT * FROM ({named}) ORDER BY 1 LIMIT %s",
     "postgresql": "SELECT s.id FROM sessions_app_agentsession s LEFT JOIN ({named}) AS named(pk) ON named.pk = s.id"
     " WHERE named.pk IS NULL LIMIT %s",
@@ -170,7 +172,7 @@ _UNNAMED = {
 """Each is what its database merges out of indexes, or makes one hash table for."""
 
 
-class Among(Func):
+class InKeys(Func):
     """Whether a session, named by its primary key, is one of these: one parameter, however many they are."""
 
     output_field = BooleanField()
@@ -194,13 +196,13 @@ class Among(Func):
         return f"({pk} = ANY(%s::bigint[]))", (*params, self.pks)
 
 
-def yielded(pks: Iterable[int]) -> Statement:
+def keys_statement(pks: Iterable[int]) -> Statement:
     """Return a subquery that yields keys; it has one parameter, however many they are."""
     if connection.vendor == "sqlite":
         return Statement("SELECT value FROM json_each(%s)", (str(list(pks)),))
     return Statement("SELECT unnest(%s::bigint[])", (list(pks),))
 
 
-def list_of(pks: Iterable[int]) -> RawSQL:
+def keys_subquery(pks: Iterable[int]) -> RawSQL:
     """Return keys as a subquery of one parameter."""
-    return RawSQL(*yielded(pks))  # noqa: S611 - one of two constants
+    return RawSQL(*keys_statement(pks))  # noqa: S611 - one of two constants

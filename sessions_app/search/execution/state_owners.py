@@ -11,7 +11,7 @@ from django.db import connection
 from django.db.models import OuterRef, QuerySet
 
 from sessions_app.models import AgentSession, AppScope, Scope, UserScope
-from sessions_app.search.execution.session_sets import FEW_SHARED, Statement, yielded
+from sessions_app.search.execution.session_sets import FEW_SHARED, Statement, keys_statement
 
 OWNERS: dict[Scope, QuerySet[Any]] = {
     Scope.USER: UserScope.objects.all(),
@@ -22,26 +22,26 @@ _SESSIONS = AgentSession._meta.db_table
 _IDENTITY = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
 
 
-def of_the_row(scope: Scope) -> QuerySet[Any]:
+def owner_of_outer_session(scope: Scope) -> QuerySet[Any]:
     """Return the user or app of a session that an outer query looks at."""
     return OWNERS[scope].filter(**{name: OuterRef(name) for name in _IDENTITY[scope]})
 
 
-def of_session(session: AgentSession, scope: Scope) -> Any:
+def owner_keys(session: AgentSession, scope: Scope) -> Any:
     """Return the keys of a session's owner of a scope."""
     if scope is Scope.SESSION:
         return [session.pk]
     return OWNERS[scope].filter(**{name: getattr(session, name) for name in _IDENTITY[scope]}).values("pk")
 
 
-def sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
+def find_sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
     """Return the sessions of users or apps, at most one more than `FEW_SHARED`."""
-    keys = yielded(owners)
-    named = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table(scope)} WHERE id IN ({keys.sql})"
-    return _sessions_named(scope, Statement(named, keys.given))
+    keys = keys_statement(owners)
+    named = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table_name(scope)} WHERE id IN ({keys.sql})"
+    return _find_sessions_by_names(scope, Statement(named, keys.given))
 
 
-def sessions_without(scope: Scope, owners: Statement, *, where: str = "true") -> list[int]:
+def find_sessions_without(scope: Scope, owners: Statement, *, where: str = "true") -> list[int]:
     """Return the sessions whose user or app is none of these, at most one more than `FEW_SHARED`.
 
     Users and apps that have sessions are found by skipping along the index of what names these: a set of names, less
@@ -49,12 +49,12 @@ def sessions_without(scope: Scope, owners: Statement, *, where: str = "true") ->
     """
     names = ", ".join(_IDENTITY[scope])
     everyone = f"SELECT DISTINCT {names} FROM {_SESSIONS} WHERE {where}"
-    named = f"SELECT {names} FROM {_table(scope)} WHERE id IN ({owners.sql})"
+    named = f"SELECT {names} FROM {_table_name(scope)} WHERE id IN ({owners.sql})"
     others = f"SELECT * FROM ({everyone}) AS everyone EXCEPT {named}"
-    return _sessions_named(scope, Statement(others, owners.given))
+    return _find_sessions_by_names(scope, Statement(others, owners.given))
 
 
-def _sessions_named(scope: Scope, names: Statement) -> list[int]:
+def _find_sessions_by_names(scope: Scope, names: Statement) -> list[int]:
     same = " AND ".join(f"s.{name} = o.{name}" for name in _IDENTITY[scope])
     with connection.cursor() as cursor:
         cursor.execute(
@@ -64,6 +64,6 @@ def _sessions_named(scope: Scope, names: Statement) -> list[int]:
         return [pk for (pk,) in cursor.fetchall()]
 
 
-def _table(scope: Scope) -> str:
+def _table_name(scope: Scope) -> str:
     table: str = OWNERS[scope].model._meta.db_table
     return table

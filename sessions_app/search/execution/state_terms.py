@@ -10,31 +10,41 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app import scopes
 from sessions_app.models import STATE_ROWS, Scope, StateChange, StateValue
 from sessions_app.search.execution.session_sets import (
-    ENTRIES,
+    ENTRIES_PER_SESSION,
     FEW,
     FEW_SHARED,
-    READ,
-    Answer,
+    MOST_READ,
+    ConditionSet,
     Lister,
-    Many,
+    SessionSet,
     Statement,
-    among,
-    but,
-    is_more,
-    list_of,
-    listed_in,
-    sorted_by,
-    turned,
-    unlisted,
-    yielded,
+    complement_of,
+    has_more_rows,
+    in_column,
+    in_keys,
+    keys_statement,
+    keys_subquery,
+    negate_list,
+    sessions_not_in,
+    sorted_statement,
 )
-from sessions_app.search.execution.state_owners import of_the_row, sessions_of, sessions_without
-from sessions_app.search.execution.unindexed_scan import Tail
+from sessions_app.search.execution.state_owners import (
+    find_sessions_of,
+    find_sessions_without,
+    owner_of_outer_session,
+)
+from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import StateTerm, When
-from sessions_app.search.state_conditions import being_read, compared, is_told_by_marks, marked, unmarked
+from sessions_app.search.state_conditions import (
+    excluded_marks,
+    is_decided_by_marks,
+    mark_condition,
+    marks_to_read,
+    value_condition,
+)
 
 
-def written(name: str) -> StateTerm:
+def written_key_term(name: str) -> StateTerm:
     """Return the term that asks for a key that was ever written."""
     try:
         scope, key = scopes.scope_of(name)
@@ -43,96 +53,100 @@ def written(name: str) -> StateTerm:
     return StateTerm(scope, key, when=When.EVER)
 
 
-def with_state(term: StateTerm, tail: Tail) -> Answer:
+def find_by_state(term: StateTerm, tail: UnindexedTail) -> SessionSet:
     """Return the sessions whose state is or was as the term says, without its negation.
 
     Missing and never are what is not, now or ever.
     """
     is_turned = term.when in (When.MISSING, When.NEVER)
     is_now = term.when in (When.NOW, When.MISSING)
-    if term.scope is not Scope.SESSION and is_turned != term.negated and not _is_of_value(term):
-        test = _is_now(term) if is_now else _is_in_ledger(term)
+    if term.scope is not Scope.SESSION and is_turned != term.negated and not _compares_value(term):
+        test = _holds_now(term) if is_now else _was_written(term)
         had = _owners_of_key(term, tail, is_now=is_now)
-        answer: Answer = Many(test, None, None if had is None else lambda _: _without(term.scope, had, ~test))
+        answer: SessionSet = ConditionSet(
+            test, None, None if had is None else lambda _: _reads_none_of(term.scope, had, ~test)
+        )
     else:
-        answer = _being(replace(term, when=When.NOW), tail) if is_now else _ever(term, tail)
-    return turned(answer) if is_turned else answer
+        answer = _find_current(replace(term, when=When.NOW), tail) if is_now else _find_ever(term, tail)
+    return complement_of(answer) if is_turned else answer
 
 
-def _is_of_value(term: StateTerm) -> bool:
+def _compares_value(term: StateTerm) -> bool:
     """Tell whether a term is about a key's value, and not about the key alone."""
     return bool(term.op or term.path)
 
 
-def _is_now(term: StateTerm) -> Q:
+def _holds_now(term: StateTerm) -> Q:
     """Return the condition that the value which the session reads now is as the term says."""
-    rows = _now(term)
+    rows = _current_rows(term)
     if term.scope is Scope.SESSION:
         return Q(Exists(rows.filter(owner=OuterRef("pk"))))
-    return Q(Exists(of_the_row(term.scope).filter(Exists(rows.filter(owner=OuterRef("pk"))))))
+    return Q(Exists(owner_of_outer_session(term.scope).filter(Exists(rows.filter(owner=OuterRef("pk"))))))
 
 
-def _now(term: StateTerm) -> QuerySet[Any]:
+def _current_rows(term: StateTerm) -> QuerySet[Any]:
     """Return the rows of the state that are as a term says; of a whole key no value is read."""
     rows = STATE_ROWS[term.scope]._default_manager.filter(key_id=scopes.key_id(term.key))
-    return rows.filter(compared("value", term)) if _is_of_value(term) else rows
+    return rows.filter(value_condition("value", term)) if _compares_value(term) else rows
 
 
-def _without(scope: Scope, owners: Statement, test: Q) -> Q:
+def _reads_none_of(scope: Scope, owners: Statement, test: Q) -> Q:
     """Return the condition that a session reads the state of none of these owners, as a test tells, too."""
-    found = sessions_without(scope, owners)
+    found = find_sessions_without(scope, owners)
     if len(found) <= FEW_SHARED:
-        return among(found)
+        return in_keys(found)
     # Eval attempts are many, and each has a user of its own.
-    found = sessions_without(scope, owners, where="realm = ''")
-    return among(found) | ~Q(realm="") & test if len(found) <= FEW_SHARED else test
+    found = find_sessions_without(scope, owners, where="realm = ''")
+    return in_keys(found) | ~Q(realm="") & test if len(found) <= FEW_SHARED else test
 
 
-def _owners_of_key(term: StateTerm, tail: Tail, *, is_now: bool) -> Statement | None:
+def _owners_of_key(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> Statement | None:
     """Return what yields the users or apps that have a key, or ever had it; None: no index tells them all."""
     if is_now:
-        return Statement(*_now(term).values("owner").query.sql_with_params())
+        return Statement(*_current_rows(term).values("owner").query.sql_with_params())
     if not tail.has_all:
         return None
-    late = yielded(tail.owners(term))
-    indexed, given = _values(term).values("owner_id").query.sql_with_params()
+    late = keys_statement(tail.owners(term))
+    indexed, given = _value_rows(term).values("owner_id").query.sql_with_params()
     return Statement(f"{indexed} UNION ALL {late.sql}", (*given, *late.given))
 
 
-def _being(term: StateTerm, tail: Tail) -> Answer:
+def _find_current(term: StateTerm, tail: UnindexedTail) -> SessionSet:
     """Return the sessions that read such a value now: among those that ever did, where an index knows them."""
-    is_now = _is_now(term)
+    is_now = _holds_now(term)
     had = _owners_ever(term, tail)
     if had is None:
-        listed = _by_values(term, tail, is_now)
-        having = sorted_by(_now(_of_key(term)), "owner")
-        return Many(is_now, listed, _others(term, tail, having, ~is_now, listed))
-    owners = set(_now(term).filter(owner__in=list_of(had)).values_list("owner", flat=True))
-    return _reading(term, owners, is_now)
+        listed = _value_lister(term, tail, is_now)
+        having = sorted_statement(_current_rows(_whole_key_term(term)), "owner")
+        return ConditionSet(is_now, listed, _complement_lister(term, tail, having, ~is_now, listed))
+    owners = set(_current_rows(term).filter(owner__in=keys_subquery(had)).values_list("owner", flat=True))
+    return _sessions_reading(term, owners, is_now)
 
 
-def _ever(term: StateTerm, tail: Tail) -> Answer:
+def _find_ever(term: StateTerm, tail: UnindexedTail) -> SessionSet:
     """Return the sessions that ever read such a value."""
-    is_in_ledger = _is_in_ledger(term)
+    is_in_ledger = _was_written(term)
     had = _owners_ever(term, tail)
     if had is not None:
-        return _reading(term, had, is_in_ledger)
+        return _sessions_reading(term, had, is_in_ledger)
     if not tail.has_all:
-        return Many(is_in_ledger)
-    listed = _by_values(term, tail, Q() if is_told_by_marks(term) else is_in_ledger)
-    having = sorted_by(_values(_of_key(term)), "owner_id")
-    others = _others(term, tail, having, ~is_in_ledger, listed)
-    return Many(is_in_ledger, listed, others, some=_some(term))
+        return ConditionSet(is_in_ledger)
+    listed = _value_lister(term, tail, Q() if is_decided_by_marks(term) else is_in_ledger)
+    having = sorted_statement(_value_rows(_whole_key_term(term)), "owner_id")
+    others = _complement_lister(term, tail, having, ~is_in_ledger, listed)
+    return ConditionSet(is_in_ledger, listed, others, some=_sample_of(term))
 
 
-def _some(term: StateTerm) -> frozenset[int]:
+def _sample_of(term: StateTerm) -> frozenset[int]:
     """Return a few sessions whose own key ever had such a value, where the index tells them."""
-    if term.scope is not Scope.SESSION or not is_told_by_marks(term):
+    if term.scope is not Scope.SESSION or not is_decided_by_marks(term):
         return frozenset()
-    return frozenset(_values(term).values_list("owner_id", flat=True)[:FEW])
+    return frozenset(_value_rows(term).values_list("owner_id", flat=True)[:FEW])
 
 
-def _others(term: StateTerm, tail: Tail, having: Statement, test: Q, listed: Lister | None) -> Lister | None:
+def _complement_lister(
+    term: StateTerm, tail: UnindexedTail, having: Statement, test: Q, listed: Lister | None
+) -> Lister | None:
     """Return what lists the sessions that a term does not hold for; None where no index tells which may be so.
 
     They lack the key, or a value of it is another one, or they are not indexed: these are tested.
@@ -142,20 +156,20 @@ def _others(term: StateTerm, tail: Tail, having: Statement, test: Q, listed: Lis
         test: the condition that the term does not hold.
         listed: lists the sessions that it holds for.
     """
-    if term.scope is not Scope.SESSION or not tail.has_all or not is_told_by_marks(term):
+    if term.scope is not Scope.SESSION or not tail.has_all or not is_decided_by_marks(term):
         return None
 
     def others(most: int) -> Q | None:
-        lacking = unlisted(having)
+        lacking = sessions_not_in(having)
         differing = None if lacking is None else _owners_differing(term)
         if lacking is None or differing is None:
-            return but(listed(most)) if listed else None
-        return among(lacking | differing | set(tail.sessions)) & test
+            return negate_list(listed(most)) if listed else None
+        return in_keys(lacking | differing | set(tail.sessions)) & test
 
     return others
 
 
-def _of_key(term: StateTerm) -> StateTerm:
+def _whole_key_term(term: StateTerm) -> StateTerm:
     """Return the term about the whole key of a term."""
     return replace(term, op="", path=())
 
@@ -164,80 +178,84 @@ def _owners_differing(term: StateTerm) -> set[int] | None:
     """Return the owners who had a value that is not as a term says; None: they are more than `FEW_SHARED`."""
     values = StateValue.objects.filter(scope=term.scope, key_id=scopes.key_id(term.key))
     owners: set[int] = set()
-    for other in unmarked(term):
-        found = list(values.filter(other).values_list("owner_id", flat=True)[: ENTRIES * FEW_SHARED + 1])
+    for other in excluded_marks(term):
+        found = list(
+            values.filter(other).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * FEW_SHARED + 1]
+        )
         owners.update(found)
-        if len(found) > ENTRIES * FEW_SHARED or len(owners) > FEW_SHARED:
+        if len(found) > ENTRIES_PER_SESSION * FEW_SHARED or len(owners) > FEW_SHARED:
             return None
     return owners
 
 
-def _by_values(term: StateTerm, tail: Tail, besides: Q) -> Lister | None:
+def _value_lister(term: StateTerm, tail: UnindexedTail, besides: Q) -> Lister | None:
     """Return what lists sessions by the values that their own keys had; None where the index cannot tell.
 
     Args:
         besides: what is tested on each session of the list. Where that reads values, a long list is of no use.
     """
-    if term.scope is not Scope.SESSION or not tail.has_all or _is_read(term):
+    if term.scope is not Scope.SESSION or not tail.has_all or _reads_too_many(term):
         return None
-    rows = _values(term)
+    rows = _value_rows(term)
 
     def listed(most: int) -> Q | None:
-        found = listed_in(rows, "owner_id", most if is_told_by_marks(term) else min(most, READ))
+        found = in_column(rows, "owner_id", most if is_decided_by_marks(term) else min(most, MOST_READ))
         return None if found is None else (found | Q(pk__in=tail.owners(term))) & besides
 
     return listed
 
 
-def _is_in_ledger(term: StateTerm) -> Q:
+def _was_written(term: StateTerm) -> Q:
     """Return the condition that a value was written which is as the term says."""
-    rows = _written_values(term).filter(owner_id=OuterRef("pk"))
+    rows = _ledger_rows(term).filter(owner_id=OuterRef("pk"))
     if term.scope is Scope.SESSION:
         return Q(Exists(rows))
-    return Q(Exists(of_the_row(term.scope).filter(Exists(rows))))
+    return Q(Exists(owner_of_outer_session(term.scope).filter(Exists(rows))))
 
 
-def _written_values(term: StateTerm) -> QuerySet[StateChange]:
+def _ledger_rows(term: StateTerm) -> QuerySet[StateChange]:
     """Return the rows of the ledger that a term asks for; a key was written when it has any: no row itself is read."""
     rows = StateChange.objects.filter(scope=term.scope, key_id=scopes.key_id(term.key))
-    return rows.filter(compared("value", term), removed=False) if _is_of_value(term) else rows
+    return rows.filter(value_condition("value", term), removed=False) if _compares_value(term) else rows
 
 
-def _values(term: StateTerm, marks: Q | None = None) -> QuerySet[StateValue]:
+def _value_rows(term: StateTerm, marks: Q | None = None) -> QuerySet[StateValue]:
     """Return the values that owners ever had and that may be as a term says; or of these marks, of its key."""
-    return StateValue.objects.filter(marks or marked(term), scope=term.scope, key_id=scopes.key_id(term.key))
+    return StateValue.objects.filter(
+        marks or mark_condition(term), scope=term.scope, key_id=scopes.key_id(term.key)
+    )
 
 
-def _is_read(term: StateTerm) -> bool:
+def _reads_too_many(term: StateTerm) -> bool:
     """Tell whether the index of values would have to be read for a term, entry by entry, and has too many for it."""
-    if term.op != "~" or term.path or not is_more(_values(_of_key(term)), READ):
+    if term.op != "~" or term.path or not has_more_rows(_value_rows(_whole_key_term(term)), MOST_READ):
         return False
-    return is_more(_values(term, being_read(term)), READ)
+    return has_more_rows(_value_rows(term, marks_to_read(term)), MOST_READ)
 
 
-def _owners_ever(term: StateTerm, tail: Tail) -> set[int] | None:
+def _owners_ever(term: StateTerm, tail: UnindexedTail) -> set[int] | None:
     """Return the owners whose key ever had such a value, by the index of values; None: it cannot tell, or of too many.
 
     For what is now, that they may have had it is enough.
     """
-    if not tail.has_all or _is_read(term):
+    if not tail.has_all or _reads_too_many(term):
         return None
     most = FEW if term.scope is Scope.SESSION else FEW_SHARED
-    found = list(_values(term).values_list("owner_id", flat=True)[: ENTRIES * most + 1])
+    found = list(_value_rows(term).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * most + 1])
     owners = set(found)
-    if len(found) > ENTRIES * most or len(owners) > most:
+    if len(found) > ENTRIES_PER_SESSION * most or len(owners) > most:
         return None
-    if term.when is not When.NOW and not is_told_by_marks(term):
-        changes = _written_values(term).filter(owner_id__in=list_of(owners))
+    if term.when is not When.NOW and not is_decided_by_marks(term):
+        changes = _ledger_rows(term).filter(owner_id__in=keys_subquery(owners))
         owners = set(changes.values_list("owner_id", flat=True))
     return owners | tail.owners(term)
 
 
-def _reading(term: StateTerm, owners: set[int], test: Q) -> Answer:
+def _sessions_reading(term: StateTerm, owners: set[int], test: Q) -> SessionSet:
     """Return the sessions that read the state of these owners, who are all for whom a test holds."""
     if term.scope is Scope.SESSION or not owners:
         return owners
-    found = sessions_of(term.scope, owners)
+    found = find_sessions_of(term.scope, owners)
     if len(found) <= FEW_SHARED:
         return set(found)
-    return Many(test)
+    return ConditionSet(test)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 
-class Pace:
+class TimeBudget:
     """How large the next stretch of a look is, and whether there is time for it."""
 
     def __init__(self, stretch: int, seconds: float) -> None:

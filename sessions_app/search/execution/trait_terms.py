@@ -8,15 +8,21 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app.events import event_text
 from sessions_app.models import SessionTrait
-from sessions_app.search.execution.session_sets import READ, Answer, Many, is_more, pointed_at
-from sessions_app.search.execution.unindexed_scan import Tail
+from sessions_app.search.execution.session_sets import (
+    MOST_READ,
+    ConditionSet,
+    SessionSet,
+    has_more_rows,
+    sessions_of_rows,
+)
+from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field
 
-NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
+TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
 """Names of these terms."""
 
 
-def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
+def trait_lookup(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
     """Return the rows of a trait, and what tells it in events that are not indexed. Of an error a part is enough."""
     rows = SessionTrait.objects.filter(name=term.name)
     if term.name == SessionTrait.Name.ERROR:
@@ -27,10 +33,12 @@ def trait(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Tra
     return rows.filter(value=short), lambda found: found == (term.name, short)
 
 
-def with_trait(term: Field, tail: Tail) -> Answer:
+def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:
     """Return the sessions that have a trait."""
-    rows, matches = trait(term)
+    rows, matches = trait_lookup(term)
     late = {event.session_id for event in tail.with_trait(matches)}
-    if term.name == SessionTrait.Name.ERROR and is_more(SessionTrait.objects.filter(name=term.name), READ):
-        return Many(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late))
-    return pointed_at(rows, late)
+    if term.name == SessionTrait.Name.ERROR and has_more_rows(
+        SessionTrait.objects.filter(name=term.name), MOST_READ
+    ):
+        return ConditionSet(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late))
+    return sessions_of_rows(rows, late)

@@ -12,26 +12,26 @@ from sessions_app.models import AgentSession, Event, StateChange
 from sessions_app.search import index_backlog
 from sessions_app.search.execution.session_sets import FEW_SHARED
 from sessions_app.search.query import StateTerm
-from sessions_app.search.state_conditions import compared
+from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens
 
-SESSIONS = 200
-EVENTS = 500
+MOST_SESSIONS = 200
+MOST_EVENTS = 500
 """Most that is looked at because no index has it yet. A store that is indexed for the first time has more."""
 
 
-def sessions_left() -> int:
+def count_unindexed() -> int:
     """Return how many sessions are not indexed yet; 0 also where they are few enough to be looked at."""
     waiting = index_backlog.sessions().order_by("-pk")
-    newest = list(waiting.values_list("indexed_seq", "last_seq")[:SESSIONS])
-    if len(newest) == SESSIONS:
+    newest = list(waiting.values_list("indexed_seq", "last_seq")[:MOST_SESSIONS])
+    if len(newest) == MOST_SESSIONS:
         return waiting.count()
     events = sum(last - max(indexed, 0) for indexed, last in newest)
-    return len(newest) if events > EVENTS else 0
+    return len(newest) if events > MOST_EVENTS else 0
 
 
 @dataclass
-class Tail:
+class UnindexedTail:
     """The tail of all sessions, or of one."""
 
     of: AgentSession | None = None
@@ -43,12 +43,12 @@ class Tail:
         rows = index_backlog.sessions()
         if self.of is not None:
             rows = rows.filter(pk=self.of.pk)
-        return dict(rows.order_by("-pk").values_list("pk", "indexed_seq")[:SESSIONS])
+        return dict(rows.order_by("-pk").values_list("pk", "indexed_seq")[:MOST_SESSIONS])
 
     @property
     def has_all(self) -> bool:
         """Tell whether there are no more sessions."""
-        return len(self.sessions) < SESSIONS
+        return len(self.sessions) < MOST_SESSIONS
 
     @cached_property
     def events(self) -> list[Event]:
@@ -56,7 +56,7 @@ class Tail:
         if not self.sessions:
             return []
         rows = Event.objects.filter(index_backlog.BEHIND_CURSOR, session__in=self.sessions)
-        return list(rows.only(*event_text.COLUMNS).order_by("-session", "-seq")[:EVENTS])
+        return list(rows.only(*event_text.COLUMNS).order_by("-session", "-seq")[:MOST_EVENTS])
 
     def with_words(self, wanted: tokens.Phrase) -> list[Event]:
         """Return the events that hold a phrase."""
@@ -68,7 +68,7 @@ class Tail:
 
     def with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
         """Return the events that give their session a trait."""
-        return [event for event in self.events if any(map(matches, _traits(event)))]
+        return [event for event in self.events if any(map(matches, _traits_of(event)))]
 
     def owners(self, term: StateTerm) -> set[int]:
         """Return the owners of state that had a value which the term asks for."""
@@ -81,7 +81,9 @@ class Tail:
             key_id=scopes.key_id(term.key),
             removed=False,
         )
-        return set(rows.filter(compared("value", term)).values_list("owner_id", flat=True)[:FEW_SHARED])
+        return set(
+            rows.filter(value_condition("value", term)).values_list("owner_id", flat=True)[:FEW_SHARED]
+        )
 
     def _tokens(self, event: Event) -> list[str]:
         place = (event.session_id, event.seq)
@@ -90,5 +92,5 @@ class Tail:
         return self._texts[place]
 
 
-def _traits(event: Event) -> list[event_text.Trait]:
+def _traits_of(event: Event) -> list[event_text.Trait]:
     return event_text.traits_of(event.kind, event.author, event.branch, event.summary)

@@ -7,22 +7,22 @@ from dataclasses import dataclass
 from django.db.models import QuerySet
 
 from sessions_app.models import AgentSession
-from sessions_app.search.execution.time_budget import Pace
+from sessions_app.search.execution.time_budget import TimeBudget
 from sessions_app.store import pagination
 
 Rows = QuerySet[AgentSession]
 
-WINDOW = 250
+FIRST_WINDOW = 250
 """Sessions that are looked at first: so few that a slow test of each ends soon. The next window is larger."""
 
-LOOK_S = 0.025
+SCAN_S = 0.025
 """Seconds after which a look ends, at the end of its window."""
 
-FIELD = "updated_at"
+ORDER_FIELD = "updated_at"
 
 
 @dataclass(frozen=True, slots=True)
-class Looked:
+class ScanResult:
     """What a look found: all down to the cursor `to`, as far as so many were wanted.
 
     Attributes:
@@ -36,7 +36,7 @@ class Looked:
     sessions: int
 
 
-def look(of: Rows, found: Rows, before: str, most: int, seconds: float | None = None) -> Looked:
+def scan(of: Rows, found: Rows, before: str, most: int, seconds: float | None = None) -> ScanResult:
     """Return the newest sessions found that are older than the cursor `before`, as far as a look comes.
 
     Args:
@@ -49,23 +49,27 @@ def look(of: Rows, found: Rows, before: str, most: int, seconds: float | None = 
     Raises:
         BadInput: `before` is no cursor.
     """
-    pace = Pace(WINDOW, LOOK_S if seconds is None else seconds)
+    pace = TimeBudget(FIRST_WINDOW, SCAN_S if seconds is None else seconds)
     rows: list[AgentSession] = []
     place, looked = before, 0
     while len(rows) < most and pace.goes_on:
-        end = _end(pagination.rows_before(of, FIELD, place), pace.size)
-        window = pagination.rows_before(found, FIELD, place)
+        end = _window_end(pagination.rows_before(of, ORDER_FIELD, place), pace.size)
+        window = pagination.rows_before(found, ORDER_FIELD, place)
         if end:
-            window = pagination.rows_down_to(window, FIELD, end)
+            window = pagination.rows_down_to(window, ORDER_FIELD, end)
         rows += window[: most - len(rows)]
         if not end:
-            return Looked(rows, pagination.cursor_of(rows[-1], FIELD) if len(rows) == most else "", looked)
+            return ScanResult(
+                rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else "", looked
+            )
         place, looked = end, looked + pace.size
         pace.step()
-    return Looked(rows, pagination.cursor_of(rows[-1], FIELD) if len(rows) == most else place, looked)
+    return ScanResult(
+        rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else place, looked
+    )
 
 
-def _end(rows: Rows, size: int) -> str:
+def _window_end(rows: Rows, size: int) -> str:
     """Return the cursor of the last session of a window; empty: there are not so many."""
-    last = rows.values_list(FIELD, "pk")[size - 1 : size]
+    last = rows.values_list(ORDER_FIELD, "pk")[size - 1 : size]
     return "".join(pagination.make_cursor(*place) for place in last)

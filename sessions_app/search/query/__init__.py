@@ -5,37 +5,46 @@
 Every term must hold. docs/search.md describes the language.
 """
 
-from sessions_app.search.query.completion import Completion, Spot, Vocabulary, complete, spot
-from sessions_app.search.query.correction import Name, Remark, named, names_in, starred, timed, typed, unknown
+from sessions_app.search.query.completion import CaretWord, Completion, Vocabulary, complete, word_at_caret
+from sessions_app.search.query.correction import (
+    Name,
+    Remark,
+    names_in,
+    remark_names,
+    remark_stars,
+    remark_times,
+    remark_unknown_names,
+    remark_value_types,
+)
 from sessions_app.search.query.parsing import MAX_LENGTH, parse
-from sessions_app.search.query.query_errors import QueryProblem
+from sessions_app.search.query.query_errors import QueryError
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
-from sessions_app.search.query.times import moment, span
+from sessions_app.search.query.times import parse_duration, parse_time
 
 __all__ = [
     "MAX_LENGTH",
+    "CaretWord",
     "Completion",
     "Field",
     "Name",
     "Query",
-    "QueryProblem",
+    "QueryError",
     "Remark",
-    "Spot",
     "StateTerm",
     "Term",
     "Vocabulary",
     "When",
     "Word",
     "complete",
-    "moment",
-    "named",
     "names_in",
     "parse",
-    "span",
-    "spot",
-    "starred",
+    "parse_duration",
+    "parse_time",
+    "remark_names",
+    "remark_stars",
+    "remark_times",
+    "remark_unknown_names",
+    "remark_value_types",
     "tag_name",
-    "timed",
-    "typed",
-    "unknown",
+    "word_at_caret",
 ]

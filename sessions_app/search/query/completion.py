@@ -10,7 +10,7 @@ from sessions_app import scopes
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,
-    CLOSED,
+    CLOSED_VALUES,
     DESCRIPTIONS,
     MEASURES,
     Field,
@@ -18,7 +18,7 @@ from sessions_app.search.query.terms import (
     When,
 )
 
-MOST = 12
+MOST_COMPLETIONS = 12
 """Most completions that are offered at once."""
 
 
@@ -50,7 +50,7 @@ class Vocabulary:
             "author": self.authors,
             "tag": self.tags,
             "key": self.keys,
-        }.get(name, CLOSED.get(name, ()))
+        }.get(name, CLOSED_VALUES.get(name, ()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class Completion:
 
 
 @dataclass(frozen=True, slots=True)
-class Spot:
+class CaretWord:
     """The word at the caret.
 
     Attributes:
@@ -90,7 +90,7 @@ class Spot:
     before: str = ""
 
 
-def spot(text: str, caret: int) -> Spot:
+def word_at_caret(text: str, caret: int) -> CaretWord:
     """Return what is being written at the caret."""
     caret = max(0, min(caret, len(text)))
     start = _word_start(text, caret)
@@ -104,38 +104,40 @@ def spot(text: str, caret: int) -> Spot:
     name, colon, value = text[start:caret].partition(":")
     name = ALIASES.get(name.lower(), name.lower())
     if colon and name in DESCRIPTIONS:
-        return Spot(start, end, name, _unquoted(value), word)
-    return Spot(start, end, "", _unquoted(text[start:caret]), word)
+        return CaretWord(start, end, name, _unquote(value), word)
+    return CaretWord(start, end, "", _unquote(text[start:caret]), word)
 
 
 def complete(
     text: str, caret: int, vocabulary: Vocabulary, names: Collection[str] = DESCRIPTIONS.keys()
 ) -> list[Completion]:
     """Return what may be written at the caret, most likely first; of terms those of these names."""
-    here = spot(text, caret)
-    return list(islice(_unlike(_offers(here, vocabulary, names), text[here.start : here.end]), MOST))
+    here = word_at_caret(text, caret)
+    return list(
+        islice(_drop_repeats(_offers(here, vocabulary, names), text[here.start : here.end]), MOST_COMPLETIONS)
+    )
 
 
-def _offers(here: Spot, vocabulary: Vocabulary, names: Collection[str]) -> Iterator[Completion]:
+def _offers(here: CaretWord, vocabulary: Vocabulary, names: Collection[str]) -> Iterator[Completion]:
     if here.name:
-        yield from _values(here, vocabulary)
+        yield from _value_completions(here, vocabulary)
         return
     if here.before and _is_key(here.before, vocabulary):
-        yield from _comparisons(here)
+        yield from _comparison_completions(here)
     if not here.typed and here.before and not here.before.strip("=<>!~"):
         return
-    yield from _terms(here, names)
+    yield from _term_completions(here, names)
     if here.typed:
-        yield from _keys(here, vocabulary.keys)
+        yield from _key_completions(here, vocabulary.keys)
 
 
-def _values(here: Spot, vocabulary: Vocabulary) -> Iterator[Completion]:
-    for value in _fitting(here.typed, vocabulary.of(here.name)):
+def _value_completions(here: CaretWord, vocabulary: Vocabulary) -> Iterator[Completion]:
+    for value in _matching_names(here.typed, vocabulary.of(here.name)):
         yield Completion(here.start, here.end, str(Field(here.name, value)), value, "value", here.name)
     if here.name in ("user", "app"):
         typed = f"{here.name}:{here.typed}"
         keys = [key for key in vocabulary.keys if key.startswith(f"{here.name}:")]
-        yield from _keys(Spot(here.start, here.end, "", typed), keys)
+        yield from _key_completions(CaretWord(here.start, here.end, "", typed), keys)
     if here.name in AGES:
         for value in ("<1h", "<1d", "<7d", ">30d"):
             if value.startswith(here.typed):
@@ -146,14 +148,14 @@ def _values(here: Spot, vocabulary: Vocabulary) -> Iterator[Completion]:
                 yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
 
 
-def _terms(here: Spot, names: Collection[str]) -> Iterator[Completion]:
-    for name in _fitting(here.typed.lower(), (name for name in DESCRIPTIONS if name in names)):
+def _term_completions(here: CaretWord, names: Collection[str]) -> Iterator[Completion]:
+    for name in _matching_names(here.typed.lower(), (name for name in DESCRIPTIONS if name in names)):
         mark = ">" if name in MEASURES else ":"
         yield Completion(here.start, here.end, name + mark, name + mark, "term", DESCRIPTIONS[name])
 
 
-def _keys(here: Spot, keys: Iterable[str]) -> Iterator[Completion]:
-    for key in _fitting(here.typed, keys):
+def _key_completions(here: CaretWord, keys: Iterable[str]) -> Iterator[Completion]:
+    for key in _matching_names(here.typed, keys):
         written = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(" ever")
         yield Completion(here.start, here.end, written, key, "key", "key of the state")
 
@@ -170,24 +172,24 @@ _COMPARISONS = {
 }
 
 
-def _comparisons(here: Spot) -> Iterator[Completion]:
+def _comparison_completions(here: CaretWord) -> Iterator[Completion]:
     for op, detail in _COMPARISONS.items():
         if op.startswith(here.typed.lower()):
             yield Completion(here.start, here.end, op, op, "comparison", detail)
 
 
 def _is_key(word: str, vocabulary: Vocabulary) -> bool:
-    return _unquoted(word.lstrip("-").partition("->")[0]) in vocabulary.keys
+    return _unquote(word.lstrip("-").partition("->")[0]) in vocabulary.keys
 
 
-def _fitting(typed: str, names: Iterable[str]) -> list[str]:
+def _matching_names(typed: str, names: Iterable[str]) -> list[str]:
     """Return the names that begin with what was typed, then those that hold it."""
     wanted = typed.casefold()
     found = [name for name in names if wanted in name.casefold()]
     return sorted(found, key=lambda name: not name.casefold().startswith(wanted))
 
 
-def _unlike(found: Iterable[Completion], written: str) -> Iterator[Completion]:
+def _drop_repeats(found: Iterable[Completion], written: str) -> Iterator[Completion]:
     """Leave out what stands there already, and what was offered before."""
     seen = {written}
     for completion in found:
@@ -211,5 +213,5 @@ def _word_start(text: str, at: int) -> int:
     return min(start, at)
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     return text.replace('\\"', '"').strip('"') if text.startswith('"') else text

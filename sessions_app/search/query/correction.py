@@ -8,16 +8,16 @@ from dataclasses import dataclass, replace
 
 from sessions_app import scopes
 from sessions_app.search.query.completion import Vocabulary
-from sessions_app.search.query.suggestions import meanings
-from sessions_app.search.query.terms import NUMBER, Field, Query, StateTerm, Term, When, Word, spelled
+from sessions_app.search.query.suggestions import suggest_terms
+from sessions_app.search.query.terms import NUMBER, Field, Query, StateTerm, Term, When, Word, canonical_value
 
 Name = tuple[str, str]
 """What is named, such as `tool`, and its name."""
 
-NAMED = ("app", "user", "tool", "author", "tag", "key")
+NAME_TERMS = ("app", "user", "tool", "author", "tag", "key")
 """Terms whose values are names that the store knows."""
 
-INDEXED = ("tool", "author", "key")
+INDEXED_TERMS = ("tool", "author", "key")
 """Those of which it knows as many as the indexes have."""
 
 
@@ -37,11 +37,11 @@ def names_in(query: Query, *, of_what_is_not: bool = False) -> list[Name]:
         of_what_is_not: only those in terms that hold where nothing has the name, such as `-tool:look` or
             `order_id missing`: these find as much with a name misspelled.
     """
-    names = [_name_in(term) for term in query.terms if not of_what_is_not or _is_of_what_is_not(term)]
+    names = [_name_in(term) for term in query.terms if not of_what_is_not or _holds_without_name(term)]
     return [name for name in names if name]
 
 
-def unknown(
+def remark_unknown_names(
     query: Query,
     known: Vocabulary,
     *,
@@ -63,26 +63,26 @@ def unknown(
             continue
         kind, name = wanted
         if name not in known.of(kind):
-            remarks.append(_remark(query, position, kind, name, known))
+            remarks.append(_unknown_name_remark(query, position, kind, name, known))
     return remarks
 
 
-def _is_of_what_is_not(term: Term) -> bool:
+def _holds_without_name(term: Term) -> bool:
     is_turned = isinstance(term, StateTerm) and term.when in (When.MISSING, When.NEVER)
     return term.negated != is_turned
 
 
-def typed(query: Query, known: Vocabulary) -> list[Remark]:
+def remark_value_types(query: Query, known: Vocabulary) -> list[Remark]:
     """Return how else the texts and numbers could be meant that the values of known keys are compared with."""
     return [
-        Remark(message, _with(query, position, meant))
+        Remark(message, _replace_terms(query, position, meant))
         for position, term in enumerate(query.terms)
         if isinstance(term, StateTerm) and term.op == "=" and term.name in known.keys
-        for message, meant in _typed(term)
+        for message, meant in _other_types(term)
     ]
 
 
-def _typed(term: StateTerm) -> Iterator[tuple[str, StateTerm]]:
+def _other_types(term: StateTerm) -> Iterator[tuple[str, StateTerm]]:
     value = term.value
     if isinstance(value, str) and NUMBER.fullmatch(value):
         yield f"{value[:40]!r} in quotation marks is a text.", replace(term, value=json.loads(value))
@@ -92,7 +92,7 @@ def _typed(term: StateTerm) -> Iterator[tuple[str, StateTerm]]:
         yield f"{value} is a number; as a text it is in quotation marks.", replace(term, value=str(value))
 
 
-def starred(query: Query) -> list[Remark]:
+def remark_stars(query: Query) -> list[Remark]:
     """Return what is to be said of words with a star, which stands for anything in other languages."""
     return [
         Remark(f"{term.text[:80]!r}: words match whole, and a star stands for nothing else.")
@@ -101,12 +101,12 @@ def starred(query: Query) -> list[Remark]:
     ]
 
 
-def named(query: Query, known: Vocabulary) -> list[Remark]:
+def remark_names(query: Query, known: Vocabulary) -> list[Remark]:
     """Return what is to be said of parts of a query that are names or ids: which terms find what is called so."""
     return [
-        Remark(f"{name[:80]!r} is {what}.", _with(query, position, meant))
+        Remark(f"{name[:80]!r} is {what}.", _replace_terms(query, position, meant))
         for position, term in enumerate(query.terms)
-        for name, what, meant in _called(term, known)
+        for name, what, meant in _names_matching(term, known)
     ]
 
 
@@ -121,7 +121,7 @@ _KINDS = {
 }
 
 
-def _called(term: Term, known: Vocabulary) -> Iterator[tuple[str, str, Term]]:
+def _names_matching(term: Term, known: Vocabulary) -> Iterator[tuple[str, str, Term]]:
     """Yield names that a term holds, what has that name, and the term that finds it."""
     if isinstance(term, StateTerm):
         return
@@ -134,8 +134,8 @@ def _called(term: Term, known: Vocabulary) -> Iterator[tuple[str, str, Term]]:
     if name := known.ids.get(text):
         yield text, f"the id of an {name}", Field(name, text, negated=term.negated)
     for name, what in _KINDS.items():
-        if spelled(name, text) in known.of(name):
-            yield text, what, Field(name, spelled(name, text), negated=term.negated)
+        if canonical_value(name, text) in known.of(name):
+            yield text, what, Field(name, canonical_value(name, text), negated=term.negated)
 
 
 _TIMES = {
@@ -156,23 +156,23 @@ _ALWAYS = ("at all times", "all the time", "always")
 _OPPOSITES = {"=": "!=", "!=": "=", ">": "<=", "<=": ">", "<": ">=", ">=": "<"}
 
 
-def timed(query: Query) -> list[Remark]:
+def remark_times(query: Query) -> list[Remark]:
     """Return what is to be said of words behind a comparison that tell at which times it holds."""
     remarks = []
     for position, term in enumerate(query.terms):
         if not isinstance(term, StateTerm) or not term.op or term.when is not When.NOW:
             continue
-        behind = list(_plain(query.terms[position + 1 :]))
-        for words, meant in _times_of(term):
+        behind = list(_leading_words(query.terms[position + 1 :]))
+        for words, meant in _time_phrases(term):
             if behind[: len(words)] == words:
                 found = " ".join(words)
-                suggestion = _with(query, position, meant, words=len(words))
+                suggestion = _replace_terms(query, position, meant, words=len(words))
                 remarks.append(Remark(f"{found!r} is read as text: did you mean {str(meant)!r}?", suggestion))
                 break
     return remarks
 
 
-def _plain(terms: tuple[Term, ...]) -> Iterator[str]:
+def _leading_words(terms: tuple[Term, ...]) -> Iterator[str]:
     """Yield the words that the terms begin with, in lower case."""
     for term in terms:
         if not isinstance(term, Word) or term.negated:
@@ -180,7 +180,7 @@ def _plain(terms: tuple[Term, ...]) -> Iterator[str]:
         yield term.text.lower()
 
 
-def _times_of(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
+def _time_phrases(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
     """Yield words that may stand behind a comparison, with the term that is meant by it and them."""
     for text, when in _TIMES.items():
         yield text.split(), replace(term, when=when)
@@ -189,7 +189,7 @@ def _times_of(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
             yield text.split(), replace(term, op=_OPPOSITES[term.op], when=When.NEVER)
 
 
-def _with(query: Query, position: int, *meant: Term, words: int = 0) -> str:
+def _replace_terms(query: Query, position: int, *meant: Term, words: int = 0) -> str:
     """Return the query with other terms in place of the one at a position and of so many words behind it."""
     terms = list(query.terms)
     terms[position : position + 1 + words] = meant
@@ -199,16 +199,16 @@ def _with(query: Query, position: int, *meant: Term, words: int = 0) -> str:
 def _name_in(term: Term) -> tuple[str, str] | None:
     if isinstance(term, StateTerm):
         return "key", term.name
-    if isinstance(term, Field) and term.name in NAMED:
+    if isinstance(term, Field) and term.name in NAME_TERMS:
         return term.name, term.value
     return None
 
 
-def _remark(query: Query, position: int, kind: str, name: str, known: Vocabulary) -> Remark:
+def _unknown_name_remark(query: Query, position: int, kind: str, name: str, known: Vocabulary) -> Remark:
     what = "No state has a key" if kind == "key" else f"No session has the {kind}"
-    if kind in INDEXED and not known.is_whole:
+    if kind in INDEXED_TERMS and not known.is_whole:
         what = f"Search, which has yet to read some sessions, knows no {kind}"
     message = f"{what} {name[:80]!r}"
-    for shown, terms in meanings(query, position, name, known.of(kind)):
-        return Remark(f"{message}: did you mean {shown!r}?", _with(query, position, *terms))
+    for shown, terms in suggest_terms(query, position, name, known.of(kind)):
+        return Remark(f"{message}: did you mean {shown!r}?", _replace_terms(query, position, *terms))
     return Remark(f"{message}.")

@@ -8,20 +8,20 @@ from difflib import get_close_matches
 
 from sessions_app.errors import BadInput
 from sessions_app.search.query import times
-from sessions_app.search.query.scanner import Atom, Instead, Scanner
+from sessions_app.search.query.scanner import Atom, Replacement, Scanner
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,
-    CLOSED,
+    CLOSED_VALUES,
     FIELDS,
     MEASURES,
-    MOMENTS,
     ORDERS,
     SHARED,
+    TIMES,
     Field,
+    canonical_value,
     looks_like_a_name,
-    quoted,
-    spelled,
+    quote,
 )
 
 _WHOLE = re.compile(r"(\d{1,12})([km]?)", re.ASCII | re.IGNORECASE)
@@ -31,7 +31,7 @@ _SYNONYMS = {"failed": "error", "failing": "error"}
 """Words for what a session is that are no terms, but stand on pages."""
 
 
-def name_of(atom: Atom) -> str:
+def field_name(atom: Atom) -> str:
     """Return the known name that an atom begins with, or nothing."""
     at = atom.find(":")
     if at <= 0 or any(atom.quoted[:at]):
@@ -64,15 +64,18 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
             follows,
             follows + len(scanner.operator(follows)),
             hint=f"Write {name}:value; a key of the state of this name stands in quotation marks.",
-            instead=(*atom.place, _as_key(atom, name)),
+            instead=(*atom.place, _key_spelling(atom, name)),
         )
     if not value.strip():
         scanner.refuse(
-            f"{name}: needs a value.", *atom.place, hint=_example(name), instead=_joined(scanner, atom)
+            f"{name}: needs a value.",
+            *atom.place,
+            hint=_example_hint(name),
+            instead=_join_value(scanner, atom),
         )
-    if name in MOMENTS:
-        _check_time(scanner, times.moment, value, atom.place)
-    return Field(name, _value_of(scanner, name, value, atom.place), negated=negated)
+    if name in TIMES:
+        _check_time(scanner, times.parse_time, value, atom.place)
+    return Field(name, _check_value(scanner, name, value, atom.place), negated=negated)
 
 
 def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated: bool) -> Field:
@@ -92,20 +95,20 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
     if not value:
         follows = scanner.comparison_follows()
         if follows is None:
-            scanner.refuse(f"{name} needs a number to compare with.", *atom.place, hint=_example(name))
+            scanner.refuse(f"{name} needs a number to compare with.", *atom.place, hint=_example_hint(name))
         scanner.at = follows
         op = scanner.take_operator()
         scanner.skip_space()
         value = scanner.take_atom().text
     place = (atom.start, scanner.at)
     if op == "~" or (op == "=" and name in AGES and not value):
-        scanner.refuse(f"{name} is a number: it contains nothing.", *place, hint=_example(name))
+        scanner.refuse(f"{name} is a number: it contains nothing.", *place, hint=_example_hint(name))
     if name in AGES or name == "duration":
         _refuse_unit_apart(scanner, name, op, value, place)
-        _check_time(scanner, times.span, value, place)
-    elif (number := _whole(value)) is None:
+        _check_time(scanner, times.parse_duration, value, place)
+    elif (number := _whole_number(value)) is None:
         scanner.refuse(
-            f"{value[:40]!r} is no whole number of at most 12 digits.", *place, hint=_example(name)
+            f"{value[:40]!r} is no whole number of at most 12 digits.", *place, hint=_example_hint(name)
         )
     else:
         value = str(number)
@@ -113,7 +116,7 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
         scanner.refuse(
             f"{name}: is compared by < or >.",
             *place,
-            hint=_example(name),
+            hint=_example_hint(name),
             instead=(*place, f"{name}:<{value}"),
         )
     return Field(name, value, op, negated)
@@ -133,9 +136,9 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
         return
     close = get_close_matches(name.lower(), [*FIELDS, *ALIASES], 1)
     raw = scanner.text[atom.start : atom.end]
-    meant = f"{close[0]}{raw[at:]}" if close else quoted(atom.text)
+    meant = f"{close[0]}{raw[at:]}" if close else quote(atom.text)
     scanner.refuse(
-        f"There is no term {name[:40]!r}{_or_meant(close)}",
+        f"There is no term {name[:40]!r}{_did_you_mean(close)}",
         atom.start,
         atom.start + at + 1,
         hint="Text with a colon stands in quotation marks; a key of the state is compared, as in retries = 3.",
@@ -143,30 +146,30 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
     )
 
 
-def _value_of(scanner: Scanner, name: str, value: str, place: tuple[int, int]) -> str:
+def _check_value(scanner: Scanner, name: str, value: str, place: tuple[int, int]) -> str:
     """Return the value in its one spelling; of a closed set only its members will do."""
-    if name not in CLOSED:
-        return spelled(name, value)
-    known = CLOSED[name]
+    if name not in CLOSED_VALUES:
+        return canonical_value(name, value)
+    known = CLOSED_VALUES[name]
     plain = value.lower().replace("-", "_")
     if plain in known:
         return plain
     close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in known else get_close_matches(plain, known, 1)
     scanner.refuse(
-        f"{value[:40]!r} is no {'trait' if name == 'is' else name}{_or_meant(close)}",
+        f"{value[:40]!r} is no {'trait' if name == 'is' else name}{_did_you_mean(close)}",
         *place,
         hint=f"{name}: is one of {', '.join(known)}.",
         instead=(*place, f"{name}:{close[0]}") if close else None,
     )
 
 
-def _whole(text: str) -> int | None:
+def _whole_number(text: str) -> int | None:
     """Return the number of `100`, `10k` or `2m`."""
     found = _WHOLE.fullmatch(text)
     return int(found[1]) * _THOUSANDS[found[2].lower()] if found else None
 
 
-def _joined(scanner: Scanner, atom: Atom) -> Instead | None:
+def _join_value(scanner: Scanner, atom: Atom) -> Replacement | None:
     """Return the name and the word behind it without the space between them, where that could be its value."""
     start = scanner.beyond_space()
     end = scanner.word_end(start)
@@ -186,7 +189,7 @@ def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: 
         f"A space stands between {value[:20]} and its unit.",
         place[0],
         unit.end(),
-        hint=_example(name),
+        hint=_example_hint(name),
         instead=(place[0], unit.end(), f"{name}{colon}{op}{value}{unit[1]}"),
     )
 
@@ -198,12 +201,12 @@ def _check_time(scanner: Scanner, read: Callable[[str], float], value: str, plac
         scanner.refuse(error.message, *place, hint=error.hint)
 
 
-def _as_key(atom: Atom, name: str) -> str:
+def _key_spelling(atom: Atom, name: str) -> str:
     """Return how an atom that looks like a named term is written as a key of the state."""
-    return atom.text[len(name) + 1 :] if name == "session" else quoted(atom.text)
+    return atom.text[len(name) + 1 :] if name == "session" else quote(atom.text)
 
 
-def _or_meant(close: list[str]) -> str:
+def _did_you_mean(close: list[str]) -> str:
     return f": did you mean {close[0]!r}?" if close else "."
 
 
@@ -220,7 +223,7 @@ _EXAMPLES = {
 }
 
 
-def _example(name: str) -> str:
+def _example_hint(name: str) -> str:
     if name in MEASURES:
         return f"Write {_EXAMPLES.get(name, f'{name}>100')}."
     return f"Write {_EXAMPLES.get(name, f'{name}:value')} without a space behind the colon."

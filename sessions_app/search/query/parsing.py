@@ -10,8 +10,14 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.models import Scope
-from sessions_app.search.query.fields import is_field, name_of, refuse_unknown_name, take_field, take_number
-from sessions_app.search.query.query_errors import QueryProblem
+from sessions_app.search.query.fields import (
+    field_name,
+    is_field,
+    refuse_unknown_name,
+    take_field,
+    take_number,
+)
+from sessions_app.search.query.query_errors import QueryError
 from sessions_app.search.query.scanner import Atom, Scanner
 from sessions_app.search.query.terms import (
     ARROW,
@@ -24,7 +30,7 @@ from sessions_app.search.query.terms import (
     Term,
     When,
     Word,
-    quoted,
+    quote,
 )
 from sessions_app.search.query.values import path_of, take_value
 from sessions_app.store import tokens
@@ -34,7 +40,7 @@ MAX_LENGTH = 2_000
 
 MAX_TERMS = 40
 
-MOST_MENDED = 5
+MOST_CORRECTIONS = 5
 """Mistakes that one suggestion mends; what has more was meant otherwise."""
 
 
@@ -45,36 +51,36 @@ def parse(text: str) -> Query:
         QueryProblem: it cannot be meant; the problem says where, and what was probably meant.
     """
     try:
-        return _read(text)
-    except QueryProblem as problem:
-        problem.suggestion = _readable(problem.suggestion)
+        return _parse(text)
+    except QueryError as problem:
+        problem.suggestion = _valid_suggestion(problem.suggestion)
         raise
 
 
-def _readable(suggestion: str) -> str:
+def _valid_suggestion(suggestion: str) -> str:
     """Return a suggestion, or what it leads to when it is refused itself, or nothing."""
-    for _ in range(MOST_MENDED):
+    for _ in range(MOST_CORRECTIONS):
         try:
-            _read(suggestion)
-        except QueryProblem as problem:
+            _parse(suggestion)
+        except QueryError as problem:
             suggestion = problem.suggestion
         else:
             return suggestion
     return ""
 
 
-def _read(text: str) -> Query:
+def _parse(text: str) -> Query:
     if len(text) > MAX_LENGTH:
-        raise QueryProblem(
+        raise QueryError(
             f"A query has at most {MAX_LENGTH:,} characters; this one has {len(text):,}.",
             MAX_LENGTH,
             len(text),
             hint="Look for a few telling words.",
         )
-    return Query(tuple(_terms(Scanner(scopes.clean_text(text)))))
+    return Query(tuple(_take_terms(Scanner(scopes.clean_text(text)))))
 
 
-def _terms(scanner: Scanner) -> list[Term]:
+def _take_terms(scanner: Scanner) -> list[Term]:
     found: list[Term] = []
     scanner.skip_space()
     while not scanner.is_at_end:
@@ -95,7 +101,7 @@ def _take_term(scanner: Scanner) -> Term:
         _refuse_second_minus(scanner, start)
     _refuse_operator(scanner)
     atom = scanner.take_atom()
-    name = name_of(atom)
+    name = field_name(atom)
     if name and is_field(scanner, atom, name):
         return take_field(scanner, atom, name, negated=negated)
     if scanner.comparison_follows() is not None or scanner.suffix_follows():
@@ -104,7 +110,7 @@ def _take_term(scanner: Scanner) -> Term:
         return _take_state(scanner, atom, negated=negated)
     refuse_unknown_name(scanner, atom)
     _refuse_connective(scanner, atom)
-    _refuse_nothing(scanner, atom, start)
+    _refuse_no_word(scanner, atom, start)
     return Word(atom.text, negated)
 
 
@@ -123,7 +129,7 @@ def _refuse_operator(scanner: Scanner) -> None:
         scanner.at,
         scanner.at + len(op),
         hint='Write user:tier = gold; text goes in quotation marks, as in "=>x".',
-        instead=(scanner.at, end, quoted(rest)) if tokens.parse_phrase(rest) else None,
+        instead=(scanner.at, end, quote(rest)) if tokens.parse_phrase(rest) else None,
     )
 
 
@@ -142,7 +148,7 @@ def _refuse_second_minus(scanner: Scanner, start: int) -> None:
                 start,
                 scanner.at + 1,
                 hint="One turns it around; text that begins with them stands in quotation marks.",
-                instead=(start, end, quoted(written)),
+                instead=(start, end, quote(written)),
             )
 
 
@@ -155,12 +161,12 @@ def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
     scanner.refuse(
         f"There is no {atom.text}: every term must hold, and a minus sign before one turns it around.",
         *atom.place,
-        hint=f"Open a list for each side of an OR. The word itself stands in quotation marks: {quoted(atom.text)}.",
+        hint=f"Open a list for each side of an OR. The word itself stands in quotation marks: {quote(atom.text)}.",
         instead=(atom.start, len(scanner.text), meant) if rest and meant else None,
     )
 
 
-def _refuse_nothing(scanner: Scanner, atom: Atom, start: int) -> None:
+def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
     """Refuse a word in which no word is: it would find nothing, and everything with a minus sign before it."""
     if tokens.parse_phrase(atom.text) is not None:
         return
@@ -231,11 +237,11 @@ def _take_state(scanner: Scanner, atom: Atom, op: str = "", value: Any = None, *
             *atom.place,
             hint="Compare it, as in cart->items[0].sku = 3, or write ever, missing or never behind it.",
         )
-    scope, key, path = _key_of(scanner, atom)
+    scope, key, path = _parse_key(scanner, atom)
     return StateTerm(scope, key, path, op, value, when, negated)
 
 
-def _key_of(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | int, ...]]:
+def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | int, ...]]:
     """Return a key's scope, its name without the prefix, and the path into its value."""
     arrow = atom.find(ARROW)
     key = atom.text if arrow < 0 else atom.text[:arrow]

@@ -7,7 +7,7 @@ from typing import ClassVar
 from sessions_app.errors import BadInput
 
 
-class QueryProblem(BadInput):
+class QueryError(BadInput):
     """A query that cannot be meant as it stands.
 
     Attributes:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple, NoReturn
 
-from sessions_app.search.query.query_errors import QueryProblem
-from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quoted
+from sessions_app.search.query.query_errors import QueryError
+from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quote
 
-Instead = tuple[int, int, str]
+Replacement = tuple[int, int, str]
 """Which part of a text was probably meant to be what."""
 
 
@@ -136,7 +136,7 @@ class Scanner:
             start,
             end,
             hint=r"Close it, or write \" for a quotation mark inside quoted text.",
-            instead=(start, end, quoted(meant) if meant else ""),
+            instead=(start, end, quote(meant) if meant else ""),
         )
 
     def comparison_follows(self) -> int | None:
@@ -168,7 +168,7 @@ class Scanner:
         end: int | None = None,
         *,
         hint: str = "",
-        instead: Instead | None = None,
+        instead: Replacement | None = None,
     ) -> NoReturn:
         """Refuse the text: see `problem`.
 
@@ -184,14 +184,14 @@ class Scanner:
         end: int | None = None,
         *,
         hint: str = "",
-        instead: Instead | None = None,
-    ) -> QueryProblem:
+        instead: Replacement | None = None,
+    ) -> QueryError:
         """Return what is wrong from `start` to `end`, without one to the end of the text."""
         suggestion = ""
         if instead:
             first, last, meant = instead
             suggestion = (self.text[:first] + meant + self.text[last:]).strip()
-        return QueryProblem(
+        return QueryError(
             message, start, len(self.text) if end is None else end, hint=hint, suggestion=suggestion
         )
 

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from sessions_app import scopes
 from sessions_app.models import Scope
 from sessions_app.search.query.parsing import parse
-from sessions_app.search.query.query_errors import QueryProblem
+from sessions_app.search.query.query_errors import QueryError
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,
@@ -31,13 +31,13 @@ CLOSENESS = 0.65
 """How alike two names are of which one was probably meant for the other: from 0 to 1, as `difflib` has it."""
 
 
-def meanings(
+def suggest_terms(
     query: Query, position: int, name: str, names: Iterable[str]
 ) -> Iterator[tuple[str, tuple[Term, ...]]]:
     """Yield what was probably meant by a term with an unknown name, most likely first: in short, and as terms."""
     term = query.terms[position]
     if isinstance(term, Field) and term.name != "key":
-        if close := _closest(name, {each: each for each in names}):
+        if close := _closest_name(name, {each: each for each in names}):
             yield close, (replace(term, value=close),)
         return
     if isinstance(term, StateTerm):
@@ -47,8 +47,8 @@ def meanings(
             yield str(replace(inside, negated=False)), (inside,)
     scope, key = _scope_of(name)
     in_this_scope_last = sorted(names, key=lambda each: _scope_of(each)[0] == scope)
-    if close := _closest(key, {_scope_of(each)[1]: each for each in in_this_scope_last}):
-        yield close, (_of_key(term, close),)
+    if close := _closest_name(key, {_scope_of(each)[1]: each for each in in_this_scope_last}):
+        yield close, (_with_key(term, close),)
     if isinstance(term, StateTerm) and query.words and _is_text(term):
         words = (Word(term.name), Word(term.when))
         yield " ".join(map(str, words)), words
@@ -59,7 +59,7 @@ def _is_text(term: StateTerm) -> bool:
     return not (term.op or term.path or term.negated) and tokens.parse_phrase(term.name) is not None
 
 
-def _closest(name: str, called: Mapping[str, str]) -> str:
+def _closest_name(name: str, called: Mapping[str, str]) -> str:
     """Return what is called most like a name, in any case; nothing: all are called otherwise."""
     folded = {each.casefold(): what for each, what in called.items()}
     close = get_close_matches(name.casefold(), folded, 1, CLOSENESS)
@@ -73,7 +73,7 @@ def _scope_of(name: str) -> tuple[Scope | None, str]:
         return None, name.partition(":")[2]
 
 
-def _of_key(term: Term, name: str) -> Term:
+def _with_key(term: Term, name: str) -> Term:
     """Return a term about another key."""
     if isinstance(term, Field):
         return replace(term, value=name)
@@ -89,7 +89,7 @@ def _as_field(term: StateTerm) -> Field | None:
     op = term.op if name in AGES else "="
     value = term.value if isinstance(term.value, str) else json.dumps(term.value)
     negated = term.negated ^ (term.op == "!=") ^ (term.when is When.NEVER)
-    read = _read(str(Field(name, value, op, negated)))
+    read = _parse_term(str(Field(name, value, op, negated)))
     return read if isinstance(read, Field) else None
 
 
@@ -102,7 +102,7 @@ def _as_path(term: StateTerm, keys: Iterable[str]) -> StateTerm | None:
         if rest != term.name and rest[0] in ".[":
             written = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(f" {When.EVER}")
             path = _INDEX.sub(r"[\1]", rest).removeprefix(".")
-            read = _read(f"{written}{ARROW}{path} {When.EVER}")
+            read = _parse_term(f"{written}{ARROW}{path} {When.EVER}")
             if isinstance(read, StateTerm):
                 return replace(term, scope=read.scope, key=read.key, path=read.path)
     return None
@@ -112,10 +112,10 @@ _INDEX = re.compile(r"\.(\d+)(?![^.\[])", re.ASCII)
 """A place in a list as other languages write it: `cities.0`."""
 
 
-def _read(text: str) -> Term | None:
+def _parse_term(text: str) -> Term | None:
     """Return the only term of a text, if it is one."""
     try:
         (term,) = parse(text).terms
-    except (QueryProblem, ValueError):
+    except (QueryError, ValueError):
         return None
     return term

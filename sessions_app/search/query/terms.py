@@ -38,10 +38,10 @@ TRAITS = (
 )
 """What may stand behind `is:`."""
 
-CLOSED = {"kind": KINDS, "origin": ORIGINS, "is": TRAITS}
+CLOSED_VALUES = {"kind": KINDS, "origin": ORIGINS, "is": TRAITS}
 """Terms whose values are known beforehand."""
 
-MOMENTS = frozenset({"after", "before"})
+TIMES = frozenset({"after", "before"})
 AGES = frozenset({"updated", "created"})
 MEASURES = frozenset({"events", "tokens", "errors", "duration"})
 """Terms that are a number compared."""
@@ -105,7 +105,7 @@ class Word:
 
     def __str__(self) -> str:
         """Return the term as it is written."""
-        return _negation(self.negated) + _written(self.text, of_word=True)
+        return _negation(self.negated) + _write_text(self.text, of_word=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Field:
         if self.name in MEASURES:
             return f"{_negation(self.negated)}{self.name}{self.op}{self.value}"
         op = "" if self.op == "=" else self.op
-        return f"{_negation(self.negated)}{self.name}:{op}{_written(self.value)}"
+        return f"{_negation(self.negated)}{self.name}:{op}{_write_text(self.value)}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,9 +152,9 @@ class StateTerm:
 
     def __str__(self) -> str:
         """Return the term as it is written."""
-        parts = [_negation(self.negated) + _written_key(self.name) + _written_path(self.path)]
+        parts = [_negation(self.negated) + _write_key(self.name) + _write_path(self.path)]
         if self.op:
-            parts += [self.op, _written_value(self.value)]
+            parts += [self.op, _write_value(self.value)]
         if self.when is not When.NOW:
             parts.append(self.when)
         return " ".join(parts)
@@ -204,7 +204,7 @@ def _negation(negated: bool) -> str:
     return "-" if negated else ""
 
 
-def quoted(text: str) -> str:
+def quote(text: str) -> str:
     """Return a text in quotation marks."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
@@ -215,7 +215,7 @@ def is_suffix(text: str) -> bool:
     return text.lower() in SUFFIXES
 
 
-def is_taken(text: str) -> bool:
+def is_ambiguous(text: str) -> bool:
     """Tell whether a bare word would be read as something else than text, or refused."""
     name, colon, value = text.partition(":")
     is_named = name.lower() in FIELDS or name.lower() in ALIASES or looks_like_a_name(name, value)
@@ -227,7 +227,7 @@ def tag_name(text: str) -> str:
     return " ".join(text.casefold().split())
 
 
-def spelled(name: str, value: str) -> str:
+def canonical_value(name: str, value: str) -> str:
     """Return the value of a named term in its one spelling."""
     return tag_name(value) if name == "tag" else value
 
@@ -237,33 +237,33 @@ def looks_like_a_name(name: str, value: str) -> bool:
     return len(name) > 1 and name.isascii() and name.isalpha() and bool(value) and value[0] not in "/:\\"
 
 
-def _written(text: str, *, of_word: bool = False) -> str:
-    plain = _BARE_WORD.fullmatch(text) and not (of_word and is_taken(text))
-    return text if plain else quoted(text)
+def _write_text(text: str, *, of_word: bool = False) -> str:
+    plain = _BARE_WORD.fullmatch(text) and not (of_word and is_ambiguous(text))
+    return text if plain else quote(text)
 
 
-def _written_key(name: str) -> str:
+def _write_key(name: str) -> str:
     bare = _BARE_WORD.fullmatch(name) and name.lower() not in MEASURES and not is_suffix(name)
     prefix, colon, rest = name.partition(":")
     known = prefix.lower() in FIELDS or prefix.lower() in ALIASES
     is_taken = colon and known and not (prefix in SHARED and rest)
-    return name if bare and not is_taken else quoted(name)
+    return name if bare and not is_taken else quote(name)
 
 
-def _written_path(path: Iterable[str | int]) -> str:
+def _write_path(path: Iterable[str | int]) -> str:
     written = ""
     for step in path:
         if isinstance(step, int):
             written += f"[{step}]"
         else:
             bare = re.fullmatch(r'[^\s"=<>~!.\[\]-][^\s"=<>~!.\[\]]*', step)
-            written += f"{'.' if written else ''}{step if bare else quoted(step)}"
+            written += f"{'.' if written else ''}{step if bare else quote(step)}"
     return ARROW + written if written else ""
 
 
-def _written_value(value: Any) -> str:
+def _write_value(value: Any) -> str:
     if isinstance(value, str):
-        return value if is_bare_string(value) else quoted(value)
+        return value if is_bare_string(value) else quote(value)
     return json.dumps(value, ensure_ascii=False)
 
 

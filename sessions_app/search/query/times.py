@@ -13,7 +13,7 @@ _MONTH = re.compile(r"\d{4}(-\d{2})?", re.ASCII)
 _BARE = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
 
-def moment(text: str, now: float | None = None) -> float:
+def parse_time(text: str, now: float | None = None) -> float:
     """Return the epoch seconds of a day, a time or a span before now: `2026-11-01`, `2026-11-01T10:30`, `today`, `2h`.
 
     Raises:
@@ -25,7 +25,7 @@ def moment(text: str, now: float | None = None) -> float:
         midnight = datetime.fromtimestamp(current, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
         return (midnight - timedelta(days=word == "yesterday")).timestamp()
     try:
-        return _of_calendar(text)
+        return _parse_calendar(text)
     except (ValueError, OverflowError):
         pass
     try:
@@ -37,7 +37,7 @@ def moment(text: str, now: float | None = None) -> float:
         ) from error
 
 
-def span(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Return the seconds of a span such as `500ms`, `30s`, `2h` or `1.5d`; a bare number counts seconds.
 
     Raises:
@@ -49,7 +49,7 @@ def span(text: str) -> float:
     return durations.parse(text)
 
 
-def _of_calendar(text: str) -> float:
+def _parse_calendar(text: str) -> float:
     if _MONTH.fullmatch(text):
         text = f"{text}-01-01"[:10] if len(text) == len("2026") else f"{text}-01"
     read = datetime.fromisoformat(text)

@@ -7,7 +7,7 @@ import math
 from typing import Any, NoReturn
 
 from sessions_app.search.query.scanner import Atom, Scanner
-from sessions_app.search.query.terms import LITERALS, NUMBER, quoted
+from sessions_app.search.query.terms import LITERALS, NUMBER, quote
 
 MAX_INDEX = 2**31 - 1
 
@@ -54,7 +54,7 @@ def _take_json(scanner: Scanner) -> Any:
             start,
             end,
             hint="A text that begins with [ or { stands in quotation marks.",
-            instead=(start, end, quoted(scanner.text[start:end])),
+            instead=(start, end, quote(scanner.text[start:end])),
         ) from None
     scanner.at = end
     if not scanner.is_at_end and not scanner.text[end].isspace():

@@ -7,20 +7,20 @@ what is not shown is counted there. Two values are the same when their JSON text
 
 from sessions_app.state.diff.counts import Counts, count
 from sessions_app.state.diff.differences import Diff, KeyDiff, diff
-from sessions_app.state.diff.keys import KeyAt, first_keys, named_keys
-from sessions_app.state.diff.points import Moments, Place, is_large, keys_of
+from sessions_app.state.diff.keys import KeyAt, first_keys, keys_by_id
+from sessions_app.state.diff.points import KeyRef, PointPair, is_large, written_keys_sql
 
 __all__ = [
     "Counts",
     "Diff",
     "KeyAt",
     "KeyDiff",
-    "Moments",
-    "Place",
+    "KeyRef",
+    "PointPair",
     "count",
     "diff",
     "first_keys",
     "is_large",
-    "keys_of",
-    "named_keys",
+    "keys_by_id",
+    "written_keys_sql",
 ]

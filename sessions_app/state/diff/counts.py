@@ -11,13 +11,13 @@ from sessions_app.state.diff.keys import KeyAt
 from sessions_app.state.diff.points import (
     IS_SAME,
     LIKE,
-    Moments,
-    at_both,
+    PointPair,
+    differing_keys_sql,
     first_row,
     is_large,
-    keys_between,
-    keys_like,
-    like_given,
+    like_params,
+    matching_keys_sql,
+    writes_at_both,
 )
 
 
@@ -36,7 +36,7 @@ class Counts:
         return cls(then, len(keys), sum(not key.is_same for key in keys))
 
 
-class _Compared(NamedTuple):
+class _Comparison(NamedTuple):
     """How many of some keys have a value then, later, at either moment, and the same one at both."""
 
     then: int
@@ -50,7 +50,7 @@ class _Compared(NamedTuple):
         return self.either - self.same
 
 
-_NONE = _Compared(0, 0, 0, 0)
+_NONE = _Comparison(0, 0, 0, 0)
 
 
 _HOW_MANY = f"""
@@ -77,7 +77,7 @@ FROM (
 """
 """How many keys were ever written, how many only after a moment, how many both until it and after."""
 
-_WENT_AGAIN = """
+_REMOVED_AGAIN = """
 SELECT count(*) FROM sessions_app_statechange AS gone
 WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND position <= %(later)s AND removed = %(yes)s
     AND NOT EXISTS (
@@ -92,7 +92,7 @@ WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND pos
 """How many keys were first written after a moment, and are removed at another."""
 
 
-def count(moments: Moments, scope: Scope, like: str = "") -> Counts:
+def count(moments: PointPair, scope: Scope, like: str = "") -> Counts:
     """Return how many keys of a scope there are at two moments, the later of which is now.
 
     Of very many keys only those are looked at that were written in between; where these are very many, too, the
@@ -102,19 +102,19 @@ def count(moments: Moments, scope: Scope, like: str = "") -> Counts:
         return Counts(0, 0, 0)
     stored = moments.stored(scope)
     if like:
-        found = _compared(moments, scope, keys_like(stored), like)
+        found = _compare_keys(moments, scope, matching_keys_sql(stored), like)
         return Counts(found.then, found.either, found.changed)
     if moments.is_one(scope):
         return Counts(stored, stored, 0)
     if is_large(stored) and moments.are_far_apart(scope):
-        came, found = _by_the_index(moments, scope, stored)
+        came, found = _count_by_index(moments, scope, stored)
     else:
-        came, found = 0, _compared(moments, scope, keys_between(stored))
+        came, found = 0, _compare_keys(moments, scope, differing_keys_sql(stored))
     untouched = stored - came - found.later
     return Counts(untouched + found.then, untouched + came + found.either, came + found.changed)
 
 
-def count_changed(moments: Moments, scope: Scope, stored: int, *, are_far_apart: bool) -> int:
+def count_changed(moments: PointPair, scope: Scope, stored: int, *, are_far_apart: bool) -> int:
     """Return how many keys of a scope differ between any two moments.
 
     Args:
@@ -124,12 +124,12 @@ def count_changed(moments: Moments, scope: Scope, stored: int, *, are_far_apart:
         are_far_apart: very many were written in between (`Moments.are_far_apart`).
     """
     if not are_far_apart:
-        return _compared(moments, scope, keys_between(stored)).changed
-    came, found = _by_the_index(moments, scope)
+        return _compare_keys(moments, scope, differing_keys_sql(stored)).changed
+    came, found = _count_by_index(moments, scope)
     return came + found.changed
 
 
-def _by_the_index(moments: Moments, scope: Scope, held: int | None = None) -> tuple[int, _Compared]:
+def _count_by_index(moments: PointPair, scope: Scope, held: int | None = None) -> tuple[int, _Comparison]:
     """Return how many keys came between the moments, and those compared that were there and were written again.
 
     Args:
@@ -141,11 +141,11 @@ def _by_the_index(moments: Moments, scope: Scope, held: int | None = None) -> tu
     given = moments.given(scope)
     ever, came, again = first_row(_WRITES_OF_KEYS, given)
     if came and ever != held:
-        came -= first_row(_WENT_AGAIN, given)[0]
-    return came, _compared(moments, scope, _WRITTEN_AGAIN) if again else _NONE
+        came -= first_row(_REMOVED_AGAIN, given)[0]
+    return came, _compare_keys(moments, scope, _WRITTEN_AGAIN) if again else _NONE
 
 
-def _compared(moments: Moments, scope: Scope, keys: str, like: str = "") -> _Compared:
+def _compare_keys(moments: PointPair, scope: Scope, keys: str, like: str = "") -> _Comparison:
     """Compare keys of a scope; `keys` is SQL, `like` as in `first_keys`."""
-    query = f"{keys} {_HOW_MANY} {at_both()} {LIKE if like else ''}"
-    return _Compared(*first_row(query, {**moments.given(scope), **like_given(scope, like)}))
+    query = f"{keys} {_HOW_MANY} {writes_at_both()} {LIKE if like else ''}"
+    return _Comparison(*first_row(query, {**moments.given(scope), **like_params(scope, like)}))

@@ -12,14 +12,14 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.state import history
 from sessions_app.state.diff.counts import count_changed
 from sessions_app.state.diff.points import (
-    AT_ONCE,
-    FROM,
+    BATCH,
+    FROM_KEY,
     IS_SAME,
-    Moments,
-    Place,
-    at_both,
+    KeyRef,
+    PointPair,
+    differing_keys_sql,
     is_large,
-    keys_between,
+    writes_at_both,
 )
 from sessions_app.state.history import KEYS_FROM
 
@@ -74,7 +74,7 @@ def diff(
     after: Event | None = None,
     *,
     limit: int = 0,
-    begin: Place | None = None,
+    begin: KeyRef | None = None,
 ) -> Diff:
     """Return the keys that differ between two events, in every scope. Keys written again as they were are left out.
 
@@ -88,32 +88,32 @@ def diff(
         begin: the key with which those of its scope begin; None: the first.
     """
     first = history.owners_at(session, before) if before else history.owners_at_start(session)
-    moments = Moments(session, first, history.owners_at(session, after))
+    moments = PointPair(session, first, history.owners_at(session, after))
     found = Diff([], {}, {})
     for scope in (Scope.SESSION, Scope.USER, Scope.APP):
         from_key = begin[1] if begin and begin[0] == scope else ""
-        keys, found.counts[scope], found.following[scope] = _different(moments, scope, limit, from_key)
+        keys, found.counts[scope], found.following[scope] = _diff_scope(moments, scope, limit, from_key)
         found.keys.extend(keys)
     return found
 
 
-def _different(moments: Moments, scope: Scope, limit: int, begin: str) -> tuple[list[KeyDiff], int, str]:
+def _diff_scope(moments: PointPair, scope: Scope, limit: int, begin: str) -> tuple[list[KeyDiff], int, str]:
     """Return the keys of a scope that differ, how many there are in all, and the `key_id` of the one that follows."""
     if not moments.has(scope) or moments.is_one(scope):
         return [], 0, ""
     stored = moments.stored(scope)
     are_far_apart = bool(limit) and is_large(stored) and moments.are_far_apart(scope)
     # Of many that differ the first ones are soon found by going from key to key.
-    keys, order = (KEYS_FROM, "") if are_far_apart else (keys_between(stored), "ORDER BY keys.key_id")
-    which, most = FROM if begin else "", "LIMIT %(limit)s" if limit else ""
+    keys, order = (KEYS_FROM, "") if are_far_apart else (differing_keys_sql(stored), "ORDER BY keys.key_id")
+    which, most = FROM_KEY if begin else "", "LIMIT %(limit)s" if limit else ""
     with connection.cursor() as cursor:
         cursor.execute(
-            f"{keys} SELECT keys.key_id, old.id, new.id {at_both()} {_IS_DIFFERENT} {which} {order} {most}",
+            f"{keys} SELECT keys.key_id, old.id, new.id {writes_at_both()} {_IS_DIFFERENT} {which} {order} {most}",
             {**moments.given(scope), "limit": limit + 1, "begin": begin},
         )
         different = cursor.fetchall()
     following = different[limit][0] if limit and len(different) > limit else ""
-    found = _read(scope, [row[1:] for row in different[: limit or None]])
+    found = _read_diffs(scope, [row[1:] for row in different[: limit or None]])
     number = len(found)
     if following or begin:
         number = count_changed(moments, scope, stored, are_far_apart=are_far_apart)
@@ -123,22 +123,23 @@ def _different(moments: Moments, scope: Scope, limit: int, begin: str) -> tuple[
 _IS_DIFFERENT = f" AND CASE WHEN {IS_SAME} THEN 0 ELSE 1 END = 1"
 
 
-def _read(scope: Scope, pairs: Sequence[tuple[int | None, int]]) -> list[KeyDiff]:
+def _read_diffs(scope: Scope, pairs: Sequence[tuple[int | None, int]]) -> list[KeyDiff]:
     """Return keys by their last writes at both moments, sorted."""
-    rows = _rows({pk for pair in pairs for pk in pair if pk is not None})
+    rows = _ledger_rows({pk for pair in pairs for pk in pair if pk is not None})
     found = [
-        KeyDiff(scope, rows[new].key, _kept(rows.get(old)), _kept(rows[new]), rows[new]) for old, new in pairs
+        KeyDiff(scope, rows[new].key, _value_row(rows.get(old)), _value_row(rows[new]), rows[new])
+        for old, new in pairs
     ]
     return sorted(found, key=lambda entry: entry.key)
 
 
-def _rows(pks: Collection[int]) -> dict[int | None, StateChange]:
+def _ledger_rows(pks: Collection[int]) -> dict[int | None, StateChange]:
     ordered = sorted(pks)
     found: dict[int | None, StateChange] = {}
-    for start in range(0, len(ordered), AT_ONCE):
-        found |= StateChange.objects.defer("private").in_bulk(ordered[start : start + AT_ONCE])
+    for start in range(0, len(ordered), BATCH):
+        found |= StateChange.objects.defer("private").in_bulk(ordered[start : start + BATCH])
     return found
 
 
-def _kept(row: StateChange | None) -> StateChange | None:
+def _value_row(row: StateChange | None) -> StateChange | None:
     return None if row is None or row.removed else row

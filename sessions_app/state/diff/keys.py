@@ -10,14 +10,14 @@ from django.db import connection
 
 from sessions_app.models import Scope
 from sessions_app.state.diff.points import (
-    AT_ONCE,
-    FROM,
+    BATCH,
+    FROM_KEY,
     IS_SAME,
     LIKE,
-    Moments,
-    at_both,
-    keys_like,
-    like_given,
+    PointPair,
+    like_params,
+    matching_keys_sql,
+    writes_at_both,
 )
 from sessions_app.state.history import KEYS_FROM
 
@@ -47,7 +47,7 @@ SELECT keys.key_id, CASE WHEN old.removed = %(no)s THEN old.id END, CASE WHEN ne
 
 
 def first_keys(
-    moments: Moments, scope: Scope, limit: int = 0, like: str = "", begin: str = ""
+    moments: PointPair, scope: Scope, limit: int = 0, like: str = "", begin: str = ""
 ) -> list[KeyAt]:
     """Return the first keys of a scope that have a value at one of the moments.
 
@@ -60,29 +60,33 @@ def first_keys(
     """
     if not moments.has(scope):
         return []
-    given = {**moments.given(scope), **like_given(scope, like), "limit": limit, "begin": begin}
-    keys, order = (keys_like(moments.stored(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
-    which = f"{LIKE if like else ''} {FROM if begin else ''}"
-    return _keys(
-        scope, f"{keys} {_KEYS} {at_both()} {which} {order} {'LIMIT %(limit)s' if limit else ''}", given
+    given = {**moments.given(scope), **like_params(scope, like), "limit": limit, "begin": begin}
+    keys, order = (
+        (matching_keys_sql(moments.stored(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
+    )
+    which = f"{LIKE if like else ''} {FROM_KEY if begin else ''}"
+    return _read_keys(
+        scope,
+        f"{keys} {_KEYS} {writes_at_both()} {which} {order} {'LIMIT %(limit)s' if limit else ''}",
+        given,
     )
 
 
-def named_keys(moments: Moments, scope: Scope, key_ids: Collection[str], like: str = "") -> list[KeyAt]:
+def keys_by_id(moments: PointPair, scope: Scope, key_ids: Collection[str], like: str = "") -> list[KeyAt]:
     """Return those of some keys of a scope that have a value at one of the moments; `like` as in `first_keys`."""
     if not moments.has(scope):
         return []
     found: list[KeyAt] = []
     ordered = sorted(key_ids)
-    for start in range(0, len(ordered), AT_ONCE):
-        named = {f"key_{at}": key_id for at, key_id in enumerate(ordered[start : start + AT_ONCE])}
+    for start in range(0, len(ordered), BATCH):
+        named = {f"key_{at}": key_id for at, key_id in enumerate(ordered[start : start + BATCH])}
         places = ", ".join(f"(%({name})s)" for name in named)
-        query = f"WITH keys(key_id) AS (VALUES {places}) {_KEYS} {at_both()} {LIKE if like else ''}"
-        found += _keys(scope, query, {**moments.given(scope), **like_given(scope, like), **named})
+        query = f"WITH keys(key_id) AS (VALUES {places}) {_KEYS} {writes_at_both()} {LIKE if like else ''}"
+        found += _read_keys(scope, query, {**moments.given(scope), **like_params(scope, like), **named})
     return found
 
 
-def _keys(scope: Scope, query: str, given: Mapping[str, Any]) -> list[KeyAt]:
+def _read_keys(scope: Scope, query: str, given: Mapping[str, Any]) -> list[KeyAt]:
     with connection.cursor() as cursor:
         cursor.execute(query, given)
         rows = sorted(cursor.fetchall())

@@ -10,20 +10,20 @@ from django.db import connection
 
 from sessions_app import scopes
 from sessions_app.models import STATE_ROWS, AgentSession, Scope
-from sessions_app.state.history import EVERY_KEY, Owners, last_write
+from sessions_app.state.history import EVERY_KEY, Owners, last_write_sql
 
-AT_ONCE = 500
+BATCH = 500
 """Keys, or rows of the ledger, that a query names."""
 
 FEW_KEYS = 5_000
 """Keys of a scope that are sought one behind the other; more are found by going through its writes in the index."""
 
-Place = tuple[Scope, str]
+KeyRef = tuple[Scope, str]
 """A key by its scope and `key_id`."""
 
 
 @dataclass(frozen=True, slots=True)
-class Moments:
+class PointPair:
     """Two moments of a session."""
 
     session: AgentSession
@@ -52,7 +52,7 @@ class Moments:
 
     def stored(self, scope: Scope) -> int:
         """Return how many keys of a scope have a value now."""
-        return stored_keys(scope, self.later.ids[scope])
+        return count_stored_keys(scope, self.later.ids[scope])
 
     def are_far_apart(self, scope: Scope) -> bool:
         """Tell whether there were more writes between them than values are compared of."""
@@ -74,7 +74,7 @@ def is_large(number: int) -> bool:
     return number > FEW_KEYS
 
 
-def stored_keys(scope: Scope, owner_id: int) -> int:
+def count_stored_keys(scope: Scope, owner_id: int) -> int:
     """Return how many keys an owner has now."""
     return STATE_ROWS[scope]._default_manager.filter(owner_id=owner_id).count()
 
@@ -95,17 +95,17 @@ _WRITTEN_BETWEEN = _KEYS_OF_WRITES.format(which="AND position > %(then)s AND pos
 _WRITTEN_LIKE = _KEYS_OF_WRITES.format(which="AND lower(%(prefix)s || key) LIKE lower(%(like)s) ESCAPE '!'")
 
 
-def keys_of(scope: Scope, owner_id: int) -> str:
+def written_keys_sql(scope: Scope, owner_id: int) -> str:
     """Return SQL for the keys of an owner that were ever written, as `history.EVERY_KEY` has them."""
-    return _WRITTEN if is_large(stored_keys(scope, owner_id)) else EVERY_KEY
+    return _WRITTEN if is_large(count_stored_keys(scope, owner_id)) else EVERY_KEY
 
 
-def keys_between(stored: int) -> str:
+def differing_keys_sql(stored: int) -> str:
     """Return SQL for the keys that may differ between two moments, of a scope that has so many."""
     return _WRITTEN_BETWEEN if is_large(stored) else EVERY_KEY
 
 
-def keys_like(stored: int) -> str:
+def matching_keys_sql(stored: int) -> str:
     """Return SQL for the keys that may have a name like `LIKE`, of a scope that has so many."""
     return _WRITTEN_LIKE if is_large(stored) else EVERY_KEY
 
@@ -118,17 +118,18 @@ _LAST = {
 }
 """The last write of each key up to a moment. PostgreSQL would read all of the ledger to join it to many keys."""
 
-_HAD = "keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)"
+_HAS_VALUE = "keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)"
 """The condition that a key has a value at one of the moments."""
 
 
-def at_both() -> str:
+def writes_at_both() -> str:
     """Return SQL for the last writes of each key up to both moments, of the keys that have a value at one of them."""
     last = _LAST[connection.vendor]
     old, new = (
-        last.format(name=name, write=last_write(until)) for name, until in (("old", "then"), ("new", "later"))
+        last.format(name=name, write=last_write_sql(until))
+        for name, until in (("old", "then"), ("new", "later"))
     )
-    return f"FROM keys {old} {new} WHERE {_HAD}"
+    return f"FROM keys {old} {new} WHERE {_HAS_VALUE}"
 
 
 IS_SAME = """(
@@ -137,14 +138,14 @@ IS_SAME = """(
 )"""
 """The condition that a key has the same value at both."""
 
-FROM = " AND keys.key_id >= %(begin)s"
+FROM_KEY = " AND keys.key_id >= %(begin)s"
 """The condition that a key does not come before another one."""
 
 LIKE = " AND lower(%(prefix)s || COALESCE(old.key, new.key)) LIKE lower(%(like)s) ESCAPE '!'"
 """The condition that something stands in a key's name, prefix and all, in letters of any case."""
 
 
-def like_given(scope: Scope, like: str) -> dict[str, str]:
+def like_params(scope: Scope, like: str) -> dict[str, str]:
     """Return the parameters of `LIKE`; none when nothing is sought."""
     if not like:
         return {}

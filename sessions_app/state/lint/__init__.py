@@ -10,14 +10,14 @@ from dataclasses import dataclass
 from sessions_app.models import AgentSession
 from sessions_app.state import history
 from sessions_app.state.lint.evidence import Evidence
-from sessions_app.state.lint.evidence_queries import gather, sizes
-from sessions_app.state.lint.rules import ALL, Hint, Rule, Sight
+from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
+from sessions_app.state.lint.rules import ALL, Hint, Occurrence, Rule
 
-__all__ = ["Hint", "Report", "Rule", "Sight", "hints_of", "lint"]
+__all__ = ["Hint", "LintReport", "Occurrence", "Rule", "find_hints", "lint"]
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LintReport:
     """What was found in the state as it is now.
 
     Attributes:
@@ -31,13 +31,13 @@ class Report:
     unread: int
 
 
-def lint(session: AgentSession) -> Report:
+def lint(session: AgentSession) -> LintReport:
     """Look over the state that a session reads, as it is now. The number of queries depends on nothing."""
     owners = history.owners_at(session)
-    evidence = gather(session, owners)
-    return Report(hints_of(evidence), sizes(owners), evidence.unread)
+    evidence = read_evidence(session, owners)
+    return LintReport(find_hints(evidence), scope_sizes(owners), evidence.unread)
 
 
-def hints_of(evidence: Evidence) -> list[Hint]:
+def find_hints(evidence: Evidence) -> list[Hint]:
     """Return what the rules find. Pure."""
     return [hint for rule in ALL for hint in rule(evidence)]

@@ -10,7 +10,7 @@ from sessions_app.models import ChangeCause, Scope
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class KeyWriteEvidence:
     """A write of a key: a row of the ledger."""
 
     value: str | None
@@ -29,7 +29,7 @@ class Write:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class KeyEvidence:
     """A key as it is now.
 
     Attributes:
@@ -43,7 +43,7 @@ class Key:
     text: str
     size: int
     note: str = ""
-    writes: Sequence[Write] = ()
+    writes: Sequence[KeyWriteEvidence] = ()
 
     @property
     def name(self) -> str:
@@ -52,7 +52,7 @@ class Key:
 
 
 @dataclass(frozen=True, slots=True)
-class Elsewhere:
+class SameValue:
     """Another session of the app that holds the same value under a key of this name, credentials compared, too."""
 
     key: str
@@ -62,7 +62,7 @@ class Elsewhere:
 
 
 @dataclass(frozen=True, slots=True)
-class Ghost:
+class GhostKey:
     """A write of a `temp:` key."""
 
     key: str
@@ -89,7 +89,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class InstructionKey:
     """A key that an agent's instruction names in braces."""
 
     agent: str
@@ -110,20 +110,20 @@ class Evidence:
 
     session_pk: int
     user_id: str
-    keys: list[Key]
+    keys: list[KeyEvidence]
     unread: int = 0
-    elsewhere: list[Elsewhere] = field(default_factory=list)
+    elsewhere: list[SameValue] = field(default_factory=list)
     other_sessions: int = 0
-    ghosts: list[Ghost] = field(default_factory=list)
+    ghosts: list[GhostKey] = field(default_factory=list)
     invocations: list[Invocation] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    readings: list[Reading] = field(default_factory=list)
+    readings: list[InstructionKey] = field(default_factory=list)
 
-    def of(self, scope: Scope) -> Iterator[Key]:
+    def of(self, scope: Scope) -> Iterator[KeyEvidence]:
         """Yield the keys of a scope."""
         return (key for key in self.keys if key.scope == scope)
 
 
-def by_hand(write: Write) -> bool:
+def is_by_hand(write: KeyWriteEvidence) -> bool:
     """Tell whether a write was an agent's or a person's, and no seed, import or fork."""
     return write.cause in (ChangeCause.APPEND, ChangeCause.EDIT)

@@ -36,16 +36,16 @@ from sessions_app.models import (
     TempWrite,
 )
 from sessions_app.state import diff, history
-from sessions_app.state.diff import Moments
+from sessions_app.state.diff import PointPair
 from sessions_app.state.lint.evidence import (
-    Elsewhere,
     Evidence,
     Failure,
-    Ghost,
+    GhostKey,
+    InstructionKey,
     Invocation,
-    Key,
-    Reading,
-    Write,
+    KeyEvidence,
+    KeyWriteEvidence,
+    SameValue,
 )
 
 MOST_KEYS = 300
@@ -65,7 +65,7 @@ GHOSTS_READ = 1_000
 FAILURES_READ = 20
 
 
-def gather(session: AgentSession, owners: history.Owners) -> Evidence:
+def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
     """Read what the rules look at."""
     keys, unread = _keys(session, owners)
     others = _other_sessions(session)
@@ -75,16 +75,16 @@ def gather(session: AgentSession, owners: history.Owners) -> Evidence:
         user_id=session.user_id,
         keys=keys,
         unread=unread,
-        elsewhere=_elsewhere(session, others, keys),
+        elsewhere=_same_values(session, others, keys),
         other_sessions=sum(other.user_id == session.user_id for other in others.values()),
         ghosts=_ghosts(session, invocations),
         invocations=invocations,
         failures=_failures(session),
-        readings=_readings(session.app_name),
+        readings=_instruction_keys(session.app_name),
     )
 
 
-def sizes(owners: history.Owners) -> dict[str, int]:
+def scope_sizes(owners: history.Owners) -> dict[str, int]:
     """Return the bytes of all values of each scope that has keys, in UTF-8."""
     whole = [
         rows._default_manager.filter(owner=owners.ids.get(scope))
@@ -106,8 +106,8 @@ class _Octets(Func):
         return self.as_sql(compiler, connection, template="LENGTH(CAST(%(expressions)s AS BLOB))", **context)
 
 
-def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[Key], int]:
-    at = Moments(session, owners, owners)
+def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEvidence], int]:
+    at = PointPair(session, owners, owners)
     last = {scope: diff.first_keys(at, scope, MOST_KEYS) for scope in Scope}
     unread = sum(diff.count(at, scope).then - MOST_KEYS for scope in Scope if len(last[scope]) == MOST_KEYS)
     pks = [key.later for scope in Scope for key in last[scope] if key.later is not None]
@@ -120,7 +120,7 @@ def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[Key], int
     kept = [found[pk] for pk in pks if pk in found]
     writes = _recent_writes(kept)
     keys = [
-        Key(
+        KeyEvidence(
             row["scope"],
             row["key"],
             row["text"] or "null",
@@ -143,9 +143,9 @@ SELECT * FROM (
 """
 
 
-def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[Write]]:
+def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[KeyWriteEvidence]]:
     """Return the newest writes of keys, by scope and key: one seek a key."""
-    found: dict[tuple[str, str], list[Write]] = {}
+    found: dict[tuple[str, str], list[KeyWriteEvidence]] = {}
     for start in range(0, len(rows), KEYS_A_QUERY):
         batch = rows[start : start + KEYS_A_QUERY]
         wanted = [
@@ -157,7 +157,7 @@ def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], l
             cursor.execute(" UNION ALL ".join([_RECENT] * len(batch)), wanted)
             recent: list[Any] = sorted(cursor.fetchall(), key=lambda row: row[-2:], reverse=True)
         for row in recent:
-            found.setdefault(row[:2], []).append(Write(*row[2:10]))
+            found.setdefault(row[:2], []).append(KeyWriteEvidence(*row[2:10]))
     return found
 
 
@@ -170,9 +170,9 @@ def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
     return {each.pk: each for each in [*own, *others]}
 
 
-def _elsewhere(
-    session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[Key]
-) -> list[Elsewhere]:
+def _same_values(
+    session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[KeyEvidence]
+) -> list[SameValue]:
     """Return which other sessions hold the value that a key of the session has. The database compares whole values."""
     own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
     if not own or not others:
@@ -183,7 +183,7 @@ def _elsewhere(
         whole=whole, here=Subquery(here)
     )
     same = rows.filter(whole=F("here")).order_by("-owner_id").values_list("key", "owner_id")
-    return [Elsewhere(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
+    return [SameValue(key, pk, others[pk].session_id, others[pk].user_id) for key, pk in same]
 
 
 def _invocations(session: AgentSession) -> list[Invocation]:
@@ -196,11 +196,11 @@ def _invocations(session: AgentSession) -> list[Invocation]:
     return [Invocation(each, seq, frozenset(authors[each])) for each, seq in first.items() if each]
 
 
-def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[Ghost]:
+def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[GhostKey]:
     writes = TempWrite.objects.filter(
         session=session, invocation_id__in=[each.id for each in invocations]
     ).order_by("seq", "id")
-    return [Ghost(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
+    return [GhostKey(*row) for row in writes.values_list("key", "seq", "invocation_id")[:GHOSTS_READ]]
 
 
 def _failures(session: AgentSession) -> list[Failure]:
@@ -218,18 +218,18 @@ def _failures(session: AgentSession) -> list[Failure]:
     ]
 
 
-_NAMED = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
+_STATE_REFERENCE = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
 """How ADK's instructions name state (`google/adk/utils/instructions_utils.py`)."""
 
 
-def _readings(app_name: str) -> list[Reading]:
+def _instruction_keys(app_name: str) -> list[InstructionKey]:
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
-    return list(_read_by(json.loads(text or "{}")))
+    return list(_keys_in_instructions(json.loads(text or "{}")))
 
 
-def _read_by(agent: Mapping[str, Any]) -> Iterator[Reading]:
+def _keys_in_instructions(agent: Mapping[str, Any]) -> Iterator[InstructionKey]:
     texts = [agent.get(name) or "" for name in ("instruction", "global_instruction")]
-    for name in dict.fromkeys(_NAMED.findall("\n".join(texts))):
-        yield Reading(agent.get("name") or "", name)
+    for name in dict.fromkeys(_STATE_REFERENCE.findall("\n".join(texts))):
+        yield InstructionKey(agent.get("name") or "", name)
     for child in [*(agent.get("sub_agents") or []), *(agent.get("nodes") or [])]:
-        yield from _read_by(child)
+        yield from _keys_in_instructions(child)

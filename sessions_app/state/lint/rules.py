@@ -12,11 +12,11 @@ from django.db.models import TextChoices
 
 from sessions_app import scopes
 from sessions_app.models import Scope
-from sessions_app.state.lint.evidence import Evidence, Key, Write, by_hand
+from sessions_app.state.lint.evidence import Evidence, KeyEvidence, KeyWriteEvidence, is_by_hand
 
 LARGE_BYTES = 8_192
 DEEP_LEVELS = 5
-SIGHTS_SHOWN = 4
+OCCURRENCES_SHOWN = 4
 SAME_IN = 3
 """Sessions of a user, this one among them, in which a key has the same value before that is remarkable."""
 
@@ -54,7 +54,7 @@ REMEDIES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Sight:
+class Occurrence:
     """Where something was seen. `seq` 0: in the session as a whole; `session_pk` None: that session was deleted."""
 
     text: str
@@ -70,7 +70,7 @@ class Hint:
     rule: Rule
     name: str
     says: str
-    sights: Sequence[Sight] = ()
+    sights: Sequence[Occurrence] = ()
 
     @property
     def remedy(self) -> str:
@@ -87,25 +87,30 @@ USER_NAMES = frozenset(
     )
 )
 INTERMEDIATE_WORDS = frozenset(("tmp", "temp", "temporary", "scratch", "scratchpad", "intermediate"))
-DULL = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
+COMMON_VALUES = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
 
 
 def user_data(evidence: Evidence) -> Iterator[Hint]:
     """Find keys of the session that are named like facts about the user, or are the same in their other sessions."""
-    holders: dict[str, list[tuple[str, Sight]]] = defaultdict(list)
+    holders: dict[str, list[tuple[str, Occurrence]]] = defaultdict(list)
     for each in evidence.elsewhere:
-        sight = Sight("also here", 0, each.session_pk, each.session_id)
+        sight = Occurrence("also here", 0, each.session_pk, each.session_id)
         holders[each.key].append((each.user_id, sight))
     for key in evidence.of(Scope.SESSION):
         same = holders[key.key]
         own = [sight for user, sight in same if user == evidence.user_id]
-        is_repeated = len(own) + 1 >= SAME_IN and len(own) == len(same) and key.text not in DULL
+        is_repeated = len(own) + 1 >= SAME_IN and len(own) == len(same) and key.text not in COMMON_VALUES
         if is_repeated:
             says = f"has the same value in {len(own) + 1} sessions of this user, and in no other user's."
-            yield Hint(Rule.USER_DATA, key.name, says, [*_writes(key.writes[:1]), *own[:SIGHTS_SHOWN]])
-        elif _is_of_user(key.key) and any(map(by_hand, key.writes)):
+            yield Hint(
+                Rule.USER_DATA,
+                key.name,
+                says,
+                [*_write_occurrences(key.writes[:1]), *own[:OCCURRENCES_SHOWN]],
+            )
+        elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
-            yield Hint(Rule.USER_DATA, key.name, says, _writes(key.writes[:1]))
+            yield Hint(Rule.USER_DATA, key.name, says, _write_occurrences(key.writes[:1]))
 
 
 def _is_of_user(key: str) -> bool:
@@ -122,17 +127,17 @@ def intermediate(evidence: Evidence) -> Iterator[Hint]:
         is_number = key.text[0] in "-0123456789"
         if words and not (words == {"temp"} and is_number):
             says = f"is called “{min(words)}”, but is stored for the whole session."
-            yield Hint(Rule.INTERMEDIATE, key.name, says, _writes(key.writes[:1]))
-        elif emptied := _emptied(key.writes):
+            yield Hint(Rule.INTERMEDIATE, key.name, says, _write_occurrences(key.writes[:1]))
+        elif emptied := _emptying_pair(key.writes):
             says = "was filled and emptied again within one invocation."
-            yield Hint(Rule.INTERMEDIATE, key.name, says, _writes(emptied))
+            yield Hint(Rule.INTERMEDIATE, key.name, says, _write_occurrences(emptied))
 
 
-def _emptied(writes: Sequence[Write]) -> list[Write]:
+def _emptying_pair(writes: Sequence[KeyWriteEvidence]) -> list[KeyWriteEvidence]:
     """Return the newest pair of writes, by agents, that filled and then emptied a key in one invocation."""
     for late, early in pairwise(writes):
         together = bool(late.invocation_id) and late.invocation_id == early.invocation_id
-        if together and late.is_empty and not early.is_empty and by_hand(late):
+        if together and late.is_empty and not early.is_empty and is_by_hand(late):
             return [early, late]
     return []
 
@@ -148,7 +153,7 @@ def temp_lost(evidence: Evidence) -> Iterator[Hint]:
         name = scopes.TEMP_PREFIX + key
         missed = [*_missed_by_instructions(evidence, name, seq, written[key])]
         missed += [
-            Sight("failed without it", failure.seq, evidence.session_pk)
+            Occurrence("failed without it", failure.seq, evidence.session_pk)
             for failure in evidence.failures
             if failure.seq > seq
             and failure.invocation_id not in written[key]
@@ -156,11 +161,13 @@ def temp_lost(evidence: Evidence) -> Iterator[Hint]:
         ]
         if missed:
             says = "was written in one invocation and needed in a later one, where it had no value."
-            sights = [Sight("written", seq, evidence.session_pk), *missed[:SIGHTS_SHOWN]]
+            sights = [Occurrence("written", seq, evidence.session_pk), *missed[:OCCURRENCES_SHOWN]]
             yield Hint(Rule.TEMP_LOST, name, says, sights)
 
 
-def _missed_by_instructions(evidence: Evidence, name: str, seq: int, written: set[str]) -> Iterator[Sight]:
+def _missed_by_instructions(
+    evidence: Evidence, name: str, seq: int, written: set[str]
+) -> Iterator[Occurrence]:
     for reading in evidence.readings:
         if reading.name != name:
             continue
@@ -171,24 +178,26 @@ def _missed_by_instructions(evidence: Evidence, name: str, seq: int, written: se
                 and reading.agent in invocation.authors
             ):
                 said = f"the instruction of {reading.agent} names it"
-                yield Sight(said, invocation.first_seq, evidence.session_pk)
+                yield Occurrence(said, invocation.first_seq, evidence.session_pk)
 
 
 def app_contested(evidence: Evidence) -> Iterator[Hint]:
     """Find `app:` keys that sessions of several users gave different values; a count that grows is none."""
     for key in evidence.of(Scope.APP):
-        writes = [write for write in key.writes if by_hand(write)]
+        writes = [write for write in key.writes if is_by_hand(write)]
         users = {write.user_id for write in writes}
         if len(users) < 2 or len({write.value for write in writes}) < 2 or _grows(writes):
             continue
-        newest: dict[str, Write] = {}
+        newest: dict[str, KeyWriteEvidence] = {}
         for write in writes:
             newest.setdefault(write.user_id, write)
         says = f"was written by sessions of {len(users)} users in its last {len(key.writes)} writes."
-        yield Hint(Rule.APP_CONTESTED, key.name, says, _writes(list(newest.values())[:SIGHTS_SHOWN]))
+        yield Hint(
+            Rule.APP_CONTESTED, key.name, says, _write_occurrences(list(newest.values())[:OCCURRENCES_SHOWN])
+        )
 
 
-def _grows(writes: Sequence[Write]) -> bool:
+def _grows(writes: Sequence[KeyWriteEvidence]) -> bool:
     """Tell whether every write, newest first, gave a higher number than the one before: none was lost."""
     numbers = [write.value or "" for write in writes]
     return all(map(str.isdecimal, numbers)) and all(
@@ -201,41 +210,44 @@ def user_lonely(evidence: Evidence) -> Iterator[Hint]:
     if not evidence.other_sessions:
         return
     for key in evidence.of(Scope.USER):
-        writes = [write for write in key.writes if by_hand(write)]
+        writes = [write for write in key.writes if is_by_hand(write)]
         is_own = bool(writes) and all(write.session_pk == evidence.session_pk for write in key.writes)
         turns = {write.invocation_id for write in writes}
         if is_own and len(turns) >= LONELY_WRITES:
             number = evidence.other_sessions
             others = "another session" if number == 1 else f"{number} other sessions"
             says = f"has its last {len(writes)} writes from this session alone; the user has {others}."
-            yield Hint(Rule.USER_LONELY, key.name, says, _writes([writes[-1], writes[0]]))
+            yield Hint(Rule.USER_LONELY, key.name, says, _write_occurrences([writes[-1], writes[0]]))
 
 
 def naming(evidence: Evidence) -> Iterator[Hint]:
     """Find names of one scope that differ in case, style or number alone, and the odd style among many."""
     for scope in Scope:
         keys = list(evidence.of(scope))
-        found = dict(_twins(keys))
+        found = dict(_similar_names(keys))
         for name, hint in _odd_styles(keys).items():
             found.setdefault(name, hint)
         yield from found.values()
 
 
-def _twins(keys: Sequence[Key]) -> Iterator[tuple[str, Hint]]:
-    alike: dict[tuple[object, ...], list[Key]] = defaultdict(list)
+def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Hint]]:
+    alike: dict[tuple[object, ...], list[KeyEvidence]] = defaultdict(list)
     for key in keys:
         words = _words(key.key)
         if words:
             alike[("words", *words)].append(key)
-            alike[("number", _kind_of(key.text), *words[:-1], _singular(words[-1]))].append(key)
+            alike[("number", _json_type(key.text), *words[:-1], _singular(words[-1]))].append(key)
     for group in alike.values():
         for key in group if len({key.key for key in group}) > 1 else []:
             other = next(each for each in group if each.key != key.key)
             says = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
-            yield key.name, Hint(Rule.NAMING, key.name, says, _writes([*key.writes[:1], *other.writes[:1]]))
+            yield (
+                key.name,
+                Hint(Rule.NAMING, key.name, says, _write_occurrences([*key.writes[:1], *other.writes[:1]])),
+            )
 
 
-def _odd_styles(keys: Sequence[Key]) -> dict[str, Hint]:
+def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Hint]:
     styled = [(key, style) for key in keys if (style := _style(key.key))]
     counts = {style: sum(each == style for _, each in styled) for _, style in styled}
     if len(counts) < 2:
@@ -245,7 +257,7 @@ def _odd_styles(keys: Sequence[Key]) -> dict[str, Hint]:
         return {}
     says = f"is spelt otherwise than the other {counts[usual]} of its scope, which are {usual}."
     return {
-        key.name: Hint(Rule.NAMING, key.name, says, _writes(key.writes[:1]))
+        key.name: Hint(Rule.NAMING, key.name, says, _write_occurrences(key.writes[:1]))
         for key, style in styled
         if style != usual
     }
@@ -254,9 +266,11 @@ def _odd_styles(keys: Sequence[Key]) -> dict[str, Hint]:
 def nesting(evidence: Evidence) -> Iterator[Hint]:
     """Find values that go deeper than `DEEP_LEVELS`."""
     for key in evidence.keys:
-        levels = depth(key.text)
+        levels = nesting_depth(key.text)
         if levels > DEEP_LEVELS:
-            yield Hint(Rule.NESTING, key.name, f"is nested {levels} levels deep.", _writes(key.writes[:1]))
+            yield Hint(
+                Rule.NESTING, key.name, f"is nested {levels} levels deep.", _write_occurrences(key.writes[:1])
+            )
 
 
 def large(evidence: Evidence) -> Iterator[Hint]:
@@ -264,7 +278,7 @@ def large(evidence: Evidence) -> Iterator[Hint]:
     for key in evidence.keys:
         if key.size > LARGE_BYTES:
             says = f"is {key.size:,} bytes large; from {LARGE_BYTES:,} on, state is a slow place for it."
-            yield Hint(Rule.LARGE, key.name, says, _writes(key.writes[:1]))
+            yield Hint(Rule.LARGE, key.name, says, _write_occurrences(key.writes[:1]))
 
 
 def not_json(evidence: Evidence) -> Iterator[Hint]:
@@ -274,7 +288,7 @@ def not_json(evidence: Evidence) -> Iterator[Hint]:
             says = (
                 f"was written as something that JSON does not have ({key.note}) and is kept as its JSON form."
             )
-            yield Hint(Rule.NOT_JSON, key.name, says, _writes(key.writes[:1]))
+            yield Hint(Rule.NOT_JSON, key.name, says, _write_occurrences(key.writes[:1]))
 
 
 ALL: Sequence[Callable[[Evidence], Iterable[Hint]]] = (
@@ -290,7 +304,7 @@ ALL: Sequence[Callable[[Evidence], Iterable[Hint]]] = (
 )
 
 
-def depth(text: str) -> int:
+def nesting_depth(text: str) -> int:
     """Return how deep a JSON text, or what there is of it, nests objects and arrays."""
     deepest = level = 0
     for sign in _STRING.sub("", text):
@@ -327,10 +341,10 @@ def _style(key: str) -> str:
     return "camelCase" if re.fullmatch(r"\w*[a-z][A-Z]\w*", key) else ""
 
 
-def _kind_of(text: str) -> str:
+def _json_type(text: str) -> str:
     """Return what kind of JSON a text begins."""
     return {"{": "object", "[": "array", '"': "text"}.get(text[0], "other")
 
 
-def _writes(writes: Iterable[Write]) -> list[Sight]:
-    return [Sight("written", write.seq, write.session_pk, write.session_id) for write in writes]
+def _write_occurrences(writes: Iterable[KeyWriteEvidence]) -> list[Occurrence]:
+    return [Occurrence("written", write.seq, write.session_pk, write.session_id) for write in writes]

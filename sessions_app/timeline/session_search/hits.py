@@ -148,7 +148,7 @@ class Found:
     @property
     def left_out(self) -> list[str]:
         """The terms that say nothing about events, as they are written."""
-        return [str(term) for term in execution.not_of_events(self.query)]
+        return [str(term) for term in execution.session_terms(self.query)]
 
 
 def found(session: AgentSession, query: Query, asked: Asked = EVERYTHING) -> Found:

@@ -11,7 +11,7 @@ from django.db.models import QuerySet
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, SessionTrait
 from sessions_app.search import execution
-from sessions_app.search.execution.time_budget import Pace
+from sessions_app.search.execution.time_budget import TimeBudget
 from sessions_app.search.query import Query
 
 KNOWN = ("author", "tool", "branch")
@@ -46,7 +46,7 @@ class SessionSearch:
         self._seconds = LOOK_S if seconds is None else seconds
         self._last = session.last_seq
         self._low, self._high = _reach(session, query)
-        self._events = execution.InSession(session, query)
+        self._events = execution.EventQuery(session, query)
 
     def after(self, seq: int, most: int) -> Looked[Event]:
         """Return the first hits behind `seq`, as rows of a timeline."""
@@ -72,7 +72,7 @@ class SessionSearch:
         return self._events.between(first, last).defer("data", "private")
 
     def _upwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = max(seq, self._low - 1), Pace(STRETCH, self._seconds)
+        place, pace = max(seq, self._low - 1), TimeBudget(STRETCH, self._seconds)
         found: list[Row] = []
         while place < self._high and len(found) < most and pace.goes_on:
             end = min(place + pace.size, self._high)
@@ -83,7 +83,7 @@ class SessionSearch:
         return Looked(found, self._last if is_whole else place, is_whole)
 
     def _downwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = min(seq, self._high + 1), Pace(STRETCH, self._seconds)
+        place, pace = min(seq, self._high + 1), TimeBudget(STRETCH, self._seconds)
         found: list[Row] = []
         while place > self._low and len(found) < most and pace.goes_on:
             start = max(self._low, place - pace.size)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, AppState, Event, EventKind, Scope, SessionTrait, UserState
-from sessions_app.search.query import Field, Query, QueryProblem, Vocabulary, parse
+from sessions_app.search.query import Field, Query, QueryError, Vocabulary, parse
 
 MOST_NAMES = 60
 """Authors and tools of a session that are offered."""
@@ -38,7 +38,7 @@ def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
     """
     try:
         query = parse(text)
-    except QueryProblem:
+    except QueryError:
         query = Query()
     names = _names(session)
     labels = {str(kind): str(kind.label) for kind in EventKind}

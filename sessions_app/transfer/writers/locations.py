@@ -60,7 +60,7 @@ def import_location(
     folder = folder_of_files(location)
     is_walked = folder is not None and not _extras_in(folder)
     report = _import_folder(folder, how) if folder and is_walked else _import_place(location, agent, how)
-    if where := storage_location.elsewhere():
+    if where := storage_location.session_service_of():
         report.remarks.add(
             f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"
             " not run"

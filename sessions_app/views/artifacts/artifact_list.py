@@ -65,8 +65,8 @@ def index(request: HttpRequest) -> HttpResponse:
     )
     sessions = artifact_list.fetch_saving_sessions(page.rows)
     latest = page.rows[0].created_at if page.rows else 0.0
-    watch_parameters = list_updates.next_question(
-        list_updates.seen(page.rows, _row_mark), latest if page.is_first else None
+    watch_parameters = list_updates.next_poll(
+        list_updates.shown_rows(page.rows, _row_mark), latest if page.is_first else None
     )
     context = {
         "page": page,
@@ -76,7 +76,7 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": any(query[name] for name in FILTERS),
         "upload": list_url("artifact-upload", query, only=OWNERS),
         "apps": overview.app_names(),
-        "elsewhere": (where := storage_location.artifacts_elsewhere(query["app"])),
+        "elsewhere": (where := storage_location.artifact_service_of(query["app"])),
         "there": _external_url(query) if where and not query["realm"] else "",
     }
     return render_partial(request, LIST, context, partial="artifacts")
@@ -89,17 +89,17 @@ def changes(request: HttpRequest) -> HttpResponse:
     shown_rows = list_updates.parse(query["shown"], int)
     files = artifact_list.newest_versions(_file_filter(query))
     gone_pks = shown_rows.gone(files.filter(pk__in=shown_rows.marks).only("pk"))
-    arrived = list_updates.arrived(files, query["since"], shown_rows)
+    arrived = list_updates.count_new_rows(files, query["since"], shown_rows)
     if not gone_pks and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
-    watch_parameters = list_updates.next_question(
+    watch_parameters = list_updates.next_poll(
         shown_rows.after([], gone_pks, _row_mark), query["since"], arrived
     )
     context = {
         "changed": [],
         "gone": gone_pks,
         "arrived": arrived,
-        "many": list_updates.MOST_ARRIVED,
+        "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
         "watch": list_url("artifact-changes", query, watch_parameters),
         "list": list_url("artifacts", query),

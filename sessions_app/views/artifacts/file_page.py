@@ -98,7 +98,7 @@ def of_session(request: HttpRequest, pk: int) -> HttpResponse:
     )
     if (
         not session.realm
-        and storage_location.artifacts_elsewhere(session.app_name)
+        and storage_location.artifact_service_of(session.app_name)
         and artifact_versions.find_version(key) is None
     ):
         owner = {"app": session.app_name, "user": session.user_id, "session": session.session_id}

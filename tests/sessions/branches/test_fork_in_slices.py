@@ -119,9 +119,9 @@ def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is
     def go_on(number: int) -> None:
         elsewhere(lambda: other.says(f"{number}", delta={"user:u0": f"late {number}"}))
         elsewhere(lambda: story.says(f"later {number}", delta={"k0": f"late {number}", "app:a": "late"}))
-        everywhere = listing.Wanted(realm=realms.COPYING)
-        for wanted in (listing.Wanted(), everywhere):
-            seen.update(listing.sessions(wanted).values_list("session_id", flat=True))
+        everywhere = listing.SessionFilter(realm=realms.COPYING)
+        for wanted in (listing.SessionFilter(), everywhere):
+            seen.update(listing.list_sessions(wanted).values_list("session_id", flat=True))
         with pytest.raises(SessionMissing):
             find_session(AgentSession.objects.latest("pk").pk)
 
@@ -197,9 +197,9 @@ def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
     monkeypatch.undo()
     assert counts() != before
     look_after(0)
-    look_after(purge.STOOD_STILL_S - 1)
+    look_after(purge.ABANDONED_S - 1)
     assert counts() != before, "it could still be copied on"
-    look_after(purge.STOOD_STILL_S + 1)
+    look_after(purge.ABANDONED_S + 1)
     assert counts() == before
 
 
@@ -229,9 +229,9 @@ def test_abandoned_fork_is_removed_though_the_clock_was_set(
     writes.create_session(out_of_sight)
     look_after(0)
     clock.step(step)
-    look_after(purge.STOOD_STILL_S / 2)
+    look_after(purge.ABANDONED_S / 2)
     assert counts() != before
-    look_after(purge.STOOD_STILL_S)
+    look_after(purge.ABANDONED_S)
     assert counts() == before
 
 
@@ -248,7 +248,7 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
     def give_up(number: int) -> None:
         if number == 5:
             look_after(0)
-            look_after(purge.STOOD_STILL_S + 1)
+            look_after(purge.ABANDONED_S + 1)
 
     between(monkeypatch, give_up)
     with pytest.raises(StaleSession, match="stood still"):

@@ -207,7 +207,7 @@ async def test_a_copy_that_cannot_be_written_ends_no_run_and_says_that_it_is_beh
 ):
     session = await create(mirrored)
     with monkeypatch.context() as broken:
-        broken.setattr(mirrors, "append", _full)
+        broken.setattr(mirrors, "append_event", _full)
         await append(session, mirrored, {"n": 1})
     assert (await mark()).behind == "The copy could not be written: OSError: the disk is full"
     assert [record.getMessage().count("disk is full") for record in caplog.records] == [1]
@@ -217,7 +217,7 @@ async def test_a_copy_that_cannot_be_written_ends_no_run_and_says_that_it_is_beh
 
 async def test_a_read_makes_up_for_a_copy_that_could_not_be_made(mirrored, truth, monkeypatch):
     with monkeypatch.context() as broken:
-        broken.setattr(mirrors, "begin", _full)
+        broken.setattr(mirrors, "create_mirror", _full)
         session = await create(mirrored)
         await append(session, mirrored, {"n": 1})
         assert not await units_of_work.read(AgentSession.objects.exists)
@@ -283,12 +283,12 @@ async def test_an_append_that_comes_while_the_copy_is_compared_is_not_taken_back
     """Another process appends, there and here, after this one has read the truth."""
     await create(mirrored)
     await append(await get(truth), truth, {"n": 1})
-    is_settled = mirrors.is_settled
+    is_settled = mirrors.is_in_sync
 
     def late(*args: Any) -> bool:
         writes.append_event(KEY, event_mapping.to_record(event(delta={"n": 2})))
         return is_settled(*args)
 
-    monkeypatch.setattr(mirrors, "is_settled", late)
+    monkeypatch.setattr(mirrors, "is_in_sync", late)
     await get(mirrored)
     assert (await copy()).state == {"n": 2}
