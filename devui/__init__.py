@@ -51,6 +51,6 @@ def _names_configured_store(database_url: str) -> bool:
     configured = settings.DATABASES["default"]
     if database_url in environment.IN_MEMORY:
         return bool(configured["NAME"] == getattr(settings, "DEVUI_TEMPORARY_STORE", ""))
-    wanted = environment.database(database_url)
+    requested = environment.database_settings(database_url)
     parts = ("ENGINE", "NAME", "HOST", "PORT")
-    return all(str(wanted.get(part) or "") == str(configured.get(part) or "") for part in parts)
+    return all(str(requested.get(part) or "") == str(configured.get(part) or "") for part in parts)

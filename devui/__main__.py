@@ -34,7 +34,7 @@ def _run() -> None:
     if sys.argv[1:2] == ["web"]:
         from devui.serving import flags
 
-        flags.export(sys.argv[2:])
+        flags.export_to_environment(sys.argv[2:])
     try:
         settings.INSTALLED_APPS  # noqa: B018 - reads the settings
     except ImproperlyConfigured as error:

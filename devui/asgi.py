@@ -16,7 +16,7 @@ from channels.security.websocket import WebsocketDenier  # noqa: E402 - after Dj
 from django.conf import settings  # noqa: E402 - after Django is set up
 from django.urls import path, re_path  # noqa: E402 - after Django is set up
 
-from devui.web.body_admission import GuardedBodies  # noqa: E402 - after Django is set up
+from devui.web.body_admission import BodyAdmission  # noqa: E402 - after Django is set up
 from devui.web.login.guard import LoginSockets  # noqa: E402 - after Django is set up
 from devui.web.origins import SameOriginSockets  # noqa: E402 - after Django is set up
 from devui.web.proxies import ForwardedClients  # noqa: E402 - after Django is set up
@@ -33,7 +33,7 @@ application = ForwardedClients(
     RawPathSegments(
         ProtocolTypeRouter(
             {
-                "http": GuardedBodies(django_application),
+                "http": BodyAdmission(django_application),
                 "websocket": SameOriginSockets(
                     LoginSockets(
                         URLRouter(

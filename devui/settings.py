@@ -8,23 +8,23 @@ from pathlib import Path
 from devui import embed
 from devui.config import environment
 
-DATA_DIR = Path(environment.text("DEVUI_DATA_DIR", ".devui")).absolute()
+DATA_DIR = Path(environment.read_text("DEVUI_DATA_DIR", ".devui")).absolute()
 
-SECRET_KEY = environment.text("DEVUI_SECRET_KEY") or secrets.token_urlsafe(48)
-DEVUI_ALLOW_ORIGINS = environment.words("DEVUI_ALLOW_ORIGINS")
+SECRET_KEY = environment.read_text("DEVUI_SECRET_KEY") or secrets.token_urlsafe(48)
+DEVUI_ALLOW_ORIGINS = environment.read_list("DEVUI_ALLOW_ORIGINS")
 ALLOWED_HOSTS = [
-    *environment.words("DEVUI_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
-    *environment.hosts_of(DEVUI_ALLOW_ORIGINS),
+    *environment.read_list("DEVUI_ALLOWED_HOSTS", "127.0.0.1,localhost,[::1]"),
+    *environment.origin_hosts(DEVUI_ALLOW_ORIGINS),
 ]
-DEVUI_TRUSTED_PROXIES = environment.networks("DEVUI_TRUSTED_PROXIES")
-DEVUI_MAX_BODY = environment.number("DEVUI_MAX_BODY_MB", 64) * 1024 * 1024
-DEVUI_MAX_BODIES = environment.number("DEVUI_MAX_BODIES_MB", 256) * 1024 * 1024
+DEVUI_TRUSTED_PROXIES = environment.read_networks("DEVUI_TRUSTED_PROXIES")
+DEVUI_MAX_BODY = environment.read_number("DEVUI_MAX_BODY_MB", 64) * 1024 * 1024
+DEVUI_MAX_BODIES = environment.read_number("DEVUI_MAX_BODIES_MB", 256) * 1024 * 1024
 DATA_UPLOAD_MAX_MEMORY_SIZE = (
-    environment.number("DEVUI_MAX_JSON_MB", 32) * 1024 * 1024
+    environment.read_number("DEVUI_MAX_JSON_MB", 32) * 1024 * 1024
 )  # of a body without files
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # the form of an eval case of many turns
-DEVUI_AGENTS_DIR = environment.text("DEVUI_AGENTS_DIR", ".")
-DEVUI_URL_PREFIX = environment.url_path("DEVUI_URL_PREFIX")
+DEVUI_AGENTS_DIR = environment.read_text("DEVUI_AGENTS_DIR", ".")
+DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")
 FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None
 
 INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
@@ -51,16 +51,18 @@ TEMPLATES = [
 ]
 
 DATABASES = {
-    "default": environment.database(environment.store_url(f"sqlite:///{DATA_DIR / 'devui.sqlite3'}"))
+    "default": environment.database_settings(
+        environment.read_store_url(f"sqlite:///{DATA_DIR / 'devui.sqlite3'}")
+    )
 }
-DEVUI_TEMPORARY_STORE = environment.text("DEVUI_TEMPORARY_STORE")
+DEVUI_TEMPORARY_STORE = environment.read_text("DEVUI_TEMPORARY_STORE")
 DEVUI_SESSION_SERVICE = ""  # where agents keep their sessions instead: the server's flag says so
 DEVUI_ARTIFACT_SERVICE = ""  # the same of artifacts
 DEVUI_MEMORY_SERVICE = ""  # the same of memory
 DEVUI_LOGO: tuple[str, str] | None = None  # set by `web`: name and picture in ADK's front end
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
-REDIS_URL = environment.text("REDIS_URL")
+REDIS_URL = environment.read_text("REDIS_URL")
 CHANNEL_LAYERS = {
     "default": {"BACKEND": "channels_redis.core.RedisChannelLayer", "CONFIG": {"hosts": [REDIS_URL]}}
     if REDIS_URL
@@ -86,6 +88,6 @@ LOGGING = {
         }
     },
     "handlers": {"console": {"class": "logging.StreamHandler", "formatter": "line"}},
-    "root": {"handlers": ["console"], "level": environment.level("DEVUI_LOG_LEVEL", "info")},
+    "root": {"handlers": ["console"], "level": environment.read_log_level("DEVUI_LOG_LEVEL", "info")},
     "loggers": {"django.request": {"level": "ERROR"}, "httpx": {"level": "WARNING"}},
 }

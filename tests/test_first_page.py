@@ -33,10 +33,10 @@ devui.setup(sys.argv[1])
 from devui.apis import urls as api_urls
 from devui.asgi import application
 from tests.web import over
-api_urls.PAUSE_S = 0
+api_urls.BUILD_DELAY_S = 0
 
 async def main():
-    building = asyncio.create_task(api_urls.build_behind_first_page())
+    building = asyncio.create_task(api_urls.build_after_first_page())
     await asyncio.sleep(0)
     assert "devui.apis.build" not in sys.modules
     async with over(application) as client:

@@ -108,7 +108,7 @@ async def test_its_address_without_a_slash_leads_to_it(web):
 
 
 async def test_a_package_without_it_is_said(web, monkeypatch):
-    monkeypatch.setattr(adk_front_end, "folder", lambda: None)
+    monkeypatch.setattr(adk_front_end, "front_end_folder", lambda: None)
     adk_front_end._files.cache_clear()
     adk_front_end._first_page.cache_clear()
     try:

@@ -28,7 +28,7 @@ SETTINGS = "import os, signal; os.kill(os.getpid(), signal.SIGINT)"
 
 def test_answers_are_sent_without_delay():
     """asyncio sets TCP_NODELAY only on sockets whose protocol says TCP, and accepted ones inherit it."""
-    with server.listen("127.0.0.1", 0) as listening:
+    with server.open_listener("127.0.0.1", 0) as listening:
         assert listening.proto == socket.IPPROTO_TCP
 
 
@@ -36,7 +36,7 @@ def test_answers_are_sent_without_delay():
 def test_a_number_that_is_no_port_is_refused(port):
     """The system itself takes 99999 for port 34463."""
     with pytest.raises(BadInput, match=f"{port} is no port"):
-        server.listen("127.0.0.1", port)
+        server.open_listener("127.0.0.1", port)
 
 
 @pytest.mark.parametrize(
@@ -83,7 +83,7 @@ def test_a_signal_that_comes_before_it_serves_is_not_lost(monkeypatch):
     monkeypatch.setattr(uvicorn.Server, "main_loop", main_loop)
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     try:
-        server.serve(server.listen("127.0.0.1", 0), EndedAtOnce(Supervisor(None), []))
+        server.serve(server.open_listener("127.0.0.1", 0), EndedAtOnce(Supervisor(None), []))
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)

@@ -18,7 +18,7 @@ from ninja.parser import Parser
 from ninja.types import DictStrAny
 
 from devui.apis.urls import ADK, V1
-from devui.web.error_responses import Problem, answer, answer_error
+from devui.web.error_responses import Problem, error_response, problem_response
 from evals_app import api as evals
 from evals_app.api import adk as adk_evals
 from sessions_app import request_bodies
@@ -41,13 +41,15 @@ class AdkAPI(NinjaAPI):
         return self.renderer.media_type or "application/json"
 
 
-class Docs(Swagger):
+class LocalSwagger(Swagger):
     """Swagger with django-ninja's own files, which it loads from a foreign host unless `ninja` is an installed app."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return the page."""
-        shown = json.dumps({**self.settings, "url": self.get_openapi_url(api, kwargs)})
-        return render(request, self.template, {"swagger_settings": shown, "api": api, "add_csrf": False})
+        page_settings = json.dumps({**self.settings, "url": self.get_openapi_url(api, kwargs)})
+        return render(
+            request, self.template, {"swagger_settings": page_settings, "api": api, "add_csrf": False}
+        )
 
 
 adk = AdkAPI(title="ADK's API", urls_namespace=ADK, openapi_url=None, docs_url=None, parser=BodyParser())
@@ -60,25 +62,25 @@ v1 = NinjaAPI(
     urls_namespace=V1,
     parser=BodyParser(),
     description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
-    docs=Docs({"validatorUrl": None}),  # Swagger's validator is a foreign service
+    docs=LocalSwagger({"validatorUrl": None}),  # Swagger's validator is a foreign service
 )
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)
 
 
-def _answer(request: HttpRequest, error: Any) -> HttpResponse:
+def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
         hint = "Send what `detail` asks for; `loc` says where."
-        return answer(request, Problem(422, error.errors, "invalid", hint))
+        return problem_response(request, Problem(422, error.errors, "invalid", hint))
     if isinstance(error, HttpError):
         hint = "Send a body of JSON in UTF-8."
-        return answer(request, Problem(error.status_code, error.message, "bad_input", hint))
-    return answer_error(request, error)
+        return problem_response(request, Problem(error.status_code, error.message, "bad_input", hint))
+    return error_response(request, error)
 
 
 for api in (adk, v1):
     for kind in (Exception, Http404, HttpError, ValidationError):
-        api.add_exception_handler(kind, _answer)
+        api.add_exception_handler(kind, _error_response)
 
 PATTERNS = {api.urls_namespace: api.urls[0] for api in (adk, v1)}
 """Namespace of an API -> its addresses."""

@@ -18,7 +18,7 @@ ADK = "devui-adk"
 V1 = "devui-v1"
 """Namespace of DevUI's own API."""
 
-PAUSE_S = 1.0
+BUILD_DELAY_S = 1.0
 """Seconds between the first answer and building the APIs: the first page's own requests come first."""
 
 APIS = "devui.apis.build"
@@ -52,7 +52,7 @@ class ApiUrls(URLResolver):
         return cast(MultiValueDict[str, Any], self._reverse_dict[get_language()])
 
 
-async def build_behind_first_page() -> None:
+async def build_after_first_page() -> None:
     """Build the APIs in a thread after the first answer, so that no request waits for them."""
     loop, answered = asyncio.get_running_loop(), asyncio.Event()
 
@@ -62,5 +62,5 @@ async def build_behind_first_page() -> None:
     request_finished.connect(answer)
     await answered.wait()
     request_finished.disconnect(answer)
-    await asyncio.sleep(PAUSE_S)
+    await asyncio.sleep(BUILD_DELAY_S)
     await asyncio.to_thread(import_module, APIS)

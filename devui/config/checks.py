@@ -19,15 +19,15 @@ Apps = Sequence[AppConfig] | None
 
 
 @register(Tags.database)
-def sqlite_takes_the_write_lock_at_once(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
+def check_sqlite_options(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Warn of SQLite without IMMEDIATE transactions: readers that turn writers fail with "database is locked"."""
     database = settings.DATABASES["default"]
     options = database.get("OPTIONS", {})
     if not database["ENGINE"].endswith("sqlite3"):
         return []
-    found: list[CheckMessage] = []
+    messages: list[CheckMessage] = []
     if options.get("transaction_mode") != "IMMEDIATE":
-        found.append(
+        messages.append(
             Warning(
                 "SQLite starts transactions without the write lock.",
                 hint='Set OPTIONS = {"transaction_mode": "IMMEDIATE"}: two writers at once fail otherwise.',
@@ -35,18 +35,18 @@ def sqlite_takes_the_write_lock_at_once(app_configs: Apps, **kwargs: Any) -> lis
             )
         )
     if "wal" not in str(options.get("init_command", "")).lower():
-        found.append(
+        messages.append(
             Warning(
                 "SQLite runs without a write-ahead log: pages wait while an agent's events are stored.",
                 hint='Set OPTIONS = {"init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL;"}.',
                 id="devui.W002",
             )
         )
-    return found
+    return messages
 
 
 @register(Tags.security)
-def hosts_are_named(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
+def check_allowed_hosts(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Warn of a server that answers to any name: a page elsewhere can rebind its own name to this machine."""
     if "*" not in settings.ALLOWED_HOSTS:
         return []
@@ -60,17 +60,17 @@ def hosts_are_named(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
 
 
 @register(Tags.security)
-def origins_can_be_read(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
+def check_allowed_origins(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Refuse patterns of DEVUI_ALLOW_ORIGINS that are none, before a request meets them."""
     try:
-        origins.allowed()
+        origins.allowed_origins()
     except ImproperlyConfigured as error:
         return [Error(str(error), hint="Write `regex:` and a Python regular expression.", id="devui.E001")]
     return []
 
 
 @register(Tags.security)
-def middleware_is_complete(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
+def check_middleware(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Refuse a project that leaves DevUI's guards out: its API asks for no login and no token."""
     missing = [name for name in embed.MIDDLEWARE if name not in settings.MIDDLEWARE]
     if not missing:
@@ -85,10 +85,10 @@ def middleware_is_complete(app_configs: Apps, **kwargs: Any) -> list[CheckMessag
 
 
 @register(Tags.templates)
-def pages_have_their_context(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
+def check_context_processors(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Refuse a project whose templates lack DevUI's context processors: no page could be shown."""
-    given = {name for engine in settings.TEMPLATES for name in _processors(engine)}
-    missing = [name for name in embed.CONTEXT_PROCESSORS if name not in given]
+    configured = {name for engine in settings.TEMPLATES for name in _processors(engine)}
+    missing = [name for name in embed.CONTEXT_PROCESSORS if name not in configured]
     if not missing:
         return []
     return [
@@ -101,7 +101,7 @@ def pages_have_their_context(app_configs: Apps, **kwargs: Any) -> list[CheckMess
 
 
 @register()
-def agents_folder_exists(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
+def check_agents_folder(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
     """Warn of a folder of agents that is not there."""
     try:
         open_folder(settings.DEVUI_AGENTS_DIR)

@@ -25,39 +25,39 @@ IN_MEMORY = frozenset({"memory://", "sqlite://", "sqlite:///:memory:"})
 """Stores that last as long as the process that asks for one, as ADK and SQLAlchemy spell them."""
 
 
-LEVELS = ("debug", "info", "warning", "error", "critical")
+LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
 """What may be the least level that is logged, as ADK's flag names them."""
 
 
-def text(name: str, default: str = "") -> str:
+def read_text(name: str, default: str = "") -> str:
     """Return the variable `name`, or `default` when it is unset or blank."""
     return os.environ.get(name, "").strip() or default
 
 
-def number(name: str, default: int) -> int:
+def read_number(name: str, default: int) -> int:
     """Return the variable `name` as a positive whole number.
 
     Raises:
         ImproperlyConfigured: the value is something else.
     """
-    value = text(name, str(default))
+    value = read_text(name, str(default))
     if not value.isdecimal() or int(value) == 0:
         raise ImproperlyConfigured(f"{name}={value!r} is no positive whole number: use {default}, say.")
     return int(value)
 
 
-def words(name: str, default: str = "") -> list[str]:
+def read_list(name: str, default: str = "") -> list[str]:
     """Return the comma-separated variable `name` as a list without blanks."""
-    return [word.strip() for word in text(name, default).split(",") if word.strip()]
+    return [word.strip() for word in read_text(name, default).split(",") if word.strip()]
 
 
-def networks(name: str) -> list[str]:
+def read_networks(name: str) -> list[str]:
     """Return the IP addresses and networks in the comma-separated variable `name`.
 
     Raises:
         ImproperlyConfigured: an entry is neither.
     """
-    entries = words(name)
+    entries = read_list(name)
     for entry in entries:
         try:
             ipaddress.ip_network(entry)
@@ -68,32 +68,32 @@ def networks(name: str) -> list[str]:
     return entries
 
 
-def taken_words(name: str) -> list[str]:
+def pop_list(name: str) -> list[str]:
     """Return the comma-separated variable `name` and unset it: what is started later does not inherit it."""
-    found = words(name)
+    values = read_list(name)
     os.environ.pop(name, None)
-    return found
+    return values
 
 
-def level(name: str, default: str) -> str:
+def read_log_level(name: str, default: str) -> str:
     """Return the variable `name` as a level of logging, in any case.
 
     Raises:
         ImproperlyConfigured: there is no such level.
     """
-    value = text(name, default)
-    if value.lower() not in LEVELS:
-        raise ImproperlyConfigured(f"{name}={value!r} is no level: use one of {', '.join(LEVELS)}.")
+    value = read_text(name, default)
+    if value.lower() not in LOG_LEVELS:
+        raise ImproperlyConfigured(f"{name}={value!r} is no level: use one of {', '.join(LOG_LEVELS)}.")
     return value.upper()
 
 
-def url_path(name: str) -> str:
+def read_url_path(name: str) -> str:
     """Return the path in the variable `name`, a path or a whole URL as in ADK; without a slash at its end.
 
     Raises:
         ImproperlyConfigured: the value is neither.
     """
-    value = text(name)
+    value = read_text(name)
     try:
         path = urlsplit(value).path.strip("/")
     except ValueError as error:
@@ -101,7 +101,7 @@ def url_path(name: str) -> str:
     return f"/{path}" if path else ""
 
 
-def hosts_of(origins: list[str]) -> list[str]:
+def origin_hosts(origins: list[str]) -> list[str]:
     """Return the hosts that allowed origins vouch for, as in ADK.
 
     A proxy on this machine sends its own name as Host, and allowing its origin accepts it. `*` gives up the
@@ -128,9 +128,9 @@ POSTGRES_OPTIONS = "-c jit=off"
 """Compiling a query of a page takes PostgreSQL ten times as long as the query. `?options=` in the URL replaces it."""
 
 
-def store_url(default: str) -> str:
+def read_store_url(default: str) -> str:
     """Return the URL of the store that DATABASE_URL names, made on the spot when it is to be in memory."""
-    url = text("DATABASE_URL", default)
+    url = read_text("DATABASE_URL", default)
     return use_temporary_store() if url in IN_MEMORY else url
 
 
@@ -140,20 +140,20 @@ def use_temporary_store() -> str:
     It is a file: the runtimes of the agents are processes of their own, and could not share memory.
     """
     folder = Path(tempfile.mkdtemp(prefix="devui-memory-"))  # mode 0700
-    atexit.register(_remove, folder, os.getpid())
+    atexit.register(_remove_as_owner, folder, os.getpid())
     file = folder / "devui.sqlite3"
     os.environ["DEVUI_TEMPORARY_STORE"] = str(file)
     os.environ["DATABASE_URL"] = f"sqlite:///{file}"
     return os.environ["DATABASE_URL"]
 
 
-def _remove(folder: Path, owner: int) -> None:
+def _remove_as_owner(folder: Path, owner: int) -> None:
     """Remove a folder when its owner ends, and not when a copy that it forked does."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def database(url: str) -> dict[str, Any]:
+def database_settings(url: str) -> dict[str, Any]:
     """Return Django's database settings for a store named by `url`.
 
     `sqlite:///relative.sqlite3`, `sqlite:////absolute.sqlite3` or `postgresql://user:pass@host:port/name`.

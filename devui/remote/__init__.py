@@ -5,7 +5,7 @@ their turn, stream, are cancelled by closing the stream, and end. What differs b
 `dialects`, and nowhere else.
 """
 
-from devui.remote.address import Address
+from devui.remote.address import RemoteAddress
 from devui.remote.provider import Runtimes
 
-__all__ = ["Address", "Runtimes"]
+__all__ = ["RemoteAddress", "Runtimes"]

@@ -14,7 +14,7 @@ HINT = "Write --runtime NAME=URL, such as --runtime go=http://127.0.0.1:8080/api
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class RemoteAddress:
     """A remote server as it was named.
 
     Attributes:
@@ -27,13 +27,13 @@ class Address:
     account: tuple[str, str] | None = None
 
     @classmethod
-    def read(cls, given: str) -> Address:
+    def read(cls, value: str) -> RemoteAddress:
         """Read `NAME=URL`.
 
         Raises:
             BadInput: it is something else. No message shows an account.
         """
-        name, separator, url = given.partition("=")
+        name, separator, url = value.partition("=")
         if not separator or not NAME.fullmatch(name.strip()):
             raise BadInput(
                 "--runtime needs a name of letters, digits, `_` and `-` before the URL.",
@@ -49,22 +49,22 @@ class Address:
             raise _bad(name, "its URL is none of http://HOST… and https://HOST…")
         if parts.query or parts.fragment:
             raise _bad(name, "its URL has a query or a fragment, which no path can be added to")
-        shown = f"[{host}]" if ":" in host else host
-        place = f"{parts.scheme}://{shown}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}"
+        url_host = f"[{host}]" if ":" in host else host
+        place = f"{parts.scheme}://{url_host}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}"
         account = None
         if parts.username is not None:
             account = unquote(parts.username), unquote(parts.password or "")
         return cls(name, place, account)
 
     @classmethod
-    def read_all(cls, given: Iterable[str]) -> list[Address]:
+    def read_all(cls, value: Iterable[str]) -> list[RemoteAddress]:
         """Read every `NAME=URL`.
 
         Raises:
             BadInput: one is something else, or two have one name.
         """
-        addresses: dict[str, Address] = {}
-        for each in map(cls.read, given):
+        addresses: dict[str, RemoteAddress] = {}
+        for each in map(cls.read, value):
             if each.name in addresses:
                 raise _bad(each.name, "another one has this name already")
             addresses[each.name] = each

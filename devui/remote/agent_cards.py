@@ -8,14 +8,14 @@ from typing import Any
 from urllib.parse import quote
 
 from devui.remote import dialects
-from devui.remote.http_client import Line
+from devui.remote.http_client import RemoteHttpClient
 from sessions_app.agents.remotes import Remote
 
-MOST_AGENTS = 300
-MOST_DEPTH = 20
-MOST_TOOLS = 100
-MOST_NAME = 300
-MOST_TEXT = 30_000
+MAX_AGENTS = 300
+MAX_DEPTH = 20
+MAX_TOOLS = 100
+MAX_NAME = 300
+MAX_TEXT = 30_000
 
 CUSTOM_METADATA = {
     "type": "object",
@@ -32,46 +32,51 @@ CUSTOM_METADATA = {
 Node = dict[str, Any]
 
 
-async def described(line: Line, app: str, remote: Remote) -> tuple[Node, Node]:
+async def fetch_description(http: RemoteHttpClient, app: str, remote: Remote) -> tuple[Node, Node]:
     """Return the description of an app's agent (see `AgentCard`), and why its server cannot load it; one is empty.
 
     Raises:
         NotReached: the server does not answer.
     """
     problem = ""
-    for path, read in (("/apps/{}/app-info", _of_app_info), ("/dev/apps/{}/build_graph", _of_build_graph)):
-        answer = await line.ask("GET", path.format(quote(app, safe="")))
-        said = dialects.error_text(answer.body) if not answer.is_success else ""
-        if answer.status == 500 and "load" in said.lower():
-            return {}, {"type": "RemoteError", "message": said, "file": "", "line": None, "traceback": ""}
-        tree = read(_json(answer.body)) if answer.is_success else None
+    for path, read in (
+        ("/apps/{}/app-info", _tree_of_app_info),
+        ("/dev/apps/{}/build_graph", _tree_of_build_graph),
+    ):
+        answer = await http.ask("GET", path.format(quote(app, safe="")))
+        message = dialects.error_text(answer.body) if not answer.is_success else ""
+        if answer.status == 500 and "load" in message.lower():
+            return {}, {"type": "RemoteError", "message": message, "file": "", "line": None, "traceback": ""}
+        tree = read(_parse_json(answer.body)) if answer.is_success else None
         if tree:
-            return _known(remote) | tree, {}
-        problem = problem or said
+            return _server_facts(remote) | tree, {}
+        problem = problem or message
     what = "This remote server tells nothing of its agents but their names"
-    told = f"{what}: {problem}" if problem else f"{what}."
-    return {"name": app, "type": "", "description": "", "problem": told, **_known(remote)}, {}
+    explanation = f"{what}: {problem}" if problem else f"{what}."
+    return {"name": app, "type": "", "description": "", "problem": explanation, **_server_facts(remote)}, {}
 
 
-def _known(remote: Remote) -> Node:
+def _server_facts(remote: Remote) -> Node:
     schema = CUSTOM_METADATA if remote.language == "python" else {}
     return {"code": {"adk": remote.version}, "run_config": schema}
 
 
-def _of_app_info(told: Any) -> Node | None:
+def _tree_of_app_info(info: Any) -> Node | None:
     """Return the tree of `/apps/{app}/app-info` (`google.adk.cli.api_server.AppInfo`)."""
-    if not isinstance(told, dict):
+    if not isinstance(info, dict):
         return None
-    agents, root = told.get("agents"), told.get("rootAgentName", told.get("root_agent_name"))
+    agents, root = info.get("agents"), info.get("rootAgentName", info.get("root_agent_name"))
     if not isinstance(agents, dict) or not isinstance(root, str):
         return None
     count = [0]
-    return _listed(agents, root, count, ())
+    return _node_of_list(agents, root, count, ())
 
 
-def _listed(agents: Mapping[str, Any], name: str, count: list[int], above: tuple[str, ...]) -> Node | None:
+def _node_of_list(
+    agents: Mapping[str, Any], name: str, count: list[int], above: tuple[str, ...]
+) -> Node | None:
     info = agents.get(name)
-    if not isinstance(info, dict) or count[0] >= MOST_AGENTS or len(above) >= MOST_DEPTH:
+    if not isinstance(info, dict) or count[0] >= MAX_AGENTS or len(above) >= MAX_DEPTH:
         return None
     count[0] += 1
     node = {"name": _name(name), "type": "LlmAgent", "description": _text(info.get("description"))}
@@ -80,52 +85,55 @@ def _listed(agents: Mapping[str, Any], name: str, count: list[int], above: tuple
     if instruction := _text(info.get("instruction")):
         node["instruction"] = instruction
     below = info.get("subAgents", info.get("sub_agents"))
-    found = (
-        [_listed(agents, str(each), count, (*above, name)) for each in below or []]
+    children = (
+        [_node_of_list(agents, str(each), count, (*above, name)) for each in below or []]
         if isinstance(below, list)
         else []
     )
-    return {**node, "tools": _tools(info.get("tools")), "sub_agents": [each for each in found if each]}
+    return {**node, "tools": _tools(info.get("tools")), "sub_agents": [each for each in children if each]}
 
 
-def _of_build_graph(told: Any) -> Node | None:
+def _tree_of_build_graph(graph: Any) -> Node | None:
     """Return the tree of `/dev/apps/{app}/build_graph`."""
-    root = told.get("root_agent") if isinstance(told, dict) else None
-    return _nested(root, [0], 0) if isinstance(root, dict) else None
+    root = graph.get("root_agent") if isinstance(graph, dict) else None
+    return _node_of_tree(root, [0], 0) if isinstance(root, dict) else None
 
 
-def _nested(told: Mapping[str, Any], count: list[int], depth: int) -> Node | None:
-    if count[0] >= MOST_AGENTS or depth >= MOST_DEPTH or not isinstance(told.get("name"), str):
+def _node_of_tree(info: Mapping[str, Any], count: list[int], depth: int) -> Node | None:
+    if count[0] >= MAX_AGENTS or depth >= MAX_DEPTH or not isinstance(info.get("name"), str):
         return None
     count[0] += 1
     node: Node = {
-        "name": _name(told["name"]),
-        "type": _name(told.get("type", "")),
-        "description": _text(told.get("description")),
-        "tools": _tools(told.get("tools")),
+        "name": _name(info["name"]),
+        "type": _name(info.get("type", "")),
+        "description": _text(info.get("description")),
+        "tools": _tools(info.get("tools")),
     }
-    if instruction := _text(told.get("instruction")):
+    if instruction := _text(info.get("instruction")):
         node["instruction"] = instruction
-    if model := told.get("model"):
+    if model := info.get("model"):
         node["model"] = _name(model)
-    below = told.get("sub_agents")
+    below = info.get("sub_agents")
     below = [each for each in below if isinstance(each, dict)] if isinstance(below, list) else []
-    return {**node, "sub_agents": [found for each in below if (found := _nested(each, count, depth + 1))]}
+    return {
+        **node,
+        "sub_agents": [child for each in below if (child := _node_of_tree(each, count, depth + 1))],
+    }
 
 
-def _tools(told: Any) -> list[Node]:
+def _tools(listed: Any) -> list[Node]:
     """Return the tools in ADK's forms: names, tools by themselves, or declarations of functions in a tool."""
-    found: list[Node] = []
-    for tool in told if isinstance(told, list) else []:
+    tools: list[Node] = []
+    for tool in listed if isinstance(listed, list) else []:
         if isinstance(tool, str):
-            found.append({"name": _name(tool), "type": "", "description": ""})
+            tools.append({"name": _name(tool), "type": "", "description": ""})
         if not isinstance(tool, dict):
             continue
         declared = tool.get("functionDeclarations", tool.get("function_declarations"))
         for each in declared if isinstance(declared, list) else [tool]:
             if isinstance(each, dict) and each.get("name"):
                 schema = each.get("parametersJsonSchema") or each.get("parameters") or each.get("schema")
-                found.append(
+                tools.append(
                     {
                         "name": _name(each["name"]),
                         "type": _name(each.get("type", "")),
@@ -133,18 +141,18 @@ def _tools(told: Any) -> list[Node]:
                         **({"schema": schema} if isinstance(schema, dict) else {}),
                     }
                 )
-    return found[:MOST_TOOLS]
+    return tools[:MAX_TOOLS]
 
 
 def _name(value: Any) -> str:
-    return str(value)[:MOST_NAME] if isinstance(value, str) else ""
+    return str(value)[:MAX_NAME] if isinstance(value, str) else ""
 
 
 def _text(value: Any) -> str:
-    return value[:MOST_TEXT] if isinstance(value, str) else ""
+    return value[:MAX_TEXT] if isinstance(value, str) else ""
 
 
-def _json(body: bytes) -> Any:
+def _parse_json(body: bytes) -> Any:
     try:
         return json.loads(body)
     except (ValueError, RecursionError):

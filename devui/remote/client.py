@@ -10,7 +10,7 @@ import httpx
 
 from devui.remote import dialects
 from devui.remote.server import RemoteServer
-from devui.supervisor.frame_feeds import Feeds
+from devui.supervisor.frame_feeds import FrameFeeds
 from sessions_app.errors import BadInput
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
@@ -19,7 +19,7 @@ from sessions_app.store import units_of_work
 
 HEALTHY = {"state": "ready"}
 
-UNTOLD = {
+UNSUPPORTED = {
     "/devui/seen": "what its models see",
     "/devui/memory/search": "what an agent would recall",
     "/devui/evals": "eval runs",
@@ -30,14 +30,14 @@ UNTOLD = {
 class RemoteClient:
     """Hands over runs, watches and cancels them, and answers ADK's paths."""
 
-    def __init__(self, server: RemoteServer, app_name: str, feeds: Feeds) -> None:
+    def __init__(self, server: RemoteServer, app_name: str, feeds: FrameFeeds) -> None:
         self._server = server
         self._app_name = app_name
         self._feeds = feeds
 
     async def start_run(self, run_id: str) -> None:
         """Carry out a queued run. One that has ended meanwhile, or that another process has, is left alone."""
-        await self._server.take(run_id)
+        await self._server.take_run(run_id)
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run. Returns when its row says how it ended.
@@ -81,7 +81,7 @@ class RemoteClient:
             NotReached: it does not answer.
         """
         call, run = await self._server.paths.call(self._app_name, path.partition("?")[2])
-        async with call.opened(run) as socket:
+        async with call.open(run) as socket:
             yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
@@ -95,9 +95,10 @@ class RemoteClient:
             await self._server.describe(self._app_name)
             return HEALTHY
         if path == "/devui/run-config":
-            return {"problems": _problems(self._server.copies.dialect, dict(body or {}))}
+            return {"problems": _config_problems(self._server.copies.dialect, dict(body or {}))}
         raise BadInput(
-            f"{self._server.line.url} cannot be asked for {UNTOLD.get(path, 'that')}: ADK's REST has no path for it.",
+            f"{self._server.http.url} cannot be asked for {UNSUPPORTED.get(path, 'that')}:"
+            " ADK's REST has no path for it.",
             hint="Run the agent in a folder of this server for that, where its language is Python.",
         )
 
@@ -112,9 +113,9 @@ class RemoteClient:
             await response.aclose()
 
 
-def _problems(dialect: dialects.Dialect, asked: dict[str, Any]) -> dict[str, str]:
+def _config_problems(dialect: dialects.Dialect, request: dict[str, Any]) -> dict[str, str]:
     """Return what is wrong with a RunConfig, by its fields: those that cannot be told."""
-    config = asked.get("run_config") or {}
+    config = request.get("run_config") or {}
     problems = {}
     for name, value in config.items():
         try:

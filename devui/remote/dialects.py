@@ -20,7 +20,7 @@ from sessions_app.transfer.readers.normalization import normalise, removed_keys
 LANGUAGES = {"javascript": "js", "typescript": "js", "node": "js", "nodejs": "js", "golang": "go"}
 """Other names that a server may give its language."""
 
-MOST_ERROR = 2_000
+MAX_ERROR = 2_000
 """Characters of what a server says of an error."""
 
 
@@ -38,29 +38,29 @@ class Dialect:
         is_spoken_with: it has a socket `/run_live`.
     """
 
-    named_in_body: bool = False
-    told: frozenset[str] = frozenset({"stateDelta"})
-    patches: bool = False
-    takes_events: bool = False
+    has_id_in_body: bool = False
+    run_fields: frozenset[str] = frozenset({"stateDelta"})
+    can_patch_state: bool = False
+    accepts_events: bool = False
     has_tags: bool = True
-    fails_by_event: bool = False
-    is_spoken_with: bool = True
+    reports_failures_as_events: bool = False
+    has_live_runs: bool = True
 
 
 PYTHON = Dialect(
-    named_in_body=True,
-    told=frozenset({"stateDelta", "invocationId", "customMetadata"}),
-    patches=True,
-    takes_events=True,
+    has_id_in_body=True,
+    run_fields=frozenset({"stateDelta", "invocationId", "customMetadata"}),
+    can_patch_state=True,
+    accepts_events=True,
 )
 OTHERS = Dialect()
-JAVASCRIPT = Dialect(fails_by_event=True, is_spoken_with=False)
-RUST = Dialect(has_tags=False, is_spoken_with=False)
+JAVASCRIPT = Dialect(reports_failures_as_events=True, has_live_runs=False)
+RUST = Dialect(has_tags=False, has_live_runs=False)
 
 DIALECTS = {"python": PYTHON, "js": JAVASCRIPT, "rust": RUST}
 """Go refuses fields that it does not know; Java and JavaScript ignore them. So all get what all understand."""
 
-FIELDS = {
+RUN_FIELDS = {
     "state_delta": "stateDelta",
     "invocation_id": "invocationId",
     "custom_metadata": "customMetadata",
@@ -68,7 +68,7 @@ FIELDS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class RemoteEvent:
     """An event as a server tells it.
 
     Attributes:
@@ -93,7 +93,7 @@ class Told:
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class ReportedFailure:
     """An error as a server tells it in a stream."""
 
     kind: str
@@ -101,7 +101,7 @@ class Failure:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionTold:
+class RemoteSession:
     """A session as a server tells it; `events` are those of its JSON, which become `Told` one by one."""
 
     id: str
@@ -113,9 +113,9 @@ class SessionTold:
 
 def language_of(version: Any, headers: Mapping[str, str]) -> str:
     """Return a server's language by what `/version` answers, else by what its framework says; else nothing."""
-    told = version.get("language") if isinstance(version, dict) else None
-    if isinstance(told, str) and told:
-        return LANGUAGES.get(told.lower(), told.lower())
+    language = version.get("language") if isinstance(version, dict) else None
+    if isinstance(language, str) and language:
+        return LANGUAGES.get(language.lower(), language.lower())
     if "express" in headers.get("x-powered-by", "").lower():
         return "js"
     return "python" if "uvicorn" in headers.get("server", "").lower() else ""
@@ -126,7 +126,7 @@ def dialect_of(language: str) -> Dialect:
     return DIALECTS.get(language, OTHERS)
 
 
-def apps_in(answer: Any) -> tuple[str, ...]:
+def parse_app_names(answer: Any) -> tuple[str, ...]:
     """Return the names in an answer of `/list-apps`, sorted.
 
     Raises:
@@ -151,15 +151,15 @@ def run_body(
         BadInput: the run asks for what this server's paths cannot be told.
     """
     config = dict(request.get("run_config") or {})
-    asked = {name: request.get(name) for name in FIELDS}
-    asked["custom_metadata"] = config.pop("custom_metadata", None) or asked["custom_metadata"]
-    extra = {FIELDS[name]: value for name, value in asked.items() if value}
-    unsaid = sorted(
-        [*(extra.keys() - dialect.told), *(name for name, value in config.items() if value is not None)]
+    values = {name: request.get(name) for name in RUN_FIELDS}
+    values["custom_metadata"] = config.pop("custom_metadata", None) or values["custom_metadata"]
+    extra = {RUN_FIELDS[name]: value for name, value in values.items() if value}
+    unsupported = sorted(
+        [*(extra.keys() - dialect.run_fields), *(name for name, value in config.items() if value is not None)]
     )
-    if unsaid:
+    if unsupported:
         raise BadInput(
-            f"The paths of this remote server cannot be told {', '.join(unsaid)}.",
+            f"The paths of this remote server cannot be told {', '.join(unsupported)}.",
             hint="Leave it out of the RunConfig, or run the agent in a folder of this server.",
         )
     message = request.get("new_message")
@@ -170,13 +170,13 @@ def run_body(
         "streaming": bool(request.get("streaming")),
     }
     if message:
-        body["newMessage"] = _standard(message)
+        body["newMessage"] = _standard_message(message)
     if dialect is PYTHON:
         body["functionCallEventId"] = "whole"  # else an event with an artifact comes in two pieces of one id
     return body | extra
 
 
-def events_in(session: Mapping[str, Any]) -> SessionTold:
+def parse_session(session: Mapping[str, Any]) -> RemoteSession:
     """Return a session of an answer; its spelling, times and empty lists are as its language has them.
 
     Raises:
@@ -190,16 +190,16 @@ def events_in(session: Mapping[str, Any]) -> SessionTold:
     state = folded.get("state") or {}
     if not isinstance(events, list) or not isinstance(state, dict):
         raise ValueError("the events of a session are a list, its state is an object")
-    return SessionTold(
+    return RemoteSession(
         id=name,
         user_id=user_id,
         state=state,
-        updated_at=_time(folded.get("lastupdatetime", folded.get("updatedat"))),
+        updated_at=_parse_time(folded.get("lastupdatetime", folded.get("updatedat"))),
         events=[event for event in events if isinstance(event, dict)],
     )
 
 
-def sessions_in(answer: Any) -> list[dict[str, Any]]:
+def parse_session_list(answer: Any) -> list[dict[str, Any]]:
     """Return the sessions in an answer that lists them: an array, nothing, or an object that has one.
 
     Raises:
@@ -213,30 +213,30 @@ def sessions_in(answer: Any) -> list[dict[str, Any]]:
     return listed
 
 
-def event(dialect: Dialect, raw: Mapping[str, Any], arrived_at: float, number: int = 0) -> Told:
+def parse_event(dialect: Dialect, raw: Mapping[str, Any], arrived_at: float, number: int = 0) -> RemoteEvent:
     """Return an event in Python's wire form.
 
     Args:
         arrived_at: its time, when the server does not tell one.
         number: its place in its session, for an event without an id.
     """
-    spelled = raw if dialect.has_tags else _tagged(raw)
+    spelled = raw if dialect.has_tags else _tag_parts(raw)
     wire, _ = normalise(spelled)
     removed = removed_keys(wire)
     has_time = "timestamp" in wire
     wire.setdefault("timestamp", arrived_at)
     if not wire.get("id"):
         wire["id"] = f"event-{number}"
-    return Told(wire, removed, has_time)
+    return RemoteEvent(wire, removed, has_time)
 
 
-def id_of(raw: Mapping[str, Any], number: int) -> str:
+def event_id(raw: Mapping[str, Any], number: int) -> str:
     """Return the id of an event as its server tells it, or the one that `event` gives it, without reading the rest."""
-    told = raw.get("id", raw.get("Id", raw.get("ID")))
-    return str(told) if told else f"event-{number}"
+    value = raw.get("id", raw.get("Id", raw.get("ID")))
+    return str(value) if value else f"event-{number}"
 
 
-def in_frame(dialect: Dialect, name: str, data: str) -> Told | Failure | None:
+def parse_frame(dialect: Dialect, name: str, data: str) -> RemoteEvent | ReportedFailure | None:
     """Return what a frame of `/run_sse` tells; None: nothing.
 
     Args:
@@ -248,60 +248,62 @@ def in_frame(dialect: Dialect, name: str, data: str) -> Told | Failure | None:
     if not data.strip():
         return None
     try:
-        told = json.loads(data)
+        frame = json.loads(data)
     except RecursionError as error:
         raise ValueError("it is nested too deeply") from error
-    if told is None:
+    if frame is None:
         return None
-    if not isinstance(told, dict):
+    if not isinstance(frame, dict):
         raise ValueError("a frame is an object")
-    if name == "error" or ("error" in told and "author" not in told):
-        return failure_of(told)
-    return event(dialect, told, time.time())
+    if name == "error" or ("error" in frame and "author" not in frame):
+        return parse_failure(frame)
+    return parse_event(dialect, frame, time.time())
 
 
-def failure_of(told: Any) -> Failure:
+def parse_failure(value: Any) -> ReportedFailure:
     """Return what an answer or a frame says of an error.
 
     Python says `detail`, or `error` with `error_details`; Go and Rust plain text; Java Spring's fields; JavaScript
     `error`.
     """
-    if isinstance(told, dict):
-        details = told.get("error_details")
+    if isinstance(value, dict):
+        details = value.get("error_details")
         details = details if isinstance(details, dict) else {}
         text = (
             details.get("error_message")
-            or told.get("detail")
-            or told.get("message")
-            or told.get("error")
-            or told
+            or value.get("detail")
+            or value.get("message")
+            or value.get("error")
+            or value
         )
         kind = details.get("error_type") or ""
-        if not kind and isinstance(told.get("error"), str):
-            head, separator, _ = told["error"].partition(": ")
+        if not kind and isinstance(value.get("error"), str):
+            head, separator, _ = value["error"].partition(": ")
             kind = head if separator and head.isidentifier() else ""
-            text = text[len(kind) + 2 :] if kind and isinstance(text, str) and text == told["error"] else text
-        return Failure(str(kind) or "RemoteError", _short(text))
-    return Failure("RemoteError", _short(told))
+            text = (
+                text[len(kind) + 2 :] if kind and isinstance(text, str) and text == value["error"] else text
+            )
+        return ReportedFailure(str(kind) or "RemoteError", _shorten(text))
+    return ReportedFailure("RemoteError", _shorten(value))
 
 
 def error_text(body: bytes) -> str:
     """Return what an answer says that says no; empty: nothing."""
     text = body.decode(errors="replace").strip()
     try:
-        told = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         is_page = text.startswith("<")  # HTML is meant for nobody here
-        return "" if is_page else _short(text)
-    return failure_of(told).message if told else ""
+        return "" if is_page else _shorten(text)
+    return parse_failure(value).message if value else ""
 
 
-def _short(value: Any) -> str:
+def _shorten(value: Any) -> str:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-    return text if len(text) <= MOST_ERROR else text[: MOST_ERROR - 1] + "…"
+    return text if len(text) <= MAX_ERROR else text[: MAX_ERROR - 1] + "…"
 
 
-def _tagged(raw: Mapping[str, Any]) -> dict[str, Any]:
+def _tag_parts(raw: Mapping[str, Any]) -> dict[str, Any]:
     """Return an event of Rust's whose parts say what they are; the fields of its model's answer stand at its top."""
     inner = raw.get("llm_response")
     spelled = {**(inner if isinstance(inner, dict) else {}), **raw}
@@ -312,26 +314,26 @@ def _tagged(raw: Mapping[str, Any]) -> dict[str, Any]:
     return spelled
 
 
-def _standard(message: Mapping[str, Any]) -> dict[str, Any]:
+def _standard_message(message: Mapping[str, Any]) -> dict[str, Any]:
     """Return a message in the spelling and with the alphabet of base64 that every language reads."""
     parts = message.get("parts")
-    told = (
-        [_part(part) if isinstance(part, Mapping) else part for part in parts if part]
+    standard_parts = (
+        [_standard_part(part) if isinstance(part, Mapping) else part for part in parts if part]
         if isinstance(parts, list)
         else []
     )
-    return {"role": message.get("role") or "user", "parts": told}
+    return {"role": message.get("role") or "user", "parts": standard_parts}
 
 
-def _part(part: Mapping[str, Any]) -> dict[str, Any]:
+def _standard_part(part: Mapping[str, Any]) -> dict[str, Any]:
     names = {"inline_data": "inlineData", "file_data": "fileData", "function_response": "functionResponse"}
-    told = {names.get(key, key): item for key, item in part.items()}
-    if "inlineData" in told:
-        told["inlineData"] = _bytes(told["inlineData"])
-    return told
+    standard = {names.get(key, key): item for key, item in part.items()}
+    if "inlineData" in standard:
+        standard["inlineData"] = _standard_blob(standard["inlineData"])
+    return standard
 
 
-def _bytes(blob: Any) -> Any:
+def _standard_blob(blob: Any) -> Any:
     if not isinstance(blob, Mapping):
         return blob
     names = {"mime_type": "mimeType", "display_name": "displayName"}
@@ -342,7 +344,7 @@ def _bytes(blob: Any) -> Any:
     return spelled
 
 
-def _time(value: Any) -> float:
+def _parse_time(value: Any) -> float:
     try:
         return parse_timestamp(value) or 0.0
     except ValueError:

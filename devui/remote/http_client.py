@@ -15,19 +15,19 @@ from typing import Any
 
 import httpx
 
-from devui.remote.address import Address
+from devui.remote.address import RemoteAddress
 from sessions_app.errors import RuntimeUnavailable
 
-CONNECT_S = 5.0
-ANSWER_S = 60.0
+CONNECT_TIMEOUT_S = 5.0
+RESPONSE_TIMEOUT_S = 60.0
 """Seconds of silence after which an answer is given up. A run may be silent for as long as its model thinks."""
 
-MOST_ANSWER = 8_000_000
-MOST_SESSION = 256_000_000
-MOST_FRAME = 64_000_000
+MAX_RESPONSE = 8_000_000
+MAX_SESSION = 256_000_000
+MAX_FRAME = 64_000_000
 """Bytes of an answer, of a whole session, and of one frame of a stream; more is refused and not kept."""
 
-MOST_REFUSAL = 100_000
+MAX_REFUSAL = 100_000
 """Bytes that are read of an answer that says no."""
 
 KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
@@ -41,7 +41,7 @@ class NotReached(RuntimeUnavailable):
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class RemoteResponse:
     """An answer that was read whole."""
 
     status: int
@@ -54,13 +54,13 @@ class Answer:
         return 200 <= self.status < 300
 
 
-class Line:
+class RemoteHttpClient:
     """The way to one remote server. `url` is what is said of it; `base` is where its API begins."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: RemoteAddress) -> None:
         self.address = address
         self.base = address.url
-        timeout = httpx.Timeout(ANSWER_S, connect=CONNECT_S)
+        timeout = httpx.Timeout(RESPONSE_TIMEOUT_S, connect=CONNECT_TIMEOUT_S)
         self._http = httpx.AsyncClient(
             auth=httpx.BasicAuth(*address.account) if address.account else None,
             headers=HEADERS,
@@ -85,9 +85,9 @@ class Line:
         *,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        most: int = MOST_ANSWER,
-        seconds: float = ANSWER_S,
-    ) -> Answer:
+        max_bytes: int = MAX_RESPONSE,
+        seconds: float = RESPONSE_TIMEOUT_S,
+    ) -> RemoteResponse:
         """Send a request and read the whole answer.
 
         Args:
@@ -101,8 +101,10 @@ class Line:
         async with self.open(
             method, path, body, content=content, headers=headers, seconds=seconds
         ) as response:
-            most = most if response.is_success else MOST_REFUSAL
-            return Answer(response.status_code, response.headers, await self._read(response, most))
+            max_bytes = max_bytes if response.is_success else MAX_REFUSAL
+            return RemoteResponse(
+                response.status_code, response.headers, await self._read(response, max_bytes)
+            )
 
     @asynccontextmanager
     async def open(
@@ -113,25 +115,27 @@ class Line:
         *,
         content: bytes | None = None,
         headers: Mapping[str, str] | None = None,
-        seconds: float | None = ANSWER_S,
+        seconds: float | None = RESPONSE_TIMEOUT_S,
     ) -> AsyncIterator[httpx.Response]:
         """Send a request and let the answer be read as it comes. `seconds` None: it may be silent for any time.
 
         Raises:
             NotReached: nothing answers, it breaks off while it is read, or leads elsewhere.
         """
-        sent = dict(headers or {})
+        request_headers = dict(headers or {})
         if body is not None:
             content = json.dumps(body).encode()
-            sent["Content-Type"] = "application/json"
+            request_headers["Content-Type"] = "application/json"
         url = httpx.URL(self.base).copy_with(raw_path=(httpx.URL(self.base).path.rstrip("/") + path).encode())
-        timeout = httpx.Timeout(seconds, connect=CONNECT_S)
-        request = self._http.build_request(method, url, content=content, headers=sent, timeout=timeout)
-        with self._explained():
+        timeout = httpx.Timeout(seconds, connect=CONNECT_TIMEOUT_S)
+        request = self._http.build_request(
+            method, url, content=content, headers=request_headers, timeout=timeout
+        )
+        with self._explain_errors():
             response = await self._http.send(request, stream=True)
             try:
                 if response.has_redirect_location:
-                    raise self.elsewhere(response.status_code)
+                    raise self.redirect_error(response.status_code)
                 yield response
             finally:
                 await response.aclose()
@@ -142,22 +146,22 @@ class Line:
         Raises:
             NotReached: a line is longer, or the stream breaks off.
         """
-        held: list[bytes] = []
+        pieces: list[bytes] = []
         size = 0
         async for chunk in response.aiter_bytes():
             *whole, rest = chunk.split(b"\n")
             for piece in whole:
-                held.append(piece)
-                yield b"".join(held).rstrip(b"\r").decode(errors="replace")
-                held, size = [], 0
-            held.append(rest)
+                pieces.append(piece)
+                yield b"".join(pieces).rstrip(b"\r").decode(errors="replace")
+                pieces, size = [], 0
+            pieces.append(rest)
             size += len(rest)
-            if size > MOST_FRAME:
-                raise self._too_much(MOST_FRAME)
-        if last := b"".join(held):
+            if size > MAX_FRAME:
+                raise self._too_much(MAX_FRAME)
+        if last := b"".join(pieces):
             yield last.decode(errors="replace")
 
-    def elsewhere(self, status: int) -> NotReached:
+    def redirect_error(self, status: int) -> NotReached:
         """Return that the server answers with another address."""
         return NotReached(
             f"{self.url} leads elsewhere ({status}), which is not followed.",
@@ -168,42 +172,42 @@ class Line:
         """Let go of the connections."""
         await self._http.aclose()
 
-    async def _read(self, response: httpx.Response, most: int) -> bytes:
-        held, size = [], 0
+    async def _read(self, response: httpx.Response, max_bytes: int) -> bytes:
+        chunks, size = [], 0
         async for chunk in response.aiter_bytes():
             size += len(chunk)
-            if size > most:
+            if size > max_bytes:
                 if not response.is_success:
                     break
-                raise self._too_much(most)
-            held.append(chunk)
-        return b"".join(held)
+                raise self._too_much(max_bytes)
+            chunks.append(chunk)
+        return b"".join(chunks)
 
-    def _too_much(self, most: int) -> NotReached:
+    def _too_much(self, max_bytes: int) -> NotReached:
         return NotReached(
-            f"{self.url} answers with more than {most // 1_000_000} MB, which is not read.",
+            f"{self.url} answers with more than {max_bytes // 1_000_000} MB, which is not read.",
             hint="Is it the ADK server that was meant?",
         )
 
     @contextmanager
-    def _explained(self) -> Iterator[None]:
+    def _explain_errors(self) -> Iterator[None]:
         try:
             yield
         except httpx.TransportError as error:
             raise NotReached(
-                f"{self.url} {_what(error)}.",
+                f"{self.url} {_describe_error(error)}.",
                 hint="Start it, or correct the address that `--runtime` names; DevUI looks again by itself.",
             ) from error
         except httpx.InvalidURL as error:
             raise NotReached(f"{self.url} cannot be asked for that: {error}.") from error
 
 
-def _what(error: httpx.TransportError) -> str:
+def _describe_error(error: httpx.TransportError) -> str:
     """Return what went wrong on the way, in words."""
     if isinstance(error, httpx.ConnectTimeout):
-        return f"does not answer within {CONNECT_S:.0f} s"
+        return f"does not answer within {CONNECT_TIMEOUT_S:.0f} s"
     if isinstance(error, httpx.ConnectError):
-        return f"cannot be reached: {_why_not_reached(error)}"
+        return f"cannot be reached: {_connection_failure(error)}"
     if isinstance(error, httpx.TimeoutException):
         return "was silent for too long"
     if isinstance(error, httpx.RemoteProtocolError):
@@ -213,7 +217,7 @@ def _what(error: httpx.TransportError) -> str:
     return f"cannot be asked: {error}"
 
 
-def _why_not_reached(error: BaseException) -> str:
+def _connection_failure(error: BaseException) -> str:
     """Return what the system says of a connection that could not be made; it stands at the end of a chain of causes."""
     cause: BaseException | None = error
     why = str(error)

@@ -21,18 +21,32 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.http11 import Response
 
-from devui.remote.dialects import Failure, Told
-from devui.remote.http_client import CONNECT_S, HEADERS, MOST_FRAME, Answer, Line, NotReached
-from devui.remote.runs import ABSENT, CATCH_UP_S, RemoteFailure, RemoteRuns, publish_chunks, read_frame
-from devui.remote.session_copies import Copies
-from devui.runtime.run_queue import LiveRun
+from devui.remote.dialects import RemoteEvent, ReportedFailure
+from devui.remote.http_client import (
+    CONNECT_TIMEOUT_S,
+    HEADERS,
+    MAX_FRAME,
+    NotReached,
+    RemoteHttpClient,
+    RemoteResponse,
+)
+from devui.remote.runs import (
+    CATCH_UP_S,
+    MISSING_PATH_STATUSES,
+    RemoteFailure,
+    RemoteRuns,
+    publish_chunks,
+    read_frame,
+)
+from devui.remote.session_copies import SessionCopies
+from devui.runtime.run_queue import ActiveRun
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run
 from sessions_app.store import units_of_work
 
-LOOK_S = 1.0
+REREAD_S = 1.0
 """Seconds between two reads of a session while its run goes on: each reads it whole."""
 
 PING_S = 20.0
@@ -45,36 +59,45 @@ SILENCE_S = 10.0
 """Seconds of silence after a client has said all (`{"close": true}`) that end the run: ADK's own server leaves the
 socket open when its run is over, and one that does not heed the word would go on for good."""
 
-WENT_WELL = frozenset({1000, 1001, 1005})
+NORMAL_CLOSE_CODES = frozenset({1000, 1001, 1005})
 """Codes of a close that is no failure; 1005 stands for none."""
 
 CANCELLED = 1000, "The run was cancelled."
-OVER = 1000, "The run is over: the server has said nothing more."
+FINISHED = 1000, "The run is over: the server has said nothing more."
 
 Message = str | bytes
 
 
-class LiveCall:
+class LiveRunSocket:
     """A live run and its client socket (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
 
-    def __init__(self, line: Line, copies: Copies, runs: RemoteRuns, key: SessionKey, query: str) -> None:
+    def __init__(
+        self,
+        http_client: RemoteHttpClient,
+        copies: SessionCopies,
+        runs: RemoteRuns,
+        key: SessionKey,
+        query: str,
+    ) -> None:
         self.closed: tuple[int, str] | None = None
-        self._line = line
+        self._http = http_client
         self._copies = copies
         self._runs = runs
         self._key = key
         self._query = query
         self._connection: asyncio.Future[ClientConnection] = asyncio.get_running_loop().create_future()
-        self._heard: asyncio.Queue[Message] = asyncio.Queue(maxsize=1)  # who listens slowly slows the server
+        self._incoming: asyncio.Queue[Message] = asyncio.Queue(
+            maxsize=1
+        )  # who listens slowly slows the server
         self._ended = asyncio.Event()
         self._error: BaseException | None = None
-        self._news = asyncio.Event()
+        self._has_news = asyncio.Event()
         self._seq = 0
-        self._said_all = asyncio.Event()
-        self._spoke = asyncio.Event()
+        self._client_finished = asyncio.Event()
+        self._server_active = asyncio.Event()
 
     @asynccontextmanager
-    async def opened(self, run: Run) -> AsyncIterator[LiveCall]:
+    async def open(self, run: Run) -> AsyncIterator[LiveRunSocket]:
         """Open the socket when the run's turn has come. Who leaves it ends the run.
 
         Raises:
@@ -82,8 +105,8 @@ class LiveCall:
             UpstreamFailed: the server fails.
             NotReached: the server does not answer, or leads elsewhere.
         """
-        live = self._runs.carry_out(run, self._carry_out)
-        ended = asyncio.create_task(live.ended.wait())
+        active = self._runs.carry_out(run, self._carry_out)
+        ended = asyncio.create_task(active.ended.wait())
         try:
             waited_for: list[asyncio.Future[Any]] = [self._connection, ended]
             await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
@@ -92,7 +115,7 @@ class LiveCall:
             self._connection.result()
             yield self
         finally:
-            if self._said_all.is_set():
+            if self._client_finished.is_set():
                 await self._connection.result().close()
                 await asyncio.wait([ended], timeout=CATCH_UP_S)
             ended.cancel()
@@ -102,8 +125,8 @@ class LiveCall:
         """Send a message. One to a socket that is closed is lost."""
         with suppress(ConnectionClosed):
             await self._connection.result().send(message)
-        if _ends(message):
-            self._said_all.set()
+        if _is_close_request(message):
+            self._client_finished.set()
 
     async def messages(self) -> AsyncIterator[Message]:
         """Yield what the server sends until it closes the socket.
@@ -113,11 +136,11 @@ class LiveCall:
         """
         ended = asyncio.create_task(self._ended.wait())
         try:
-            while not (self._ended.is_set() and self._heard.empty()):
-                hearing = asyncio.create_task(self._heard.get())
+            while not (self._ended.is_set() and self._incoming.empty()):
+                hearing = asyncio.create_task(self._incoming.get())
                 try:
                     await asyncio.wait([hearing, ended], return_when=asyncio.FIRST_COMPLETED)
-                    if hearing.done() or not self._heard.empty():
+                    if hearing.done() or not self._incoming.empty():
                         yield await hearing
                 finally:
                     hearing.cancel()
@@ -126,7 +149,7 @@ class LiveCall:
         if self.closed is None and isinstance(self._error, DevUIError):
             raise self._error
 
-    async def _carry_out(self, live: LiveRun) -> None:
+    async def _carry_out(self, active: ActiveRun) -> None:
         """Pass on what the server sends, and read its session meanwhile and at the end.
 
         Raises:
@@ -135,116 +158,116 @@ class LiveCall:
         """
         try:
             connection = await self._connect()
-            reading = asyncio.create_task(self._read_now_and_then(live))
+            reading = asyncio.create_task(self._reread_on_news(active))
             ending = asyncio.create_task(self._end_in_silence(connection))
             try:
-                await self._pass_on(live, connection)
+                await self._pass_on(active, connection)
             finally:
                 reading.cancel()
                 ending.cancel()
                 await connection.close()
-            await self._read(live)
+            await self._read(active)
         except BaseException as error:
             self._fail(error)
             raise
         finally:
             self._ended.set()
 
-    async def _pass_on(self, live: LiveRun, connection: ClientConnection) -> None:
-        failure: Failure | None = None
+    async def _pass_on(self, active: ActiveRun, connection: ClientConnection) -> None:
+        failure: ReportedFailure | None = None
         self._connection.set_result(connection)
         try:
             while True:
                 message = await connection.recv()
-                self._spoke.set()
+                self._server_active.set()
                 if isinstance(message, str):
-                    told = await read_frame(self._copies, "", message)
-                    failure = told if isinstance(told, Failure) else failure
-                    if isinstance(told, Told) and told.is_partial:
-                        publish_chunks(live, told.wire)
+                    frame = await read_frame(self._copies, "", message)
+                    failure = frame if isinstance(frame, ReportedFailure) else failure
+                    if isinstance(frame, RemoteEvent) and frame.is_partial:
+                        publish_chunks(active, frame.wire)
                     else:
-                        self._news.set()
-                await self._heard.put(message)
+                        self._has_news.set()
+                await self._incoming.put(message)
         except ConnectionClosed as closed:
             self.closed = self.closed or _code_and_reason(closed)
             if self.closed is None:
                 raise NotReached(
-                    f"{self._line.url} broke the live connection off.", hint="Its log may say more."
+                    f"{self._http.url} broke the live connection off.", hint="Its log may say more."
                 ) from closed
-        if failure is None and self.closed[0] not in WENT_WELL:
-            failure = Failure(
+        if failure is None and self.closed[0] not in NORMAL_CLOSE_CODES:
+            failure = ReportedFailure(
                 "RemoteError", self.closed[1] or f"The live connection was closed ({self.closed[0]})."
             )
         if failure is not None:
-            await self._read(live)
+            await self._read(active)
             raise RemoteFailure(failure)
 
     async def _end_in_silence(self, connection: ClientConnection) -> None:
         """Hang up when the client has said all and the server says nothing more."""
-        await self._said_all.wait()
+        await self._client_finished.wait()
         with suppress(TimeoutError):
             while True:
-                self._spoke.clear()
-                await asyncio.wait_for(self._spoke.wait(), SILENCE_S)
-        self.closed = OVER
+                self._server_active.clear()
+                await asyncio.wait_for(self._server_active.wait(), SILENCE_S)
+        self.closed = FINISHED
         await connection.close()
 
     async def _connect(self) -> ClientConnection:
-        given = parse_qsl(self._query, keep_blank_values=True)
-        named = [("app_name", upstream_app_name(self._key.app_name))]
-        query = urlencode(named + [(name, value) for name, value in given if name != "app_name"])
-        base = self._line.base.replace("http", "ws", 1)
+        parameters = parse_qsl(self._query, keep_blank_values=True)
+        app_parameter = [("app_name", upstream_app_name(self._key.app_name))]
+        query = urlencode(app_parameter + [(name, value) for name, value in parameters if name != "app_name"])
+        base = self._http.base.replace("http", "ws", 1)
         try:
-            return await _Dialled(
+            return await _NoRedirectConnect(
                 f"{base}/run_live?{query}",
-                additional_headers=_authorization(self._line.address.account),
+                additional_headers=_authorization(self._http.address.account),
                 user_agent_header=HEADERS["User-Agent"],
                 compression=None,
-                open_timeout=CONNECT_S,
+                open_timeout=CONNECT_TIMEOUT_S,
                 close_timeout=CLOSE_S,
                 ping_interval=PING_S,
                 ping_timeout=PING_S,
-                max_size=MOST_FRAME,
+                max_size=MAX_FRAME,
                 proxy=None,
             )
         except InvalidStatus as refusal:
-            raise self._refused(refusal.response) from refusal
+            raise self._refusal_of(refusal.response) from refusal
         except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
             raise NotReached(
-                f"{self._line.url} opens no live connection: {error}.",
+                f"{self._http.url} opens no live connection: {error}.",
                 hint="Start it, or correct the address that `--runtime` names.",
             ) from error
 
-    def _refused(self, response: Response) -> DevUIError:
+    def _refusal_of(self, response: Response) -> DevUIError:
         status = response.status_code
-        if status in ABSENT:
+        if status in MISSING_PATH_STATUSES:
             return BadInput(
-                f"{self._line.url} has no /run_live ({status}): its ADK has no live runs.",
+                f"{self._http.url} has no /run_live ({status}): its ADK has no live runs.",
                 hint="Send messages; or run the agent in a folder of this server.",
             )
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            return self._copies.refusal(Answer(status, httpx.Headers(), response.body or b""))
+            return self._copies.refusal_error(RemoteResponse(status, httpx.Headers(), response.body or b""))
         if status < HTTPStatus.BAD_REQUEST:
-            return self._line.elsewhere(status)
+            return self._http.redirect_error(status)
         return BadInput(
-            f"{self._line.url} refuses the socket ({status}).",
+            f"{self._http.url} refuses the socket ({status}).",
             hint="Name user_id and session_id in the query; modalities are TEXT, AUDIO or VIDEO.",
         )
 
-    async def _read_now_and_then(self, live: LiveRun) -> None:
+    async def _reread_on_news(self, active: ActiveRun) -> None:
         while True:
-            await self._news.wait()
-            self._news.clear()
-            await self._read(live)
-            await asyncio.sleep(LOOK_S)
+            await self._has_news.wait()
+            self._has_news.clear()
+            await self._read(active)
+            await asyncio.sleep(REREAD_S)
 
-    async def _read(self, live: LiveRun) -> None:
+    async def _read(self, active: ActiveRun) -> None:
         """Bring the copy up to date, and tell who listens what is new in it."""
         await self._runs.catch_up(self._key, {}, CATCH_UP_S)
-        for event in await units_of_work.read(_events_after, live.session.pk, self._seq):
+        for event in await units_of_work.read(_events_after, active.session.pk, self._seq):
             self._seq = event.seq
             self._runs.note_stored(
-                live.session.pk,
+                active.session.pk,
                 event.seq,
                 event_id=event.event_id,
                 author=event.author,
@@ -261,7 +284,7 @@ class LiveCall:
             self._connection.set_exception(error)
 
 
-class _Dialled(connect):
+class _NoRedirectConnect(connect):
     """A connection to the one address that it is given."""
 
     @override
@@ -281,15 +304,15 @@ def _code_and_reason(closed: ConnectionClosed) -> tuple[int, str] | None:
     return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else None
 
 
-def _ends(message: Message) -> bool:
+def _is_close_request(message: Message) -> bool:
     """Tell whether a client says by a message of ADK's that it has said all."""
     if isinstance(message, bytes) or '"close"' not in message:
         return False
     try:
-        asked: Any = json.loads(message)
+        request: Any = json.loads(message)
     except (ValueError, RecursionError):
         return False
-    return isinstance(asked, dict) and asked.get("close") is True
+    return isinstance(request, dict) and request.get("close") is True
 
 
 def _events_after(session_pk: int, seq: int) -> list[Event]:

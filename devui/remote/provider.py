@@ -6,9 +6,9 @@ from collections.abc import Iterable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
-from devui.remote.address import Address
+from devui.remote.address import RemoteAddress
 from devui.supervisor import Supervisor
-from devui.supervisor.frame_feeds import Feeds
+from devui.supervisor.frame_feeds import FrameFeeds
 from devui.supervisor.supervisor import STOPPED
 from sessions_app.agents import remotes
 from sessions_app.errors import NotFound, RuntimeUnavailable
@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 class Runtimes:
     """Finds what runs an app (`sessions_app.runs.runtime_client.RuntimeProvider`). An async context manager."""
 
-    def __init__(self, supervisor: Supervisor, addresses: Iterable[Address] = ()) -> None:
+    def __init__(self, supervisor: Supervisor, addresses: Iterable[RemoteAddress] = ()) -> None:
         self.supervisor = supervisor
         self.servers = {address.name: _server(address) for address in addresses}
-        self._feeds = Feeds(lambda runtime_id: None)
+        self._feeds = FrameFeeds(lambda runtime_id: None)
 
     async def __aenter__(self) -> Self:
         await self.supervisor.__aenter__()
@@ -59,13 +59,13 @@ class Runtimes:
             return await self.supervisor.client(app_name)
         self.supervisor.check_open()
         server = self.servers[remote.name]
-        if app_name not in server.told.app_names:
-            told = await server.look()
-            if app_name not in told.app_names:
-                if told.problem:
-                    raise RuntimeUnavailable(told.problem)
+        if app_name not in server.remote.app_names:
+            current = await server.check()
+            if app_name not in current.app_names:
+                if current.problem:
+                    raise RuntimeUnavailable(current.problem)
                 raise NotFound(
-                    f"{told.url} has no app {remotes.upstream_app_name(app_name)!r}.",
+                    f"{current.url} has no app {remotes.upstream_app_name(app_name)!r}.",
                     hint="GET /list-apps names the apps.",
                 )
         from devui.remote.client import RemoteClient
@@ -77,7 +77,7 @@ class Runtimes:
         return await self.supervisor.end_process(runtime_id, why)
 
 
-def _server(address: Address) -> RemoteServer:
+def _server(address: RemoteAddress) -> RemoteServer:
     from devui.remote.server import RemoteServer  # most servers of DevUI have none
 
     return RemoteServer(address)

@@ -18,10 +18,10 @@ import httpx
 from typing_extensions import override
 
 from devui.remote import dialects
-from devui.remote.dialects import Failure, Told
-from devui.remote.http_client import MOST_REFUSAL, MOST_SESSION, Answer, Line
-from devui.remote.session_copies import Copies
-from devui.runtime.run_queue import LiveRun, Status, Turns
+from devui.remote.dialects import RemoteEvent, ReportedFailure
+from devui.remote.http_client import MAX_REFUSAL, MAX_SESSION, RemoteHttpClient, RemoteResponse
+from devui.remote.session_copies import SessionCopies
+from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app import events
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, DevUIError, DuplicateEvent
@@ -36,58 +36,58 @@ CATCH_UP_S = 60.0
 CANCEL_S = 2.0
 """The same after a cancel, and the time a run has to end then."""
 
-LATER_S = 1.0
+REREAD_DELAY_S = 1.0
 """Seconds after a cancel until the session is read once more: its server may still write what it broke off."""
 
-ABSENT = frozenset({404, 405, 501})
+MISSING_PATH_STATUSES = frozenset({404, 405, 501})
 """What servers answer on a path that they do not have."""
 
 log = logging.getLogger(__name__)
 
-Tell = Callable[[Told], None]
-Work = Callable[[LiveRun], Awaitable[None]]
+EventListener = Callable[[RemoteEvent], None]
+RunWork = Callable[[ActiveRun], Awaitable[None]]
 
 
 class RemoteFailure(Exception):
     """An agent failed on its server."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: ReportedFailure) -> None:
         super().__init__(failure.message)
         self.failure = failure
 
 
-class RemoteRuns(Turns):
+class RemoteRuns(RunQueue):
     """The runs of one remote server."""
 
-    def __init__(self, runtime_id: str, line: Line, copies: Copies) -> None:
+    def __init__(self, runtime_id: str, http: RemoteHttpClient, copies: SessionCopies) -> None:
         super().__init__(runtime_id, on_left=lambda: None)
-        self._line = line
+        self._http = http
         self._copies = copies
 
-    def start(self, run: Run, tell: Tell = lambda told: None) -> LiveRun:
+    def start(self, run: Run, on_event: EventListener = lambda event: None) -> ActiveRun:
         """Carry out a queued run, whoever listens. `tell` gets each event as it comes, pieces too."""
         request = json.loads(run.request)
-        return self.carry_out(run, lambda live: self._run(live, request, tell))
+        return self.carry_out(run, lambda active: self._run(active, request, on_event))
 
-    def carry_out(self, run: Run, work: Work) -> LiveRun:
+    def carry_out(self, run: Run, work: RunWork) -> ActiveRun:
         """Do the work of a queued run when its turn has come, and write how it ended."""
-        live = self.enter(run, author=upstream_app_name(run.session.app_name))
-        live.task = self._spawn(self._carry_out(live, work))
-        return live
+        active = self.add_run(run, author=upstream_app_name(run.session.app_name))
+        active.task = self._spawn(self._carry_out(active, work))
+        return active
 
     @override
     async def cancel(self, run_id: str) -> bool:
         """Close a run's stream, and return whether it has ended."""
-        live = self.active.get(run_id)
-        if live is None:
+        active = self.active.get(run_id)
+        if active is None:
             return True
-        live.abort.set()
+        active.abort.set()
         self._wake()
-        if live.task is not None:
-            live.task.cancel()
+        if active.task is not None:
+            active.task.cancel()
         with suppress(TimeoutError):
-            await asyncio.wait_for(live.ended.wait(), 2 * CANCEL_S)
-        return live.ended.is_set()
+            await asyncio.wait_for(active.ended.wait(), 2 * CANCEL_S)
+        return active.ended.is_set()
 
     async def close(self, why: str) -> None:
         """Cancel every run: the server here ends."""
@@ -96,80 +96,80 @@ class RemoteRuns(Turns):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
-    async def _carry_out(self, live: LiveRun, work: Work) -> None:
+    async def _carry_out(self, active: ActiveRun, work: RunWork) -> None:
         try:
-            if not await self.take_turn(live):
-                await self.leave_unclaimed(live)
+            if not await self.take_turn(active):
+                await self.release_unclaimed(active)
                 return
-            await work(live)
-            await self.finish(live, await self.good_end(live))
+            await work(active)
+            await self.finish(active, await self.final_status(active))
         except asyncio.CancelledError:
-            await asyncio.shield(self._spawn(self._end_cancelled(live)))
+            await asyncio.shield(self._spawn(self._end_cancelled(active)))
         except RemoteFailure as error:
-            await self._fail(live, error.failure.kind, error.failure.message)
+            await self._fail(active, error.failure.kind, error.failure.message)
         except DevUIError as error:
-            await self._fail(live, type(error).__name__, f"{error.message} {error.hint}".strip())
+            await self._fail(active, type(error).__name__, f"{error.message} {error.hint}".strip())
         except Exception as error:
-            log.exception("Run %s of %s failed.", live.id, self._line.url)
-            await self._fail(live, type(error).__name__, str(error))
+            log.exception("Run %s of %s failed.", active.id, self._http.url)
+            await self._fail(active, type(error).__name__, str(error))
 
-    async def _run(self, live: LiveRun, request: Mapping[str, Any], tell: Tell) -> None:
+    async def _run(self, active: ActiveRun, request: Mapping[str, Any], on_event: EventListener) -> None:
         """Ask for the run, store what comes, and read the session when it is over.
 
         Raises:
             RemoteFailure: the agent failed.
             DevUIError: the server cannot be asked, refuses, fails or breaks off.
         """
-        session = live.session
+        session = active.session
         refuse_read_only(session)
         if session.realm:
             raise BadInput(
-                f"Agents of {self._line.url} know their own sessions only; this fork has state of its own.",
+                f"Agents of {self._http.url} know their own sessions only; this fork has state of its own.",
                 hint="It can be read and edited; the session it is from can be run.",
             )
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
         body = dialects.run_body(
             self._copies.dialect, upstream_app_name(key.app_name), key.user_id, key.session_id, request
         )
-        recorder = _Recorder(self, self._copies, live, key, tell)
+        recorder = _Recorder(self, self._copies, active, key, on_event)
         try:
             await self._stream(recorder, body)
         finally:
-            if not live.abort.is_set():
-                await self.catch_up(key, recorder.came, CATCH_UP_S)
+            if not active.abort.is_set():
+                await self.catch_up(key, recorder.arrival_times, CATCH_UP_S)
         if recorder.failure is not None:
             raise RemoteFailure(recorder.failure)
 
     async def _stream(self, recorder: _Recorder, body: dict[str, Any]) -> None:
-        async with self._line.open("POST", "/run_sse", body, seconds=None) as response:
+        async with self._http.open("POST", "/run_sse", body, seconds=None) as response:
             if response.is_success:
                 await self._take(recorder, response)
                 return
-            refusal = Answer(response.status_code, response.headers, await _start(response))
-        if refusal.status in ABSENT and await self._has_session(recorder.key):
-            await self._at_once(recorder, body)
+            refusal = RemoteResponse(response.status_code, response.headers, await _read_refusal(response))
+        if refusal.status in MISSING_PATH_STATUSES and await self._has_session(recorder.key):
+            await self._run_without_stream(recorder, body)
             return
-        raise self._copies.refusal(refusal)
+        raise self._copies.refusal_error(refusal)
 
     async def _take(self, recorder: _Recorder, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "")
         if not kind.startswith("text/event-stream"):
-            raise self._copies.strange(ValueError(f"a run that streams {kind or 'nothing known'}"))
-        async for name, data in _frames(self._line.lines(response)):
+            raise self._copies.malformed_error(ValueError(f"a run that streams {kind or 'nothing known'}"))
+        async for name, data in _sse_frames(self._http.lines(response)):
             await recorder.take(await read_frame(self._copies, name, data))
 
-    async def _at_once(self, recorder: _Recorder, body: dict[str, Any]) -> None:
+    async def _run_without_stream(self, recorder: _Recorder, body: dict[str, Any]) -> None:
         """Run an agent on a server that does not stream: its events come together, when it is done."""
-        asked = {name: value for name, value in body.items() if name != "streaming"}
-        answer = await self._line.ask("POST", "/run", asked, most=MOST_SESSION, seconds=24 * 3600.0)
+        run_body = {name: value for name, value in body.items() if name != "streaming"}
+        answer = await self._http.ask("POST", "/run", run_body, max_bytes=MAX_SESSION, seconds=24 * 3600.0)
         if not answer.is_success:
-            raise self._copies.refusal(answer)
+            raise self._copies.refusal_error(answer)
         try:
             events = json.loads(answer.body) or []
             for raw in events:
-                await recorder.take(dialects.event(self._copies.dialect, raw, time.time()))
+                await recorder.take(dialects.parse_event(self._copies.dialect, raw, time.time()))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise self._copies.strange(ValueError("a run answers a list of events")) from error
+            raise self._copies.malformed_error(ValueError("a run answers a list of events")) from error
 
     async def _has_session(self, key: SessionKey) -> bool:
         """Tell whether a 404 was said of the path, and not of the session.
@@ -186,30 +186,30 @@ class RemoteRuns(Turns):
             async with asyncio.timeout(seconds):
                 await self._copies.catch_up(key, came)
         except TimeoutError:
-            log.warning("Session %r of %s could not be read in time.", key.session_id, self._line.url)
+            log.warning("Session %r of %s could not be read in time.", key.session_id, self._http.url)
         except DevUIError as error:
-            log.warning("Session %r of %s: %s", key.session_id, self._line.url, error.message)
+            log.warning("Session %r of %s: %s", key.session_id, self._http.url, error.message)
 
-    async def _end_cancelled(self, live: LiveRun) -> None:
+    async def _end_cancelled(self, active: ActiveRun) -> None:
         """End a run whose stream is closed, with what its session has by then."""
-        session = live.session
+        session = active.session
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
-        live.abort.set()
-        if not session.realm and self._running.get(session.pk) is live:
+        active.abort.set()
+        if not session.realm and self._running.get(session.pk) is active:
             await self.catch_up(key, {}, CANCEL_S)
-        await self.finish(live, Status.CANCELLED)
+        await self.finish(active, Status.CANCELLED)
         if not session.realm:
-            self._spawn(self._look_later(key))
+            self._spawn(self._reread_later(key))
 
-    async def _look_later(self, key: SessionKey) -> None:
-        await asyncio.sleep(LATER_S)
+    async def _reread_later(self, key: SessionKey) -> None:
+        await asyncio.sleep(REREAD_DELAY_S)
         await self.catch_up(key, {}, CATCH_UP_S)
 
-    async def _fail(self, live: LiveRun, kind: str, message: str) -> None:
-        if live.abort.is_set():
-            await self.finish(live, Status.CANCELLED)
+    async def _fail(self, active: ActiveRun, kind: str, message: str) -> None:
+        if active.abort.is_set():
+            await self.finish(active, Status.CANCELLED)
         else:
-            await self.finish(live, Status.FAILED, error_type=kind, error=message)
+            await self.finish(active, Status.FAILED, error_type=kind, error=message)
 
 
 class _Recorder:
@@ -220,52 +220,61 @@ class _Recorder:
         failure: the last error that the server told in the stream.
     """
 
-    def __init__(self, runs: RemoteRuns, copies: Copies, live: LiveRun, key: SessionKey, tell: Tell) -> None:
+    def __init__(
+        self,
+        runs: RemoteRuns,
+        copies: SessionCopies,
+        active: ActiveRun,
+        key: SessionKey,
+        on_event: EventListener,
+    ) -> None:
         self.key = key
-        self.came: dict[str, float] = {}
-        self.failure: Failure | None = None
+        self.arrival_times: dict[str, float] = {}
+        self.failure: ReportedFailure | None = None
         self._runs = runs
         self._copies = copies
-        self._live = live
-        self._tell = tell
+        self._live = active
+        self._tell = on_event
 
-    async def take(self, told: Told | Failure | None) -> None:
+    async def take(self, item: RemoteEvent | ReportedFailure | None) -> None:
         """Take what a frame tells."""
-        if isinstance(told, Failure):
-            self.failure = told
-        elif isinstance(told, Told):
-            if told.is_partial:
-                publish_chunks(self._live, told.wire)
+        if isinstance(item, ReportedFailure):
+            self.failure = item
+        elif isinstance(item, RemoteEvent):
+            if item.is_partial:
+                publish_chunks(self._live, item.wire)
             else:
-                await self._store(told)
-                if self._copies.dialect.fails_by_event:
-                    self.failure = _failure_in(told)
-            self._tell(told)
+                await self._store(item)
+                if self._copies.dialect.reports_failures_as_events:
+                    self.failure = _failure_of_event(item)
+            self._tell(item)
 
-    async def _store(self, told: Told) -> None:
-        if not self.came:  # the message itself never comes by the stream, and stands before what answers it
+    async def _store(self, event: RemoteEvent) -> None:
+        if (
+            not self.arrival_times
+        ):  # the message itself never comes by the stream, and stands before what answers it
             await self._copies.catch_up(self.key)
         try:
-            appended = await self._copies.append(self.key, told)
+            appended = await self._copies.append(self.key, event)
             seq = appended.seq
         except DuplicateEvent:
-            seq = await units_of_work.read(_seq_of, self._live.session.pk, told.id)
-        self.came[told.id] = told.wire["timestamp"]
+            seq = await units_of_work.read(_seq_of, self._live.session.pk, event.id)
+        self.arrival_times[event.id] = event.wire["timestamp"]
         self._runs.note_stored(
             self._live.session.pk,
             seq,
-            event_id=told.id,
-            author=told.wire.get("author") or "",
-            branch=told.wire.get("branch") or "",
-            invocation_id=told.wire.get("invocationId") or "",
+            event_id=event.id,
+            author=event.wire.get("author") or "",
+            branch=event.wire.get("branch") or "",
+            invocation_id=event.wire.get("invocationId") or "",
         )
 
 
-def publish_chunks(live: LiveRun, event: Mapping[str, Any]) -> None:
+def publish_chunks(active: ActiveRun, event: Mapping[str, Any]) -> None:
     """Tell who listens to a run the texts of a piece of an event."""
     for part in events.parts_of(event):
         if isinstance(text := part.get("text"), str) and text:
-            live.frames.publish(
+            active.frames.publish(
                 "chunk",
                 author=event.get("author") or "",
                 branch=event.get("branch") or "",
@@ -276,13 +285,13 @@ def publish_chunks(live: LiveRun, event: Mapping[str, Any]) -> None:
             )
 
 
-def _failure_in(told: Told) -> Failure | None:
+def _failure_of_event(event: RemoteEvent) -> ReportedFailure | None:
     """Return the error that an event tells."""
-    code, message = told.wire.get("errorCode"), told.wire.get("errorMessage")
-    return Failure(code or "RemoteError", message or "") if code or message else None
+    code, message = event.wire.get("errorCode"), event.wire.get("errorMessage")
+    return ReportedFailure(code or "RemoteError", message or "") if code or message else None
 
 
-async def _frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:
+async def _sse_frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:
     """Yield name and data of each frame of a stream of server-sent events; comments are left out."""
     name, data = "", list[str]()
     async for line in lines:
@@ -300,32 +309,32 @@ async def _frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:
         yield name, "\n".join(data)
 
 
-LARGE = 100_000
+LARGE_FRAME = 100_000
 """Characters of a frame that is read beside the event loop."""
 
 
-async def read_frame(copies: Copies, name: str, data: str) -> Told | Failure | None:
+async def read_frame(copies: SessionCopies, name: str, data: str) -> RemoteEvent | ReportedFailure | None:
     """Return what a frame tells; None: nothing.
 
     Raises:
         UpstreamFailed: no ADK server sends that.
     """
     try:
-        if len(data) < LARGE:
-            return dialects.in_frame(copies.dialect, name, data)
-        return await asyncio.to_thread(dialects.in_frame, copies.dialect, name, data)
+        if len(data) < LARGE_FRAME:
+            return dialects.parse_frame(copies.dialect, name, data)
+        return await asyncio.to_thread(dialects.parse_frame, copies.dialect, name, data)
     except ValueError as error:
-        raise copies.strange(ValueError(f"a frame that cannot be read: {error}")) from error
+        raise copies.malformed_error(ValueError(f"a frame that cannot be read: {error}")) from error
 
 
-async def _start(response: httpx.Response) -> bytes:
+async def _read_refusal(response: httpx.Response) -> bytes:
     """Return the beginning of an answer that says no."""
-    held = b""
+    body = b""
     async for chunk in response.aiter_bytes():
-        held += chunk
-        if len(held) > MOST_REFUSAL:
+        body += chunk
+        if len(body) > MAX_REFUSAL:
             break
-    return held[:MOST_REFUSAL]
+    return body[:MAX_REFUSAL]
 
 
 def _seq_of(session_pk: int, event_id: str) -> int:

@@ -14,12 +14,12 @@ from dataclasses import replace
 from typing import Any
 
 from devui.remote import dialects
-from devui.remote.address import Address
-from devui.remote.adk_paths import Paths
-from devui.remote.agent_cards import described
-from devui.remote.http_client import Answer, Line, NotReached
+from devui.remote.address import RemoteAddress
+from devui.remote.adk_paths import AdkPaths
+from devui.remote.agent_cards import fetch_description
+from devui.remote.http_client import NotReached, RemoteHttpClient, RemoteResponse
 from devui.remote.runs import RemoteRuns
-from devui.remote.session_copies import Copies
+from devui.remote.session_copies import SessionCopies
 from devui.supervisor import process_cleanup
 from sessions_app.agents import cards, remotes
 from sessions_app.agents.remotes import Remote
@@ -28,16 +28,16 @@ from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.store import retry, units_of_work
 
-LOOK_S = 15.0
+CHECK_S = 15.0
 """Seconds between two looks at a server that answers."""
 
-AGAIN_S = 3.0
+RETRY_S = 3.0
 """The same at one that does not."""
 
-LOOK_ANSWER_S = 10.0
+CHECK_TIMEOUT_S = 10.0
 """Seconds that a server may take to tell its apps: some load their agents first."""
 
-API = "/api"
+API_PATH = "/api"
 """Where the servers of Go and Rust have their API, when an address does not say it."""
 
 USERS_FOLLOWED = 50
@@ -46,7 +46,7 @@ USERS_FOLLOWED = 50
 NEWEST_FOR_EACH = 10
 """Newest sessions that are looked through for each of these users: one user may have many."""
 
-NEW_USER = "user"
+ADK_FRONT_END_USER = "user"
 """How ADK's front end calls its user, whose sessions are looked for though nobody is known here."""
 
 log = logging.getLogger(__name__)
@@ -55,21 +55,23 @@ log = logging.getLogger(__name__)
 class RemoteServer:
     """A remote server, from the start of the web process to its end."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: RemoteAddress) -> None:
         self.runtime_id = uuid.uuid4().hex
-        self.line = Line(address)
-        self.copies = Copies(self.line)
-        self.runs = RemoteRuns(self.runtime_id, self.line, self.copies)
-        self.paths = Paths(self.line, self.copies, self.runs)
-        self.told = Remote(address.name, address.url)
+        self.http = RemoteHttpClient(address)
+        self.copies = SessionCopies(self.http)
+        self.runs = RemoteRuns(self.runtime_id, self.http, self.copies)
+        self.paths = AdkPaths(self.http, self.copies, self.runs)
+        self.remote = Remote(address.name, address.url)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._meeting: asyncio.Task[None] | None = None
-        self._looking = asyncio.Lock()
-        remotes.register(self.told)
+        self._synchronizing: asyncio.Task[None] | None = None
+        self._checking = asyncio.Lock()
+        remotes.register(self.remote)
 
     async def start(self) -> None:
         """Register what runs its agents, and begin to look at it."""
-        await units_of_work.write(processes.register, self.runtime_id, f"@{self.told.name}", os.getpid(), "")
+        await units_of_work.write(
+            processes.register, self.runtime_id, f"@{self.remote.name}", os.getpid(), ""
+        )
         self._spawn(self._watch())
         self._spawn(self._beat())
 
@@ -80,39 +82,39 @@ class RemoteServer:
         await asyncio.gather(*self._tasks, return_exceptions=True)
         await self.runs.close(why)
         await self.copies.close()
-        await self.line.close()
-        await process_cleanup.note_stopped(self.runtime_id)
+        await self.http.close()
+        await process_cleanup.record_stop(self.runtime_id)
 
-    async def look(self) -> Remote:
+    async def check(self) -> Remote:
         """Ask the server what it is and which apps it has, and return what is known of it then."""
-        async with self._looking:
-            was = self.told
+        async with self._checking:
+            before = self.remote
             try:
-                apps, language, version = await self._asked()
-                self.told = replace(
-                    was,
+                apps, language, version = await self._fetch_identity()
+                self.remote = replace(
+                    before,
                     apps=apps,
                     language=language,
                     version=version,
-                    is_spoken_with=self.copies.dialect.is_spoken_with,
+                    is_spoken_with=self.copies.dialect.has_live_runs,
                     problem="",
                     asked_at=time.time(),
                 )
             except DevUIError as error:
                 problem = f"{error.message} {error.hint}".strip()
-                self.told = replace(was, problem=problem, asked_at=time.time())
-            remotes.register(self.told)
-            self._say(was)
-        if not self.told.problem and (was.problem or was.apps != self.told.apps):
-            self._meeting = self._spawn(self._meet())
-        return self.told
+                self.remote = replace(before, problem=problem, asked_at=time.time())
+            remotes.register(self.remote)
+            self._log_change(before)
+        if not self.remote.problem and (before.problem or before.apps != self.remote.apps):
+            self._synchronizing = self._spawn(self._synchronize())
+        return self.remote
 
-    async def met(self) -> None:
+    async def wait_until_synchronized(self) -> None:
         """Wait until the apps that were found last are described and their sessions are here."""
-        if self._meeting is not None:
-            await asyncio.wait([self._meeting])
+        if self._synchronizing is not None:
+            await asyncio.wait([self._synchronizing])
 
-    async def take(self, run_id: str) -> None:
+    async def take_run(self, run_id: str) -> None:
         """Carry out a queued run. One that has ended meanwhile, or that another process has begun, is left alone."""
         if not await retry.write(lifecycle.assign, run_id, self.runtime_id):
             return
@@ -120,15 +122,15 @@ class RemoteServer:
         if run is not None and run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             self.runs.start(run)
 
-    async def take_up(self) -> None:
+    async def take_left_behind(self) -> None:
         """Carry out what was left queued for this server's apps by a web process that has gone."""
         for run_id, app_name in await units_of_work.read(lifecycle.left_behind):
-            if remotes.remote_of_app(app_name) != self.told:
+            if remotes.remote_of_app(app_name) != self.remote:
                 continue
-            if app_name in self.told.app_names:
-                await self.take(run_id)
+            if app_name in self.remote.app_names:
+                await self.take_run(run_id)
             else:
-                why = f"{self.told.url} has no app {remotes.upstream_app_name(app_name)!r} any more."
+                why = f"{self.remote.url} has no app {remotes.upstream_app_name(app_name)!r} any more."
                 await units_of_work.write(
                     lifecycle.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why
                 )
@@ -139,13 +141,15 @@ class RemoteServer:
         Raises:
             NotReached: the server does not answer.
         """
-        description, error = await described(self.line, remotes.upstream_app_name(app_name), self.told)
+        description, error = await fetch_description(
+            self.http, remotes.upstream_app_name(app_name), self.remote
+        )
         if error:
             await units_of_work.write(cards.save_failure, app_name, "", error)
         else:
             await units_of_work.write(cards.save_loaded, app_name, "", description)
 
-    async def _asked(self) -> tuple[tuple[str, ...], str, str]:
+    async def _fetch_identity(self) -> tuple[tuple[str, ...], str, str]:
         """Return the apps, the language and the version that the server tells.
 
         Raises:
@@ -154,56 +158,56 @@ class RemoteServer:
         """
         answer = await self._list_apps()
         try:
-            apps = dialects.apps_in(json.loads(answer.body))
+            apps = dialects.parse_app_names(json.loads(answer.body))
         except (ValueError, RecursionError) as error:
-            raise self.copies.strange(ValueError("/list-apps is no list of names")) from error
+            raise self.copies.malformed_error(ValueError("/list-apps is no list of names")) from error
         version = await self._version()
         language = dialects.language_of(version, answer.headers)
         self.copies.dialect = dialects.dialect_of(language)
-        told = version.get("version") if isinstance(version, dict) else ""
-        return apps, language, told if isinstance(told, str) else ""
+        version_text = version.get("version") if isinstance(version, dict) else ""
+        return apps, language, version_text if isinstance(version_text, str) else ""
 
-    async def _list_apps(self) -> Answer:
-        answer = await self.line.ask("GET", "/list-apps", seconds=LOOK_ANSWER_S)
-        if answer.status == 404 and not self.line.base.endswith(API):
-            below = await self.line.ask("GET", f"{API}/list-apps", seconds=LOOK_ANSWER_S)
+    async def _list_apps(self) -> RemoteResponse:
+        answer = await self.http.ask("GET", "/list-apps", seconds=CHECK_TIMEOUT_S)
+        if answer.status == 404 and not self.http.base.endswith(API_PATH):
+            below = await self.http.ask("GET", f"{API_PATH}/list-apps", seconds=CHECK_TIMEOUT_S)
             if below.is_success:
-                self.line.base = self.line.url + API
+                self.http.base = self.http.url + API_PATH
                 return below
         if answer.status in {401, 403}:
             raise BadInput(
-                f"{self.line.url} answers {answer.status}: it lets nobody in without a name.",
+                f"{self.http.url} answers {answer.status}: it lets nobody in without a name.",
                 hint="Write `--runtime NAME=http://USER:PASSWORD@HOST`, or allow this machine there.",
             )
         if not answer.is_success:
             raise BadInput(
-                f"{self.line.url} is no ADK server: /list-apps answers {answer.status}.",
+                f"{self.http.url} is no ADK server: /list-apps answers {answer.status}.",
                 hint="Name the address below which the server has /list-apps.",
             )
         return answer
 
     async def _version(self) -> Any:
         with suppress(NotReached, ValueError, RecursionError):
-            answer = await self.line.ask("GET", "/version", seconds=LOOK_ANSWER_S)
+            answer = await self.http.ask("GET", "/version", seconds=CHECK_TIMEOUT_S)
             if answer.is_success:
                 return json.loads(answer.body)
         return None
 
-    def _say(self, was: Remote) -> None:
-        name, now = self.told.name, self.told
-        if now.problem and now.problem != was.problem:
+    def _log_change(self, before: Remote) -> None:
+        name, now = self.remote.name, self.remote
+        if now.problem and now.problem != before.problem:
             log.warning("Remote server %s: %s", name, now.problem)
-        elif not now.problem and (was.problem or not was.asked_at):
+        elif not now.problem and (before.problem or not before.asked_at):
             log.info("Remote server %s answers: %s, %d apps.", name, now.kind, len(now.apps))
 
-    async def _meet(self) -> None:
+    async def _synchronize(self) -> None:
         """Describe the apps of a server that is new, or came back, and bring here what its sessions did meanwhile."""
-        for app_name in self.told.app_names:
+        for app_name in self.remote.app_names:
             try:
                 await self.describe(app_name)
-                for user_id in await units_of_work.read(_users, app_name):
+                for user_id in await units_of_work.read(_followed_users, app_name):
                     self.copies.follow(app_name, await self.copies.sessions(app_name, user_id))
-                    await self.copies.settled()
+                    await self.copies.wait_until_followed()
             except NotReached:
                 return
             except DevUIError as error:
@@ -212,11 +216,11 @@ class RemoteServer:
     async def _watch(self) -> None:
         while True:
             try:
-                if not (await self.look()).problem:
-                    await self.take_up()
+                if not (await self.check()).problem:
+                    await self.take_left_behind()
             except Exception:
-                log.exception("The look at remote server %s failed; trying again.", self.told.name)
-            await asyncio.sleep(AGAIN_S if self.told.problem else LOOK_S)
+                log.exception("The look at remote server %s failed; trying again.", self.remote.name)
+            await asyncio.sleep(RETRY_S if self.remote.problem else CHECK_S)
 
     async def _beat(self) -> None:
         """Say that its runs have an owner, and hear who wants one cancelled from another process."""
@@ -227,9 +231,11 @@ class RemoteServer:
                 for run_id in await units_of_work.read(lifecycle.cancel_requests, self.runtime_id):
                     await self.runs.cancel(run_id)
             except StoreFault as fault:
-                log.warning("The store did not take a sign of life of %s: %s", self.told.name, fault.message)
+                log.warning(
+                    "The store did not take a sign of life of %s: %s", self.remote.name, fault.message
+                )
             except Exception:
-                log.exception("The sign of life of remote server %s failed.", self.told.name)
+                log.exception("The sign of life of remote server %s failed.", self.remote.name)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -242,8 +248,8 @@ def _read_run(run_id: str) -> Run | None:
     return Run.objects.select_related("session").filter(pk=run_id).first()
 
 
-def _users(app_name: str) -> list[str]:
+def _followed_users(app_name: str) -> list[str]:
     """Return the users whose sessions are looked for: those of the newest sessions here, and ADK's own."""
     newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at")
-    known = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * NEWEST_FOR_EACH])
-    return list({**known, NEW_USER: None})[: USERS_FOLLOWED + 1]
+    user_ids = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * NEWEST_FOR_EACH])
+    return list({**user_ids, ADK_FRONT_END_USER: None})[: USERS_FOLLOWED + 1]

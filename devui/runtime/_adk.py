@@ -34,12 +34,12 @@ __all__ = [
     "OneAppLoader",
     "RunnerFactory",
     "StreamingMode",
-    "context_of_node",
-    "context_of_tool",
     "declaration_of",
     "default_model",
+    "enforce_yaml_denylist",
     "function_of_node",
-    "load_as_adk_web_does",
+    "node_context_parameter",
+    "tool_context_parameter",
 ]
 
 AgentLoadError = _AgentLoadError
@@ -117,7 +117,7 @@ class ManagedServer(DevServer):
         return self._make_runner(agentic_app, app_name)
 
 
-def load_as_adk_web_does() -> None:
+def enforce_yaml_denylist() -> None:
     """Refuse the keys of YAML agents that `adk web` refuses, because they run code that a page could upload."""
     config_agent_utils._set_enforce_yaml_key_denylist(True)
 
@@ -133,7 +133,7 @@ def default_model() -> str:
     return model if isinstance(model, str) else model.model
 
 
-def context_of_tool(tool: BaseTool) -> str:
+def tool_context_parameter(tool: BaseTool) -> str:
     """Return the parameter that a tool's context is handed to; empty for a function that takes none."""
     if not isinstance(tool, FunctionTool):
         return "tool_context"
@@ -141,7 +141,7 @@ def context_of_tool(tool: BaseTool) -> str:
     return name if name in inspect.signature(tool.func).parameters else ""
 
 
-def context_of_node(node: FunctionNode) -> str:
+def node_context_parameter(node: FunctionNode) -> str:
     """Return the parameter that a node's context is handed to; empty for a function that takes none."""
     name = node._context_param_name
     return name if name in inspect.signature(node._func).parameters else ""

@@ -28,8 +28,16 @@ from google.genai import types
 from pydantic import BaseModel, TypeAdapter
 
 from devui.runtime import _adk
-from devui.runtime.code_locations import Place, Places
-from devui.runtime.guarded_reads import MAX_NAME, cut, guarded, name_of, problem_of, read, short_name
+from devui.runtime.code_locations import CodeLocation, CodeLocator
+from devui.runtime.guarded_reads import (
+    MAX_NAME,
+    call_or,
+    callable_name,
+    describe_error,
+    read_attribute,
+    short_name,
+    truncate,
+)
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
 LLM_CALLBACKS = (
@@ -59,7 +67,7 @@ SETTINGS = (
 )
 """Fields of agents and nodes that are told where they differ from what ADK gives by itself."""
 
-SECRET_CONFIG = frozenset({"http_options", "tools"})
+UNSHOWN_CONFIG = frozenset({"http_options", "tools"})
 """Of a model's config: headers may hold keys; tools are told by the agent."""
 
 MAX_DEPTH, MAX_NODES = 20, 300
@@ -75,7 +83,9 @@ MAX_TEXTS = 500_000
 """Characters of instructions and schemas that one app is told with; behind it they are left out."""
 
 
-def describe(root: _adk.Node, app: App | None, app_name: str, places: Places | None = None) -> dict[str, Any]:
+def describe(
+    root: _adk.Node, app: App | None, app_name: str, locator: CodeLocator | None = None
+) -> dict[str, Any]:
     """Return the tree of agents, with the app's settings under `app`.
 
     An agent has name, type, description, at ({file, line} where it is made), is_custom, settings, sub_agents and
@@ -86,15 +96,15 @@ def describe(root: _adk.Node, app: App | None, app_name: str, places: Places | N
     agent inside itself; `problem` says what could not be read.
     """
     here = Path.cwd()
-    teller = _Teller(places or Places(here, here))
-    return {**teller.node(root), "app": guarded(lambda: teller.app(app, app_name), {"name": app_name})}
+    describer = _Describer(locator or CodeLocator(here, here))
+    return {**describer.node(root), "app": call_or(lambda: describer.app(app, app_name), {"name": app_name})}
 
 
-class _Teller:
+class _Describer:
     """Tells one app, within its bounds."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, locator: CodeLocator) -> None:
+        self.locator = locator
         self.nodes = 0
         self.characters = 0
         self.above: list[int] = []
@@ -102,21 +112,21 @@ class _Teller:
     def node(self, node: Any, model: str = "") -> dict[str, Any]:
         """Return what is told of an agent or a node and of what is below it; `model` is what it inherits."""
         self.nodes += 1
-        told: dict[str, Any] = {
-            "name": short_name(read(node, "name")),
+        data: dict[str, Any] = {
+            "name": short_name(read_attribute(node, "name")),
             "type": type(node).__name__,
-            "description": cut(read(node, "description"), MAX_DESCRIPTION),
+            "description": truncate(read_attribute(node, "description"), MAX_DESCRIPTION),
         }
         if id(node) in self.above:
-            return {**told, "again": True}
+            return {**data, "again": True}
         self.above.append(id(node))
         try:
-            self._tell(node, told, model)
+            self._fill_node(node, data, model)
         except Exception as error:
-            told["problem"] = problem_of(error)
+            data["problem"] = describe_error(error)
         finally:
             self.above.pop()
-        return told
+        return data
 
     def app(self, app: App | None, app_name: str) -> dict[str, Any]:
         """Return the settings of an app."""
@@ -132,25 +142,25 @@ class _Teller:
             "compaction": _dump(app.events_compaction_config),
         }
 
-    def _tell(self, node: Any, told: dict[str, Any], model: str) -> None:
-        told["at"] = guarded(lambda: self._place(node, told["name"]), Place())
-        told["settings"] = _settings(node)
+    def _fill_node(self, node: Any, data: dict[str, Any], model: str) -> None:
+        data["at"] = call_or(lambda: self._location(node, data["name"]), CodeLocation())
+        data["settings"] = _settings(node)
         if not _is_adk(type(node)):
-            told["is_custom"] = True
+            data["is_custom"] = True
         if isinstance(node, LlmAgent):
-            told |= self._llm_agent(node, told, model)
-            model = "" if told["model_from"] == "ADK's default" else told["model"]
+            data |= self._llm_agent(node, data, model)
+            model = "" if data["model_from"] == "ADK's default" else data["model"]
         if isinstance(node, BaseAgent):
             hooks = (*AGENT_CALLBACKS, *(LLM_CALLBACKS if isinstance(node, LlmAgent) else ()))
-            told["callbacks"] = self._callbacks(node, hooks)
-            self._below(told, "sub_agents", node.sub_agents, model)
+            data["callbacks"] = self._callbacks(node, hooks)
+            self._add_children(data, "sub_agents", node.sub_agents, model)
         if isinstance(node, FunctionNode):
-            told["context"] = guarded(lambda: _adk.context_of_node(node), "")
+            data["context"] = call_or(lambda: _adk.node_context_parameter(node), "")
         if isinstance(node, LoopAgent):
-            told["max_iterations"] = node.max_iterations
+            data["max_iterations"] = node.max_iterations
         if isinstance(node, Workflow) and node.graph is not None:
-            self._below(told, "nodes", node.graph.nodes, model)
-            told["edges"] = [
+            self._add_children(data, "nodes", node.graph.nodes, model)
+            data["edges"] = [
                 {
                     "from": short_name(edge.from_node.name),
                     "to": short_name(edge.to_node.name),
@@ -158,99 +168,99 @@ class _Teller:
                 }
                 for edge in node.graph.edges[:MAX_EDGES]
             ]
-            _note_left_out(told, "edges", len(node.graph.edges) - MAX_EDGES)
+            _note_left_out(data, "edges", len(node.graph.edges) - MAX_EDGES)
 
-    def _place(self, node: Any, name: str) -> Place:
+    def _location(self, node: Any, name: str) -> CodeLocation:
         if isinstance(node, FunctionNode):
-            return self.places.of_code(_adk.function_of_node(node))
-        return self.places.of_agent(name, node)
+            return self.locator.of_code(_adk.function_of_node(node))
+        return self.locator.of_agent(name, node)
 
-    def _below(self, told: dict[str, Any], what: str, given: Any, model: str) -> None:
-        children = list(given)
-        shown: list[dict[str, Any]] = []
+    def _add_children(self, data: dict[str, Any], key: str, nodes: Any, model: str) -> None:
+        children = list(nodes)
+        described: list[dict[str, Any]] = []
         for child in children[:MAX_CHILDREN]:
             if self.nodes >= MAX_NODES or len(self.above) >= MAX_DEPTH:
                 break
-            shown.append(self.node(child, model))
-        told[what] = shown
-        _note_left_out(told, what, len(children) - len(shown))
+            described.append(self.node(child, model))
+        data[key] = described
+        _note_left_out(data, key, len(children) - len(described))
 
-    def _llm_agent(self, agent: LlmAgent, told: dict[str, Any], inherited: str) -> dict[str, Any]:
-        own = guarded(
+    def _llm_agent(self, agent: LlmAgent, data: dict[str, Any], inherited: str) -> dict[str, Any]:
+        own = call_or(
             lambda: short_name(agent.model if isinstance(agent.model, str) else agent.model.model), ""
         )
-        model = own or inherited or guarded(_adk.default_model, "")
+        model = own or inherited or call_or(_adk.default_model, "")
         tools = list(agent.tools)
-        _note_left_out(told, "tools", len(tools) - MAX_CHILDREN)
+        _note_left_out(data, "tools", len(tools) - MAX_CHILDREN)
         return {
             "model": model,
             "model_from": "" if own else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
-            "live": guarded(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
-            "model_config": self._fitting(guarded(lambda: _config(agent.generate_content_config), {})),
+            "live": call_or(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
+            "model_config": self._fit_json(call_or(lambda: _config(agent.generate_content_config), {})),
             **self._instruction("instruction", agent.instruction),
             **self._instruction("global_instruction", agent.global_instruction),
-            "static_instruction": self._text(_text_of(agent.static_instruction)),
+            "static_instruction": self._fit_text(_text_of(agent.static_instruction)),
             "tools": [self._tool(tool, own or inherited) for tool in tools[:MAX_CHILDREN]],
             "output_key": short_name(agent.output_key or ""),
             "mode": short_name(agent.mode or ""),
         }
 
-    def _instruction(self, name: str, given: str | Callable[..., Any]) -> dict[str, Any]:
-        if isinstance(given, str):
-            return {name: self._text(given)}
+    def _instruction(self, name: str, instruction: str | Callable[..., Any]) -> dict[str, Any]:
+        if isinstance(instruction, str):
+            return {name: self._fit_text(instruction)}
         return {
             name: "",
-            f"{name}_provider": name_of(given),
-            f"{name}_provider_at": self._code(given),
+            f"{name}_provider": callable_name(instruction),
+            f"{name}_provider_at": self._code_location(instruction),
         }
 
     def _callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-        given = {hook: found for hook in hooks if (found := read(agent, hook))}
+        callbacks = {hook: value for hook in hooks if (value := read_attribute(agent, hook))}
         return {
             hook: [
-                {"name": name_of(callback), "at": self._code(callback)}
-                for callback in (found if isinstance(found, list) else [found])[:MAX_CHILDREN]
+                {"name": callable_name(callback), "at": self._code_location(callback)}
+                for callback in (value if isinstance(value, list) else [value])[:MAX_CHILDREN]
             ]
-            for hook, found in given.items()
+            for hook, value in callbacks.items()
         }
 
-    def _tool(self, given: Any, model: str) -> dict[str, Any]:
+    def _tool(self, tool: Any, model: str) -> dict[str, Any]:
         try:
-            return self._tool_told(given, model)
+            return self._tool_data(tool, model)
         except Exception as error:
             return {
-                "name": name_of(given),
-                "type": type(given).__name__,
+                "name": callable_name(tool),
+                "type": type(tool).__name__,
                 "description": "",
-                "problem": problem_of(error),
+                "problem": describe_error(error),
             }
 
-    def _tool_told(self, given: Any, model: str) -> dict[str, Any]:
-        if isinstance(given, BaseToolset):
+    def _tool_data(self, source: Any, model: str) -> dict[str, Any]:
+        if isinstance(source, BaseToolset):
             return {
-                "name": type(given).__name__,
+                "name": type(source).__name__,
                 "type": "toolset",
                 "description": "Its tools are known when it runs.",
-                "at": self.places.of_class(type(given)),
+                "at": self.locator.of_class(type(source)),
             }
-        if isinstance(given, _adk.Node):
+        if isinstance(source, _adk.Node):
             return {
-                "name": short_name(given.name),
-                "type": type(given).__name__,
-                "description": cut(given.description, MAX_DESCRIPTION),
-                **self._agent_of_tool(given, model),
+                "name": short_name(source.name),
+                "type": type(source).__name__,
+                "description": truncate(source.description, MAX_DESCRIPTION),
+                **self._agent_of_tool(source, model),
             }
-        tool = given if isinstance(given, BaseTool) else FunctionTool(given)
+        tool = source if isinstance(source, BaseTool) else FunctionTool(source)
         function = tool.func if isinstance(tool, FunctionTool) else tool
         return {
             "name": short_name(tool.name),
             "type": type(tool).__name__,
-            "description": cut(tool.description, MAX_DESCRIPTION),
+            "description": truncate(tool.description, MAX_DESCRIPTION),
             "long_running": bool(tool.is_long_running),
-            "context": guarded(lambda: _adk.context_of_tool(tool), ""),
-            "at": self._code(function),
-            "schema": self._fitting(_schema(tool)),
+            "context": call_or(lambda: _adk.tool_context_parameter(tool), ""),
+            "at": self._code_location(function),
+            "schema": self._fit_json(_schema(tool)),
             "response_schema": _response_schema(tool),
             **(self._agent_of_tool(tool.agent, model) if isinstance(tool, AgentTool) else {}),
         }
@@ -263,24 +273,24 @@ class _Teller:
     def _plugin(self, plugin: BasePlugin) -> dict[str, Any]:
         cls = type(plugin)
         return {
-            "name": short_name(read(plugin, "name")),
+            "name": short_name(read_attribute(plugin, "name")),
             "type": cls.__name__,
-            "at": guarded(lambda: self.places.of_class(cls), Place()),
+            "at": call_or(lambda: self.locator.of_class(cls), CodeLocation()),
             "hooks": [
                 name for name in PLUGIN_HOOKS if getattr(cls, name, None) is not getattr(BasePlugin, name)
             ],
         }
 
-    def _code(self, given: Any) -> Place:
-        return guarded(lambda: self.places.of_code(given), Place())
+    def _code_location(self, code: Any) -> CodeLocation:
+        return call_or(lambda: self.locator.of_code(code), CodeLocation())
 
-    def _text(self, text: str) -> str:
-        left = max(0, MAX_TEXTS - self.characters)
-        told = cut(text, min(MAX_TEXT, max(left, MAX_NAME)))
-        self.characters += len(told)
-        return told
+    def _fit_text(self, text: str) -> str:
+        remaining = max(0, MAX_TEXTS - self.characters)
+        fitted = truncate(text, min(MAX_TEXT, max(remaining, MAX_NAME)))
+        self.characters += len(fitted)
+        return fitted
 
-    def _fitting(self, value: dict[str, Any]) -> dict[str, Any]:
+    def _fit_json(self, value: dict[str, Any]) -> dict[str, Any]:
         """Return JSON if it has room, else how much was left out."""
         if not value:
             return {}
@@ -301,9 +311,9 @@ PLUGIN_HOOKS = tuple(
 )
 
 
-def _note_left_out(told: dict[str, Any], what: str, count: int) -> None:
+def _note_left_out(data: dict[str, Any], key: str, count: int) -> None:
     if count > 0:
-        told.setdefault("left_out", {})[what] = count
+        data.setdefault("left_out", {})[key] = count
 
 
 def _is_adk(cls: type) -> bool:
@@ -313,7 +323,7 @@ def _is_adk(cls: type) -> bool:
 def _route(route: Any) -> Any:
     """Return a route as JSON: a bool, a number, a text, or a list of those."""
     if isinstance(route, list):
-        return [_route(one) for one in route[:MAX_CHILDREN]]
+        return [_route(item) for item in route[:MAX_CHILDREN]]
     return short_name(route) if isinstance(route, str) else route if isinstance(route, bool | int) else None
 
 
@@ -336,23 +346,23 @@ def _plain(value: Any) -> Any:
 def _settings(node: Any) -> dict[str, Any]:
     """Return the fields of an agent that were set, by name; the types of those that are objects."""
     fields = type(node).model_fields
-    found: dict[str, Any] = {}
+    settings: dict[str, Any] = {}
     for name in SETTINGS:
-        value = read(node, name) if name in fields else None
+        value = read_attribute(node, name) if name in fields else None
         if value is not None and not _is_same(value, fields[name].default):
-            found[name] = _plain(value)
-    return found
+            settings[name] = _plain(value)
+    return settings
 
 
 def _is_same(value: Any, default: Any) -> bool:
-    return guarded(lambda: bool(value == default), False)
+    return call_or(lambda: bool(value == default), False)
 
 
 def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:
     if config is None:
         return {}
-    dumped = config.model_dump(mode="json", exclude_none=True, exclude=set(SECRET_CONFIG))
-    return {**dumped, **{name: "set" for name in SECRET_CONFIG if getattr(config, name)}}
+    dumped = config.model_dump(mode="json", exclude_none=True, exclude=set(UNSHOWN_CONFIG))
+    return {**dumped, **{name: "set" for name in UNSHOWN_CONFIG if getattr(config, name)}}
 
 
 def _text_of(content: Any) -> str:

@@ -89,12 +89,12 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
         "message": message_of(error),
         "file": file,
         "line": line,
-        "source": _source(Path(file), line, root) if file and line else [],
+        "source": _source_lines(Path(file), line, root) if file and line else [],
         "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),
     }
 
 
-def _source(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
+def _source_lines(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
     """Return the lines around one of an agent's own code."""
     if not file.is_relative_to(root) or file.suffix not in CODE_SUFFIXES:
         return []

@@ -19,13 +19,13 @@ MAX_FILE_BYTES = 1_000_000
 
 MAX_WRAPPERS = 20
 
-Place = dict[str, Any]
+CodeLocation = dict[str, Any]
 """{file: absolute path, line}; empty when not known."""
 
-NAMED_IN_YAML = re.compile(r"""^name:\s*["']?([^"'#\n]+?)["']?\s*(?:#.*)?$""", re.MULTILINE)
+YAML_NAME = re.compile(r"""^name:\s*["']?([^"'#\n]+?)["']?\s*(?:#.*)?$""", re.MULTILINE)
 
 
-class Places:
+class CodeLocator:
     """Finds code of one app.
 
     Attributes:
@@ -37,23 +37,23 @@ class Places:
         self.root = root
         self.folder = folder
 
-    def of_agent(self, name: str, given: object) -> Place:
+    def of_agent(self, name: str, agent: object) -> CodeLocation:
         """Return where the agent of this name is made; where its class stands when no call names it."""
-        return self._made.get(name) or self.of_class(type(given))
+        return self._definitions.get(name) or self.of_class(type(agent))
 
-    def of_class(self, given: type) -> Place:
+    def of_class(self, cls: type) -> CodeLocation:
         """Return where a class of the agent's own code stands; nothing for those of libraries."""
-        file = getattr(sys.modules.get(given.__module__), "__file__", None)
+        file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if not isinstance(file, str) or not self._is_own(file):
             return {}
         try:
-            return {"file": file, "line": inspect.getsourcelines(given)[1]}
+            return {"file": file, "line": inspect.getsourcelines(cls)[1]}
         except (OSError, TypeError):
             return {"file": file, "line": 1}
 
-    def of_code(self, given: Any) -> Place:
+    def of_code(self, code_object: Any) -> CodeLocation:
         """Return where a function, a method or the class of a callable object stands."""
-        function = _unwrapped(given)
+        function = _unwrap(code_object)
         code = getattr(function, "__code__", None)
         if inspect.iscode(code):
             is_real = not code.co_filename.startswith("<")
@@ -65,19 +65,19 @@ class Places:
         return path.is_relative_to(self.root) and not {"site-packages", "dist-packages"} & set(path.parts)
 
     @cached_property
-    def _made(self) -> dict[str, Place]:
-        found: dict[str, Place] = {}
+    def _definitions(self) -> dict[str, CodeLocation]:
+        locations: dict[str, CodeLocation] = {}
         for file in self._files():
             try:
                 if file.stat().st_size > MAX_FILE_BYTES:
                     continue
                 text = file.read_text(encoding="utf-8")
-                named = _named_in_python(text) if file.suffix == ".py" else _named_in_yaml(text)
-                for name, line in named:
-                    found.setdefault(name, {"file": str(file), "line": line})
+                names = _python_names(text) if file.suffix == ".py" else _yaml_names(text)
+                for name, line in names:
+                    locations.setdefault(name, {"file": str(file), "line": line})
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
                 continue  # what cannot be read has no place to show
-        return found
+        return locations
 
     def _files(self) -> list[Path]:
         loaded = [getattr(module, "__file__", None) for module in list(sys.modules.values())]
@@ -88,7 +88,7 @@ class Places:
         return list(dict.fromkeys([*configs, *first]))[:MAX_FILES]
 
 
-def _named_in_python(text: str) -> Iterator[tuple[str, int]]:
+def _python_names(text: str) -> Iterator[tuple[str, int]]:
     """Yield (name, line) of each call with `name="…"`, of each call of a function that makes such calls with one of
     its parameters, and of each function: a workflow names a node by it.
     """
@@ -96,50 +96,52 @@ def _named_in_python(text: str) -> Iterator[tuple[str, int]]:
     calls = [node for node in nodes if isinstance(node, ast.Call)]
     functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
     for call in calls:
-        named = _text_in(_argument(call, "name", None))
-        if named:
-            yield named, call.lineno
-    makers = {function.name: found for function in functions if (found := _naming_parameter(function))}
+        name = _string_value(_argument(call, "name", None))
+        if name:
+            yield name, call.lineno
+    factories = {
+        function.name: parameter for function in functions if (parameter := _name_parameter(function))
+    }
     for call in calls:
-        if isinstance(call.func, ast.Name) and call.func.id in makers:
-            named = _text_in(_argument(call, *makers[call.func.id]))
-            if named:
-                yield named, call.lineno
+        if isinstance(call.func, ast.Name) and call.func.id in factories:
+            name = _string_value(_argument(call, *factories[call.func.id]))
+            if name:
+                yield name, call.lineno
     yield from ((function.name, function.lineno) for function in functions)
 
 
-def _naming_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, int] | None:
+def _name_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, int] | None:
     """Return name and place of the parameter that a function hands on as the `name` of what it makes."""
     parameters = [parameter.arg for parameter in function.args.args]
     for node in ast.walk(function):
-        given = _argument(node, "name", None) if isinstance(node, ast.Call) else None
-        if isinstance(given, ast.Name) and given.id in parameters:
-            return given.id, parameters.index(given.id)
+        value = _argument(node, "name", None) if isinstance(node, ast.Call) else None
+        if isinstance(value, ast.Name) and value.id in parameters:
+            return value.id, parameters.index(value.id)
     return None
 
 
-def _argument(call: ast.Call, name: str, place: int | None) -> ast.expr | None:
+def _argument(call: ast.Call, name: str, index: int | None) -> ast.expr | None:
     by_name = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    return call.args[place] if by_name is None and place is not None and place < len(call.args) else by_name
+    return call.args[index] if by_name is None and index is not None and index < len(call.args) else by_name
 
 
-def _text_in(given: ast.expr | None) -> str:
-    return given.value if isinstance(given, ast.Constant) and isinstance(given.value, str) else ""
+def _string_value(node: ast.expr | None) -> str:
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
 
 
-def _named_in_yaml(text: str) -> Iterator[tuple[str, int]]:
-    for match in NAMED_IN_YAML.finditer(text):
+def _yaml_names(text: str) -> Iterator[tuple[str, int]]:
+    for match in YAML_NAME.finditer(text):
         yield match.group(1).strip(), text.count("\n", 0, match.start()) + 1
 
 
-def _unwrapped(given: Any) -> Callable[..., Any] | Any:
+def _unwrap(function: Any) -> Callable[..., Any] | Any:
     for _ in range(MAX_WRAPPERS):
-        if isinstance(given, partial):
-            given = given.func
-        elif inspect.ismethod(given):
-            given = given.__func__
-        elif inspect.isfunction(given) and hasattr(given, "__wrapped__"):
-            given = given.__wrapped__
+        if isinstance(function, partial):
+            function = function.func
+        elif inspect.ismethod(function):
+            function = function.__func__
+        elif inspect.isfunction(function) and hasattr(function, "__wrapped__"):
+            function = function.__wrapped__
         else:
             break
-    return given
+    return function

@@ -54,7 +54,7 @@ class RuntimeConfig:
             ValueError: the line is not a config.
         """
         try:
-            given = json.loads(line)
-            return cls(**{**given, "options": RuntimeOptions(**given["options"])})
+            values = json.loads(line)
+            return cls(**{**values, "options": RuntimeOptions(**values["options"])})
         except (TypeError, KeyError, json.JSONDecodeError) as error:
             raise ValueError(f"Not the config of a runtime: {error}") from error

@@ -19,7 +19,7 @@ from typing_extensions import override
 from devui.runtime import run_config
 from devui.runtime.exception_text import message_of
 from devui.runtime.host import RuntimeHost
-from devui.runtime.model_preview import Moment, seen
+from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.runs import MAX_MESSAGE
 from sessions_app import scopes
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
@@ -40,14 +40,14 @@ class StartRun(BaseModel):
     run_id: str
 
 
-class CheckedRun(BaseModel):
+class RunConfigCheck(BaseModel):
     """Body of `POST /devui/run-config`: what a run would ask for."""
 
     run_config: dict[str, Any]
     streaming: bool = False
 
 
-class AskedMemory(BaseModel):
+class MemoryQuery(BaseModel):
     """Body of `POST /devui/memory/search`: what an agent would ask of a user's memory."""
 
     user_id: str
@@ -60,7 +60,7 @@ class StartEvalRun(BaseModel):
     eval_run_id: str
 
 
-class WhichSession(BaseModel):
+class SessionReference(BaseModel):
     """Body of `POST /devui/evals/conversation`."""
 
     user_id: str
@@ -71,15 +71,15 @@ class WhichSession(BaseModel):
 def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
     """Add the `/devui/…` paths to ADK's application."""
     router = APIRouter(prefix="/devui")
-    _add_process(router, host)
-    _add_runs(router, host)
-    _add_evals(router, host)
-    _add_questions(router, host)
+    _add_process_endpoints(router, host)
+    _add_run_endpoints(router, host)
+    _add_eval_endpoints(router, host)
+    _add_preview_endpoints(router, host)
     app.include_router(router)
-    _answer_errors(app)
+    _add_error_handlers(app)
 
 
-def _add_process(router: APIRouter, host: RuntimeHost) -> None:
+def _add_process_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     """What the process is, and that it shall end."""
 
     @router.get("/health")
@@ -101,12 +101,12 @@ def _add_process(router: APIRouter, host: RuntimeHost) -> None:
         return host.health()
 
 
-def _add_runs(router: APIRouter, host: RuntimeHost) -> None:
+def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     """Runs: checked, started, followed, cancelled."""
 
     @router.post("/run-config")
-    async def check_run_config(body: CheckedRun) -> dict[str, dict[str, str]]:
-        return {"problems": run_config.problems(body.model_dump(), host.config.options)}
+    async def check_run_config(body: RunConfigCheck) -> dict[str, dict[str, str]]:
+        return {"problems": run_config.find_problems(body.model_dump(), host.config.options)}
 
     @router.post("/runs", status_code=202)
     async def start_run(body: StartRun) -> dict[str, str]:
@@ -126,7 +126,7 @@ def _add_runs(router: APIRouter, host: RuntimeHost) -> None:
         return {"ended": ended, "status": await units_of_work.read(lifecycle.status_of, run_id)}
 
 
-def _add_evals(router: APIRouter, host: RuntimeHost) -> None:
+def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     """Eval runs, and what is recorded for their cases."""
 
     @router.post("/evals", status_code=202)
@@ -135,23 +135,23 @@ def _add_evals(router: APIRouter, host: RuntimeHost) -> None:
         return {"eval_run_id": body.eval_run_id}
 
     @router.post("/evals/conversation")
-    async def conversation(body: WhichSession) -> Any:
+    async def conversation(body: SessionReference) -> Any:
         return await host.evals.conversation(host.runs.service_of(body.realm), body.user_id, body.session_id)
 
 
-def _add_questions(router: APIRouter, host: RuntimeHost) -> None:
+def _add_preview_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     """What a model would see, and what an agent would recall."""
 
     @router.post("/seen")
-    async def what_the_model_sees(body: Moment) -> dict[str, Any]:
-        return await seen(await host.ready_runner(body.realm), body)
+    async def what_the_model_sees(body: PreviewRequest) -> dict[str, Any]:
+        return await preview_model(await host.ready_runner(body.realm), body)
 
     @router.post("/memory/search")
-    async def search_memory(body: AskedMemory) -> dict[str, Any]:
-        return {"memories": await host.recall(body.user_id, body.query)}
+    async def search_memory(body: MemoryQuery) -> dict[str, Any]:
+        return {"memories": await host.recall_memory(body.user_id, body.query)}
 
 
-class Sendable(JSONResponse):
+class LenientJSONResponse(JSONResponse):
     """JSON that may repeat what a client or an agent said: NaN and half characters as the store keeps them."""
 
     @override
@@ -163,32 +163,34 @@ class Sendable(JSONResponse):
             return scopes.dumps(scopes.to_jsonable(content)).encode()
 
 
-def _answer_errors(app: FastAPI) -> None:
+def _add_error_handlers(app: FastAPI) -> None:
     """Answer what is raised as ADK's server does, in words that can be sent."""
 
     @app.exception_handler(DevUIError)
     async def answer_error(request: Request, error: DevUIError) -> JSONResponse:
         body = {"detail": error.message, "code": error.code, "hint": error.hint}
-        return Sendable(body, status_code=error.status)
+        return LenientJSONResponse(body, status_code=error.status)
 
     @app.exception_handler(Exception)
     async def answer_failure(request: Request, error: Exception) -> JSONResponse:
-        return Sendable(_failure(error), status_code=500)
+        return LenientJSONResponse(_failure_body(error), status_code=500)
 
     @app.exception_handler(InputValidationError)
     async def answer_refusal(request: Request, error: InputValidationError) -> JSONResponse:
-        return Sendable({"detail": str(error)}, status_code=400)
+        return LenientJSONResponse({"detail": str(error)}, status_code=400)
 
     @app.exception_handler(RequestValidationError)
     async def answer_invalid(request: Request, error: RequestValidationError) -> JSONResponse:
-        return Sendable({"detail": jsonable_encoder(error.errors())}, status_code=422)
+        return LenientJSONResponse({"detail": jsonable_encoder(error.errors())}, status_code=422)
 
     @app.exception_handler(HTTPException)
     async def answer_http(request: Request, error: HTTPException) -> JSONResponse:
-        return Sendable({"detail": error.detail}, status_code=error.status_code, headers=error.headers)
+        return LenientJSONResponse(
+            {"detail": error.detail}, status_code=error.status_code, headers=error.headers
+        )
 
 
-def _failure(error: Exception) -> dict[str, str]:
+def _failure_body(error: Exception) -> dict[str, str]:
     """Return what is said of an exception that ADK's server lets out: it answers 500, and says no more than that."""
     name, message = type(error).__name__, message_of(error)[:MAX_MESSAGE]
     detail = name if message == name else f"{name}: {message}"

@@ -6,11 +6,11 @@ import logging
 
 from devui.runtime.exception_text import message_of
 
-TELLERS = ("google_adk.google.adk.runners", "google_adk.google.adk.workflow._node_runner")
+ERROR_LOGGERS = ("google_adk.google.adk.runners", "google_adk.google.adk.workflow._node_runner")
 """ADK's loggers that tell of an error in an agent's code, each with the whole traceback."""
 
 
-class Brief(logging.Filter):
+class TracebackFilter(logging.Filter):
     """Replaces a record's traceback by the error's type and message, unless everything is to be logged."""
 
     def filter(self, record: logging.LogRecord) -> bool:
@@ -22,7 +22,7 @@ class Brief(logging.Filter):
         return True
 
 
-def be_brief() -> None:
+def shorten_agent_errors() -> None:
     """Log the errors of agents in one line each."""
-    for name in TELLERS:
-        logging.getLogger(name).addFilter(Brief())
+    for name in ERROR_LOGGERS:
+        logging.getLogger(name).addFilter(TracebackFilter())

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Callable, Iterable
 from functools import partial
 
-Sockets = Callable[[], Iterable[socket.socket]]
+OpenSockets = Callable[[], Iterable[socket.socket]]
 
 
 def new_loop() -> tuple[asyncio.AbstractEventLoop, selectors.BaseSelector | None]:
@@ -27,31 +27,33 @@ def new_loop() -> tuple[asyncio.AbstractEventLoop, selectors.BaseSelector | None
     return asyncio.SelectorEventLoop(selector), selector
 
 
-def keep_apart(
-    loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector | None, sockets: Sockets
+def isolate_forks(
+    loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector | None, sockets: OpenSockets
 ) -> None:
     """From now on, take from every copy of this process the sockets and the selector, and end its loop.
 
     `sockets` is called in the copy.
     """
     if selector is not None:
-        os.register_at_fork(after_in_child=partial(_let_go, loop, selector, sockets))
+        os.register_at_fork(after_in_child=partial(_detach_fork, loop, selector, sockets))
 
 
-def _let_go(loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector, sockets: Sockets) -> None:
+def _detach_fork(
+    loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector, sockets: OpenSockets
+) -> None:
     """Put nothing in the place of what is shared: a number that is closed could become a file of the agent's."""
     nothing = os.open(os.devnull, os.O_RDWR)
-    for fd in {*_own(selector), *(owned.fileno() for owned in sockets())} - {-1}:
+    for fd in {*_kernel_fds(selector), *(owned.fileno() for owned in sockets())} - {-1}:
         os.dup2(nothing, fd, inheritable=False)
     os.close(nothing)
-    loop.set_exception_handler(_ignore)
+    loop.set_exception_handler(_ignore_error)
     loop.stop()
 
 
-def _own(selector: selectors.BaseSelector) -> list[int]:
+def _kernel_fds(selector: selectors.BaseSelector) -> list[int]:
     """Return what a selector keeps in the kernel: epoll's number. A kqueue is not inherited, poll has none."""
     return [selector.fileno()] if sys.platform == "linux" and hasattr(selector, "fileno") else []
 
 
-def _ignore(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
+def _ignore_error(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
     """What a copy runs into on its way out is nobody's concern."""

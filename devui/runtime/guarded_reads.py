@@ -14,7 +14,7 @@ MAX_NAME = 300
 T = TypeVar("T")
 
 
-async def in_time(tell: Callable[[], T], seconds: float) -> T:
+async def call_with_timeout(function: Callable[[], T], seconds: float) -> T:
     """Return what a function returns that reads an agent: a property of it may block, and harms nothing.
 
     It has a thread of its own, which is left behind when it does not end.
@@ -24,45 +24,45 @@ async def in_time(tell: Callable[[], T], seconds: float) -> T:
         RuntimeError: it raised.
     """
     loop = asyncio.get_running_loop()
-    answer: asyncio.Future[T] = loop.create_future()
+    future: asyncio.Future[T] = loop.create_future()
 
-    def settle(told: T | None, error: BaseException | None) -> None:
-        if answer.done():
+    def settle(result: T | None, error: BaseException | None) -> None:
+        if future.done():
             return
         if error is None:
-            answer.set_result(cast(T, told))
+            future.set_result(cast(T, result))
         else:
             problem = RuntimeError(f"{type(error).__name__} was raised while the agent was read.")
             problem.__cause__ = error
-            answer.set_exception(problem)
+            future.set_exception(problem)
 
-    def look() -> None:
-        told, raised = None, None
+    def call() -> None:
+        result, raised = None, None
         try:
-            told = tell()
+            result = function()
         except BaseException as error:
             raised = error
         with contextlib.suppress(RuntimeError):  # the process ends: its loop is closed
-            loop.call_soon_threadsafe(settle, told, raised)
+            loop.call_soon_threadsafe(settle, result, raised)
 
-    threading.Thread(target=look, name="devui-describe", daemon=True).start()
-    return await asyncio.wait_for(answer, seconds)
+    threading.Thread(target=call, name="devui-describe", daemon=True).start()
+    return await asyncio.wait_for(future, seconds)
 
 
-def read(given: Any, name: str) -> Any:
+def read_attribute(value: Any, name: str) -> Any:
     """Return an attribute; None where reading it raises."""
-    return guarded(lambda: getattr(given, name, None), None)
+    return call_or(lambda: getattr(value, name, None), None)
 
 
-def guarded(tell: Callable[[], T], otherwise: T) -> T:
+def call_or(function: Callable[[], T], default: T) -> T:
     """Return what a function returns; something else where it raises."""
     try:
-        return tell()
+        return function()
     except Exception:
-        return otherwise
+        return default
 
 
-def cut(value: Any, limit: int) -> str:
+def truncate(value: Any, limit: int) -> str:
     """Return a text of at most so many characters; what a subclass of `str` makes of itself is not asked."""
     if not isinstance(value, str):
         return ""
@@ -72,14 +72,14 @@ def cut(value: Any, limit: int) -> str:
 
 def short_name(value: Any) -> str:
     """Return a name of at most `MAX_NAME` characters; empty when it is no text."""
-    return cut(value, MAX_NAME)
+    return truncate(value, MAX_NAME)
 
 
-def name_of(given: Any) -> str:
+def callable_name(value: Any) -> str:
     """Return what a function is called, or the class of an object without a name."""
-    return short_name(read(given, "__name__")) or type(given).__name__
+    return short_name(read_attribute(value, "__name__")) or type(value).__name__
 
 
-def problem_of(error: Exception) -> str:
+def describe_error(error: Exception) -> str:
     """Return what went wrong, in at most `MAX_NAME` characters; the error may not even say what it is."""
-    return short_name(f"{type(error).__name__}: {guarded(lambda: str(error), '')}")
+    return short_name(f"{type(error).__name__}: {call_or(lambda: str(error), '')}")

@@ -16,7 +16,7 @@ from django.db import Error, connections
 
 from sessions_app.runs import lifecycle, processes
 
-END_S = 3.0
+EXIT_GRACE_S = 3.0
 """Seconds to come to an end once the parent is gone; then the process is ended, whatever the agent does."""
 
 log = logging.getLogger(__name__)
@@ -46,7 +46,7 @@ class Heartbeat(threading.Thread):
     def stop(self) -> None:
         """Beat no more."""
         self._stopped.set()
-        self.join(timeout=END_S)
+        self.join(timeout=EXIT_GRACE_S)
 
 
 class Lifeline(threading.Thread):
@@ -63,21 +63,21 @@ class Lifeline(threading.Thread):
         while os.read(self._fd, 4096):
             pass
         self._loop.call_soon_threadsafe(self._on_cut)
-        threading.Event().wait(END_S)
-        end_group()
+        threading.Event().wait(EXIT_GRACE_S)
+        kill_process_group()
 
 
-def end_soon() -> None:
+def force_exit_after_grace() -> None:
     """End this process in a while: threads of an agent and what it does at exit may hold it up for ever."""
 
     def end() -> None:
-        threading.Event().wait(END_S)
+        threading.Event().wait(EXIT_GRACE_S)
         os._exit(1)
 
     threading.Thread(target=end, name="devui-end", daemon=True).start()
 
 
-def end_group() -> None:
+def kill_process_group() -> None:
     """End this process and what it started. The parent made it the leader of a group of its own."""
     os.killpg(os.getpgrp(), signal.SIGKILL)
 

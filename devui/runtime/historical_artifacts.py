@@ -11,17 +11,17 @@ from google.genai import types
 from typing_extensions import override
 
 
-class FilesThen(BaseArtifactService):
+class HistoricalArtifactService(BaseArtifactService):
     """Reads an artifact in the version that the session had after its first events.
 
     The versions are those that the session's events tell. Files of which no event tells, and those of the user, which
     other sessions write too, are as they are now.
     """
 
-    def __init__(self, now: BaseArtifactService, events: Sequence[Event], count: int) -> None:
-        self._now = now
-        self._told = _versions(events)
-        self._then = _versions(events[:count])
+    def __init__(self, service: BaseArtifactService, events: Sequence[Event], count: int) -> None:
+        self._now = service
+        self._told = _artifact_versions(events)
+        self._then = _artifact_versions(events[:count])
 
     @override
     async def load_artifact(
@@ -43,39 +43,39 @@ class FilesThen(BaseArtifactService):
         )
 
     @override
-    async def save_artifact(self, **named: Any) -> int:
+    async def save_artifact(self, **arguments: Any) -> int:
         """Save an artifact now."""
-        return await self._now.save_artifact(**named)
+        return await self._now.save_artifact(**arguments)
 
     @override
-    async def list_artifact_keys(self, **named: Any) -> list[str]:
+    async def list_artifact_keys(self, **arguments: Any) -> list[str]:
         """List the names of now."""
-        return await self._now.list_artifact_keys(**named)
+        return await self._now.list_artifact_keys(**arguments)
 
     @override
-    async def delete_artifact(self, **named: Any) -> None:
+    async def delete_artifact(self, **arguments: Any) -> None:
         """Delete an artifact now."""
-        await self._now.delete_artifact(**named)
+        await self._now.delete_artifact(**arguments)
 
     @override
-    async def list_versions(self, **named: Any) -> list[int]:
+    async def list_versions(self, **arguments: Any) -> list[int]:
         """List the versions of now."""
-        return await self._now.list_versions(**named)
+        return await self._now.list_versions(**arguments)
 
     @override
-    async def list_artifact_versions(self, **named: Any) -> list[ArtifactVersion]:
+    async def list_artifact_versions(self, **arguments: Any) -> list[ArtifactVersion]:
         """Describe the versions of now."""
-        return await self._now.list_artifact_versions(**named)
+        return await self._now.list_artifact_versions(**arguments)
 
     @override
-    async def get_artifact_version(self, **named: Any) -> ArtifactVersion | None:
+    async def get_artifact_version(self, **arguments: Any) -> ArtifactVersion | None:
         """Describe a version of now."""
-        return await self._now.get_artifact_version(**named)
+        return await self._now.get_artifact_version(**arguments)
 
 
-def _versions(events: Sequence[Event]) -> dict[str, int]:
+def _artifact_versions(events: Sequence[Event]) -> dict[str, int]:
     """Return the version of each file that events tell of last."""
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for event in events:
-        found |= event.actions.artifact_delta
-    return {name: version for name, version in found.items() if not name.startswith("user:")}
+        versions |= event.actions.artifact_delta
+    return {name: version for name, version in versions.items() if not name.startswith("user:")}

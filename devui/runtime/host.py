@@ -21,16 +21,16 @@ from google.adk.evaluation.local_eval_set_results_manager import LocalEvalSetRes
 from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 
 from devui.runtime import run_config, services
-from devui.runtime._adk import ManagedServer, Node, load_as_adk_web_does
+from devui.runtime._adk import ManagedServer, Node, enforce_yaml_denylist
 from devui.runtime.agent_description import describe
 from devui.runtime.agent_loading import AgentSource, describe_failure
-from devui.runtime.code_locations import Places
+from devui.runtime.code_locations import CodeLocator
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.eval_runs import EvalRuns
 from devui.runtime.exception_text import message_of
-from devui.runtime.guarded_reads import in_time
-from devui.runtime.resume_plugin import PastFailures
-from devui.runtime.run_queue import LiveRun
+from devui.runtime.guarded_reads import call_with_timeout
+from devui.runtime.resume_plugin import PastFailuresPlugin
+from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
 from devui.runtime.runs import AgentExited, AgentRaised, Runs
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
@@ -62,8 +62,8 @@ class RuntimeHost:
     """What this process runs. `failure` is what the agent raised when it was loaded."""
 
     def __init__(self, config: RuntimeConfig) -> None:
-        load_as_adk_web_does()
-        _keep_messages_out_of_spans(config.options)
+        enforce_yaml_denylist()
+        _omit_messages_from_spans(config.options)
         self.config = config
         self.source = AgentSource(config.agents_dir, config.app_name)
         self.source.load_services()
@@ -133,7 +133,7 @@ class RuntimeHost:
             await self._note_failure(error)
         else:
             self.state = "ready"
-            self.description = await self._described(root, app)
+            self.description = await self._describe(root, app)
             self.runs.git_revision = self.description.get("code", {}).get("git", "")
             await self._write_card(cards.save_loaded, self.description)
         self.runs.code_version = self.source.code_version
@@ -166,25 +166,27 @@ class RuntimeHost:
         await self._write_card(cards.save_failure, self.error)
 
     async def _write_card(
-        self, write: Callable[[str, str, dict[str, Any]], object], told: dict[str, Any]
+        self, write: Callable[[str, str, dict[str, Any]], object], content: dict[str, Any]
     ) -> None:
         """Write what is known of the agent, for its page. Runs do not wait for a store that does not take it."""
-        writing = retry.write(write, self.config.app_name, self.source.code_version, told)
+        writing = retry.write(write, self.config.app_name, self.source.code_version, content)
         await asyncio.wait([self._spawn(writing)], timeout=CARD_S)
 
-    async def _described(self, root: Node, app: App | None) -> dict[str, Any]:
+    async def _describe(self, root: Node, app: App | None) -> dict[str, Any]:
         """Return the description of the agent. One that cannot be described can be run all the same."""
         name, folder = self.config.app_name, self.source.folder
-        known: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
+        description: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
         try:
-            known |= {"run_config": run_config.schema(), "code": await self._code()}
-            places = Places(folder.root, folder.folder_of(name))
-            return known | await in_time(lambda: describe(root, app, name, places), DESCRIBE_S)
+            description |= {"run_config": run_config.schema(), "code": await self._code()}
+            locator = CodeLocator(folder.root, folder.folder_of(name))
+            return description | await call_with_timeout(
+                lambda: describe(root, app, name, locator), DESCRIBE_S
+            )
         except Exception as error:
             log.exception("Agent %r cannot be described.", name)
             too_slow = f"reading it takes more than {DESCRIBE_S:.0f} s."
             why = too_slow if isinstance(error, TimeoutError) else str(error)
-            return {**known, "problem": f"This agent runs, but it cannot be shown: {why}"}
+            return {**description, "problem": f"This agent runs, but it cannot be shown: {why}"}
 
     async def _code(self) -> dict[str, str]:
         """Return what runs: the commit that the agent's folder stood at, and the version of ADK."""
@@ -205,7 +207,7 @@ class RuntimeHost:
         )
         await self.evals.cancel_all()
 
-    async def recall(self, user_id: str, query: str) -> list[dict[str, Any]]:
+    async def recall_memory(self, user_id: str, query: str) -> list[dict[str, Any]]:
         """Return what an agent would be given of a user's memory: ADK's memory entries as JSON.
 
         Raises:
@@ -213,9 +215,11 @@ class RuntimeHost:
         """
         service = self.server.memory_service
         try:
-            found = await service.search_memory(app_name=self.config.app_name, user_id=user_id, query=query)
+            response = await service.search_memory(
+                app_name=self.config.app_name, user_id=user_id, query=query
+            )
             return [
-                entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in found.memories
+                entry.model_dump(mode="json", by_alias=True, exclude_none=True) for entry in response.memories
             ]
         except Exception as error:
             raise BadInput(
@@ -247,29 +251,31 @@ class RuntimeHost:
             )
         run = await units_of_work.read(_read_run, run_id)
         if run.status == Run.Status.QUEUED and run_id not in self.runs.active:
-            live = self.runs.enter(run)
-            self._spawn(self._carry_out(live, json.loads(run.request)))
+            active = self.runs.add_run(run)
+            self._spawn(self._carry_out(active, json.loads(run.request)))
 
-    async def _carry_out(self, live: LiveRun, request: dict[str, Any]) -> None:
+    async def _carry_out(self, active: ActiveRun, request: dict[str, Any]) -> None:
         """Run the agent to the end of its run, however it comes to that."""
         try:
-            await self._run_agent(live, request)
+            await self._run_agent(active, request)
         except asyncio.CancelledError:
-            await self.runs.finish(live, Run.Status.CANCELLED)
+            await self.runs.finish(active, Run.Status.CANCELLED)
 
-    async def _run_agent(self, live: LiveRun, request: dict[str, Any]) -> None:
+    async def _run_agent(self, active: ActiveRun, request: dict[str, Any]) -> None:
         """Run the agent. What it raises has been written when it comes here; what comes before is written now."""
         try:
             if self.failure is not None:
                 raise self.failure.with_traceback(self._failed_at)
-            refuse_read_only(live.session)
-            await self.runs.check_place(live.session)
-            runner = await self._runner_of(live.session.realm)
-            await runner.run_queued(live, request, run_config.run_config(request, self.config.options))
+            refuse_read_only(active.session)
+            await self.runs.check_storage_location(active.session)
+            runner = await self._runner_of(active.session.realm)
+            await runner.run_queued(
+                active, request, run_config.build_run_config(request, self.config.options)
+            )
         except Exception as error:
-            log.info("Run %s failed: %s: %s", live.id, type(error).__name__, error)
-            if not live.ended.is_set():
-                await self.runs.fail_in_turn(live, error)
+            log.info("Run %s failed: %s: %s", active.id, type(error).__name__, error)
+            if not active.ended.is_set():
+                await self.runs.fail_in_turn(active, error)
 
     def _make_server(self) -> ManagedServer:
         options, root = self.config.options, self.source.folder.root
@@ -293,7 +299,7 @@ class RuntimeHost:
         """Return the runner of an app, with a recorder first among its plug-ins, and what lets it resume."""
         plugins = list(app.plugins)
         if app.resumability_config is not None and app.resumability_config.is_resumable:
-            plugins.insert(0, PastFailures())
+            plugins.insert(0, PastFailuresPlugin())
         if not any(isinstance(plugin, Recorder) for plugin in plugins):
             plugins.insert(0, Recorder())
         app = app.model_copy(update={"plugins": plugins})
@@ -346,7 +352,7 @@ class RuntimeHost:
         return task
 
 
-def _keep_messages_out_of_spans(options: RuntimeOptions) -> None:
+def _omit_messages_from_spans(options: RuntimeOptions) -> None:
     """Spare ADK from writing each request whole into a span: model calls have it. A user's exporter needs it."""
     if not options.otel_to_cloud and not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
         os.environ.setdefault("ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS", "false")

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 AsgiApp = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
-class LiveFrames:
+class LiveFrameFilter:
     """ASGI wrapper that leaves out frames that are no `LiveRequest`, says so in the log, and closes in few words."""
 
     def __init__(self, app: AsgiApp) -> None:

@@ -17,10 +17,10 @@ import uvicorn
 from devui.runtime import fork_isolation
 from devui.runtime.config import RuntimeConfig
 from devui.runtime.endpoints import add_endpoints
-from devui.runtime.error_logging import be_brief
-from devui.runtime.heartbeat import Heartbeat, Lifeline, end_group, end_soon
+from devui.runtime.error_logging import shorten_agent_errors
+from devui.runtime.heartbeat import Heartbeat, Lifeline, force_exit_after_grace, kill_process_group
 from devui.runtime.host import RuntimeHost
-from devui.runtime.live_frames import LiveFrames
+from devui.runtime.live_frames import LiveFrameFilter
 from devui.runtime.token_guard import TokenGuard
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
@@ -35,35 +35,35 @@ GRACE_S = 2
 
 def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | None = None) -> None:
     """Run the app of `config` on a listening socket until told to end, or until the parent is gone."""
-    be_brief()
+    shorten_agent_errors()
     process_id, parent_id = os.getpid(), os.getppid()
     loop, selector = fork_isolation.new_loop()
     host = RuntimeHost(config)
     server = _make_server(host)
-    fork_isolation.keep_apart(loop, selector, partial(_sockets, listener, server))
-    heartbeat = Heartbeat(config.runtime_id, partial(_cancel, loop, host))
+    fork_isolation.isolate_forks(loop, selector, partial(_open_sockets, listener, server))
+    heartbeat = Heartbeat(config.runtime_id, partial(_cancel_run, loop, host))
     heartbeat.start()
     if lifeline_fd is not None:
-        Lifeline(lifeline_fd, loop, on_cut=partial(_end, loop, server, host)).start()
+        Lifeline(lifeline_fd, loop, on_cut=partial(_end_server, loop, server, host)).start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore)  # uvicorn ends on them, and raises them again when it has ended
+        signal.signal(number, _ignore_signal)  # uvicorn ends on them, and raises them again when it has ended
     try:
-        _run(loop, _serve(server, listener, host))
+        _run_loop(loop, _serve(server, listener, host))
     finally:
         if os.getpid() != process_id:
             os._exit(1)  # an agent forked and its copy came back: it owns nothing here
         try:
             heartbeat.stop()
-            _note_end(config.runtime_id)
+            _record_end(config.runtime_id)
             outbox.close()
             units_of_work.close_pools()
         finally:
-            end_soon()
+            force_exit_after_grace()
         if lifeline_fd is not None and os.getppid() != parent_id:
-            end_group()  # nobody else is left to end what the agent started
+            kill_process_group()  # nobody else is left to end what the agent started
 
 
-def _note_end(runtime_id: str) -> None:
+def _record_end(runtime_id: str) -> None:
     """Note that this process ends. When the store does not take it, its parent or the next sweep notes it."""
     try:
         with db_errors.translate_db_errors():
@@ -72,7 +72,7 @@ def _note_end(runtime_id: str) -> None:
         log.warning("The end of this process was not noted: %s", fault.message)
 
 
-def _sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[socket.socket]:
+def _open_sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[socket.socket]:
     """Yield what the web reaches this process by."""
     yield listener
     for connection in server.server_state.connections:
@@ -80,7 +80,7 @@ def _sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[socket
             yield transport.get_extra_info("socket")
 
 
-def _ignore(number: int, frame: FrameType | None) -> None:
+def _ignore_signal(number: int, frame: FrameType | None) -> None:
     """Let the process come to its own end."""
 
 
@@ -89,7 +89,7 @@ def _make_server(host: RuntimeHost) -> uvicorn.Server:
     add_endpoints(app, host)
     return uvicorn.Server(
         uvicorn.Config(
-            TokenGuard(LiveFrames(app), host.config.token),
+            TokenGuard(LiveFrameFilter(app), host.config.token),
             log_config=None,
             log_level="warning",
             access_log=False,
@@ -112,16 +112,16 @@ async def _end_when_drained(server: uvicorn.Server, host: RuntimeHost) -> None:
     server.should_exit = True
 
 
-def _end(loop: asyncio.AbstractEventLoop, server: uvicorn.Server, host: RuntimeHost) -> None:
+def _end_server(loop: asyncio.AbstractEventLoop, server: uvicorn.Server, host: RuntimeHost) -> None:
     """Come to an end: runs first, because the server waits for the answers that hang on them."""
     loop.create_task(host.cancel_all()).add_done_callback(lambda _: setattr(server, "should_exit", True))
 
 
-def _cancel(loop: asyncio.AbstractEventLoop, host: RuntimeHost, run_id: str) -> None:
+def _cancel_run(loop: asyncio.AbstractEventLoop, host: RuntimeHost, run_id: str) -> None:
     asyncio.run_coroutine_threadsafe(host.runs.cancel(run_id), loop)
 
 
-def _run(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
+def _run_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
     """Run to the end. asyncio lets `sys.exit` in an agent's task out of the loop; the loop then goes on."""
     main = loop.create_task(work)
     while not main.done():

@@ -27,25 +27,25 @@ from google.genai import types
 from pydantic import BaseModel
 
 from devui.runtime import _adk
-from devui.runtime.historical_artifacts import FilesThen
+from devui.runtime.historical_artifacts import HistoricalArtifactService
 from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.redaction import redact
 
-ASKED_S = 10.0
+PROVIDER_TIMEOUT_S = 10.0
 """Seconds that an instruction provider or a toolset has to answer."""
 
 PROCESSORS = (identity.request_processor, agent_transfer.request_processor, contents.request_processor)
 """What ADK adds to a request by itself, in its order: who the agent is, whom it can transfer to, what was said."""
 
-CONTENTS_MOST = 200
+MAX_CONTENTS = 200
 """Contents that are sent, the last ones."""
 
-TEXT_MOST = 20_000
+MAX_TEXT = 20_000
 """Characters of a value or a text that are sent."""
 
 
-class Moment(BaseModel):
+class PreviewRequest(BaseModel):
     """Body of `POST /devui/seen`.
 
     Attributes:
@@ -66,7 +66,7 @@ class Moment(BaseModel):
     ask: bool = False
 
 
-async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
+async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, Any]:
     """Return agent, model, instructions, identity, contents (the last ones), their count, tools.
 
     An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the key with its
@@ -78,64 +78,66 @@ async def seen(runner: Runner, moment: Moment) -> dict[str, Any]:
         NotFound: there is no such session or event.
         BadInput: the agent is none that asks a model.
     """
-    agent = _agent(runner, moment.agent)
-    context = await _context(runner, agent, moment)
+    agent = _agent(runner, request.agent)
+    context = await _context(runner, agent, request)
     model = agent.model if isinstance(agent.model, str) else agent.model.model
-    request = LlmRequest(model=model)
-    instructions = [one async for one in _instructions(agent, context, moment.ask)]
+    llm_request = LlmRequest(model=model)
+    instructions = [instruction async for instruction in _instructions(agent, context, request.ask)]
     for processor in PROCESSORS:
         try:
-            async for _ in processor.run_async(context, request):
+            async for _ in processor.run_async(context, llm_request):
                 pass
         except ValueError as error:  # a model's own tools beside agents to transfer to: ADK ends the run
             raise BadInput(str(error), hint="ADK would end the run here.") from error
-    added = [_declared(tool) for tool in request.tools_dict.values()]
-    told = [_plain(content) for content in request.contents[-CONTENTS_MOST:]]
+    declarations = [_declaration(tool) for tool in llm_request.tools_dict.values()]
+    contents_json = [_to_json(content) for content in llm_request.contents[-MAX_CONTENTS:]]
     return {
         "agent": agent.name,
         "model": model,
         "instructions": instructions,
-        "identity": str(request.config.system_instruction or ""),
-        "contents": redact(told),
-        "count": len(request.contents),
-        "tools": added + [tool async for tool in _tools(agent, context, moment.ask)],
+        "identity": str(llm_request.config.system_instruction or ""),
+        "contents": redact(contents_json),
+        "count": len(llm_request.contents),
+        "tools": declarations + [tool async for tool in _tools(agent, context, request.ask)],
     }
 
 
 def _agent(runner: Runner, name: str) -> LlmAgent:
     root = runner.agent
-    found = root.find_agent(name) if name and isinstance(root, BaseAgent) else root
-    if not isinstance(found, LlmAgent):
+    agent = root.find_agent(name) if name and isinstance(root, BaseAgent) else root
+    if not isinstance(agent, LlmAgent):
         raise BadInput(
             f"{name or 'The root agent'} asks no model here, or is not found by its name.",
             hint="Choose an event of an LLM agent that the app still has.",
         )
-    return found
+    return agent
 
 
-async def _context(runner: Runner, agent: LlmAgent, moment: Moment) -> InvocationContext:
+async def _context(runner: Runner, agent: LlmAgent, request: PreviewRequest) -> InvocationContext:
     whole = await runner.session_service.get_session(
-        app_name=runner.app_name, user_id=moment.user_id, session_id=moment.session_id
+        app_name=runner.app_name, user_id=request.user_id, session_id=request.session_id
     )
     if whole is None:
-        raise NotFound(f"No session {moment.session_id!r}.", hint="It may have been deleted.")
+        raise NotFound(f"No session {request.session_id!r}.", hint="It may have been deleted.")
     ids = [event.id for event in whole.events]
-    if moment.event_id and moment.event_id not in ids:
-        raise NotFound(f"The session has no event {moment.event_id!r}.", hint="Open the session again.")
-    upto = ids.index(moment.event_id) + 1 if moment.event_id else 0
+    if request.event_id and request.event_id not in ids:
+        raise NotFound(f"The session has no event {request.event_id!r}.", hint="Open the session again.")
+    count = ids.index(request.event_id) + 1 if request.event_id else 0
     session = Session(
         id=whole.id,
         app_name=whole.app_name,
         user_id=whole.user_id,
-        state=moment.state,
-        events=whole.events[:upto],
+        state=request.state,
+        events=whole.events[:count],
     )
     return InvocationContext(
         session_service=runner.session_service,
-        artifact_service=FilesThen(files, whole.events, upto) if (files := runner.artifact_service) else None,
+        artifact_service=HistoricalArtifactService(files, whole.events, count)
+        if (files := runner.artifact_service)
+        else None,
         memory_service=runner.memory_service,
-        invocation_id=moment.invocation_id,
-        branch=moment.branch or None,
+        invocation_id=request.invocation_id,
+        branch=request.branch or None,
         agent=agent,
         session=session,
         run_config=RunConfig(),
@@ -148,7 +150,7 @@ async def _instructions(agent: LlmAgent, context: InvocationContext, ask: bool) 
         yield await _instruction("global", root.global_instruction, root, context, ask)
     if agent.static_instruction:
         text = "\n".join(_texts(agent.static_instruction))
-        yield {"kind": "static", "pieces": [{"text": text[:TEXT_MOST]}]}
+        yield {"kind": "static", "pieces": [{"text": text[:MAX_TEXT]}]}
     if agent.instruction:
         own = await _instruction("own", agent.instruction, agent, context, ask)
         yield own | {"is_content": bool(agent.static_instruction)}
@@ -162,70 +164,70 @@ def _texts(content: Any) -> Iterator[str]:
 
 
 async def _instruction(
-    kind: str, given: Any, agent: LlmAgent, context: InvocationContext, ask: bool
+    kind: str, template: Any, agent: LlmAgent, context: InvocationContext, ask: bool
 ) -> dict[str, Any]:
-    if isinstance(given, str):
-        return {"kind": kind, "pieces": [piece async for piece in _pieces(given, context)]}
-    told: dict[str, Any] = {
+    if isinstance(template, str):
+        return {"kind": kind, "pieces": [piece async for piece in _template_pieces(template, context)]}
+    data: dict[str, Any] = {
         "kind": kind,
         "pieces": [],
-        "provider": getattr(given, "__name__", type(given).__name__),
+        "provider": getattr(template, "__name__", type(template).__name__),
         "asked": ask,
     }
     if not ask:
-        return told
+        return data
     resolve = agent.canonical_global_instruction if kind == "global" else agent.canonical_instruction
     try:
-        text, is_final = await asyncio.wait_for(resolve(ReadonlyContext(context)), ASKED_S)
+        text, is_final = await asyncio.wait_for(resolve(ReadonlyContext(context)), PROVIDER_TIMEOUT_S)
     except Exception as error:
-        return {**told, "error": f"{type(error).__name__}: {error}"[:TEXT_MOST]}
+        return {**data, "error": f"{type(error).__name__}: {error}"[:MAX_TEXT]}
     if is_final:
-        return {**told, "pieces": [{"text": text[:TEXT_MOST]}]}
-    return {**told, "pieces": [piece async for piece in _pieces(text, context)]}
+        return {**data, "pieces": [{"text": text[:MAX_TEXT]}]}
+    return {**data, "pieces": [piece async for piece in _template_pieces(text, context)]}
 
 
-async def _pieces(template: str, context: InvocationContext) -> Any:
+async def _template_pieces(template: str, context: InvocationContext) -> Any:
     """Yield the texts of a template and between them what ADK puts in for each of its keys."""
     done = 0
     for match in _adk.TEMPLATE_KEY.finditer(template):
         if match.start() > done:
             yield {"text": template[done : match.start()]}
-        yield await _filled(match.group(), context)
+        yield await _fill_key(match.group(), context)
         done = match.end()
     if done < len(template):
         yield {"text": template[done:]}
 
 
-async def _filled(found: str, context: InvocationContext) -> dict[str, Any]:
-    name = found.lstrip("{").rstrip("}").strip()
+async def _fill_key(placeholder: str, context: InvocationContext) -> dict[str, Any]:
+    name = placeholder.lstrip("{").rstrip("}").strip()
     optional = name.endswith("?")
     key = name.removesuffix("?")
     try:
-        value = await inject_session_state(found, ReadonlyContext(context))
+        value = await inject_session_state(placeholder, ReadonlyContext(context))
     except (KeyError, ValueError):
-        return {"key": key, "written": found, "value": "", "optional": optional, "missing": True}
-    if value == found:
-        return {"text": found}  # no key by ADK's rules: JSON in the instruction, for one
-    is_missing = not value and not await _is_there(key, context)
+        return {"key": key, "written": placeholder, "value": "", "optional": optional, "missing": True}
+    if value == placeholder:
+        return {"text": placeholder}  # no key by ADK's rules: JSON in the instruction, for one
+    is_missing = not value and not await _has_empty_value(key, context)
     return {
         "key": key,
-        "written": found,
-        "value": value[:TEXT_MOST],
+        "written": placeholder,
+        "value": value[:MAX_TEXT],
         "optional": optional,
         "missing": is_missing,
     }
 
 
-async def _is_there(key: str, context: InvocationContext) -> bool:
+async def _has_empty_value(key: str, context: InvocationContext) -> bool:
     """Tell whether an optional key that is filled with nothing has that as its value."""
     filename = key.removeprefix("artifact.")
     if filename == key or context.artifact_service is None:
         return key in context.session.state
     session = context.session
-    found = await context.artifact_service.load_artifact(
+    artifact = await context.artifact_service.load_artifact(
         app_name=session.app_name, user_id=session.user_id, session_id=session.id, filename=filename
     )
-    return found is not None
+    return artifact is not None
 
 
 async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
@@ -236,7 +238,7 @@ async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
                 yield {"name": name, "toolset": True, "asked": False}
                 continue
             try:
-                found = await _within(tool.get_tools_with_prefix(ReadonlyContext(context)))
+                tools = await _within(tool.get_tools_with_prefix(ReadonlyContext(context)))
             except Exception as error:
                 yield {
                     "name": name,
@@ -245,24 +247,26 @@ async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
                     "error": f"{type(error).__name__}: {error}",
                 }
                 continue
-            for one in found:
-                yield _declared(one)
+            for toolset_tool in tools:
+                yield _declaration(toolset_tool)
         else:
-            yield _declared(tool if isinstance(tool, BaseTool) else FunctionTool(tool))
+            yield _declaration(tool if isinstance(tool, BaseTool) else FunctionTool(tool))
 
 
 async def _within(asked: Awaitable[list[BaseTool]]) -> list[BaseTool]:
-    return await asyncio.wait_for(asked, ASKED_S)
+    return await asyncio.wait_for(asked, PROVIDER_TIMEOUT_S)
 
 
-def _declared(tool: BaseTool) -> dict[str, Any]:
+def _declaration(tool: BaseTool) -> dict[str, Any]:
     try:
         declaration = _adk.declaration_of(tool)
     except Exception as error:
         return {"name": tool.name, "error": f"{type(error).__name__}: {error}"}
-    return _plain(declaration) if declaration is not None else {"name": tool.name, "by_the_model": True}
+    return _to_json(declaration) if declaration is not None else {"name": tool.name, "by_the_model": True}
 
 
-def _plain(value: BaseModel) -> dict[str, Any]:
-    told: dict[str, Any] = scopes.to_jsonable(value.model_dump(mode="json", by_alias=True, exclude_none=True))
-    return told
+def _to_json(value: BaseModel) -> dict[str, Any]:
+    dumped: dict[str, Any] = scopes.to_jsonable(
+        value.model_dump(mode="json", by_alias=True, exclude_none=True)
+    )
+    return dumped

@@ -8,7 +8,7 @@ from google.adk.plugins.base_plugin import BasePlugin
 from typing_extensions import override
 
 
-class PastFailures(BasePlugin):
+class PastFailuresPlugin(BasePlugin):
     """Takes from a resumed run's copy of its session how the tries before it failed.
 
     ADK calls a tool once more when its call is the last event of the agent (`decide_step_resume` in
@@ -23,10 +23,10 @@ class PastFailures(BasePlugin):
     async def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
         """Leave the errors of this invocation out of what its agents see."""
         events = invocation_context.session.events
-        events[:] = [each for each in events if not _tells_failure(each, invocation_context.invocation_id)]
+        events[:] = [each for each in events if not _is_failure(each, invocation_context.invocation_id)]
 
 
-def _tells_failure(event: Event, invocation_id: str) -> bool:
+def _is_failure(event: Event, invocation_id: str) -> bool:
     """Tell whether all that an event of the invocation says is an error."""
     done = event.actions
     is_mark = bool(done.state_delta or done.artifact_delta or done.agent_state or done.end_of_agent)

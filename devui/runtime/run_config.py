@@ -19,17 +19,17 @@ from typing_extensions import override
 from devui.runtime._adk import StreamingMode
 from devui.runtime.config import RuntimeOptions
 
-DEPTH = 4
+MAX_DEPTH = 4
 """Objects in objects that the schema tells of: all that RunConfig has today."""
 
-LONGEST, LONGEST_WITHIN = 300, 140
+MAX_DESCRIPTION, MAX_NESTED_DESCRIPTION = 300, 140
 """Characters of a field's description, and of one in an object."""
 
 
 NULL = {"type": "null"}
 
 
-class _Tolerant(GenerateJsonSchema):
+class _LenientSchema(GenerateJsonSchema):
     """A generator that says nothing of what has no JSON, such as an HTTP client."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
@@ -47,15 +47,15 @@ def schema() -> dict[str, Any]:
 
     ADK describes most fields by a docstring below them, which pydantic leaves out.
     """
-    whole = RunConfig.model_json_schema(schema_generator=_Tolerant)
-    found: dict[str, Any] = _inlined(whole, whole.get("$defs", {}), DEPTH)
-    for name, words in _docstrings(RunConfig).items():
-        if name in found["properties"] and "description" not in whole["properties"][name]:
-            found["properties"][name]["description"] = words
-    return found
+    whole = RunConfig.model_json_schema(schema_generator=_LenientSchema)
+    schema_json: dict[str, Any] = _inline_references(whole, whole.get("$defs", {}), MAX_DEPTH)
+    for name, description in _field_docstrings(RunConfig).items():
+        if name in schema_json["properties"] and "description" not in whole["properties"][name]:
+            schema_json["properties"][name]["description"] = description
+    return schema_json
 
 
-def run_config(request: Mapping[str, Any], options: RuntimeOptions) -> RunConfig:
+def build_run_config(request: Mapping[str, Any], options: RuntimeOptions) -> RunConfig:
     """Return ADK's RunConfig of what the console asked for.
 
     Raises:
@@ -63,67 +63,69 @@ def run_config(request: Mapping[str, Any], options: RuntimeOptions) -> RunConfig
     """
     defaults = {} if options.max_llm_calls is None else {"max_llm_calls": options.max_llm_calls}
     mode = StreamingMode.SSE if request.get("streaming") else StreamingMode.NONE
-    given = {**defaults, "streaming_mode": mode, **(request.get("run_config") or {})}
+    values = {**defaults, "streaming_mode": mode, **(request.get("run_config") or {})}
     if request.get("custom_metadata"):
-        given["custom_metadata"] = request["custom_metadata"]
-    return RunConfig.model_validate(given)
+        values["custom_metadata"] = request["custom_metadata"]
+    return RunConfig.model_validate(values)
 
 
-def problems(request: Mapping[str, Any], options: RuntimeOptions) -> dict[str, str]:
+def find_problems(request: Mapping[str, Any], options: RuntimeOptions) -> dict[str, str]:
     """Return what ADK finds wrong with what a run asks for, by fields; an empty name: with all of it."""
     try:
-        run_config(request, options)
+        build_run_config(request, options)
     except ValidationError as error:
-        found: dict[str, str] = {}
+        problems: dict[str, str] = {}
         for fault in error.errors(include_url=False, include_context=False, include_input=False):
             name, *inner = map(str, fault["loc"] or ("",))
             where = f"{'.'.join(inner)}: " if inner else ""
-            found.setdefault(name, f"{where}{fault['msg']}")
-        return found
+            problems.setdefault(name, f"{where}{fault['msg']}")
+        return problems
     return {}
 
 
-def _inlined(found: Any, definitions: Mapping[str, Any], depth: int) -> Any:
-    if isinstance(found, list):
-        return [_inlined(each, definitions, depth) for each in found]
-    if not isinstance(found, dict):
-        return found
-    longest = LONGEST if depth == DEPTH else LONGEST_WITHIN
-    if "$ref" in found:
-        beside = {key: value for key, value in found.items() if key != "$ref"}
+def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int) -> Any:
+    if isinstance(schema, list):
+        return [_inline_references(each, definitions, depth) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    longest = MAX_DESCRIPTION if depth == MAX_DEPTH else MAX_NESTED_DESCRIPTION
+    if "$ref" in schema:
+        siblings = {key: value for key, value in schema.items() if key != "$ref"}
         if depth == 0:
-            return {"type": "object", **beside}
-        referred = definitions.get(found["$ref"].rpartition("/")[2], {})
-        return _inlined({**referred, **beside}, definitions, depth - 1)
-    options = found.get("anyOf")
+            return {"type": "object", **siblings}
+        referred = definitions.get(schema["$ref"].rpartition("/")[2], {})
+        return _inline_references({**referred, **siblings}, definitions, depth - 1)
+    options = schema.get("anyOf")
     if isinstance(options, list) and len(options) == 2 and NULL in options:  # it may be left out, as all may
         only = next(each for each in options if each != NULL)
-        return _inlined({**only, **found, "anyOf": None}, definitions, depth)
+        return _inline_references({**only, **schema, "anyOf": None}, definitions, depth)
     return {
-        key: _shortened(value, longest) if key == "description" else _inlined(value, definitions, depth)
-        for key, value in found.items()
+        key: _shorten(value, longest)
+        if key == "description"
+        else _inline_references(value, definitions, depth)
+        for key, value in schema.items()
         if key not in {"$defs", "title", "additionalProperties"} and value is not None
     }
 
 
-def _docstrings(owner: type) -> dict[str, str]:
+def _field_docstrings(owner: type) -> dict[str, str]:
     """Return the first paragraphs of the docstrings below a class's fields; none when there is no source."""
     try:
         [body] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     except (OSError, SyntaxError, ValueError):
         return {}
-    found: dict[str, str] = {}
+    descriptions: dict[str, str] = {}
     statements = body.body if isinstance(body, ast.ClassDef) else []
     for field, below in pairwise(statements):
         if not isinstance(field, ast.AnnAssign) or not isinstance(field.target, ast.Name):
             continue
         if isinstance(below, ast.Expr) and isinstance(below.value, ast.Constant):
             paragraph = inspect.cleandoc(str(below.value.value)).partition("\n\n")[0]
-            found[field.target.id] = _shortened(paragraph)
-    return found
+            descriptions[field.target.id] = _shorten(paragraph)
+    return descriptions
 
 
-def _shortened(text: Any, longest: int = LONGEST) -> Any:
+def _shorten(text: Any, longest: int = MAX_DESCRIPTION) -> Any:
     if not isinstance(text, str):
         return text
     words = " ".join(text.split())

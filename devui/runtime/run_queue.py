@@ -22,20 +22,20 @@ from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
-TURN_POLL_S = 0.25
+POLL_S = 0.25
 """Seconds between two looks whether another process has finished the run before."""
 
 ABORT_S = 0.5
 """Seconds an agent has to react to ADK's abort signal before its task is cancelled."""
 
-KEPT_LOGS = 200
+MAX_ENDED_LOGS = 200
 """How many ended runs keep their frames for readers that come late."""
 
 Status = Run.Status
 
 
 @dataclass(eq=False, slots=True)
-class LiveRun:
+class ActiveRun:
     """A run in this process.
 
     Attributes:
@@ -52,7 +52,7 @@ class LiveRun:
 
     id: str
     session: AgentSession
-    place: tuple[float, str]
+    queue_position: tuple[float, str]
     author: str
     source: str
     abort: asyncio.Event
@@ -66,145 +66,147 @@ class LiveRun:
     ending: asyncio.Task[None] | None = None
 
 
-class Turns:
+class RunQueue:
     """The runs that this process drives."""
 
     def __init__(self, runtime_id: str, on_left: Callable[[], None]) -> None:
         self.runtime_id = runtime_id
         self.code_version = self.git_revision = ""  # known once the agent has been loaded, before any run
         self._on_left = on_left
-        self.active: dict[str, LiveRun] = {}
-        self._running: dict[int, LiveRun] = {}
+        self.active: dict[str, ActiveRun] = {}
+        self._running: dict[int, ActiveRun] = {}
         self._kept: OrderedDict[str, FrameLog] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
         self._freed = asyncio.Event()
 
-    def enter(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> LiveRun:
+    def add_run(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> ActiveRun:
         """Take in a queued run, whose session has been read with it."""
         place = (run.created_at, run.pk)
-        live = LiveRun(run.pk, run.session, place, author, run.source, abort or asyncio.Event())
-        self.active[run.pk] = live
-        live.frames.publish("status", status=Status.QUEUED)
-        return live
+        active = ActiveRun(run.pk, run.session, place, author, run.source, abort or asyncio.Event())
+        self.active[run.pk] = active
+        active.frames.publish("status", status=Status.QUEUED)
+        return active
 
     def frames(self, run_id: str) -> FrameLog | None:
         """Return the frames of a run that is active or ended not long ago."""
-        live = self.active.get(run_id)
-        return live.frames if live else self._kept.get(run_id)
+        active = self.active.get(run_id)
+        return active.frames if active else self._kept.get(run_id)
 
     async def cancel(self, run_id: str) -> bool:
         """Ask a run to end, then cancel its task. Return whether it ended; an agent that blocks does not."""
-        live = self.active.get(run_id)
-        if live is None:
+        active = self.active.get(run_id)
+        if active is None:
             return True
-        live.abort.set()
+        active.abort.set()
         self._wake()
-        if not await _within(ABORT_S, live.ended) and live.task is not None:
-            live.task.cancel()
-        return await _within(ABORT_S, live.ended)
+        if not await _wait_for(ABORT_S, active.ended) and active.task is not None:
+            active.task.cancel()
+        return await _wait_for(ABORT_S, active.ended)
 
     async def cancel_all(self, why: str) -> None:
         """Cancel every run, when the process is about to end; nobody asked for it, so the rows say why.
 
         What has not begun stays queued for another process, unless its caller waits for the answer of this one.
         """
-        for live in self.active.values():
-            live.reason = why
+        for active in self.active.values():
+            active.reason = why
         await asyncio.gather(*(self.cancel(run_id) for run_id in list(self.active)))
 
-    async def finish(self, live: LiveRun, status: str, **error: str) -> None:
+    async def finish(self, active: ActiveRun, status: str, **error: str) -> None:
         """Write a run's end, unless somebody else has written one, and tell its readers.
 
         It is written again until the store takes it. Of several ends the first one counts, and a cancellation of the
         caller does not interrupt it.
         """
-        if live.ending is None:
-            live.ending = self._spawn(self._finish(live, status, error))
-        await asyncio.shield(live.ending)
+        if active.ending is None:
+            active.ending = self._spawn(self._finish(active, status, error))
+        await asyncio.shield(active.ending)
 
     def note_stored(
         self, session_pk: int, seq: int, *, event_id: str, author: str, branch: str, invocation_id: str
-    ) -> LiveRun | None:
+    ) -> ActiveRun | None:
         """Tell the readers of a session's run that an event was stored, and note the run's invocation.
 
         Return the run; None: none of this process runs on the session.
         """
-        live = self._running.get(session_pk)
-        if live is None:
+        active = self._running.get(session_pk)
+        if active is None:
             return None
-        live.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
-        if not live.invocation_id and invocation_id:
-            live.invocation_id = invocation_id
-            self._spawn(retry.write(lifecycle.note_invocation, live.id, invocation_id))
-        return live
+        active.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
+        if not active.invocation_id and invocation_id:
+            active.invocation_id = invocation_id
+            self._spawn(retry.write(lifecycle.note_invocation, active.id, invocation_id))
+        return active
 
-    async def _finish(self, live: LiveRun, status: str, error: Mapping[str, str]) -> None:
-        if live.ended.is_set():
+    async def _finish(self, active: ActiveRun, status: str, error: Mapping[str, str]) -> None:
+        if active.ended.is_set():
             return
         ending: Collection[str] = lifecycle.ACTIVE
-        if status == Status.CANCELLED and live.reason:
-            error = {"error_type": "ServerStopped", "error": live.reason}
-            ending = lifecycle.ACTIVE if live.source == lifecycle.ADK else (Status.RUNNING,)
+        if status == Status.CANCELLED and active.reason:
+            error = {"error_type": "ServerStopped", "error": active.reason}
+            ending = lifecycle.ACTIVE if active.source == lifecycle.ADK else (Status.RUNNING,)
         end = partial(
             lifecycle.finish,
             error_type=error.get("error_type", ""),
             error=error.get("error", ""),
             traceback=error.get("traceback", ""),
-            invocation_id=live.invocation_id,
+            invocation_id=active.invocation_id,
             from_status=ending,
-            finished_at=live.watch.now() if live.watch else time.time(),
+            finished_at=active.watch.now() if active.watch else time.time(),
         )
-        await retry.write(end, live.id, status)
-        await self._leave(live)
+        await retry.write(end, active.id, status)
+        await self._leave(active)
 
-    async def take_turn(self, live: LiveRun) -> bool:
+    async def take_turn(self, active: ActiveRun) -> bool:
         """Wait until no earlier run is active on the session, then claim the run. Return whether it was.
 
         A store that is away is waited for.
         """
-        while not live.abort.is_set():
+        while not active.abort.is_set():
             freed = self._freed
-            first = await retry.read(lifecycle.active_run, live.session.pk)
-            if first is None or (first.status == Status.QUEUED and (first.created_at, first.pk) > live.place):
+            first = await retry.read(lifecycle.active_run, active.session.pk)
+            if first is None or (
+                first.status == Status.QUEUED and (first.created_at, first.pk) > active.queue_position
+            ):
                 return False
-            if first.pk == live.id:
+            if first.pk == active.id:
                 code = self.code_version, self.git_revision
-                claimed = await retry.write(lifecycle.claim, live.id, self.runtime_id, *code, time.time())
+                claimed = await retry.write(lifecycle.claim, active.id, self.runtime_id, *code, time.time())
                 if claimed is None:
                     return False
-                live.watch = Stopwatch(claimed.started_at)
-                self._running[live.session.pk] = live
-                live.frames.publish("status", status=Status.RUNNING)
+                active.watch = Stopwatch(claimed.started_at)
+                self._running[active.session.pk] = active
+                active.frames.publish("status", status=Status.RUNNING)
                 return True
-            await _within(TURN_POLL_S, freed)
+            await _wait_for(POLL_S, freed)
         return False
 
-    async def leave_unclaimed(self, live: LiveRun) -> None:
+    async def release_unclaimed(self, active: ActiveRun) -> None:
         """Let go of a run that was cancelled before its turn, or ended elsewhere, or is another process's by now."""
-        if live.abort.is_set():
-            await self.finish(live, Status.CANCELLED)
+        if active.abort.is_set():
+            await self.finish(active, Status.CANCELLED)
         else:
-            await self._leave(live)
+            await self._leave(active)
 
-    async def good_end(self, live: LiveRun) -> Status:
+    async def final_status(self, active: ActiveRun) -> Status:
         """Return how a run ended that nothing broke off: cancelled, waiting for input, or done."""
-        if live.abort.is_set():
+        if active.abort.is_set():
             return Status.CANCELLED
-        waiting = await retry.read(lifecycle.open_calls, live.session.pk, live.invocation_id)
+        waiting = await retry.read(lifecycle.open_calls, active.session.pk, active.invocation_id)
         return Status.WAITING if waiting else Status.DONE
 
-    async def _leave(self, live: LiveRun) -> None:
-        status = await retry.read(lifecycle.status_of, live.id) or Status.CANCELLED
+    async def _leave(self, active: ActiveRun) -> None:
+        status = await retry.read(lifecycle.status_of, active.id) or Status.CANCELLED
         if status not in lifecycle.ACTIVE:
-            live.frames.publish("status", status=status)
-        live.frames.publish("end", status=status)
-        self.active.pop(live.id, None)
-        if self._running.get(live.session.pk) is live:
-            del self._running[live.session.pk]
-        self._kept[live.id] = live.frames
-        while len(self._kept) > KEPT_LOGS:
+            active.frames.publish("status", status=status)
+        active.frames.publish("end", status=status)
+        self.active.pop(active.id, None)
+        if self._running.get(active.session.pk) is active:
+            del self._running[active.session.pk]
+        self._kept[active.id] = active.frames
+        while len(self._kept) > MAX_ENDED_LOGS:
             self._kept.popitem(last=False)
-        live.ended.set()
+        active.ended.set()
         self._wake()
         self._on_left()
 
@@ -219,7 +221,7 @@ class Turns:
         self._freed = asyncio.Event()
 
 
-async def _within(seconds: float, event: asyncio.Event) -> bool:
+async def _wait_for(seconds: float, event: asyncio.Event) -> bool:
     with suppress(TimeoutError):
         await asyncio.wait_for(event.wait(), seconds)
     return event.is_set()

@@ -17,9 +17,9 @@ from google.genai import types
 from typing_extensions import override
 
 from devui.runtime._adk import StreamingMode
-from devui.runtime.run_queue import LiveRun
+from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runs import Runs
-from devui.runtime.sendable_events import sendable
+from devui.runtime.sendable_events import to_sendable
 from sessions_app.ids import is_storable
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import background, lifecycle
@@ -33,8 +33,8 @@ class ManagedRunner(Runner):
     asked for comes in by `run_queued`.
     """
 
-    def __init__(self, *, runs: Runs, **given: Any) -> None:
-        super().__init__(**given)
+    def __init__(self, *, runs: Runs, **arguments: Any) -> None:
+        super().__init__(**arguments)
         self._runs = runs
 
     @override
@@ -64,14 +64,14 @@ class ManagedRunner(Runner):
             abort_signal=abort,
         )
         request = {
-            "new_message": _json(new_message),
+            "new_message": _message_json(new_message),
             "streaming": bool(run_config and run_config.streaming_mode == StreamingMode.SSE),
             "state_delta": state_delta,
             "invocation_id": invocation_id,
         }
         async with aclosing(self._with_row(user_id, session_id, request, abort, start)) as events:
             async for event in events:
-                yield sendable(event)
+                yield to_sendable(event)
 
     @override
     async def run_live(
@@ -92,26 +92,26 @@ class ManagedRunner(Runner):
             run_config=run_config,
             session=session,
         )
-        named = (session.user_id, session.id) if session else (user_id or "", session_id or "")
-        async with aclosing(self._with_row(*named, {"live": True}, asyncio.Event(), start)) as events:
+        session_ids = (session.user_id, session.id) if session else (user_id or "", session_id or "")
+        async with aclosing(self._with_row(*session_ids, {"live": True}, asyncio.Event(), start)) as events:
             async for event in events:
-                yield sendable(event)
+                yield to_sendable(event)
 
-    async def run_queued(self, live: LiveRun, request: dict[str, Any], run_config: RunConfig) -> None:
+    async def run_queued(self, active: ActiveRun, request: dict[str, Any], run_config: RunConfig) -> None:
         """Carry out a run whose row was queued by the console, to its end. What fails is written and raised."""
-        live.author = self.agent.name
+        active.author = self.agent.name
         message = request.get("new_message")
         start = partial(
             super().run_async,
-            user_id=live.session.user_id,
-            session_id=live.session.session_id,
+            user_id=active.session.user_id,
+            session_id=active.session.session_id,
             invocation_id=request.get("invocation_id"),
             new_message=types.Content.model_validate(message) if message else None,
             state_delta=request.get("state_delta"),
             run_config=run_config,
-            abort_signal=live.abort,
+            abort_signal=active.abort,
         )
-        async with aclosing(self._runs.manage(live, start)) as events:
+        async with aclosing(self._runs.manage(active, start)) as events:
             async for _ in events:
                 pass
 
@@ -123,14 +123,14 @@ class ManagedRunner(Runner):
         abort: asyncio.Event,
         start: Any,
     ) -> AsyncGenerator[Event, None]:
-        await self._runs.bring(self.app_name, user_id, session_id)
-        named = self.app_name, user_id, session_id
-        run = await background.row_of_caller(partial(_create_run, self._runs, *named, request))
+        await self._runs.copy_session(self.app_name, user_id, session_id)
+        session_key = self.app_name, user_id, session_id
+        run = await background.row_of_caller(partial(_create_run, self._runs, *session_key, request))
         if run is None:
             events = start()  # ADK itself says that there is no such session
         else:
-            live = self._runs.enter(run, author=self.agent.name, abort=abort)
-            events = self._runs.manage(live, start)
+            active = self._runs.add_run(run, author=self.agent.name, abort=abort)
+            events = self._runs.manage(active, start)
         async with aclosing(events):
             async for event in events:
                 yield event
@@ -159,7 +159,7 @@ def _create_run(
     return run
 
 
-def _json(message: types.Content | None) -> dict[str, Any] | None:
+def _message_json(message: types.Content | None) -> dict[str, Any] | None:
     if message is None:
         return None
     return message.model_dump(mode="json", by_alias=True, exclude_none=True)

@@ -14,26 +14,26 @@ from sessions_app.adk import event_mapping
 from sessions_app.events import is_failed_result
 
 
-def sendable(event: Event) -> Event:
+def to_sendable(event: Event) -> Event:
     """Return the event, or a copy in the form the store keeps when it has no other JSON form, or quotes a credential.
 
     The form is that of `mapping.to_record`: half characters are replaced, what is no JSON is text, and the texts of
     errors are without credentials.
     """
     is_json = _is_json(event)
-    if is_json and not _tells_error(event):
+    if is_json and not _has_error_text(event):
         return event
     record = event_mapping.to_record(event)
     if is_json and record.private is None:
         return event
-    private = None if _tells_error(event) else record.private
+    private = None if _has_error_text(event) else record.private
     try:
         return event_mapping.from_row(record.data, private, event.id, event.invocation_id)
     except ValidationError:
         return event  # no event of ADK's: its own server says what it makes of it
 
 
-def _tells_error(event: Event) -> bool:
+def _has_error_text(event: Event) -> bool:
     """Tell whether an event holds the text of an error. One whose content is none holds nothing that is read."""
     parts = getattr(event.content, "parts", None) or []
     responses = [part.function_response for part in parts if getattr(part, "function_response", None)]

@@ -37,7 +37,7 @@ def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionSe
         "Databases need SQLAlchemy (pip install 'google-adk[db]') and a driver; a scheme of your own is registered by"
         " services.py beside the agents."
     )
-    with _explained("session", uri, hint):
+    with _explain_failure("session", uri, hint):
         return create_session_service_from_options(base_dir=agents_root, session_service_uri=uri)
 
 
@@ -50,7 +50,7 @@ def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifact
     uri = options.artifact_service_uri
     if not uri:
         return DjangoArtifactService()
-    with _explained("artifact", uri, "ADK knows gs://…, file://… and memory://."):
+    with _explain_failure("artifact", uri, "ADK knows gs://…, file://… and memory://."):
         return create_artifact_service_from_options(
             base_dir=agents_root, artifact_service_uri=uri, strict_uri=True
         )
@@ -65,12 +65,12 @@ def memory_service(options: RuntimeOptions, agents_root: Path) -> BaseMemoryServ
     uri = options.memory_service_uri
     if not uri:
         return DjangoMemoryService()
-    with _explained("memory", uri, "ADK knows rag://…, agentengine://… and memory://."):
+    with _explain_failure("memory", uri, "ADK knows rag://…, agentengine://… and memory://."):
         return create_memory_service_from_options(base_dir=agents_root, memory_service_uri=uri)
 
 
 @contextmanager
-def _explained(kind: str, uri: str, hint: str) -> Iterator[None]:
+def _explain_failure(kind: str, uri: str, hint: str) -> Iterator[None]:
     """Say of what no service could be made, and by which flag it was named."""
     try:
         yield

@@ -43,8 +43,8 @@ class TokenGuard:
 
     def _has_token(self, scope: Scope) -> bool:
         name = TOKEN_HEADER.lower().encode()
-        given = [value for header, value in scope["headers"] if header.lower() == name]
-        return len(given) == 1 and compare_digest(given[0], self._token)
+        tokens = [value for header, value in scope["headers"] if header.lower() == name]
+        return len(tokens) == 1 and compare_digest(tokens[0], self._token)
 
 
 async def _refuse(send: Any) -> None:

@@ -33,7 +33,7 @@ class DemoSession(BaseModel):
     streaming: bool = False
 
 
-def read(path: str | Path) -> list[DemoSession]:
+def read_demo(path: str | Path) -> list[DemoSession]:
     """Read a file of demo sessions.
 
     Raises:
@@ -46,33 +46,35 @@ def read(path: str | Path) -> list[DemoSession]:
             f"The demo file {str(path)!r} cannot be read: {error.strerror}.", hint="Leave --demo out."
         ) from error
     except ValidationError as error:
-        raise BadInput(_fault(str(path), error.errors()[0]), hint="See examples/demo.json.") from error
+        raise BadInput(
+            _describe_fault(str(path), error.errors()[0]), hint="See examples/demo.json."
+        ) from error
 
 
-def _fault(path: str, fault: ErrorDetails) -> str:
+def _describe_fault(path: str, fault: ErrorDetails) -> str:
     """Say what is wrong with a demo file, and where."""
-    name, said = repr(path), fault["msg"]
+    name, message = repr(path), fault["msg"]
     if fault["type"] == "json_invalid":
-        return f"The demo file {name} is not JSON: {said.removeprefix('Invalid JSON: ')}."
+        return f"The demo file {name} is not JSON: {message.removeprefix('Invalid JSON: ')}."
     if not fault["loc"]:
         return f"The demo file {name} is not a list of sessions."
     place, *steps = fault["loc"]
     where = f"{'.'.join(map(str, steps))}: " if steps else ""
-    return f"Session {int(place) + 1} of the demo file {name} cannot be read: {where}{said}."
+    return f"Session {int(place) + 1} of the demo file {name} cannot be read: {where}{message}."
 
 
-async def play(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
+async def play_demo(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
     """Create the sessions, if the store is empty, by running the agents."""
     if await units_of_work.read(AgentSession.objects.exists):
         return
     for session in sessions:
         try:
-            await _play(session, await provider.client(session.app))
+            await _play_session(session, await provider.client(session.app))
         except DevUIError as error:
             log.warning("Demo session %r was left out: %s", session.session_id, error.message)
 
 
-async def _play(session: DemoSession, client: RuntimeClient) -> None:
+async def _play_session(session: DemoSession, client: RuntimeClient) -> None:
     path = f"/apps/{quote(session.app, safe='')}/users/{quote(session.user, safe='')}/sessions"
     body = json.dumps({"sessionId": session.session_id, "state": session.state}).encode()
     async with client.open(

@@ -76,7 +76,7 @@ FLAGS = (
         "log_level",
         "What is logged, by the server and by the agents' processes.",
         variable="DEVUI_LOG_LEVEL",
-        choices=environment.LEVELS,
+        choices=environment.LOG_LEVELS,
     ),
     Flag(
         "session_service_uri",
@@ -122,7 +122,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("-v", "--verbose", action="store_true", help="Log everything, as --log_level debug.")
 
 
-def export(arguments: Sequence[str]) -> None:
+def export_to_environment(arguments: Sequence[str]) -> None:
     """Put into the environment what the settings read from there. What cannot be parsed is left to the command."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
     add_flags(parser)
@@ -133,11 +133,11 @@ def export(arguments: Sequence[str]) -> None:
     if options["verbose"]:
         options["log_level"] = "debug"
     for flag in FLAGS:
-        if flag.variable and (given := options[flag.key]):
-            os.environ[flag.variable] = given if isinstance(given, str) else ",".join(given)
-    for name in _names(options["enable_features"]):
+        if flag.variable and (value := options[flag.key]):
+            os.environ[flag.variable] = value if isinstance(value, str) else ",".join(value)
+    for name in _comma_names(options["enable_features"]):
         os.environ[f"ADK_ENABLE_{name}"] = "1"
-    for name in _names(options["disable_features"]):
+    for name in _comma_names(options["disable_features"]):
         os.environ[f"ADK_DISABLE_{name}"] = "1"
     if options["session_service_uri"] in IN_MEMORY:
         environment.use_temporary_store()
@@ -148,10 +148,10 @@ def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
     level = (
         "debug"
         if options["verbose"]
-        else options["log_level"] or environment.text("DEVUI_LOG_LEVEL", "warning")
+        else options["log_level"] or environment.read_text("DEVUI_LOG_LEVEL", "warning")
     )
     return RuntimeOptions(
-        extra_plugins=list(_names(options["extra_plugins"])),
+        extra_plugins=list(_comma_names(options["extra_plugins"])),
         session_service_uri=session_service_uri(options),
         artifact_service_uri=options["artifact_service_uri"] or "",
         memory_service_uri=options["memory_service_uri"] or "",
@@ -169,7 +169,7 @@ def session_service_uri(options: dict[str, Any]) -> str:
     return "" if uri in IN_MEMORY else uri
 
 
-def logo(options: dict[str, Any]) -> tuple[str, str] | None:
+def front_end_logo(options: dict[str, Any]) -> tuple[str, str] | None:
     """Return the name and the picture's address that ADK's front end shows; None: its own.
 
     Raises:
@@ -181,10 +181,10 @@ def logo(options: dict[str, Any]) -> tuple[str, str] | None:
     return (text, image) if text else None
 
 
-def remarks(options: dict[str, Any]) -> list[str]:
+def unused_flag_notes(options: dict[str, Any]) -> list[str]:
     """Return a line for every flag given that has no meaning here."""
     return [f"--{flag.name}: {flag.unused}" for flag in FLAGS if flag.unused and options[flag.key]]
 
 
-def _names(given: Iterable[str]) -> Iterable[str]:
-    return (name.strip() for part in given for name in part.split(",") if name.strip())
+def _comma_names(values: Iterable[str]) -> Iterable[str]:
+    return (name.strip() for part in values for name in part.split(",") if name.strip())

@@ -13,12 +13,12 @@ from django.db import connections
 
 from sessions_app.sessions import deletion, purge
 
-EVERY_S = 3600.0
+INTERVAL_S = 3600.0
 
 log = logging.getLogger(__name__)
 
 
-async def keep_house(every_s: float = EVERY_S) -> None:
+async def run_housekeeping(every_s: float = INTERVAL_S) -> None:
     """Clean up at the start and then again and again. What fails is tried again the next time."""
     while True:
         try:

@@ -18,10 +18,10 @@ import uvicorn
 from django.conf import settings
 from django.db import connection
 
-from devui.apis.urls import build_behind_first_page
+from devui.apis.urls import build_after_first_page
 from devui.remote import Runtimes
-from devui.serving.housekeeping import keep_house
-from devui.web.idle_connections import PromptConnection
+from devui.serving.housekeeping import run_housekeeping
+from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
 from sessions_app.live import indexer
 from sessions_app.runs import runtime_client
@@ -36,7 +36,7 @@ GRACE_S = 3
 """Seconds that open pages have to close their sockets when the server ends."""
 
 
-def listen(host: str, port: int, *, has_login: bool = False) -> socket.socket:
+def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.socket:
     """Return a listening socket. `has_login`: who comes in by it is asked for one.
 
     Raises:
@@ -111,7 +111,7 @@ def serve(
             log_config=None,
             log_level="info" if access_log else "warning",
             access_log=access_log,
-            http=PromptConnection,
+            http=TimedHTTPProtocol,
             ws_max_size=MESSAGE_BYTES,
             proxy_headers=False,  # `devui.web.proxies` reads them, from the proxies that a setting names
             lifespan="off",
@@ -121,7 +121,7 @@ def serve(
     )
     # Until uvicorn sets its own, which raise them again at the end.
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, partial(_end, server))
+        signal.signal(number, partial(_request_exit, server))
     asyncio.run(_serve(server, listener, runtimes, first))
     units_of_work.close_pools()
 
@@ -136,9 +136,9 @@ async def _serve(
         async with runtimes:
             supervisor = runtimes.supervisor
             runtime_client.register(runtimes)
-            supervisor.spawn(keep_house())
+            supervisor.spawn(run_housekeeping())
             supervisor.spawn(indexer.keep_indexed())
-            supervisor.spawn(build_behind_first_page())
+            supervisor.spawn(build_after_first_page())
             if first is not None:
                 supervisor.spawn(first())
             await server.serve(sockets=[listener])
@@ -146,6 +146,6 @@ async def _serve(
         runtime_client.register(None)
 
 
-def _end(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:
+def _request_exit(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:
     """Let the process come to its own end, though it has not begun to serve."""
     server.should_exit = True

@@ -9,9 +9,9 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from devui.supervisor import http_calls
-from devui.supervisor.deliveries import Deliveries, Processes
-from devui.supervisor.frame_feeds import Feeds
-from devui.supervisor.limits import Limits
+from devui.supervisor.deliveries import Deliveries, DeliveryTargets
+from devui.supervisor.frame_feeds import FrameFeeds
+from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.runtime_process import Child
 from sessions_app.errors import DevUIError
 from sessions_app.models import Run
@@ -25,12 +25,12 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 
-class RuntimeProcesses(Processes, Protocol):
+class SupervisedProcesses(DeliveryTargets, Protocol):
     """The runtime processes of a web process with the runs that they carry out."""
 
     deliveries: Deliveries
-    feeds: Feeds
-    limits: Limits
+    feeds: FrameFeeds
+    limits: SupervisorLimits
 
     def child_with(self, runtime_id: str | None) -> Child | None:
         """Return the living process with this id, or None."""
@@ -42,7 +42,7 @@ class RuntimeProcesses(Processes, Protocol):
 class AppClient:
     """Hands over runs, watches and cancels them, and passes requests on to ADK's server in the process."""
 
-    def __init__(self, processes: RuntimeProcesses, app_name: str) -> None:
+    def __init__(self, processes: SupervisedProcesses, app_name: str) -> None:
         self._processes = processes
         self._app_name = app_name
 
@@ -52,7 +52,7 @@ class AppClient:
         Raises:
             DevUIError: no process can take it; the row says why.
         """
-        await self._processes.deliveries.hand_over(self._app_name, run_id)
+        await self._processes.deliveries.deliver(self._app_name, run_id)
 
     async def cancel_run(self, run_id: str) -> None:
         """Cancel a run; a process that does not react is ended. Returns when the row says how it ended.
@@ -64,7 +64,7 @@ class AppClient:
             return
         if not await units_of_work.write(lifecycle.request_cancel, run_id):
             return
-        runtime_id = await units_of_work.read(_runtime_of, run_id)
+        runtime_id = await units_of_work.read(_runtime_id_of, run_id)
         child = self._processes.child_with(runtime_id)
         if child is None:
             await self._processes.feeds.await_foreign_cancel(run_id)
@@ -123,5 +123,5 @@ class AppClient:
         return bool(answer["ended"])
 
 
-def _runtime_of(run_id: str) -> str | None:
+def _runtime_id_of(run_id: str) -> str | None:
     return Run.objects.filter(pk=run_id).values_list("runtime_id", flat=True).first()

@@ -20,10 +20,10 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.store import retry, units_of_work
 
-HAND_OVER_S = 3.0
+DELIVERY_WAIT_S = 3.0
 """Seconds to wait for a process to take a run. A blocked one takes it later; the run is queued meanwhile."""
 
-MOST_PROCESSES = 3
+MAX_PROCESSES = 3
 """How many processes may end before they have begun a run; then it has crashed, like what it was handed to."""
 
 Status = Run.Status
@@ -31,7 +31,7 @@ Status = Run.Status
 log = logging.getLogger(__name__)
 
 
-class Processes(Protocol):
+class DeliveryTargets(Protocol):
     """The runtime processes of a web process, as far as handing over runs needs them."""
 
     id: str
@@ -50,12 +50,12 @@ class Processes(Protocol):
 class Deliveries:
     """The runs of one web process that are on their way to a runtime."""
 
-    def __init__(self, processes: Processes) -> None:
+    def __init__(self, processes: DeliveryTargets) -> None:
         self._processes = processes
         self._tasks: dict[str, asyncio.Task[None]] = {}
         self._ended_before: Counter[str] = Counter()
 
-    async def hand_over(self, app_name: str, run_id: str) -> None:
+    async def deliver(self, app_name: str, run_id: str) -> None:
         """Hand over a queued run; one that has ended meanwhile is left alone. Waits for `HAND_OVER_S` at most.
 
         Raises:
@@ -63,11 +63,11 @@ class Deliveries:
             ServerStopping: it stays queued.
         """
         delivering = self.start(app_name, run_id)
-        done, _ = await asyncio.wait([delivering], timeout=HAND_OVER_S)
+        done, _ = await asyncio.wait([delivering], timeout=DELIVERY_WAIT_S)
         if done:
-            _tell(delivering)
+            _raise_failure(delivering)
 
-    def hand_on(self, child: Child, run_ids: list[str]) -> None:
+    def redeliver(self, child: Child, run_ids: list[str]) -> None:
         """Hand what a process that has ended did not begin to the next one, unless it is on its way already."""
         for run_id in run_ids:
             if not self._is_on_its_way(run_id):
@@ -104,7 +104,7 @@ class Deliveries:
     async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
         try:
             while self._may_go_on(run_id):
-                before = await retry.run(partial(self._offer, app_name, run_id))
+                before = await retry.run(partial(self._offer_run, app_name, run_id))
                 if before is None:
                     return
                 if not before.is_alive:
@@ -121,15 +121,15 @@ class Deliveries:
                 run_id, type(error).__name__, "It could not be handed over; the server's log says why."
             )
             raise
-        how = before.death() if before else ""
-        why = f"{MOST_PROCESSES} processes ended before they had begun it. {how}".strip()
+        how = before.describe_end() if before else ""
+        why = f"{MAX_PROCESSES} processes ended before they had begun it. {how}".strip()
         await self._give_up(run_id, "RuntimeCrashed", why)
         raise RuntimeUnavailable(why, hint="The server's log has their output.")
 
     def _may_go_on(self, run_id: str) -> bool:
-        return self._ended_before[run_id] < MOST_PROCESSES
+        return self._ended_before[run_id] < MAX_PROCESSES
 
-    async def _offer(self, app_name: str, run_id: str) -> Child | None:
+    async def _offer_run(self, app_name: str, run_id: str) -> Child | None:
         """Hand a run to the app's process. Return the process when the run still waits and is to go to the next one.
 
         That is so when the process has ended, or is replaced because the code has changed.
@@ -140,7 +140,7 @@ class Deliveries:
         child = await self._processes.child(app_name)
         refusal: DevUIError | None = None
         try:
-            with child.used():
+            with child.hold():
                 if not await units_of_work.write(lifecycle.assign, run_id, child.id):
                     return None
                 if not await self._has_present_code(child):
@@ -181,7 +181,7 @@ class Deliveries:
             log.warning("Run %s waits for the next server: %s", run_id, fault.message)
 
 
-def _tell(done: asyncio.Task[None]) -> None:
+def _raise_failure(done: asyncio.Task[None]) -> None:
     """Raise what a delivery raised.
 
     Raises:

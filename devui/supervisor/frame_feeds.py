@@ -16,13 +16,13 @@ from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import retry
 
-LOOK_S = 0.2
+POLL_S = 0.2
 """Seconds between two looks at the row of a run that no process of this server has."""
 
 FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
 """Seconds for a process of another server to hear that a run is to be cancelled, and to do it."""
 
-KEPT_S = 10.0
+RETAIN_S = 10.0
 """Seconds that an ended feed is kept for pages that come late."""
 
 
@@ -35,7 +35,7 @@ class _Feed:
     task: asyncio.Task[None]
 
 
-class Feeds:
+class FrameFeeds:
     """The feeds of this web process. `find` returns the process that has a run's `runtime_id`."""
 
     def __init__(self, find: Callable[[str | None], Child | None]) -> None:
@@ -76,35 +76,35 @@ class Feeds:
     async def _fill(self, run_id: str, frames: FrameLog) -> None:
         try:
             while not frames.ended:
-                run = await retry.read(_look, run_id)
+                run = await retry.read(_read_run, run_id)
                 if run is None or run.status not in lifecycle.ACTIVE:
-                    _end(frames, run.status if run else Run.Status.CANCELLED)
+                    _publish_end(frames, run.status if run else Run.Status.CANCELLED)
                 elif child := self._find(run.runtime_id):
                     await self._read(child, run_id, frames)
                 else:
-                    await asyncio.sleep(LOOK_S)
+                    await asyncio.sleep(POLL_S)
         except Exception:
             log.exception("Run %s cannot be watched any more.", run_id)
         finally:
             if not frames.ended:
-                _end(frames, Run.Status.RUNNING)
-            asyncio.get_running_loop().call_later(KEPT_S, self._feeds.pop, run_id, None)
+                _publish_end(frames, Run.Status.RUNNING)
+            asyncio.get_running_loop().call_later(RETAIN_S, self._feeds.pop, run_id, None)
 
     async def _read(self, child: Child, run_id: str, frames: FrameLog) -> None:
         """Read until the end, or until the process lets go of it or does not answer: its row says what became of it."""
         try:
-            async for frame in http_calls.frames(child, run_id, after=frames.last):
+            async for frame in http_calls.stream_frames(child, run_id, after=frames.last):
                 if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:
                     return
                 frames.add(frame)
         except DevUIError:
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(POLL_S)
 
 
-def _end(frames: FrameLog, status: str) -> None:
+def _publish_end(frames: FrameLog, status: str) -> None:
     frames.publish("status", status=status)
     frames.publish("end", status=status)
 
 
-def _look(run_id: str) -> Run | None:
+def _read_run(run_id: str) -> Run | None:
     return Run.objects.filter(pk=run_id).only("status", "runtime_id").first()

@@ -19,13 +19,13 @@ from sessions_app.runs.runtime_client import Frame
 if TYPE_CHECKING:
     import httpx
 
-DEATH_S = 3.0
+EXIT_NOTICE_S = 3.0
 """Seconds to wait for the news of a process's end before its silence is explained without it."""
 
-AGAIN = "Send it once more: a new process is started. The server's log has its output."
-CORRECT = "Start the server again with what can be."
+RETRY_HINT = "Send it once more: a new process is started. The server's log has its output."
+CONFIG_HINT = "Start the server again with what can be."
 
-OWN_HEADERS = frozenset(
+UNFORWARDED_HEADERS = frozenset(
     {
         "connection",
         "content-length",
@@ -54,21 +54,23 @@ async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | N
     Raises:
         DevUIError: what the process answered, or that it did not.
     """
-    with child.used():
-        return await ask(child, method, path, body)
+    with child.hold():
+        return await call_without_hold(child, method, path, body)
 
 
-async def ask(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
+async def call_without_hold(
+    child: Child, method: str, path: str, body: Mapping[str, Any] | None = None
+) -> Any:
     """Call a `/devui/…` endpoint as `call` does, without keeping the process for it.
 
     Raises:
         DevUIError: what the process answered, or that it did not.
     """
-    async with _explained(child):
+    async with _explain_errors(child):
         response = await child.http.request(method, path, json=body)
     if response.is_success:
         return response.json()
-    raise _answered(response)
+    raise _error_of_response(response)
 
 
 @asynccontextmanager
@@ -80,11 +82,13 @@ async def open_stream(
     Raises:
         RuntimeUnavailable: the process died, also while the answer is read.
     """
-    kept = {name: value for name, value in headers.items() if name.lower() not in OWN_HEADERS}
-    url = child.http.base_url.copy_with(raw_path=_quoted(path).encode())
-    request = child.http.build_request(method, url, headers=kept, content=content)
-    with child.used():
-        async with _explained(child):
+    forwarded_headers = {
+        name: value for name, value in headers.items() if name.lower() not in UNFORWARDED_HEADERS
+    }
+    url = child.http.base_url.copy_with(raw_path=_quote_path(path).encode())
+    request = child.http.build_request(method, url, headers=forwarded_headers, content=content)
+    with child.hold():
+        async with _explain_errors(child):
             response = await child.http.send(request, stream=True)
             try:
                 yield response
@@ -116,7 +120,7 @@ class Socket:
                 yield await self._connection.recv()
         except ConnectionClosed as closed:
             if closed.rcvd is None:
-                raise await _explanation(self._child) from closed
+                raise await _await_explanation(self._child) from closed
             self.closed = closed.rcvd.code, closed.rcvd.reason
 
 
@@ -128,10 +132,10 @@ async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
         BadInput: the server refuses it.
         RuntimeUnavailable: the process died before it answered.
     """
-    with child.used():
+    with child.hold():
         if not child.is_alive:
-            raise _gone(child)
-        connection = child.connect(_quoted(path))
+            raise _unavailable(child)
+        connection = child.connect(_quote_path(path))
         try:
             opened = await connection
         except InvalidStatus as refusal:
@@ -140,14 +144,14 @@ async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
                 hint="Name app_name, user_id and session_id in the query; modalities are TEXT, AUDIO or VIDEO.",
             ) from refusal
         except (OSError, InvalidHandshake, ConnectionClosed) as error:
-            raise await _explanation(child) from error
+            raise await _await_explanation(child) from error
         try:
             yield Socket(child, opened)
         finally:
             await opened.close()
 
 
-async def frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
+async def stream_frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
     """Yield the frames of a run as the process sends them.
 
     Raises:
@@ -157,43 +161,45 @@ async def frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
     async with open_stream(child, "GET", path, {}, b"") as response:
         if not response.is_success:
             await response.aread()
-            raise _answered(response)
+            raise _error_of_response(response)
         async for line in response.aiter_lines():
             if line.startswith("data: "):
                 yield json.loads(line.removeprefix("data: "))
 
 
 @asynccontextmanager
-async def _explained(child: Child) -> AsyncIterator[None]:
+async def _explain_errors(child: Child) -> AsyncIterator[None]:
     if not child.is_alive:
-        raise _gone(child)
+        raise _unavailable(child)
     import httpx
 
     try:
         yield
     except httpx.TransportError as error:
-        raise await _explanation(child) from error
+        raise await _await_explanation(child) from error
 
 
-async def _explanation(child: Child) -> RuntimeUnavailable:
+async def _await_explanation(child: Child) -> RuntimeUnavailable:
     """Return why a process does not answer, when its end has had the time to become known."""
     with suppress(TimeoutError):
-        await asyncio.wait_for(child.exited.wait(), DEATH_S)
-    return _gone(child)
+        await asyncio.wait_for(child.exited.wait(), EXIT_NOTICE_S)
+    return _unavailable(child)
 
 
-def _quoted(path: str) -> str:
+def _quote_path(path: str) -> str:
     """Return a path that is percent-encoded already without what cannot stand in a request's first line."""
     return quote(path, safe="/%?&=:@!$'()*+,;~-._")
 
 
-def _gone(child: Child) -> RuntimeUnavailable:
+def _unavailable(child: Child) -> RuntimeUnavailable:
     if child.is_alive:
-        return RuntimeUnavailable(f"The process of agent {child.app_name!r} does not answer.", hint=AGAIN)
-    return RuntimeUnavailable(child.death(), hint=CORRECT if child.refusal else AGAIN)
+        return RuntimeUnavailable(
+            f"The process of agent {child.app_name!r} does not answer.", hint=RETRY_HINT
+        )
+    return RuntimeUnavailable(child.describe_end(), hint=CONFIG_HINT if child.refusal else RETRY_HINT)
 
 
-def _answered(response: httpx.Response) -> DevUIError:
+def _error_of_response(response: httpx.Response) -> DevUIError:
     """Return the error a process answered: of the class that has the code, if a message and a hint make one."""
     try:
         body = response.json()
@@ -202,14 +208,14 @@ def _answered(response: httpx.Response) -> DevUIError:
     if not isinstance(body, dict):
         body = {}
     message = str(body.get("detail") or f"The agent's process answered {response.status_code}.")
-    known = {
+    classes = {
         error.code: error
-        for error in _all_errors(DevUIError)
+        for error in _error_classes(DevUIError)
         if "code" in vars(error) and error.__init__ is DevUIError.__init__
     }
-    named = known.get(str(body.get("code")), RuntimeUnavailable)
-    return named(message, hint=str(body.get("hint") or "The server's log has its output."))
+    error_class = classes.get(str(body.get("code")), RuntimeUnavailable)
+    return error_class(message, hint=str(body.get("hint") or "The server's log has its output."))
 
 
-def _all_errors(base: type[DevUIError]) -> list[type[DevUIError]]:
-    return [base, *(found for error in base.__subclasses__() for found in _all_errors(error))]
+def _error_classes(base: type[DevUIError]) -> list[type[DevUIError]]:
+    return [base, *(subclass for error in base.__subclasses__() for subclass in _error_classes(error))]

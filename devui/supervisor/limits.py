@@ -8,7 +8,7 @@ from devui.config import environment
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class SupervisorLimits:
     """Times in seconds.
 
     Attributes:
@@ -27,10 +27,10 @@ class Limits:
     cancel: float = 2.0
     stop: float = 5.0
     sweep: float = 15.0
-    kept: int = 8
+    max_idle: int = 8
 
     @classmethod
-    def from_environment(cls) -> Limits:
+    def from_environment(cls) -> SupervisorLimits:
         """Return the limits that `DEVUI_RUNTIME_START_S`, `…_IDLE_S`, `…_DRAIN_S` and `…_KEPT` name.
 
         Raises:
@@ -38,8 +38,8 @@ class Limits:
         """
         usual = cls()
         return cls(
-            start=environment.number("DEVUI_RUNTIME_START_S", int(usual.start)),
-            idle=environment.number("DEVUI_RUNTIME_IDLE_S", int(usual.idle)),
-            drain=environment.number("DEVUI_RUNTIME_DRAIN_S", int(usual.drain)),
-            kept=environment.number("DEVUI_RUNTIME_KEPT", usual.kept),
+            start=environment.read_number("DEVUI_RUNTIME_START_S", int(usual.start)),
+            idle=environment.read_number("DEVUI_RUNTIME_IDLE_S", int(usual.idle)),
+            drain=environment.read_number("DEVUI_RUNTIME_DRAIN_S", int(usual.drain)),
+            max_idle=environment.read_number("DEVUI_RUNTIME_KEPT", usual.max_idle),
         )

@@ -22,7 +22,7 @@ FILE_BYTES = 5_000_000
 LineSink = Callable[[str, str], None]
 
 
-class Output:
+class ProcessOutput:
     """Reads what a process prints and writes it to a sink, with the app's name, within `OutputLimit`.
 
     Attributes:

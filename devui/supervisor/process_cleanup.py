@@ -13,7 +13,7 @@ from sessions_app.store import retry, units_of_work
 log = logging.getLogger(__name__)
 
 
-async def note_stopped(runtime_id: str) -> None:
+async def record_stop(runtime_id: str) -> None:
     """Note that a process ends: this one. When the store does not take it, the next server sees that it has gone."""
     try:
         await units_of_work.write(processes.stop, runtime_id)
@@ -29,14 +29,14 @@ def crash_orphans() -> None:
     evals.crash_orphans()
 
 
-async def eval_runs_without(child: Child) -> list[str]:
+async def release_eval_runs(child: Child) -> list[str]:
     """Let the eval runs of a process that has died wait for the next one; return those that do."""
     from evals_app.runs import writes as evals
 
     death = evals.Death(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
-    left = await retry.read(evals.active_runs_of, child.id)
+    active_ids = await retry.read(evals.active_runs_of, child.id)
     await retry.write(evals.go_on_without, child.id, death)
-    return await retry.read(evals.waiting_of, left)
+    return await retry.read(evals.waiting_of, active_ids)
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
@@ -47,7 +47,7 @@ def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
     return lifecycle.crash_runs_of(runtime_id, why, spared)
 
 
-def note_failed_start(child: Child) -> None:
+def write_failed_card(child: Child) -> None:
     """Write the card of a process that died before it wrote one itself: its last words have to do.
 
     The card tells whether it did by having changed: the clock may have been set since the process started.
@@ -55,7 +55,7 @@ def note_failed_start(child: Child) -> None:
     if cards.last_checked_at(child.app_name) == child.card_before:
         error = {
             "type": "RuntimeCrashed",
-            "message": child.death(),
+            "message": child.describe_end(),
             "file": "",
             "line": None,
             "traceback": "\n".join(child.output.last_lines),

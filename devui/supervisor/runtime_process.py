@@ -17,13 +17,13 @@ from websockets.asyncio.client import connect
 
 from devui.runtime.config import TOKEN_HEADER, RuntimeConfig, RuntimeOptions
 from devui.supervisor.listeners import Listener
-from devui.supervisor.output import Output
+from devui.supervisor.output import ProcessOutput
 from sessions_app.runs import processes
 
-REFUSED = 2
+REFUSAL_STATUS = 2
 """Exit status of `manage.py runtime` when it cannot serve what it is told to."""
 
-REFUSAL = "CommandError: "
+REFUSAL_PREFIX = "CommandError: "
 """How the line begins that says why."""
 
 
@@ -43,7 +43,9 @@ class Child:
         unused: set while no request is under way.
     """
 
-    def __init__(self, config: RuntimeConfig, listener: Listener, lifeline: int, output: Output) -> None:
+    def __init__(
+        self, config: RuntimeConfig, listener: Listener, lifeline: int, output: ProcessOutput
+    ) -> None:
         self.config = config
         self.http = listener.client({TOKEN_HEADER: config.token})
         self.ready = asyncio.Event()
@@ -72,7 +74,7 @@ class Child:
         options: RuntimeOptions,
         listener: Listener,
         environment: Mapping[str, str],
-        output: Output,
+        output: ProcessOutput,
     ) -> Child:
         """Start a process for an app. It answers on the listener as soon as it has loaded its agent.
 
@@ -86,7 +88,9 @@ class Child:
         child = cls(config, listener, lifeline, output)
         try:
             os.write(lifeline, config.to_line())
-            child._process = await _start(app_name, listener.socket.fileno(), life, output.fd, environment)
+            child._process = await _start_process(
+                app_name, listener.socket.fileno(), life, output.fd, environment
+            )
         except BaseException:
             output.close()
             await child.close()
@@ -119,7 +123,7 @@ class Child:
         return self._process
 
     @contextlib.contextmanager
-    def used(self) -> Iterator[None]:
+    def hold(self) -> Iterator[None]:
         """Count a request, so that the process is not ended while somebody is about to use it."""
         self._requests += 1
         self.unused.clear()
@@ -146,7 +150,7 @@ class Child:
         return self._running.returncode is None
 
     @property
-    def ended_in_order(self) -> bool:
+    def exited_cleanly(self) -> bool:
         """Tell whether the process came to its end because it was told to."""
         return bool(self.end_reason) or self._running.returncode == 0
 
@@ -156,7 +160,7 @@ class Child:
         code = self._running.returncode
         return not self.end_reason and code is not None and code < 0
 
-    def death(self) -> str:
+    def describe_end(self) -> str:
         """Say how the process ended, for a person."""
         if self.end_reason:
             return self.end_reason
@@ -167,10 +171,10 @@ class Child:
     @property
     def refusal(self) -> str:
         """What the process said when it would not serve at all, such as of a flag's value; empty: nothing."""
-        if self.ready.is_set() or self._running.returncode != REFUSED:
+        if self.ready.is_set() or self._running.returncode != REFUSAL_STATUS:
             return ""
-        told = [line for line in self.output.last_lines if line.startswith(REFUSAL)]
-        return told[-1].removeprefix(REFUSAL) if told else ""
+        refusals = [line for line in self.output.last_lines if line.startswith(REFUSAL_PREFIX)]
+        return refusals[-1].removeprefix(REFUSAL_PREFIX) if refusals else ""
 
     @property
     def how_it_ended(self) -> str:
@@ -178,10 +182,10 @@ class Child:
         code = self._running.returncode
         return "it runs" if code is None else processes.ending(code)
 
-    def let_go(self, reason: str) -> None:
+    def request_exit(self, reason: str) -> None:
         """Ask the process to cancel its runs and come to an end, by closing its lifeline."""
         self.end_reason = self.end_reason or reason
-        self._cut()
+        self._close_lifeline()
 
     def kill(self, reason: str) -> None:
         """End the process and what it started, at once."""
@@ -191,7 +195,7 @@ class Child:
 
     async def close(self) -> None:
         """Let go of what is left of a process that is gone."""
-        self._cut()
+        self._close_lifeline()
         self._listener.remove()
         await self.http.aclose()
 
@@ -199,13 +203,13 @@ class Child:
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.pid, signal.SIGKILL)
 
-    def _cut(self) -> None:
+    def _close_lifeline(self) -> None:
         if self._lifeline is not None:
             os.close(self._lifeline)
             self._lifeline = None
 
 
-async def _start(
+async def _start_process(
     app_name: str, listening: int, life: int, output: int, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
     """Start the program of a runtime with the file descriptors that it goes on with, in a session of its own."""

@@ -19,10 +19,10 @@ from devui.runtime.config import RuntimeOptions
 from devui.supervisor import http_calls, process_cleanup
 from devui.supervisor.client import AppClient
 from devui.supervisor.deliveries import Deliveries
-from devui.supervisor.frame_feeds import Feeds
-from devui.supervisor.limits import Limits
+from devui.supervisor.frame_feeds import FrameFeeds
+from devui.supervisor.limits import SupervisorLimits
 from devui.supervisor.listeners import SocketFolder
-from devui.supervisor.output import LineSink, Output
+from devui.supervisor.output import LineSink, ProcessOutput
 from devui.supervisor.runtime_process import Child
 from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
@@ -32,7 +32,7 @@ from sessions_app.store import retry, units_of_work
 
 STOPPED = "The server was stopped."
 
-MOST_MIXED = 2
+MAX_RELOADS = 2
 """How often an app is loaded once more because its code changed meanwhile: some agents write code when loaded."""
 
 SETTLE_S = 3.0
@@ -52,7 +52,7 @@ class Supervisor:
         agents_dir: str | Path | None,
         options: RuntimeOptions | None = None,
         *,
-        limits: Limits | None = None,
+        limits: SupervisorLimits | None = None,
         environment: Mapping[str, str] | None = None,
         write_line: LineSink | None = None,
         output_folder: Path | None = None,
@@ -65,8 +65,8 @@ class Supervisor:
         """
         self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
-        self.limits = limits or Limits()
-        self.feeds = Feeds(self.child_with)
+        self.limits = limits or SupervisorLimits()
+        self.feeds = FrameFeeds(self.child_with)
         self.deliveries = Deliveries(self)
         self._options = options or RuntimeOptions()
         self._environment = dict(environment or {})
@@ -76,7 +76,7 @@ class Supervisor:
         self._current: dict[str, Child] = {}
         self._children: dict[str, Child] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._attending: set[asyncio.Task[None]] = set()
+        self._supervising: set[asyncio.Task[None]] = set()
         self._tasks: set[asyncio.Task[None]] = set()
         self._closing = asyncio.Event()
         self._is_watching = False
@@ -87,7 +87,7 @@ class Supervisor:
         await units_of_work.write(process_cleanup.crash_orphans)
         for run_id, app_name in await self._left_behind():
             self.deliveries.start(app_name, run_id)
-        self.spawn(_forget_stopped())
+        self.spawn(_delete_stopped_processes())
         self.spawn(self._beat())
         self.spawn(self._sweep())
         return self
@@ -126,7 +126,7 @@ class Supervisor:
             self.check_open()
             current = self._current.get(app_name)
             if current is not None and current.is_alive:
-                if current.code_version == version and not _is_to_be_loaded_again(current):
+                if current.code_version == version and not _needs_reload(current):
                     current.used_at = time.monotonic()
                     return current
                 self._retire(current, "its code has changed")
@@ -166,7 +166,7 @@ class Supervisor:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something beside the caller's work, until the supervisor is closed."""
-        _keep(self._tasks, work)
+        _spawn_task(self._tasks, work)
 
     async def close(self) -> None:
         """End every process; runs that go on are cancelled, and what is queued waits for the next server."""
@@ -176,25 +176,25 @@ class Supervisor:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for child in self._children.values():
-            child.let_go(STOPPED)
-        if self._attending:
-            await asyncio.wait(self._attending, timeout=self.limits.stop)
+            child.request_exit(STOPPED)
+        if self._supervising:
+            await asyncio.wait(self._supervising, timeout=self.limits.stop)
         for child in self._children.values():
             child.kill(STOPPED)
-        await self._let_attending_end()
+        await self._await_supervising()
         await self.feeds.close()
         self._sockets.remove()
         processes.set_own_id(None)
-        await process_cleanup.note_stopped(self.id)
+        await process_cleanup.record_stop(self.id)
 
-    async def _let_attending_end(self) -> None:
+    async def _await_supervising(self) -> None:
         """Wait until the ends of all processes are written. A store that is away is not waited for at the end."""
-        if not self._attending:
+        if not self._supervising:
             return
-        _, late = await asyncio.wait(self._attending, timeout=self.limits.stop)
+        _, late = await asyncio.wait(self._supervising, timeout=self.limits.stop)
         for task in late:
             task.cancel()
-        ended = await asyncio.gather(*self._attending, return_exceptions=True)
+        ended = await asyncio.gather(*self._supervising, return_exceptions=True)
         for error in ended:
             if isinstance(error, Exception):
                 log.error("The end of a process could not be written.", exc_info=error)
@@ -212,17 +212,17 @@ class Supervisor:
 
     async def _left_behind(self) -> list[tuple[str, str]]:
         """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
-        left = await units_of_work.read(lifecycle.left_behind)
-        return [(run_id, app_name) for run_id, app_name in left if remotes.remote_of_app(app_name) is None]
+        queued = await units_of_work.read(lifecycle.left_behind)
+        return [(run_id, app_name) for run_id, app_name in queued if remotes.remote_of_app(app_name) is None]
 
-    async def _take_up(self) -> None:
+    async def _deliver_left_behind(self) -> None:
         """Deliver what another server left queued, of the apps that are here: for the rest it may come back."""
         for run_id, app_name in await self._left_behind():
             if app_name in self.apps():
                 self.deliveries.start(app_name, run_id)
 
     def _folder_with(self, app_name: str) -> agents.AgentsFolder:
-        with _remote_ones_explained(app_name):
+        with _explain_remote_names(app_name):
             if self.folder is None:
                 raise NotFound(
                     f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
@@ -240,7 +240,7 @@ class Supervisor:
                 self._options,
                 self._sockets.listen(),
                 self._environment,
-                Output(app_name, self._write_line, self._output_folder),
+                ProcessOutput(app_name, self._write_line, self._output_folder),
             )
         except OSError as error:
             raise RuntimeUnavailable(
@@ -249,9 +249,9 @@ class Supervisor:
             ) from error
         child.card_before = card_before
         self._children[child.id] = child
-        _keep(self._attending, self._attend(child))
+        _spawn_task(self._supervising, self._supervise(child))
         if self._closing.is_set():
-            child.let_go(STOPPED)
+            child.request_exit(STOPPED)
         try:
             await units_of_work.write(processes.register, child.id, app_name, child.pid, version, self.id)
         except StoreFault as fault:
@@ -263,7 +263,7 @@ class Supervisor:
             self.spawn(self._watch_code(folder))
         return child
 
-    async def _attend(self, child: Child) -> None:
+    async def _supervise(self, child: Child) -> None:
         """Stay with a process until it is gone, then end what it leaves behind."""
         await child.wait()
         if not child.ready.is_set():
@@ -275,20 +275,23 @@ class Supervisor:
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
         queued = await retry.read(lifecycle.not_begun_by, child.id) if will_start else []
-        evals = await process_cleanup.eval_runs_without(child) if will_start and not is_closing else []
-        crashed = await retry.write(process_cleanup.crash_runs_of, child.id, child.death(), queued)
+        evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
+        crashed = await retry.write(process_cleanup.crash_runs_of, child.id, child.describe_end(), queued)
         await retry.write(processes.stop, child.id)
         if not is_closing:
-            self.deliveries.hand_on(child, queued)
+            self.deliveries.redeliver(child, queued)
         for run_id in evals:
             self.spawn(_deliver_evals(run_id, child.app_name))
         if was_current and not child.ready.is_set() and not is_closing:
-            await retry.write(process_cleanup.note_failed_start, child)
+            await retry.write(process_cleanup.write_failed_card, child)
         child.exited.set()
         child.settled.set()
-        if crashed or not child.ended_in_order:
+        if crashed or not child.exited_cleanly:
             log.error(
-                "%s %d runs crashed with it, %d eval runs go on.", child.death(), len(crashed), len(evals)
+                "%s %d runs crashed with it, %d eval runs go on.",
+                child.describe_end(),
+                len(crashed),
+                len(evals),
             )
         await child.output.finish()
         await child.close()
@@ -297,8 +300,8 @@ class Supervisor:
         """See to it that a process answers within the limit, or ends."""
         try:
             async with asyncio.timeout(self.limits.start):
-                told = await http_calls.ask(child, "GET", "/devui/health")
-                child.code_version, child.is_mixed = told["code_version"], told["is_mixed"]
+                health = await http_calls.call_without_hold(child, "GET", "/devui/health")
+                child.code_version, child.is_mixed = health["code_version"], health["is_mixed"]
                 child.ready.set()
                 child.settled.set()
         except TimeoutError:
@@ -312,10 +315,10 @@ class Supervisor:
         """Give a process no more work, and end it when it has done what it has begun, or after a while."""
         del self._current[child.app_name]
         child.settled.set()
-        self.spawn(self._hand_on(child))
+        self.spawn(self._redeliver_queued(child))
         self.spawn(self._end_when_done(child, why))
 
-    async def _hand_on(self, child: Child) -> None:
+    async def _redeliver_queued(self, child: Child) -> None:
         """Give what waits for its turn in a process to the one that replaces it."""
         for run_id in await retry.read(lifecycle.not_begun_by, child.id):
             self.deliveries.start(child.app_name, run_id)
@@ -354,11 +357,11 @@ class Supervisor:
             await asyncio.sleep(self.limits.sweep)
             try:
                 await units_of_work.write(process_cleanup.crash_orphans)
-                await self._take_up()
+                await self._deliver_left_behind()
                 newest_first = sorted(self._current.values(), key=lambda child: child.used_at, reverse=True)
-                for place, child in enumerate(newest_first):
-                    kept = place < self.limits.kept
-                    await self._end_if_idle(child, self.limits.idle if kept else self.limits.sweep)
+                for rank, child in enumerate(newest_first):
+                    is_within_limit = rank < self.limits.max_idle
+                    await self._end_if_idle(child, self.limits.idle if is_within_limit else self.limits.sweep)
             except StoreFault as fault:
                 log.warning("The look for idle processes is done later: %s", fault.message)
             except Exception:
@@ -391,12 +394,12 @@ class Supervisor:
             log.warning("Changes of code are seen when the next run starts: %s", error)
 
 
-def _is_to_be_loaded_again(child: Child) -> bool:
-    return child.is_mixed and child.mixed_before < MOST_MIXED
+def _needs_reload(child: Child) -> bool:
+    return child.is_mixed and child.mixed_before < MAX_RELOADS
 
 
 @contextmanager
-def _remote_ones_explained(app_name: str) -> Iterator[None]:
+def _explain_remote_names(app_name: str) -> Iterator[None]:
     """Say of an app whose name is that of a remote server's that no remote server of that name was given."""
     try:
         yield
@@ -410,13 +413,13 @@ def _remote_ones_explained(app_name: str) -> Iterator[None]:
         ) from None
 
 
-def _keep(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+def _spawn_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
     task = asyncio.create_task(work)
     tasks.add(task)
     task.add_done_callback(tasks.discard)
 
 
-async def _forget_stopped() -> None:
+async def _delete_stopped_processes() -> None:
     """Delete the rows of processes that ended long ago, a few at a time so that nobody waits for it."""
     try:
         while await units_of_work.write(processes.forget_stopped):

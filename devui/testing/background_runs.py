@@ -11,11 +11,11 @@ from devui.testing.evaluation import Evaluation
 from devui.testing.results import AttemptResult, CaseResult, EvalsFailed, Results
 from devui.testing.worker_client import Refused
 
-END_S = 30.0
+END_TIMEOUT_S = 30.0
 """Seconds in which a run whose attempts have all ended says that it has."""
 
 
-class Going:
+class BackgroundRun:
     """A run of an evalset that goes on, and what its cases came to so far."""
 
     def __init__(self, evaluation: Evaluation, cases: Sequence[str]) -> None:
@@ -37,7 +37,7 @@ class Going:
         """Wait for the end of a run of which nothing is left: the summary tells it, and the last test did not wait."""
         with self._changed:
             if all(map(self._is_whole, self._cases)):
-                self._changed.wait_for(lambda: self._ended or self._refused, END_S)
+                self._changed.wait_for(lambda: self._ended or self._refused, END_TIMEOUT_S)
 
     def carry_out(self) -> None:
         """Run the cases to their end."""
@@ -65,7 +65,7 @@ class Going:
         if not self._is_whole(case):
             status = (self._ended or {}).get("status", "")
             raise EvalsFailed(f"{case} did not run to its end: the run is {status}. {self._why}")
-        return CaseResult(case, _in_order(self._attempts[case]))
+        return CaseResult(case, _sort_attempts(self._attempts[case]))
 
     def results(self) -> Results:
         """Return what the run came to.
@@ -77,18 +77,19 @@ class Going:
             raise self._refused
         facts = self._ended or {}
         cases = [
-            CaseResult(case, _in_order(self._attempts.get(case, []))) for case in dict.fromkeys(self._cases)
+            CaseResult(case, _sort_attempts(self._attempts.get(case, [])))
+            for case in dict.fromkeys(self._cases)
         ]
         return Results(self.run_id, facts.get("status", ""), cases, self._why, facts)
 
     def _take(self, answer: Mapping[str, Any]) -> None:
         self.run_id = answer.get("run", self.run_id)
-        if told := answer.get("attempt"):
-            attempt = AttemptResult.of(told)
+        if facts := answer.get("attempt"):
+            attempt = AttemptResult.of(facts)
             self._attempts.setdefault(attempt.case, []).append(attempt)
         if ended := answer.get("ended"):
             self._ended, self._why = ended, answer["why"]
-            plugin.note(self._evaluation.evalset, ended)
+            plugin.record_run(self._evaluation.evalset, ended)
 
     def _is_whole(self, case: str) -> bool:
         """Tell whether every repetition of a case has ended; several cases may have one id."""
@@ -100,7 +101,7 @@ class SharedRuns:
 
     def __init__(self, evaluation: Evaluation) -> None:
         self._evaluation = evaluation
-        self._going: dict[str, Going] = {}
+        self._runs: dict[str, BackgroundRun] = {}
 
     def result(self, case: str, selected: Callable[[], Iterable[str]]) -> CaseResult:
         """Return what a case came to; it runs now, with the cases `selected` with it, unless it runs already.
@@ -109,19 +110,19 @@ class SharedRuns:
             Refused: the run could not run.
             EvalsFailed: the case did not run to its end.
         """
-        if case not in self._going:
-            together = {case, *selected()} - self._going.keys()
-            cases = [one for one in self._evaluation.case_ids() if one in together]
-            going = Going(self._evaluation, cases)
-            self._going.update(dict.fromkeys(cases, going))
-            going.start()
-        return self._going[case].result(case)
+        if case not in self._runs:
+            together = {case, *selected()} - self._runs.keys()
+            cases = [known_case for known_case in self._evaluation.case_ids() if known_case in together]
+            run = BackgroundRun(self._evaluation, cases)
+            self._runs.update(dict.fromkeys(cases, run))
+            run.start()
+        return self._runs[case].result(case)
 
     def where(self, case: str) -> str:
         """Tell where to look at the run of a case."""
-        run_id = self._going[case].run_id
+        run_id = self._runs[case].run_id
         return f"DevUI run {run_id} in {plugin.store_url()}: /evals/runs/{run_id}/ of `devui web`."
 
 
-def _in_order(attempts: Sequence[AttemptResult]) -> list[AttemptResult]:
+def _sort_attempts(attempts: Sequence[AttemptResult]) -> list[AttemptResult]:
     return sorted(attempts, key=lambda attempt: (attempt.repetition, attempt.id))

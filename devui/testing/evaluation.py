@@ -13,7 +13,7 @@ from typing import Any, Self
 from devui.testing import plugin
 from devui.testing.worker_client import AgentProcess, Refused
 
-Named = str | os.PathLike[str]
+PathLike = str | os.PathLike[str]
 """A file or a folder as people write it."""
 
 
@@ -34,11 +34,11 @@ class Evaluation:
     def of(
         cls,
         near: Path,
-        path: Named,
-        agent: Named,
+        path: PathLike,
+        agent: PathLike,
         metrics: Sequence[str] | None,
         criteria: Mapping[str, float] | None,
-        config: Named | Mapping[str, Any] | None,
+        config: PathLike | Mapping[str, Any] | None,
         num_runs: int,
         parallelism: int,
         limits: Mapping[str, float] | None,
@@ -48,15 +48,17 @@ class Evaluation:
         Raises:
             Refused: there is no such agent.
         """
-        given = (
-            config if config is None or isinstance(config, Mapping) else str(_found(near, config) or config)
+        config_value = (
+            config
+            if config is None or isinstance(config, Mapping)
+            else str(_existing_path(near, config) or config)
         )
         return cls(
-            evalset=str(_found(near, path) or os.fspath(path)),
+            evalset=str(_existing_path(near, path) or os.fspath(path)),
             agent=_agent_folder(near, agent),
             metrics=metrics,
             criteria=criteria or {},
-            config=given,
+            config=config_value,
             num_runs=num_runs,
             parallelism=parallelism,
             limits=limits or {},
@@ -71,16 +73,16 @@ class Evaluation:
         answer = next(iter(self.process.ask("cases", evalset=self.evalset)))
         return list(answer["cases"])
 
-    def chosen(self, cases: Sequence[str]) -> list[str]:
+    def select_cases(self, cases: Sequence[str]) -> list[str]:
         """Return the ids of the cases to run, in the order of the file; of an empty list all.
 
         Raises:
             Refused: one is not in the evalset, or that cannot be used.
         """
-        known = self.case_ids()
-        if missing := sorted(set(cases) - set(known)):
-            raise Refused(f"{self.evalset} has no case {missing[0]!r}. Its cases: {', '.join(known)}.")
-        return [case for case in known if not cases or case in set(cases)]
+        case_ids = self.case_ids()
+        if missing := sorted(set(cases) - set(case_ids)):
+            raise Refused(f"{self.evalset} has no case {missing[0]!r}. Its cases: {', '.join(case_ids)}.")
+        return [case for case in case_ids if not cases or case in set(cases)]
 
     @property
     def process(self) -> AgentProcess:
@@ -102,19 +104,19 @@ class Evaluation:
         }
 
 
-def _found(near: Path, path: Named) -> Path | None:
+def _existing_path(near: Path, path: PathLike) -> Path | None:
     """Return the file or folder that a path names, from a folder or from the working folder; None: there is none."""
     places = (place / path for place in (near, Path.cwd()))
     return next((place.resolve() for place in places if place.exists()), None)
 
 
-def _agent_folder(near: Path, agent: Named) -> Path:
+def _agent_folder(near: Path, agent: PathLike) -> Path:
     """Return the folder of an agent; a package is found without being imported.
 
     Raises:
         Refused: there is none.
     """
-    if (folder := _found(near, agent)) is not None:
+    if (folder := _existing_path(near, agent)) is not None:
         return folder
     name = os.fspath(agent)
     try:
@@ -131,6 +133,6 @@ def _agent_folder(near: Path, agent: Named) -> Path:
 @cache
 def _process_of(agent: Path) -> AgentProcess:
     """Return the process of an agent, one for all of its evalsets; it ends with the suite."""
-    process = AgentProcess(agent, plugin.store_url(), plugin.folder())
+    process = AgentProcess(agent, plugin.store_url(), plugin.suite_folder())
     plugin.close_later(process.close)
     return process

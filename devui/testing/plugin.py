@@ -24,9 +24,9 @@ _ended: list[tuple[str, Mapping[str, Any]]] = []
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let people name another store."""
-    says = f"DevUI's store for the results of evalsets (default: sqlite:///{STORE})"
-    parser.getgroup("devui").addoption("--devui-store", metavar="URL", help=says)
-    parser.addini("devui_store", says, default="")
+    help_text = f"DevUI's store for the results of evalsets (default: sqlite:///{STORE})"
+    parser.getgroup("devui").addoption("--devui-store", metavar="URL", help=help_text)
+    parser.addini("devui_store", help_text, default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,14 +49,14 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
         return
     terminalreporter.section("DevUI evals")
     for evalset, facts in _ended:
-        name = os.path.relpath(evalset, folder()) if os.path.isabs(evalset) else evalset
+        name = os.path.relpath(evalset, suite_folder()) if os.path.isabs(evalset) else evalset
         counts = facts["counts"]
-        said = f"{counts['passed']} of {counts['total']} attempts passed, {facts['status']}"
-        terminalreporter.line(f"{name}: {said} (run {facts['id']} in {store_url()})")
+        summary = f"{counts['passed']} of {counts['total']} attempts passed, {facts['status']}"
+        terminalreporter.line(f"{name}: {summary} (run {facts['id']} in {store_url()})")
     _ended.clear()
 
 
-def note(evalset: str, facts: Mapping[str, Any]) -> None:
+def record_run(evalset: str, facts: Mapping[str, Any]) -> None:
     """Remember a run that ended, for the summary."""
     _ended.append((evalset, facts))
 
@@ -71,7 +71,7 @@ def close_later(close: Callable[[], None]) -> None:
     _closing.append(close)
 
 
-def folder() -> Path:
+def suite_folder() -> Path:
     """Return the suite's folder."""
     return _config.rootpath if _config is not None else Path.cwd()
 
@@ -81,6 +81,8 @@ def store_url() -> str:
 
     `DATABASE_URL` is not asked: in a suite it may well name the suite's own database.
     """
-    told = (_config.getoption("devui_store") or _config.getini("devui_store")) if _config is not None else ""
-    url = str(told or os.environ.get("DEVUI_STORE", ""))
-    return url or f"sqlite:///{folder() / STORE}"
+    configured = (
+        (_config.getoption("devui_store") or _config.getini("devui_store")) if _config is not None else ""
+    )
+    url = str(configured or os.environ.get("DEVUI_STORE", ""))
+    return url or f"sqlite:///{suite_folder() / STORE}"

@@ -35,7 +35,7 @@ class Score:
         if self.status == "not_evaluated":
             return f"{self.metric}: {' '.join(self.reason.split())}"
         sign = "<" if self.status == FAILED else "≥"
-        return f"{self.metric} {_number(self.score)} {sign} {_number(self.threshold)}"
+        return f"{self.metric} {_format_score(self.score)} {sign} {_format_score(self.threshold)}"
 
 
 @dataclass(frozen=True)
@@ -61,9 +61,9 @@ class AttemptResult:
     actual: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
-    def of(cls, told: Mapping[str, Any]) -> Self:
+    def of(cls, facts: Mapping[str, Any]) -> Self:
         """Return what the process told of an attempt."""
-        return cls(**{**told, "scores": [Score(**score) for score in told["scores"]]})
+        return cls(**{**facts, "scores": [Score(**score) for score in facts["scores"]]})
 
     @property
     def passed(self) -> bool:
@@ -97,7 +97,7 @@ class CaseResult:
         lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
         for attempt in self.attempts:
             if not attempt.passed:
-                lines += [f"  {attempt.said}", *_turns(attempt)]
+                lines += [f"  {attempt.said}", *_turn_lines(attempt)]
         return visible_text.escape_text("\n".join(lines))
 
 
@@ -148,36 +148,36 @@ class Results:
         return "\n".join([*lines, *(case.said for case in self.cases if not case.passed)])
 
 
-SHOWN = 300
+MAX_SHOWN = 300
 """Characters of an answer that a message shows."""
 
 
-def _turns(attempt: AttemptResult) -> list[str]:
+def _turn_lines(attempt: AttemptResult) -> list[str]:
     """Return what the agent did, a line a turn."""
     lines = []
     for number, turn in enumerate(attempt.actual, 1):
-        calls = (turn.get("intermediate_data") or {}).get("tool_uses") or _calls_of(turn)
-        said = _text(turn.get("final_response"))
+        calls = (turn.get("intermediate_data") or {}).get("tool_uses") or _function_calls(turn)
+        answer = _text(turn.get("final_response"))
         tools = ", ".join(f"{call.get('name')}({_arguments(call.get('args') or {})})" for call in calls)
-        lines.append(f"     turn {number}: {f'called {tools}; ' if tools else ''}answered {said!r}")
+        lines.append(f"     turn {number}: {f'called {tools}; ' if tools else ''}answered {answer!r}")
     return lines
 
 
-def _calls_of(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _function_calls(turn: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     events = (turn.get("intermediate_data") or {}).get("invocation_events") or []
     parts = [part for event in events for part in (event.get("content") or {}).get("parts") or []]
     return [part["function_call"] for part in parts if part.get("function_call")]
 
 
-def _arguments(given: Mapping[str, Any]) -> str:
-    return ", ".join(f"{name}={value!r}" for name, value in given.items())
+def _arguments(arguments: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in arguments.items())
 
 
 def _text(content: Mapping[str, Any] | None) -> str:
     parts = (content or {}).get("parts") or []
-    said = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
-    return said if len(said) <= SHOWN else f"{said[:SHOWN]}…"
+    text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
 
 
-def _number(value: float | None) -> str:
+def _format_score(value: float | None) -> str:
     return "–" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")

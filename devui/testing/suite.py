@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devui.testing.background_runs import Going, SharedRuns
-from devui.testing.evaluation import Evaluation, Named
+from devui.testing.background_runs import BackgroundRun, SharedRuns
+from devui.testing.evaluation import Evaluation, PathLike
 from devui.testing.results import Results
 
 if TYPE_CHECKING:
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
 
 
 def devui_evalset(
-    path: Named,
+    path: PathLike,
     *,
-    agent: Named,
+    agent: PathLike,
     cases: Sequence[str] = (),
     metrics: Sequence[str] | None = None,
     criteria: Mapping[str, float] | None = None,
-    config: Named | Mapping[str, Any] | None = None,
+    config: PathLike | Mapping[str, Any] | None = None,
     num_runs: int = 1,
     parallelism: int = 4,
     limits: Mapping[str, float] | None = None,
@@ -51,17 +51,17 @@ def devui_evalset(
     """
     near = _folder_of_caller()
     evaluation = Evaluation.of(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
-    return _test_of(evaluation, evaluation.chosen(cases))
+    return _test_of(evaluation, evaluation.select_cases(cases))
 
 
 def evaluate(
-    path: Named,
+    path: PathLike,
     *,
-    agent: Named,
+    agent: PathLike,
     cases: Sequence[str] = (),
     metrics: Sequence[str] | None = None,
     criteria: Mapping[str, float] | None = None,
-    config: Named | Mapping[str, Any] | None = None,
+    config: PathLike | Mapping[str, Any] | None = None,
     num_runs: int = 1,
     parallelism: int = 4,
     limits: Mapping[str, float] | None = None,
@@ -73,9 +73,9 @@ def evaluate(
     """
     near = _folder_of_caller()
     evaluation = Evaluation.of(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
-    going = Going(evaluation, evaluation.chosen(cases))
-    going.carry_out()
-    return going.results()
+    run = BackgroundRun(evaluation, evaluation.select_cases(cases))
+    run.carry_out()
+    return run.results()
 
 
 def _test_of(evaluation: Evaluation, cases: Sequence[str]) -> Callable[..., None]:

@@ -23,26 +23,26 @@ if TYPE_CHECKING:
     from evals_app.runs.writes import Outcome
     from sessions_app.agents.folder import AgentsFolder
 
-Say = Callable[[Mapping[str, Any]], None]
+Reply = Callable[[Mapping[str, Any]], None]
 
 
 def main() -> None:
     """Answer requests until their stream ends, or Ctrl-C, which reaches the suite too."""
     with contextlib.suppress(KeyboardInterrupt):
-        _answer_all(_requests_apart(), _answers_apart())
+        _handle_all(_take_request_stream(), _take_reply_stream())
 
 
-def _answer_all(requests: TextIO, answers: TextIO) -> None:
+def _handle_all(requests: TextIO, answers: TextIO) -> None:
     devui.setup(migrate=False)
     from evals_app.engine.local_runner import quiet
 
     with quiet():
         for line in requests:
             request = json.loads(line)
-            _answer(request, partial(_say, answers, request["id"]))
+            _handle(request, partial(_send_reply, answers, request["id"]))
 
 
-def _requests_apart() -> TextIO:
+def _take_request_stream() -> TextIO:
     """Keep the input stream for requests: an agent that reads has nothing to read, instead of waiting for ever."""
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
@@ -51,7 +51,7 @@ def _requests_apart() -> TextIO:
     return requests
 
 
-def _answers_apart() -> TextIO:
+def _take_reply_stream() -> TextIO:
     """Keep the output stream for answers, and give everybody else the error stream in its place.
 
     Processes that an agent forks do not hold it open: its end tells the suite of the end of this one.
@@ -63,21 +63,21 @@ def _answers_apart() -> TextIO:
     return os.fdopen(stream, "w", encoding="utf-8")
 
 
-def _say(answers: TextIO, asked: int, told: Mapping[str, Any]) -> None:
-    answers.write(json.dumps({"id": asked, **told}) + "\n")
+def _send_reply(answers: TextIO, request_id: int, body: Mapping[str, Any]) -> None:
+    answers.write(json.dumps({"id": request_id, **body}) + "\n")
     answers.flush()
 
 
-def _answer(request: Mapping[str, Any], say: Say) -> None:
+def _handle(request: Mapping[str, Any], reply: Reply) -> None:
     from sessions_app.errors import DevUIError
 
     try:
-        say({**DOES[request["do"]](request, say), "last": True})
+        reply({**HANDLERS[request["do"]](request, reply), "last": True})
     except DevUIError as error:
-        say({"refused": error.message, "hint": error.hint, "last": True})
+        reply({"refused": error.message, "hint": error.hint, "last": True})
 
 
-def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
+def _cases(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     """Answer the ids of an evalset's cases; the store is not asked."""
     from evals_app.files import library, read_file
     from evals_app.runs import folder_orders
@@ -85,11 +85,11 @@ def _cases(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     path = Path(request["evalset"])
     beside = library.files_beside(agents.folder_of(app_name))
-    found = path if path.is_file() else beside.get(request["evalset"], path)
-    return {"cases": [case.eval_id for case in read_file(found).cases]}
+    evalset_file = path if path.is_file() else beside.get(request["evalset"], path)
+    return {"cases": [case.eval_id for case in read_file(evalset_file).cases]}
 
 
-def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
+def _run(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
     from evals_app.engine.local_runner import owner
     from evals_app.runs import folder_orders
@@ -99,11 +99,11 @@ def _run(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     with owner(app_name):
         run = folder_orders.order(agents, app_name, _wish(request))
-        say({"run": run.id})
-        return _carry_out([run], agents, app_name, say)
+        reply({"run": run.id})
+        return _carry_out([run], agents, app_name, reply)
 
 
-def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
+def _resume(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     """Go on with a run whose process died."""
     from evals_app.engine.local_runner import fresh, owner, without_process
     from evals_app.runs import folder_orders
@@ -113,23 +113,25 @@ def _go_on(request: Mapping[str, Any], say: Say) -> Mapping[str, Any]:
     agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     run = fresh(request["run"])
     if not run.active:
-        return _ended(run)
+        return _end_reply(run)
     with owner(app_name):
-        left = without_process([run], Death(processes.ending(request["exit"])), _Teller(say))
-        return _carry_out(left, agents, app_name, say) if left else _ended(fresh(run.id))
+        runs = without_process([run], Death(processes.ending(request["exit"])), _SuiteReporter(reply))
+        return _carry_out(runs, agents, app_name, reply) if runs else _end_reply(fresh(run.id))
 
 
-def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, say: Say) -> Mapping[str, Any]:
+def _carry_out(
+    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, reply: Reply
+) -> Mapping[str, Any]:
     from evals_app.engine.local_runner import carry_out, run_to_end
     from sessions_app.store import units_of_work
 
     try:
-        return _ended(run_to_end(carry_out(runs, agents, app_name, _Teller(say)))[0])
+        return _end_reply(run_to_end(carry_out(runs, agents, app_name, _SuiteReporter(reply)))[0])
     finally:
         units_of_work.close_pools()
 
 
-def _ended(ended: EvalRun) -> Mapping[str, Any]:
+def _end_reply(ended: EvalRun) -> Mapping[str, Any]:
     from evals_app.analysis import exports
 
     return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}
@@ -153,11 +155,11 @@ def _wish(request: Mapping[str, Any]) -> Wish:
     )
 
 
-class _Teller:
+class _SuiteReporter:
     """Tells the suite of attempts that end."""
 
-    def __init__(self, say: Say) -> None:
-        self._say = say
+    def __init__(self, reply: Reply) -> None:
+        self._reply = reply
 
     def begin(self, run: EvalRun, alone: int) -> None:
         """Nothing: the suite asked for it."""
@@ -168,10 +170,10 @@ class _Teller:
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
         """Tell how an attempt ended."""
         if outcome is not None:
-            self._say({"attempt": _told(attempt, outcome)})
+            self._reply({"attempt": _attempt_reply(attempt, outcome)})
 
 
-def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
+def _attempt_reply(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
     from evals_app.runs import attempt_status
 
     failure = outcome.failure
@@ -191,7 +193,7 @@ def _told(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
     }
 
 
-DOES = {"cases": _cases, "run": _run, "go_on": _go_on}
+HANDLERS = {"cases": _cases, "run": _run, "go_on": _resume}
 
 if __name__ == "__main__":
     main()

@@ -20,7 +20,7 @@ from sessions_app.runs.process_output import OutputLimit, OutputReader
 STDERR = 2
 """Its descriptor: a suite may have put something else in the place of `sys.stderr`."""
 
-PATIENCE_S = 10.0
+EXIT_TIMEOUT_S = 10.0
 """Seconds that the process has to end by itself."""
 
 
@@ -28,7 +28,7 @@ class Refused(Exception):
     """What was asked cannot be done; the text says why and what to do."""
 
 
-class _Ended(Exception):
+class _WorkerExited(Exception):
     """The process ended before its last answer.
 
     Attributes:
@@ -67,10 +67,10 @@ class AgentProcess:
                     run = answer.get("run", run)
                     yield answer
                 return
-            except _Ended as ended:
+            except _WorkerExited as ended:
                 if not run:
-                    said = f"The process of the agent {self._agent.name!r} ended ({ended.code})"
-                    raise Refused(f"{said}: what it said is above.") from None
+                    message = f"The process of the agent {self._agent.name!r} ended ({ended.code})"
+                    raise Refused(f"{message}: what it said is above.") from None
                 do, request = "go_on", {"run": run, "exit": ended.code}
 
     def _ask(self, do: str, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
@@ -80,10 +80,10 @@ class AgentProcess:
             Refused: it cannot be done.
             _Ended: the process ended.
         """
-        asked = next(self._ids)
-        answers = self._answers[asked] = queue.Queue()
+        request_id = next(self._ids)
+        answers = self._answers[request_id] = queue.Queue()
         process = self._running()
-        line = json.dumps({"id": asked, "do": do, "agent": str(self._agent), **request})
+        line = json.dumps({"id": request_id, "do": do, "agent": str(self._agent), **request})
         try:
             assert process.stdin is not None  # noqa: S101 - it is a pipe
             process.stdin.write(line + "\n")
@@ -96,14 +96,14 @@ class AgentProcess:
                 if answer is None:
                     code = process.wait()
                     self._finish_output()
-                    raise _Ended(code)
+                    raise _WorkerExited(code)
                 if "refused" in answer:
                     raise Refused("\n".join(filter(None, (answer["refused"], answer["hint"]))))
                 yield answer
                 if answer.get("last"):
                     return
         finally:
-            del self._answers[asked]
+            del self._answers[request_id]
 
     def close(self) -> None:
         """End the process; a run that goes on is cancelled, and can be resumed."""
@@ -115,7 +115,7 @@ class AgentProcess:
         if self._answers:
             process.send_signal(signal.SIGINT)
         try:
-            process.wait(PATIENCE_S)
+            process.wait(EXIT_TIMEOUT_S)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -30,8 +30,8 @@ FOREIGN_FONT = re.compile(r"@font-face\s*\{[^}]*url\(https?:[^}]*\}")
 LATE_STYLES = re.compile(r"""\s+media="print"\s+onload="[^"]*\"""")
 """What of the first page asks other hosts, and the handler by which it takes its styles late."""
 
-PICTURES = "img-src 'self' data: blob:"
-SOURCE = re.compile(r"[\w.\[\]:-]+", re.ASCII)
+IMAGE_SOURCES = "img-src 'self' data: blob:"
+HOST_SOURCE = re.compile(r"[\w.\[\]:-]+", re.ASCII)
 """What a host is made of in a content security policy."""
 
 POLICY = "; ".join(
@@ -42,7 +42,7 @@ POLICY = "; ".join(
         "font-src 'self'",
         "form-action 'self'",
         "frame-ancestors 'none'",
-        PICTURES,
+        IMAGE_SOURCES,
         "media-src 'self' data: blob:",
         "script-src 'self' 'wasm-unsafe-eval'",
         "style-src 'self' 'unsafe-inline'",
@@ -59,17 +59,17 @@ TYPES = {
 }
 
 
-def folder() -> Path | None:
+def front_end_folder() -> Path | None:
     """Return where the installed package keeps its front end; None: it has none. ADK is not imported for it."""
-    found = importlib.util.find_spec("google.adk")
-    if found is None or not found.submodule_search_locations:
+    spec = importlib.util.find_spec("google.adk")
+    if spec is None or not spec.submodule_search_locations:
         return None
-    browser = Path(next(iter(found.submodule_search_locations))) / "cli" / "browser"
+    browser = Path(next(iter(spec.submodule_search_locations))) / "cli" / "browser"
     return browser if (browser / INDEX).is_file() else None
 
 
 @require_safe
-def redirect(request: HttpRequest) -> HttpResponse:
+def redirect_to_index(request: HttpRequest) -> HttpResponse:
     """Lead to the first page, whose addresses are relative to a folder."""
     query = request.META.get("QUERY_STRING", "")
     return HttpResponseRedirect(reverse("front-end") + (f"?{query}" if query else ""))
@@ -95,14 +95,14 @@ def index(request: HttpRequest) -> HttpResponse:
 def runtime_config(request: HttpRequest) -> HttpResponse:
     """Return where the server is. Under a path the address is whole: the front end makes sockets' of it."""
     root = reverse("home").rstrip("/")
-    told: dict[str, Any] = {
+    config: dict[str, Any] = {
         "backendUrl": request.build_absolute_uri(root) if root else "",
         "telemetry": False,
     }
-    if given := _logo():
-        text, image = given
-        told["logo"] = {"text": text, "imageUrl": image}
-    return JsonResponse(told, headers={"Cache-Control": "no-store"})
+    if configured_logo := _logo():
+        text, image = configured_logo
+        config["logo"] = {"text": text, "imageUrl": image}
+    return JsonResponse(config, headers={"Cache-Control": "no-store"})
 
 
 @require_safe
@@ -113,64 +113,64 @@ def logo(request: HttpRequest) -> HttpResponse:
 
 
 @require_safe
-def file(request: HttpRequest, name: str) -> HttpResponse:
+def serve_file(request: HttpRequest, name: str) -> HttpResponse:
     """Return a file of the front end. What it asks for in vain is refused in the type that it asked for."""
-    found = _files().get(name)
-    if found is None:
-        return HttpResponse(status=404, content_type=_type_of(Path(name)))
-    response = HttpResponse(found.read_bytes(), content_type=_type_of(found))
-    fixed = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
-    response.headers["Cache-Control"] = fixed
+    asset = _files().get(name)
+    if asset is None:
+        return HttpResponse(status=404, content_type=_content_type(Path(name)))
+    response = HttpResponse(asset.read_bytes(), content_type=_content_type(asset))
+    cache_control = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
+    response.headers["Cache-Control"] = cache_control
     return response
 
 
 def _logo() -> tuple[str, str] | None:
     """Return the name and the picture that the server was started with; a project that mounts DevUI has neither."""
-    found: tuple[str, str] | None = getattr(settings, "DEVUI_LOGO", None)
-    return found
+    configured: tuple[str, str] | None = getattr(settings, "DEVUI_LOGO", None)
+    return configured
 
 
 def _policy() -> str:
     """Return the policy of the first page: the host of a logo's picture may be asked for pictures, and no other."""
     _, image = _logo() or ("", "")
     address = urlsplit(image)
-    if address.scheme not in {"http", "https"} or not SOURCE.fullmatch(address.netloc):
+    if address.scheme not in {"http", "https"} or not HOST_SOURCE.fullmatch(address.netloc):
         return POLICY
-    return POLICY.replace(PICTURES, f"{PICTURES} {address.scheme}://{address.netloc}")
+    return POLICY.replace(IMAGE_SOURCES, f"{IMAGE_SOURCES} {address.scheme}://{address.netloc}")
 
 
 @cache
 def _first_page() -> str:
     """Return the first page without what it would load from elsewhere."""
-    found = _files().get(INDEX)
-    if found is None:
+    index_file = _files().get(INDEX)
+    if index_file is None:
         raise NotFound(
             "The installed google-adk has no front end.", hint="Install google-adk from its wheel on PyPI."
         )
-    page = found.read_text(encoding="utf-8")
-    for left_out in (FOREIGN_LINK, FOREIGN_FONT, LATE_STYLES):
-        page = left_out.sub("", page)
+    page = index_file.read_text(encoding="utf-8")
+    for pattern in (FOREIGN_LINK, FOREIGN_FONT, LATE_STYLES):
+        page = pattern.sub("", page)
     return page
 
 
 @cache
 def _files() -> dict[str, Path]:
     """Return the files by their names in addresses: nothing else can be asked for."""
-    root = folder()
+    root = front_end_folder()
     if root is None:
         return {}
     return {each.relative_to(root).as_posix(): each for each in root.rglob("*") if each.is_file()}
 
 
-def _type_of(file_path: Path) -> str:
+def _content_type(file_path: Path) -> str:
     guessed = mimetypes.guess_type(file_path.name)[0]
     return TYPES.get(file_path.suffix) or guessed or "application/octet-stream"
 
 
 urlpatterns = [
-    path("dev-ui", redirect),
+    path("dev-ui", redirect_to_index),
     path("dev-ui/", index, name="front-end"),
     path("dev-ui/assets/config/runtime-config.json", runtime_config),
     path("dev-ui/config", logo),
-    path("dev-ui/<path:name>", file),
+    path("dev-ui/<path:name>", serve_file),
 ]

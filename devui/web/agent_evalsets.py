@@ -11,7 +11,7 @@ from sessions_app.agents.folder import AgentsFolder
 
 
 @dataclass(frozen=True, slots=True)
-class Evalset:
+class AgentEvalset:
     """An evalset file. `run` is its newest run, if any."""
 
     app_name: str
@@ -19,7 +19,7 @@ class Evalset:
     run: EvalRun | None
 
 
-def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[Evalset]]:
+def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[AgentEvalset]]:
     """Return the evalset files of agents of a folder by agent. Three queries."""
     if folder is None or not names:
         return {}
@@ -28,5 +28,6 @@ def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[Eval
     runs = {(row.app_name, row.evalset_id): newest.get(row.pk) for row in rows.only("app_name", "evalset_id")}
     beside = {name: library.files_beside(folder.folder_of(name)) for name in names}
     return {
-        name: [Evalset(name, key, runs.get((name, key))) for key in files] for name, files in beside.items()
+        name: [AgentEvalset(name, key, runs.get((name, key))) for key in files]
+        for name, files in beside.items()
     }

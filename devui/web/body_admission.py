@@ -22,29 +22,29 @@ from django.utils.module_loading import import_string
 
 from devui import embed
 from devui.web import error_responses
-from devui.web.body_limits import PARSED_FACTOR, RETRY_S, TOO_MANY, LimitedBody, Quota, Receive
+from devui.web.body_limits import PARSED_FACTOR, RETRY_S, TOO_MANY_BODIES, LimitedBody, Quota, Receive
 from devui.web.error_responses import Problem
-from devui.web.login.guard import is_open
+from devui.web.login.guard import is_public
 from devui.web.origins import AsgiScope
 
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
-Judge = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
+GuardChain = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
-LINGER_S = 15.0
+DRAIN_S = 15.0
 """Seconds for which a refused client may go on sending: browsers read the answer only when they have sent the body."""
 
-MOST_VISITORS = 64
+MAX_ANONYMOUS = 64
 """Requests with a body that are served at once without a login: of login forms so many, and of refused ones."""
 
-LONGEST_LOGIN = 128 * 1024
+MAX_LOGIN_FORM = 128 * 1024
 """Bytes of a login form."""
 
 
-class Admitted(HttpResponse):
+class BodyAdmitted(HttpResponse):
     """Placeholder answer to a request whose body may be read."""
 
 
-class GuardedBodies:
+class BodyAdmission:
     """ASGI wrapper of Django: lets the guards judge a request before its body is read, and limits the body.
 
     Attributes:
@@ -61,9 +61,9 @@ class GuardedBodies:
         self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         largest = max(self.max_form, self.max_text * PARSED_FACTOR)
         self.quota = Quota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
-        self._visitors = Quota(MOST_VISITORS)
-        self._refused = Quota(MOST_VISITORS)
-        self._judge = _chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
+        self._visitors = Quota(MAX_ANONYMOUS)
+        self._refused = Quota(MAX_ANONYMOUS)
+        self._judge = _build_guard_chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -74,7 +74,7 @@ class GuardedBodies:
         request, malformed = self.django.create_request(scope, BytesIO())
         if request is None:
             await self._refuse(cast(HttpResponse, malformed), receive, send)
-        elif isinstance(answer := await self._judge(request), Admitted):
+        elif isinstance(answer := await self._judge(request), BodyAdmitted):
             await self._read(request, scope, receive, send)
         else:
             await self._refuse(answer, receive, send)
@@ -90,8 +90,8 @@ class GuardedBodies:
             await send(message)
 
         try:
-            if is_open(request) and not self._visitors.hold(body, 1):
-                body.problem = TOO_MANY
+            if is_public(request) and not self._visitors.hold(body, 1):
+                body.problem = TOO_MANY_BODIES
             else:
                 await self.django(scope, body.receive, send_and_release)
         finally:
@@ -105,8 +105,8 @@ class GuardedBodies:
     def _body(self, request: ASGIRequest, receive: Receive) -> LimitedBody:
         length = request.META.get("CONTENT_LENGTH", "")
         announced = int(length) if length.isdecimal() else 0
-        if is_open(request):
-            return LimitedBody(receive, self.quota, LONGEST_LOGIN, announced)
+        if is_public(request):
+            return LimitedBody(receive, self.quota, MAX_LOGIN_FORM, announced)
         if request.content_type == "multipart/form-data" and not error_responses.is_api(request):
             return LimitedBody(receive, self.quota, self.max_form, announced)
         return LimitedBody(receive, self.quota, self.max_text, announced, PARSED_FACTOR)
@@ -125,34 +125,34 @@ class GuardedBodies:
         await self.django.send_response(answer, keep_open)
         try:
             if not is_read and self._refused.hold(answer, 1):
-                await _drop_rest(receive)
+                await _drain_body(receive)
         finally:
             self._refused.release(answer)
         await send({"type": "http.response.body"})
 
 
-async def _drop_rest(receive: Receive) -> None:
+async def _drain_body(receive: Receive) -> None:
     """Drop what comes of a body until it ends, the client goes away or `LINGER_S` are over."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(LINGER_S):
+        async with asyncio.timeout(DRAIN_S):
             while (await receive()).get("more_body", False):
                 pass
 
 
-def _chain(middleware: Sequence[str]) -> Judge:
+def _build_guard_chain(middleware: Sequence[str]) -> GuardChain:
     """Return a handler made of the middleware and `_admit` as its view, as Django's own handler is made."""
-    judge = cast(Any, convert_exception_to_response)(_admit)
+    judge = cast(Any, convert_exception_to_response)(_admission_view)
     for name in reversed(middleware):
         judge = convert_exception_to_response(import_string(name)(judge))
-    return cast(Judge, judge)
+    return cast(GuardChain, judge)
 
 
-async def _admit(request: HttpRequest) -> HttpResponse:
+async def _admission_view(request: HttpRequest) -> HttpResponse:
     problem: Problem | None = getattr(request, "devui_problem", None)
     if problem is None:
-        return Admitted()
-    answer = error_responses.answer(request, problem)
-    if problem is TOO_MANY:
+        return BodyAdmitted()
+    answer = error_responses.problem_response(request, problem)
+    if problem is TOO_MANY_BODIES:
         answer.headers["Retry-After"] = str(RETRY_S)
     return answer
 

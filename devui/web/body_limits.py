@@ -19,16 +19,16 @@ SMALL_BYTES = 64 * 1024
 PARSED_FACTOR = 4
 """How much of the quota a byte of JSON takes until the answer begins: parsed values need several times the memory."""
 
-FIRST_S = 30.0
+GRACE_S = 30.0
 """Seconds that every body may take, whatever its size."""
 
-LEAST_RATE = 32 * 1024
+MIN_RATE = 32 * 1024
 """Bytes a second that a body has to reach if it takes longer than `FIRST_S`."""
 
 RETRY_S = 5
 """Seconds after which a refused client is told to try again."""
 
-TOO_MANY = Problem(
+TOO_MANY_BODIES = Problem(
     503,
     "Too many request bodies at once",
     "bodies_busy",
@@ -38,7 +38,7 @@ TOO_SLOW = Problem(
     408,
     "Request body too slow",
     "body_timeout",
-    f"Send it within {FIRST_S:.0f} s, or at {LEAST_RATE // 1024} KiB a second or more.",
+    f"Send it within {GRACE_S:.0f} s, or at {MIN_RATE // 1024} KiB a second or more.",
 )
 DISCONNECTED: Message = {"type": "http.disconnect"}
 
@@ -100,7 +100,7 @@ class LimitedBody:
         if not self._fits():
             return DISCONNECTED
         try:
-            async with asyncio.timeout_at(self._begun + FIRST_S + self._received / LEAST_RATE):
+            async with asyncio.timeout_at(self._begun + GRACE_S + self._received / MIN_RATE):
                 message = await self.source()
         except TimeoutError:
             self.problem = TOO_SLOW
@@ -124,7 +124,7 @@ class LimitedBody:
 
     def _fits(self) -> bool:
         if self._size > self.max_bytes:
-            self.problem = error_responses.too_large()
+            self.problem = error_responses.body_too_large()
         elif self._size > SMALL_BYTES and not self.quota.hold(self, self._size * self.factor):
-            self.problem = TOO_MANY
+            self.problem = TOO_MANY_BODIES
         return self.problem is None

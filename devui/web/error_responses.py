@@ -89,13 +89,13 @@ def problem_of(error: BaseException) -> Problem:
     if isinstance(error, PermissionDenied):
         return Problem(403, str(error) or "Forbidden", "forbidden")
     if isinstance(error, RequestDataTooBig):
-        return too_large()
+        return body_too_large()
     if isinstance(error, SuspiciousOperation | BadRequest | MultiPartParserError):
         return Problem(400, "Bad Request", "bad_request", "The request is malformed.")
     return FAILED
 
 
-def too_large() -> Problem:
+def body_too_large() -> Problem:
     """Return the refusal of a request body above the limit."""
     return Problem(
         413,
@@ -105,29 +105,29 @@ def too_large() -> Problem:
     )
 
 
-def not_allowed(methods: str) -> Problem:
+def method_not_allowed(methods: str) -> Problem:
     """Return the refusal of a method; `methods` are those the address answers."""
     return Problem(405, "Method Not Allowed", "method_not_allowed", f"This address answers {methods}.")
 
 
-def answer_error(request: HttpRequest, error: BaseException) -> HttpResponse:
+def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
     """Answer an error, and log it when nobody expected it."""
     problem = problem_of(error)
     if problem is FAILED:
         log.error("%s %s failed", request.method, request.path, exc_info=error)
-    return answer(request, problem)
+    return problem_response(request, problem)
 
 
-def answer(request: HttpRequest, problem: Problem) -> HttpResponse:
+def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     """Answer a problem in the form its caller reads: JSON, a fragment for htmx, or a page."""
     if is_api(request):
         return JsonResponse(problem.body(), status=problem.status)
     part = "#problem" if getattr(request, "htmx", False) else ""
-    shown = replace(problem, back=problem.back or _sent_from(request))
-    return render(request, PAGE_TEMPLATE + part, {"problem": shown}, status=problem.status)
+    page_problem = replace(problem, back=problem.back or _form_page(request))
+    return render(request, PAGE_TEMPLATE + part, {"problem": page_problem}, status=problem.status)
 
 
-def _sent_from(request: HttpRequest) -> str:
+def _form_page(request: HttpRequest) -> str:
     """Return the page of ours whose form was sent; "" of what is only looked at, or when the browser does not say."""
     if request.method in {"GET", "HEAD"}:
         return ""
@@ -139,7 +139,7 @@ def _sent_from(request: HttpRequest) -> str:
     return ""
 
 
-def answer_bare(request: HttpRequest, problem: Problem) -> HttpResponse:
+def bare_response(request: HttpRequest, problem: Problem) -> HttpResponse:
     """Answer a problem to somebody who may see no page, not even its frame: JSON or text."""
     if is_api(request) or request.headers.get("HX-Request"):
         return JsonResponse(problem.body(), status=problem.status)
@@ -154,19 +154,19 @@ def is_api(request: HttpRequest) -> bool:
 
 def handler500(request: HttpRequest) -> HttpResponse:
     """Answer what failed outside of a view; Django has logged it."""
-    return answer(request, FAILED)
+    return problem_response(request, FAILED)
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a request that Django refused before any view saw it."""
-    return answer(request, problem_of(exception))
+    return problem_response(request, problem_of(exception))
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer a refusal outside of a view."""
-    return answer(request, problem_of(exception))
+    return problem_response(request, problem_of(exception))
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
     """Answer an address that no route knows."""
-    return answer(request, NOT_FOUND)
+    return problem_response(request, NOT_FOUND)

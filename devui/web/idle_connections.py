@@ -7,20 +7,20 @@ from typing import Any, ClassVar
 
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
-REQUEST_S = 15.0
+HEADERS_TIMEOUT_S = 15.0
 """Seconds in which the headers of a request have to be there, from the connection or the last answer on."""
 
-MOST_IDLE = 256
+MAX_IDLE = 256
 """Connections that may wait for a request at once. Beyond, those that have waited longest are closed."""
 
-LEAST_WAIT_S = 1.0
+MIN_WAIT_S = 1.0
 """Seconds that each may wait nevertheless: of many that come at once, the requests are read first."""
 
 
-class PromptConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn picks the class at import
+class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn picks the class at import
     """uvicorn's HTTP connection, closed when it does not bring a request in time."""
 
-    _idle: ClassVar[dict[PromptConnection, None]] = {}
+    _idle: ClassVar[dict[TimedHTTPProtocol, None]] = {}
 
     def connection_made(self, transport: Any) -> None:
         """Begin to wait for the first request."""
@@ -40,12 +40,12 @@ class PromptConnection(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # u
     def _wait(self) -> None:
         self._stop_waiting()
         self._idle[self] = None
-        self._deadline: asyncio.TimerHandle = self.loop.call_later(REQUEST_S, self._end_wait)
-        if len(self._idle) > MOST_IDLE:
-            self.loop.call_later(LEAST_WAIT_S, self._make_room)
+        self._deadline: asyncio.TimerHandle = self.loop.call_later(HEADERS_TIMEOUT_S, self._end_wait)
+        if len(self._idle) > MAX_IDLE:
+            self.loop.call_later(MIN_WAIT_S, self._make_room)
 
     def _make_room(self) -> None:
-        if len(self._idle) > MOST_IDLE:
+        if len(self._idle) > MAX_IDLE:
             next(iter(self._idle))._end_wait()
 
     def _stop_waiting(self) -> None:

@@ -131,21 +131,21 @@ class SameOriginWrites(Middleware):
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Let an allowed foreign page read the answer."""
         origin = request.headers.get("Origin")
-        if origin is None or not origins.allowed().covers(origin):
+        if origin is None or not origins.allowed_origins().covers(origin):
             return response
         response["Access-Control-Allow-Origin"] = origin
         response["Access-Control-Allow-Credentials"] = "true"
         patch_vary_headers(response, ["Origin"])
         if _is_preflight(request):
             response["Access-Control-Allow-Methods"] = "DELETE, GET, HEAD, OPTIONS, PATCH, POST, PUT"
-            asked = request.headers.get("Access-Control-Request-Headers", "")
-            response["Access-Control-Allow-Headers"] = asked
+            requested_headers = request.headers.get("Access-Control-Request-Headers", "")
+            response["Access-Control-Allow-Headers"] = requested_headers
             response["Access-Control-Max-Age"] = "600"
         return response
 
     @staticmethod
     def _is_cross_site(request: HttpRequest, origin: str | None) -> bool:
-        if origin is not None and origins.allowed().covers(origin):
+        if origin is not None and origins.allowed_origins().covers(origin):
             return False
         return request.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}
 
@@ -179,12 +179,12 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
         """Take note of a file and of how it is now."""
         super().add_file_to_dictionary(url, path, stat_cache=stat_cache)
         if url in self.files:
-            self._known[url] = path, _stamp(path)
+            self._known[url] = path, _file_stamp(path)
 
     def add_cache_headers(self, headers: Any, path: str, url: str) -> None:
         """Add an ETag that tells edits apart which keep the size and come within a second."""
         super().add_cache_headers(headers, path, url)
-        headers["ETag"] = '"{:x}-{:x}"'.format(*_stamp(path))
+        headers["ETag"] = '"{:x}-{:x}"'.format(*_file_stamp(path))
 
     async def _answer(self, request: HttpRequest) -> Any:
         response = await asyncio.to_thread(self._file_response, request)
@@ -192,8 +192,10 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
 
     def _file_response(self, request: HttpRequest) -> HttpResponse | None:
         try:
-            found = self._file(request.path_info)
-            return None if found is None else _in_one_piece(self.serve(found, request), request)
+            static_file = self._file(request.path_info)
+            return (
+                None if static_file is None else _buffer_response(self.serve(static_file, request), request)
+            )
         except (FileNotFoundError, MissingFileError):
             return None
 
@@ -206,7 +208,7 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
         if url not in self._known:
             return self.find_file(url) if url.startswith(self.static_prefix) else None
         path, stamp = self._known[url]
-        if _stamp(path) != stamp:
+        if _file_stamp(path) != stamp:
             self.add_file_to_dictionary(url, path)
         return self.files[url]
 
@@ -228,22 +230,22 @@ class Errors(Middleware):
         """Refuse an address with a NUL: it names nothing a store holds, and PostgreSQL fails to look for it."""
         if "\x00" in request.path_info or "%00" in request.META.get("QUERY_STRING", ""):
             error = BadInput("The address holds a NUL character.", hint="Remove `%00` from it.")
-            return error_responses.answer_error(request, error)
+            return error_responses.error_response(request, error)
         return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
         """Answer what a view raised."""
-        return error_responses.answer_error(request, exception) if is_below_mount(request) else None
+        return error_responses.error_response(request, exception) if is_below_mount(request) else None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Answer what reached no view, and what a view refuses by its method."""
         if isinstance(response, HttpResponseNotAllowed):
             methods = response.headers["Allow"]
-            refusal = error_responses.answer(request, error_responses.not_allowed(methods))
+            refusal = error_responses.problem_response(request, error_responses.method_not_allowed(methods))
             refusal.headers["Allow"] = methods
             return refusal
         if response.status_code == 404 and request.resolver_match is None:
-            return error_responses.answer(request, error_responses.NOT_FOUND)
+            return error_responses.problem_response(request, error_responses.NOT_FOUND)
         return response
 
 
@@ -262,7 +264,7 @@ class LargeBodies(Middleware):
 
 def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
     """Answer 403 in ADK's words. Text, not a page: a page would be built for the very host that is refused."""
-    return error_responses.answer_bare(
+    return error_responses.bare_response(
         request, error_responses.Problem(403, f"Forbidden: {reason}", code, hint)
     )
 
@@ -277,17 +279,17 @@ def _is_large(request: HttpRequest) -> bool:
     return "Transfer-Encoding" in request.headers or (length.isdecimal() and int(length) > LARGE_BYTES)
 
 
-def _stamp(path: str) -> FileStamp:
+def _file_stamp(path: str) -> FileStamp:
     """Return what changes when a file does: its time in nanoseconds and its size."""
-    now = os.stat(path)
-    return now.st_mtime_ns, now.st_size
+    stat = os.stat(path)
+    return stat.st_mtime_ns, stat.st_size
 
 
-def _in_one_piece(response: Any, request: HttpRequest) -> HttpResponse:
+def _buffer_response(response: Any, request: HttpRequest) -> HttpResponse:
     """Read a file's answer into memory: ASGI cannot send Django's synchronous file iterators as they are."""
-    whole = HttpResponse(response.getvalue(), status=response.status_code)
-    whole.headers = response.headers
-    if request.method == "GET" and whole.content:
-        whole.headers["Content-Length"] = str(len(whole.content))
+    buffered = HttpResponse(response.getvalue(), status=response.status_code)
+    buffered.headers = response.headers
+    if request.method == "GET" and buffered.content:
+        buffered.headers["Content-Length"] = str(len(buffered.content))
     response.close()
-    return whole
+    return buffered

@@ -20,7 +20,7 @@ from django.core.exceptions import ImproperlyConfigured
 from django.http.request import split_domain_port, validate_host
 
 REGEX_MARK = "regex:"
-ANY = "*"
+ANY_ORIGIN = "*"
 
 AsgiScope = dict[str, Any]
 AsgiApp = Callable[[AsgiScope, Any, Any], Awaitable[None]]
@@ -35,13 +35,13 @@ class AllowedOrigins:
 
     def covers(self, origin: str) -> bool:
         """Tell whether an Origin header names one of them."""
-        if ANY in self.literal or origin in self.literal:
+        if ANY_ORIGIN in self.literal or origin in self.literal:
             return True
         return any(pattern.fullmatch(origin) for pattern in self.patterns)
 
 
 @lru_cache(maxsize=16)
-def parse(entries: tuple[str, ...]) -> AllowedOrigins:
+def parse_origins(entries: tuple[str, ...]) -> AllowedOrigins:
     """Read the entries of DEVUI_ALLOW_ORIGINS.
 
     Raises:
@@ -65,12 +65,12 @@ def is_foreign(origin: str, scheme: str, host: str) -> bool:
     """Tell whether an Origin header names neither the server itself nor an allowed origin."""
     if origin.lower() == f"{scheme}://{host}".lower():
         return False
-    return not allowed().covers(origin)
+    return not allowed_origins().covers(origin)
 
 
-def allowed() -> AllowedOrigins:
+def allowed_origins() -> AllowedOrigins:
     """Return the foreign origins that are allowed by the settings in force."""
-    return parse(tuple(getattr(settings, "DEVUI_ALLOW_ORIGINS", ())))
+    return parse_origins(tuple(getattr(settings, "DEVUI_ALLOW_ORIGINS", ())))
 
 
 def is_known_host(host: str) -> bool:

@@ -9,12 +9,12 @@ from typing import Any
 from django.http import HttpRequest
 from django.urls import NoReverseMatch, reverse
 
-from devui.web.agent_evalsets import Evalset, evalsets_of
+from devui.web.agent_evalsets import AgentEvalset, evalsets_of
 from sessions_app.agents.folder import configured_folder
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class NavigationItem:
     """A part of the product, reached by its link or by `g` and its key. One `by_app` takes `?app=`."""
 
     label: str
@@ -24,7 +24,7 @@ class Place:
     current: bool
 
 
-PLACES = (
+NAVIGATION = (
     ("agents", "Agents", "a", "home", ("home", "agent")),
     (
         "sessions",
@@ -88,26 +88,26 @@ class Shell:
     def place(self) -> str:
         """Name of the current place, empty outside of all."""
         route = self._match.url_name if self._match else None
-        return next((name for name, *_, routes in PLACES if route in routes), "")
+        return next((name for name, *_, routes in NAVIGATION if route in routes), "")
 
     @cached_property
-    def places(self) -> list[Place]:
+    def places(self) -> list[NavigationItem]:
         """The places that have a route here: a project may mount one room only."""
         places = []
-        for name, label, key, route, _ in PLACES:
+        for name, label, key, route, _ in NAVIGATION:
             try:
                 href = reverse(route)
             except NoReverseMatch:
                 continue
-            places.append(Place(label, key, href, name != "agents", name == self.place))
+            places.append(NavigationItem(label, key, href, name != "agents", name == self.place))
         return places
 
     @cached_property
-    def evalsets(self) -> list[Evalset]:
+    def evalsets(self) -> list[AgentEvalset]:
         """The evalsets of the app the page is about."""
         folder = configured_folder()
-        known = folder is not None and self.app in folder.names()
-        return evalsets_of(folder, self.app)[self.app] if known else []
+        is_in_folder = folder is not None and self.app in folder.names()
+        return evalsets_of(folder, self.app)[self.app] if is_in_folder else []
 
     @property
     def has_login(self) -> bool:

@@ -26,8 +26,8 @@ class ForwardedClients:
         peer = scope.get("client")
         if self.trusted and peer and self._is_trusted(_parse(peer[0])):
             scope = {**scope, "client": (self._client(peer[0], scope), 0)}
-            named = _values(scope, b"x-forwarded-proto")
-            scheme = SCHEMES[scope["type"]].get(named[-1].lower() if named else "")
+            schemes = _values(scope, b"x-forwarded-proto")
+            scheme = SCHEMES[scope["type"]].get(schemes[-1].lower() if schemes else "")
             scope["scheme"] = scheme or scope["scheme"]
         await self.app(scope, receive, send)
 

@@ -67,7 +67,7 @@ def test_what_the_fields_say_is_what_adk_takes():
         schema_form.fill_fields(schema_form.build_fields(run_config.schema(), "config."), posted)
     )
     assert not schema_form.invalid_fields(told)
-    found = run_config.run_config({"run_config": value}, OPTIONS)
+    found = run_config.build_run_config({"run_config": value}, OPTIONS)
     assert found.http_options.retry_options.http_status_codes == [429, 503]
     assert found.speech_config.voice_config.prebuilt_voice_config.voice_name == "Puck"
     assert (found.tool_thread_pool_config.max_workers, found.max_llm_calls) == (2, 3)
@@ -84,18 +84,18 @@ def test_what_the_fields_say_is_what_adk_takes():
     ],
 )
 def test_what_adk_refuses_is_told_by_the_name_of_its_field(given, fields):
-    found = run_config.problems({"run_config": given, "streaming": True}, OPTIONS)
+    found = run_config.find_problems({"run_config": given, "streaming": True}, OPTIONS)
     assert list(found) == fields
     assert all(found.values())
 
 
 def test_what_is_unset_is_as_the_server_was_started_with():
     limited = RuntimeOptions(max_llm_calls=7)
-    assert run_config.run_config({}, limited).max_llm_calls == 7
-    assert run_config.run_config({"run_config": {"max_llm_calls": 3}}, limited).max_llm_calls == 3
+    assert run_config.build_run_config({}, limited).max_llm_calls == 7
+    assert run_config.build_run_config({"run_config": {"max_llm_calls": 3}}, limited).max_llm_calls == 3
 
 
 def test_the_switch_for_streaming_gives_way_to_a_mode_that_is_set():
     asked = {"streaming": True, "run_config": {"streaming_mode": None}}
-    assert run_config.run_config(asked, OPTIONS).streaming_mode.value is None
-    assert run_config.run_config({"streaming": True}, OPTIONS).streaming_mode.value == "sse"
+    assert run_config.build_run_config(asked, OPTIONS).streaming_mode.value is None
+    assert run_config.build_run_config({"streaming": True}, OPTIONS).streaming_mode.value == "sse"

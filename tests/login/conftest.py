@@ -11,7 +11,7 @@ import pytest_asyncio
 
 from devui.web.login import credentials_file, views
 from devui.web.login.credentials_file import Login
-from devui.web.login.throttling import Attempts
+from devui.web.login.throttling import PasswordThrottle
 from tests.pages.conftest import agents_dir
 from tests.web import over
 
@@ -25,7 +25,7 @@ def data(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A data folder of the test's own, hashing that takes no time, and nobody who has tried a password yet."""
     settings.DATA_DIR = tmp_path / "data"
     settings.PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
-    monkeypatch.setattr(views, "attempts", Attempts())
+    monkeypatch.setattr(views, "throttle", PasswordThrottle())
     return tmp_path / "data"
 
 
@@ -33,7 +33,7 @@ def data(settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def login(data: Path) -> Login:
     """A login whose password is `PASSWORD`."""
     credentials_file.set_password(PASSWORD)
-    found = credentials_file.current()
+    found = credentials_file.read_login()
     assert found
     return found
 

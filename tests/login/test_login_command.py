@@ -35,10 +35,10 @@ def given(monkeypatch: pytest.MonkeyPatch):
 def test_a_password_is_kept_as_a_hash_in_a_file_of_its_owner(data, given):
     given(f"{PASSWORD}\n")
     assert PASSWORD not in run()
-    assert stat.S_IMODE(credentials_file.file().stat().st_mode) == 0o600
-    assert stat.S_IMODE(credentials_file.file().parent.stat().st_mode) == 0o700
-    assert PASSWORD not in credentials_file.file().read_text()
-    login = credentials_file.current()
+    assert stat.S_IMODE(credentials_file.login_file().stat().st_mode) == 0o600
+    assert stat.S_IMODE(credentials_file.login_file().parent.stat().st_mode) == 0o700
+    assert PASSWORD not in credentials_file.login_file().read_text()
+    login = credentials_file.read_login()
     assert login
     assert check_password(PASSWORD, login.password)
     assert [file.name for file in data.iterdir()] == ["login.json"]
@@ -48,7 +48,7 @@ def test_an_empty_one_is_made_up_and_shown(data, given):
     given("\n")
     shown = run().partition("Password: ")[2].partition("\n")[0]
     assert len(shown) >= 16
-    login = credentials_file.current()
+    login = credentials_file.read_login()
     assert login
     assert check_password(shown, login.password)
 
@@ -61,9 +61,9 @@ def test_a_terminal_asks_twice(data, monkeypatch):
     monkeypatch.setattr(module.getpass, "getpass", lambda prompt: next(typed))
     with pytest.raises(CommandError, match="two different passwords"):
         run()
-    assert credentials_file.current() is None
+    assert credentials_file.read_login() is None
     run()
-    assert credentials_file.current() is not None
+    assert credentials_file.read_login() is not None
 
 
 def test_a_short_password_is_refused_and_the_old_one_stays(login, given):
@@ -71,18 +71,18 @@ def test_a_short_password_is_refused_and_the_old_one_stays(login, given):
     with pytest.raises(CommandError, match="10 or more") as refused:
         run()
     assert refused.value.returncode == 2
-    assert credentials_file.current() == login
+    assert credentials_file.read_login() == login
 
 
 def test_a_token_is_shown_once_and_kept_as_a_hash(login):
     token = run("--token").split("Bearer ")[1].split()[0]
-    assert token not in credentials_file.file().read_text()
-    now = credentials_file.current()
+    assert token not in credentials_file.login_file().read_text()
+    now = credentials_file.read_login()
     assert now
     assert now.has_token(token)
     assert (now.password, now.key) == (login.password, login.key)
     run("--token")
-    newer = credentials_file.current()
+    newer = credentials_file.read_login()
     assert newer
     assert not newer.has_token(token)
 
@@ -94,35 +94,35 @@ def test_a_token_needs_a_password_first(data):
 
 def test_it_is_taken_away(login):
     assert "nobody" in run("--remove")
-    assert credentials_file.current() is None
+    assert credentials_file.read_login() is None
     assert "no login" in run("--remove")
 
 
 def test_one_that_cannot_be_read_is_set_up_anew(login, given):
-    credentials_file.file().write_text("{")
+    credentials_file.login_file().write_text("{")
     given(f"{PASSWORD}\n")
     run()
-    assert credentials_file.current() is not None
+    assert credentials_file.read_login() is not None
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"password": "", "key": "", "token": ""}', "\x00"])
 def test_what_is_no_login_is_none_that_lets_people_in(data, content):
     data.mkdir()
-    credentials_file.file().write_text(content)
+    credentials_file.login_file().write_text(content)
     with pytest.raises(credentials_file.LoginUnreadable):
-        credentials_file.current()
+        credentials_file.read_login()
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
 def test_the_network_is_refused_with_the_command_that_sets_a_login_up(host):
     with pytest.raises(BadInput, match="anybody on the network") as refused:
-        server.listen(host, 8000)
+        server.open_listener(host, 8000)
     assert "python manage.py login" in refused.value.hint
     assert "ssh -L 8000:127.0.0.1:8000" in refused.value.hint
 
 
 def test_with_a_login_the_network_may_come(login):
-    with server.listen("0.0.0.0", 0, has_login=True) as listening:
+    with server.open_listener("0.0.0.0", 0, has_login=True) as listening:
         assert listening.getsockname()[0] == "0.0.0.0"
 
 

@@ -78,7 +78,7 @@ async def test_what_the_page_looks_by_is_not(web, login):
         script.attrs["src"] for script in tree.all("script")
     ]
     icons = [use.attrs["href"].partition("#")[0] for use in tree.all("use")]
-    assert {*asked, *icons} == {static(f"devui/{name}") for name in guard.OPEN_FILES}
+    assert {*asked, *icons} == {static(f"devui/{name}") for name in guard.PUBLIC_FILES}
     for path in asked:
         assert (await web.get(path)).status_code == 200, path
 
@@ -216,23 +216,23 @@ async def test_logging_out_ends_copies_of_the_cookie_too(web, login):
 async def test_an_ended_login_is_forgotten_when_its_cookie_has_expired(web, login):
     await log_in(web)
     await web.post("/logout/")
-    [mark] = (credentials_file.file().parent / credentials_file.ENDED_FOLDER).iterdir()
+    [mark] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
     os.utime(mark, (0, time.time() - authentication.AGE_S - 1))
     await log_in(web)
     await web.post("/logout/")
-    [other] = (credentials_file.file().parent / credentials_file.ENDED_FOLDER).iterdir()
+    [other] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
     assert other != mark
 
 
 async def test_nobody_is_let_in_when_the_ended_logins_cannot_be_read(web, login):
     await log_in(web)
-    (credentials_file.file().parent / credentials_file.ENDED_FOLDER).write_text("")
+    (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).write_text("")
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
 
 
 async def test_a_new_password_ends_every_login_and_keeps_the_token(web, login):
-    token = credentials_file.new_token()
+    token = credentials_file.replace_token()
     await log_in(web)
     credentials_file.set_password("another long password")
     assert (await web.get(INSIDE)).status_code == 401
@@ -261,7 +261,7 @@ async def test_a_cookie_signed_by_djangos_own_key_is_worth_nothing(web, login):
 
 
 async def test_programs_come_in_by_the_token(web, login):
-    token = credentials_file.new_token()
+    token = credentials_file.replace_token()
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
     assert (await web.get(INSIDE, headers={"Authorization": f"bearer   {token} "})).status_code == 200
     assert (await web.post("/run", json={}, headers=bearer(token))).status_code == 422
@@ -269,7 +269,7 @@ async def test_programs_come_in_by_the_token(web, login):
 
 @pytest.mark.parametrize("wrong", ["", "devui_", PASSWORD, "x" * 5000, "é"])
 async def test_no_other_token_lets_a_program_in(web, login, wrong):
-    token = credentials_file.new_token()
+    token = credentials_file.replace_token()
     for given in (f"Bearer {wrong}", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token[:-1]}"):
         answer = await web.get(INSIDE, headers={"Authorization": given.encode()})
         assert answer.status_code == 401, given
@@ -319,7 +319,7 @@ async def test_an_allowed_origin_asks_in_advance_without_a_login_and_comes_in_by
 
 async def test_a_login_that_cannot_be_read_lets_nobody_in(web, login):
     await log_in(web)
-    credentials_file.file().write_text("{")
+    credentials_file.login_file().write_text("{")
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
     assert (await web.get("/login/")).status_code == 503

@@ -38,7 +38,7 @@ def login(folder: Path) -> Iterator[credentials_file.Login]:
     hashers = ["django.contrib.auth.hashers.MD5PasswordHasher"]
     with override_settings(DATA_DIR=folder, PASSWORD_HASHERS=hashers):
         credentials_file.set_password(PASSWORD)
-        found = credentials_file.current()
+        found = credentials_file.read_login()
         assert found
         yield found
 
@@ -106,9 +106,9 @@ def test_new_token_revokes_the_old_one_in_every_process(clients):
     """Many times within one tick of the file system's clock, and always of the same size."""
     for client in clients:
         client.cookies.clear()
-    old = credentials_file.new_token()
+    old = credentials_file.replace_token()
     for _ in range(20):
-        new = credentials_file.new_token()
+        new = credentials_file.replace_token()
         for client in clients:
             for token, expected in ((new, 200), (old, 401)):
                 client.headers["Authorization"] = f"Bearer {token}"
@@ -117,7 +117,7 @@ def test_new_token_revokes_the_old_one_in_every_process(clients):
 
 
 def test_login_that_is_taken_away_and_set_up_again_is_another_one(clients):
-    credentials_file.remove()
+    credentials_file.remove_login()
     assert [status(client) for client in clients] == [200, 200]
     credentials_file.set_password(PASSWORD)
     assert [status(client) for client in clients] == [401, 401]

@@ -10,7 +10,7 @@ import pytest
 from django.contrib.auth.hashers import PBKDF2SHA1PasswordHasher
 
 from devui.web.login import credentials_file
-from devui.web.login.throttling import MOST, network_of
+from devui.web.login.throttling import MAX_ATTEMPTS, client_network
 from devui.web.proxies import ForwardedClients
 from tests.login.conftest import PASSWORD
 from tests.login.servers import PATIENCE_S, serving
@@ -93,14 +93,14 @@ def attempt(address: str, forwarded: str, password: str = "wrong horse battery")
 
 def test_rotating_the_forwarded_address_gives_no_more_tries(folder):
     with serving(folder) as address:
-        tried = [attempt(address, f"{n}.9.9.9" if n % 2 else f"garbage{n}") for n in range(MOST + 3)]
-    assert tried == [422] * MOST + [429] * 3
+        tried = [attempt(address, f"{n}.9.9.9" if n % 2 else f"garbage{n}") for n in range(MAX_ATTEMPTS + 3)]
+    assert tried == [422] * MAX_ATTEMPTS + [429] * 3
 
 
 def test_one_visitor_behind_a_proxy_locks_out_nobody_else(folder):
     with serving(folder, DEVUI_TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8") as address:
-        tried = [attempt(address, f"{n}.1.1.1, 9.9.9.9, 10.0.0.7") for n in range(MOST + 1)]
-        assert tried == [422] * MOST + [429]
+        tried = [attempt(address, f"{n}.1.1.1, 9.9.9.9, 10.0.0.7") for n in range(MAX_ATTEMPTS + 1)]
+        assert tried == [422] * MAX_ATTEMPTS + [429]
         assert attempt(address, "8.8.8.8", PASSWORD) == 303
         assert attempt(address, "9.9.9.9", PASSWORD) == 429
 
@@ -109,4 +109,4 @@ async def test_a_network_of_ipv6_behind_a_proxy_is_one_visitor():
     found = [
         (await client_of("::1", ["::1"], (FOR, address)))[0] for address in ("2001:db8::1", "2001:db8::2:1")
     ]
-    assert len({network_of(address) for address in found}) == 1
+    assert len({client_network(address) for address in found}) == 1

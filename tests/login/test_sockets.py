@@ -58,7 +58,7 @@ async def test_without_a_login_sockets_are_open(data):
 
 async def test_a_browser_opens_one_by_its_cookie_and_a_program_by_the_token(login):
     assert (await answer_to(opening(cookie(login)), CONNECT))["type"] == "websocket.accept"
-    token = f"Bearer {credentials_file.new_token()}".encode()
+    token = f"Bearer {credentials_file.replace_token()}".encode()
     assert (await answer_to(opening([(b"authorization", token)]), CONNECT))["type"] == "websocket.accept"
 
 
@@ -88,9 +88,9 @@ async def test_an_open_socket_hears_and_tells_nothing_once_its_login_has_ended(l
         credentials_file.set_password("another long password")
     elif end == "logout":
         value = headers[0][1].decode().partition(f"{login.cookie}=")[2]
-        authentication.end(authentication.number_of(login, {login.cookie: value}))
+        authentication.revoke_login(authentication.login_id(login, {login.cookie: value}))
     else:
-        credentials_file.file().write_text("")
+        credentials_file.login_file().write_text("")
     closed = await answer_to(socket, {"type": "websocket.receive", "text": "still there?"})
     assert (closed["type"], closed["code"]) == ("websocket.close", 1008)
     await socket.wait(5)

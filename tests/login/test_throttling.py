@@ -7,7 +7,14 @@ import asyncio
 import pytest
 
 from devui.web.login import throttling as module
-from devui.web.login.throttling import MOST, MOST_ADDRESSES, WHILE_S, Attempts, TooManyAttempts, network_of
+from devui.web.login.throttling import (
+    MAX_ADDRESSES,
+    MAX_ATTEMPTS,
+    WINDOW_S,
+    PasswordThrottle,
+    TooManyAttempts,
+    client_network,
+)
 from tests.login.conftest import PASSWORD, log_in
 
 
@@ -23,57 +30,59 @@ class Clock:
 
 async def test_an_address_tries_a_few_times_and_then_waits(login):
     clock = Clock()
-    attempts = Attempts(clock)
-    for _ in range(MOST):
+    attempts = PasswordThrottle(clock)
+    for _ in range(MAX_ATTEMPTS):
         assert not await attempts.check(login, "wrong", "10.0.0.1")
     with pytest.raises(TooManyAttempts) as refused:
         await attempts.check(login, PASSWORD, "10.0.0.1")
-    assert f"{WHILE_S:.0f} s" in refused.value.message
+    assert f"{WINDOW_S:.0f} s" in refused.value.message
     assert await attempts.check(login, PASSWORD, "10.0.0.2")
-    clock.now += WHILE_S
+    clock.now += WINDOW_S
     assert await attempts.check(login, PASSWORD, "10.0.0.1")
 
 
 async def test_the_right_password_takes_back_what_was_mistyped(login):
-    attempts = Attempts(Clock())
+    attempts = PasswordThrottle(Clock())
     for _ in range(3):
-        for _ in range(MOST - 1):
+        for _ in range(MAX_ATTEMPTS - 1):
             assert not await attempts.check(login, "wrong", "10.0.0.1")
         assert await attempts.check(login, PASSWORD, "10.0.0.1")
 
 
 async def test_many_at_once_are_no_way_around(login):
-    attempts = Attempts(Clock())
+    attempts = PasswordThrottle(Clock())
     found = await asyncio.gather(
         *(attempts.check(login, "wrong", "10.0.0.1") for _ in range(50)), return_exceptions=True
     )
-    assert [one for one in found if one is False] == [False] * MOST
+    assert [one for one in found if one is False] == [False] * MAX_ATTEMPTS
 
 
 async def test_many_addresses_wait_in_a_short_line(login):
-    attempts = Attempts(Clock())
+    attempts = PasswordThrottle(Clock())
     found = await asyncio.gather(
         *(attempts.check(login, "wrong", f"10.0.0.{n}") for n in range(50)), return_exceptions=True
     )
-    assert sum(isinstance(one, TooManyAttempts) for one in found) >= 50 - module.MOST_WAITING
+    assert sum(isinstance(one, TooManyAttempts) for one in found) >= 50 - module.MAX_WAITING
 
 
 async def test_what_is_remembered_of_addresses_is_bounded(login, monkeypatch):
-    monkeypatch.setattr(module, "MOST_ADDRESSES", 10)
-    attempts = Attempts(Clock())
+    monkeypatch.setattr(module, "MAX_ADDRESSES", 10)
+    attempts = PasswordThrottle(Clock())
     for n in range(30):
         await attempts.check(login, "wrong", f"10.0.0.{n}")
-    assert len(attempts._tries) == 10 < MOST_ADDRESSES
+    assert len(attempts._tries) == 10 < MAX_ADDRESSES
 
 
 def test_a_whole_network_of_ipv6_is_one_address():
-    assert network_of("2001:db8::1") == network_of("2001:db8::ffff:1") != network_of("2001:db8:1::1")
-    assert network_of("::ffff:10.0.0.1") == network_of("10.0.0.1")
-    assert network_of("testclient") == "testclient"
+    assert (
+        client_network("2001:db8::1") == client_network("2001:db8::ffff:1") != client_network("2001:db8:1::1")
+    )
+    assert client_network("::ffff:10.0.0.1") == client_network("10.0.0.1")
+    assert client_network("testclient") == "testclient"
 
 
 async def test_the_page_says_how_long_to_wait(web, login):
-    for _ in range(MOST):
+    for _ in range(MAX_ATTEMPTS):
         await log_in(web, "wrong horse battery")
     answer = await log_in(web)
     assert answer.status_code == 429

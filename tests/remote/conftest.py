@@ -13,7 +13,7 @@ import httpx
 import pytest
 import pytest_asyncio
 
-from devui.remote import Address, Runtimes
+from devui.remote import RemoteAddress, Runtimes
 from devui.supervisor import Supervisor
 from sessions_app.agents import remotes
 from sessions_app.models import AgentSession, Run
@@ -53,11 +53,11 @@ async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
 @asynccontextmanager
 async def connected(*given: str, agents_dir: Path | None = None) -> AsyncIterator[Runtimes]:
     """Connect to remote servers as `manage.py web --runtime` does, and look at each once."""
-    async with Runtimes(Supervisor(agents_dir), Address.read_all(given)) as runtimes:
+    async with Runtimes(Supervisor(agents_dir), RemoteAddress.read_all(given)) as runtimes:
         runs.register(runtimes)
         try:
             for server in runtimes.servers.values():
-                await server.look()
+                await server.check()
             yield runtimes
         finally:
             runs.register(None)

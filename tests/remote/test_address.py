@@ -7,15 +7,15 @@ import os
 import pytest
 
 from devui.config import environment
-from devui.remote import Address
+from devui.remote import RemoteAddress
 from sessions_app.errors import BadInput
 
 
 def test_an_address_is_a_name_and_a_url_without_its_account():
-    address = Address.read("go=https://ann:s%C3%A9cret@example.com:8443/api/")
-    assert address == Address("go", "https://example.com:8443/api", ("ann", "sécret"))
-    assert Address.read("a-b_1=http://[::1]:9/").url == "http://[::1]:9"
-    assert Address.read("x=http://127.0.0.1").account is None
+    address = RemoteAddress.read("go=https://ann:s%C3%A9cret@example.com:8443/api/")
+    assert address == RemoteAddress("go", "https://example.com:8443/api", ("ann", "sécret"))
+    assert RemoteAddress.read("a-b_1=http://[::1]:9/").url == "http://[::1]:9"
+    assert RemoteAddress.read("x=http://127.0.0.1").account is None
 
 
 @pytest.mark.parametrize(
@@ -39,7 +39,7 @@ def test_an_address_is_a_name_and_a_url_without_its_account():
 )
 def test_what_is_no_address_is_refused_with_the_way_out(given, why):
     with pytest.raises(BadInput) as refused:
-        Address.read(given)
+        RemoteAddress.read(given)
     assert why in refused.value.message
     assert "--runtime NAME=URL" in refused.value.hint
 
@@ -49,18 +49,18 @@ def test_what_is_no_address_is_refused_with_the_way_out(given, why):
 )
 def test_no_refusal_shows_a_password(given):
     with pytest.raises(BadInput) as refused:
-        Address.read(given)
+        RemoteAddress.read(given)
     assert "secret" not in f"{refused.value} {refused.value.hint}"
 
 
 def test_two_servers_of_one_name_are_refused():
     with pytest.raises(BadInput, match="has this name already"):
-        Address.read_all(["go=http://a", "go=http://b"])
+        RemoteAddress.read_all(["go=http://a", "go=http://b"])
 
 
 def test_addresses_of_the_environment_are_not_inherited_by_what_is_started_later(monkeypatch):
     monkeypatch.setenv("DEVUI_RUNTIMES", "go=http://ann:hunter2@127.0.0.1:1, py=http://127.0.0.1:2")
-    addresses = Address.read_all(environment.taken_words("DEVUI_RUNTIMES"))
+    addresses = RemoteAddress.read_all(environment.pop_list("DEVUI_RUNTIMES"))
     assert [(each.name, each.account) for each in addresses] == [("go", ("ann", "hunter2")), ("py", None)]
     assert "DEVUI_RUNTIMES" not in os.environ
-    assert environment.taken_words("DEVUI_RUNTIMES") == []
+    assert environment.pop_list("DEVUI_RUNTIMES") == []

@@ -16,8 +16,8 @@ from starlette.responses import JSONResponse, RedirectResponse, Response, Stream
 from starlette.routing import Route
 
 from devui.remote import http_client as lines
-from devui.remote.address import Address
-from devui.remote.http_client import Line, NotReached
+from devui.remote.address import RemoteAddress
+from devui.remote.http_client import NotReached, RemoteHttpClient
 from sessions_app.agents import remotes
 from sessions_app.external import session_creation
 from sessions_app.ids import SessionKey
@@ -59,8 +59,8 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
         assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
         async with serve(remote.app()) as address:
             server = runtimes.servers["far"]
-            server.line.base = f"http://{address}"
-            assert (await server.look()).problem == ""
+            server.http.base = f"http://{address}"
+            assert (await server.check()).problem == ""
         assert (await web.get("/list-apps")).json() == ["clerk@far"]
 
 
@@ -100,7 +100,7 @@ async def test_a_redirect_is_never_followed(store, web):
             async with serve(
                 answering(("/{path:path}", lambda r: RedirectResponse(f"http://{inside}/x")))
             ) as other:
-                server.line.base = f"http://{other}"
+                server.http.base = f"http://{other}"
                 answer = await web.get(f"{SESSIONS}/s1")
                 run = await ended(await started(web, (await the_session()).pk, "hello"))
         assert answer.status_code == 503
@@ -120,8 +120,8 @@ async def test_an_account_is_sent_and_never_shown(store, web, caplog):
         serve(answering(("/list-apps", apps))) as address,
         connected(f"far=http://ann:hunter2@{address}") as runtimes,
     ):
-        assert runtimes.servers["far"].told.apps == ("clerk",)
-        told = await runtimes.servers["far"].look()
+        assert runtimes.servers["far"].remote.apps == ("clerk",)
+        told = await runtimes.servers["far"].check()
         assert seen[0].startswith("Basic ")
         home = (await web.get("/")).text
         listed = (await web.get("/agents/clerk@far/")).text
@@ -149,7 +149,7 @@ async def test_a_server_of_another_protocol_is_told(store):
         assert "does not speak HTTP" in remotes.all_remotes()[0].problem
 
 
-async def read_stream(line: Line) -> None:
+async def read_stream(line: RemoteHttpClient) -> None:
     async with line.open("GET", "/run_sse") as response:
         async for _ in line.lines(response):
             pass
@@ -157,7 +157,7 @@ async def read_stream(line: Line) -> None:
 
 @pytest.mark.parametrize("body", [b"x" * 50_000, b"x\n" * 25_000])
 async def test_an_answer_without_end_is_not_read(body, monkeypatch):
-    monkeypatch.setattr(lines, "MOST_FRAME", 10_000)
+    monkeypatch.setattr(lines, "MAX_FRAME", 10_000)
 
     async def forever() -> AsyncIterator[bytes]:
         while True:
@@ -168,9 +168,9 @@ async def test_an_answer_without_end_is_not_read(body, monkeypatch):
         return StreamingResponse(forever(), media_type="text/event-stream")
 
     async with serve(answering(("/{path:path}", endless))) as address:
-        line = Line(Address("far", f"http://{address}"))
+        line = RemoteHttpClient(RemoteAddress("far", f"http://{address}"))
         with pytest.raises(NotReached, match="which is not read"):
-            await line.ask("GET", "/list-apps", most=100_000)
+            await line.ask("GET", "/list-apps", max_bytes=100_000)
         if b"\n" not in body:
             with pytest.raises(NotReached, match="which is not read"):
                 await read_stream(line)
@@ -326,7 +326,7 @@ async def test_a_failure_of_the_server_is_told_as_its_own(store, web, method, pa
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: broken))
     async with served(remote) as runtimes:
         asked = await web.request(method, path, json=body)
-        url = runtimes.servers["far"].line.url
+        url = runtimes.servers["far"].http.url
     assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
     assert asked.json()["detail"] == f"Remote server 'far' ({url}) answers 500: the disk is full"
     assert "Its own log says why." in asked.json()["hint"]
@@ -366,10 +366,10 @@ async def test_the_list_of_remote_servers_is_looked_at_again_and_says_when_their
         address = home.one("section", css="remotes").attrs["hx-get"]
         same = (await web.get(address, headers=asks)).text
         apps.append("office")
-        await runtimes.servers["far"].look()
+        await runtimes.servers["far"].check()
         other = (await web.get(address, headers=asks)).text
-        runtimes.servers["far"].line.base = "http://127.0.0.1:1"
-        await runtimes.servers["far"].look()
+        runtimes.servers["far"].http.base = "http://127.0.0.1:1"
+        await runtimes.servers["far"].check()
         gone = (await web.get(address, headers=asks)).text
     assert "1 agent" in same
     assert "show them" not in same
@@ -389,7 +389,7 @@ async def test_a_run_whose_server_is_gone_is_told_as_that(store, web):
     }
     async with served(remote) as runtimes:
         await web.get(f"{SESSIONS}/s1")
-        runtimes.servers["far"].line.base = "http://127.0.0.1:1"
+        runtimes.servers["far"].http.base = "http://127.0.0.1:1"
         asked = await web.post("/run", json=body)
     assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
     assert "the connection is refused" in asked.json()["detail"]

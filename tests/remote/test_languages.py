@@ -60,9 +60,9 @@ async def test_a_run_is_recorded_alike_whatever_the_language(web, language):
         assert session["state"] == {"n": 1, "city": "Oslo", "user:home": "Oslo"}
         assert START <= session["lastUpdateTime"] < START + 60
         assert [listed["id"] for listed in (await web.get(SESSIONS)).json()] == ["s1"]
-        await runtimes.servers["far"].copies.settled()
+        await runtimes.servers["far"].copies.wait_until_followed()
         row = await the_session()
-        assert (row.mirrored.place, row.mirrored.behind) == (runtimes.servers["far"].line.url, "")
+        assert (row.mirrored.place, row.mirrored.behind) == (runtimes.servers["far"].http.url, "")
 
 
 @pytest.mark.soak

@@ -96,7 +96,7 @@ async def test_a_server_that_does_not_end_a_run_whose_client_has_said_all_is_lef
         await socket.send(saying("hello"))
         assert await heard(socket) == "heard hello"
         await socket.send('{"close": true}')
-        assert await closed(socket) == live_runs.OVER
+        assert await closed(socket) == live_runs.FINISHED
     assert (await ended_run()).status == "done"
     assert "heard hello" in await units_of_work.read(texts)
 
@@ -165,7 +165,7 @@ async def test_a_query_that_the_server_refuses_opens_no_socket_and_is_told_by_th
 
 
 async def test_a_server_that_is_gone_says_so(there, here):
-    (await runs.provider().client("parrot@far"))._server.line.base = "http://127.0.0.1:1"
+    (await runs.provider().client("parrot@far"))._server.http.base = "http://127.0.0.1:1"
     async with dial(here) as socket:
         code, reason = await closed(socket)
     assert code == 1011
@@ -199,7 +199,7 @@ async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> A
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
         made.servers["far"].copies.dialect = made.servers["far"].copies.dialect.__class__()
         async with serve(answer) as other:
-            made.servers["far"].line.base = f"http://{other}"
+            made.servers["far"].http.base = f"http://{other}"
             yield
 
 

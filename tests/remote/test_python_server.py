@@ -238,9 +238,9 @@ async def test_sessions_that_a_server_has_are_found_when_it_is_met(oracle, web):
         held.clear()
     await service.create_session(app_name="office", user_id="user", session_id="old", state={"n": 1})
     async with served(server, name="py") as runtimes:
-        await runtimes.servers["py"].met()
+        await runtimes.servers["py"].wait_until_synchronized()
         row = await the_session()
         assert (row.session_id, row.app_name, row.mirrored.behind) == ("old", "office@py", "")
         card: AgentCard = await units_of_work.read(AgentCard.objects.get, app_name="office@py")
         assert card.status == AgentCard.Status.READY
-        assert runtimes.servers["py"].told.kind.endswith("for Python")
+        assert runtimes.servers["py"].remote.kind.endswith("for Python")

@@ -96,9 +96,9 @@ def javascript(tmp_path: Path) -> Iterator[str]:
 async def test_the_real_server_of_javascript_is_recorded(web, javascript):
     async with connected(f"js={javascript}") as runtimes:
         server = runtimes.servers["js"]
-        assert server.told.language == "js"
+        assert server.remote.language == "js"
         assert (await web.get("/list-apps")).json() == ["clerk@js"]
-        await server.met()
+        await server.wait_until_synchronized()
         card: AgentCard = await units_of_work.read(AgentCard.objects.get, app_name="clerk@js")
         assert [tool["name"] for tool in json.loads(card.description)["tools"]] == ["book", "leave"]
 
@@ -168,7 +168,7 @@ async def test_the_real_api_server_of_python_is_recorded_and_its_end_survived(we
             session = (await web.get("/apps/weather@py/users/ann/sessions/s1")).json()
             there = (await asyncio.to_thread(httpx.get, f"{url}/apps/weather/users/ann/sessions/s1")).json()
             assert session == there | {"appName": "weather@py"}
-            runtimes.servers["py"].line.base = "http://127.0.0.1:1"  # nobody listens there: it is gone
+            runtimes.servers["py"].http.base = "http://127.0.0.1:1"  # nobody listens there: it is gone
             lost = await ended(await started(web, key, asked))
             assert (lost.status, lost.error_type) == ("failed", "NotReached")
             assert (await web.get("/")).status_code == 200

@@ -18,7 +18,7 @@ from django.conf import settings
 from django.core.management import call_command
 
 from devui.runtime.config import RuntimeOptions
-from devui.supervisor import Limits, Supervisor
+from devui.supervisor import Supervisor, SupervisorLimits
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.sessions import writes
@@ -195,7 +195,7 @@ async def opened_stage(
     supervisor = Supervisor(
         folder,
         options,
-        limits=Limits(**limits),
+        limits=SupervisorLimits(**limits),
         environment=environment,
         write_line=lambda app, line: lines.append(f"{app} | {line}"),
     )

@@ -57,7 +57,7 @@ def test_the_server_makes_runners_by_our_factory():
 
 def test_yaml_agents_are_held_to_the_rules_of_adk_web(monkeypatch):
     monkeypatch.setattr(config_agent_utils, "_ENFORCE_YAML_KEY_DENYLIST", False)
-    _adk.load_as_adk_web_does()
+    _adk.enforce_yaml_denylist()
     assert config_agent_utils._ENFORCE_YAML_KEY_DENYLIST is True
     assert "_set_enforce_yaml_key_denylist(True)" in inspect.getsource(fast_api.get_fast_api_app)
 
@@ -130,8 +130,8 @@ def test_the_parameter_that_gets_the_context_is_known():
     def step(ctx, node_input: str) -> None: ...
 
     tools = [FunctionTool(function) for function in (named, typed, without)]
-    assert [_adk.context_of_tool(tool) for tool in tools] == ["tool_context", "here", ""]
-    assert [_adk.context_of_node(FunctionNode(func=given)) for given in (step, without)] == ["ctx", ""]
+    assert [_adk.tool_context_parameter(tool) for tool in tools] == ["tool_context", "here", ""]
+    assert [_adk.node_context_parameter(FunctionNode(func=given)) for given in (step, without)] == ["ctx", ""]
     assert _adk.function_of_node(FunctionNode(func=step)) is step
 
 

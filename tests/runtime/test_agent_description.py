@@ -22,8 +22,8 @@ from google.adk.workflow import Workflow
 from google.genai import types as genai
 
 from devui.runtime.agent_description import AGENT_CALLBACKS, LLM_CALLBACKS, PLUGIN_HOOKS, describe
-from devui.runtime.code_locations import Places
-from devui.runtime.guarded_reads import in_time
+from devui.runtime.code_locations import CodeLocator
+from devui.runtime.guarded_reads import call_with_timeout
 from sessions_app.agents.page.description import HOOKS
 
 pytestmark = pytest.mark.soak
@@ -135,7 +135,7 @@ def test_a_wrapped_function_stands_where_it_was_written():
     def logged(*args, **kwargs):
         return look_up(*args, **kwargs)
 
-    places = Places(Path("/"), Path("/"))
+    places = CodeLocator(Path("/"), Path("/"))
     here = {"file": __file__, "line": look_up.__code__.co_firstlineno}
     assert places.of_code(logged) == places.of_code(functools.partial(look_up, days=2)) == here
     assert places.of_code(len) == {}
@@ -150,7 +150,7 @@ def test_an_agent_stands_where_it_is_made(tmp_path: Path, monkeypatch: pytest.Mo
     module.__file__ = str(file)
     monkeypatch.setitem(sys.modules, "kitchen_of_test", module)
     (tmp_path / "root_agent.yaml").write_text("model: m\nname: chef  # head\n")
-    places = Places(tmp_path, tmp_path)
+    places = CodeLocator(tmp_path, tmp_path)
 
     found = {name: places.of_agent(name, object()).get("line") for name in ("cook", "maid", "chef", "nobody")}
 
@@ -162,7 +162,7 @@ def test_code_that_cannot_be_read_has_no_place(tmp_path: Path, monkeypatch: pyte
     module = types.ModuleType("broken_of_test")
     module.__file__ = str(tmp_path / "broken_of_test.py")
     monkeypatch.setitem(sys.modules, "broken_of_test", module)
-    assert Places(tmp_path, tmp_path).of_agent("cook", object()) == {}
+    assert CodeLocator(tmp_path, tmp_path).of_agent("cook", object()) == {}
 
 
 def test_the_context_of_a_tool_is_told_by_its_parameter():
@@ -292,13 +292,13 @@ def test_names_of_any_characters_stay_json():
 async def test_reading_that_blocks_is_left_behind():
     let_go = threading.Event()
     with pytest.raises(TimeoutError):
-        await in_time(let_go.wait, 0.05)
+        await call_with_timeout(let_go.wait, 0.05)
     let_go.set()
 
 
 async def test_reading_that_exits_is_an_error_like_others():
     with pytest.raises(RuntimeError, match="SystemExit"):
-        await in_time(lambda: sys.exit(3), 60)
+        await call_with_timeout(lambda: sys.exit(3), 60)
 
 
 def test_the_page_knows_every_hook_and_the_context_it_gets():

@@ -173,7 +173,7 @@ def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_se
     child = SimpleNamespace(app_name="talker", card_before=cards.last_checked_at("talker"))
     clock.step(step)
     cards.save_failure("talker", "v1", {"type": "ImportError", "message": "no rain"})
-    process_cleanup.note_failed_start(child)
+    process_cleanup.write_failed_card(child)
     assert "no rain" in AgentCard.objects.get().error
 
 

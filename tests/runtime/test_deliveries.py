@@ -65,7 +65,7 @@ async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_b
 
 @pytest.mark.soak
 async def test_a_run_that_was_handed_over_before_its_process_died_is_run_by_the_next(own: Stage, monkeypatch):
-    monkeypatch.setattr(deliveries, "HAND_OVER_S", 0.1)
+    monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
     nap = await block(own)
     queued = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
 
@@ -85,10 +85,10 @@ async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own:
 
     ended = await own.end_of(run)
     assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
-    assert f"{deliveries.MOST_PROCESSES} processes ended before they had begun it" in ended.error
+    assert f"{deliveries.MAX_PROCESSES} processes ended before they had begun it" in ended.error
     assert "exit status 9" in ended.error
     started = RuntimeProcess.objects.exclude(server=None)
-    assert await units_of_work.read(started.count) == deliveries.MOST_PROCESSES
+    assert await units_of_work.read(started.count) == deliveries.MAX_PROCESSES
 
 
 @pytest.mark.soak
@@ -110,7 +110,7 @@ async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans
 
 
 async def test_a_process_that_cannot_take_a_run_late_is_told_by_the_run(own: Stage, agents_dir, monkeypatch):
-    monkeypatch.setattr(deliveries, "HAND_OVER_S", 0.1)
+    monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
     agent, awake = agents_dir / "napper" / "agent.py", agents_dir.parent / "awake"
     fails = (
         "from devui.runtime import host\nread = host._read_run\n"

@@ -6,7 +6,7 @@ import asyncio
 import sys
 
 from devui.supervisor import output
-from devui.supervisor.output import Output, OutputFile
+from devui.supervisor.output import OutputFile, ProcessOutput
 
 
 def test_file_of_output_is_rotated_and_says_what_was_dropped(tmp_path, monkeypatch):
@@ -26,7 +26,7 @@ def test_file_of_output_is_rotated_and_says_what_was_dropped(tmp_path, monkeypat
     assert file.path.parent.stat().st_mode & 0o777 == 0o700
 
 
-async def read_all(reading: Output, program: str) -> None:
+async def read_all(reading: ProcessOutput, program: str) -> None:
     """Let a program print, to its end."""
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", program, stdout=reading.fd)
     reading.read()
@@ -39,7 +39,8 @@ async def test_output_is_shown_when_its_file_cannot_be_written(tmp_path):
     lines: list[str] = []
 
     await read_all(
-        Output("talker", lambda app, line: lines.append(f"{app} | {line}"), tmp_path / "output"), "print(1)"
+        ProcessOutput("talker", lambda app, line: lines.append(f"{app} | {line}"), tmp_path / "output"),
+        "print(1)",
     )
 
     assert lines == ["talker | 1"]
@@ -47,7 +48,7 @@ async def test_output_is_shown_when_its_file_cannot_be_written(tmp_path):
 
 async def test_newest_lines_are_known_though_they_are_not_shown(tmp_path):
     lines: list[str] = []
-    reading = Output("talker", lambda app, line: lines.append(line), tmp_path)
+    reading = ProcessOutput("talker", lambda app, line: lines.append(line), tmp_path)
 
     await read_all(reading, "for n in range(200_000): print(f'{n:099}')")
 

@@ -10,7 +10,7 @@ from google.adk.events.event import Event
 from google.adk.events.event_actions import EventActions
 from google.genai import types
 
-from devui.runtime.sendable_events import sendable
+from devui.runtime.sendable_events import to_sendable
 from sessions_app.models import AgentSession, Run
 from sessions_app.store import units_of_work
 from tests.runtime.conftest import Stage, read_events
@@ -69,7 +69,7 @@ async def test_half_a_character_is_sent_as_the_store_keeps_it(stage: Stage):
 
 async def test_an_event_that_adk_can_write_is_sent_as_it_is():
     event = Event(author="a", actions=EventActions(state_delta={"n": 1, "user:list": [None, {"a": 1.5}]}))
-    assert sendable(event) is event
+    assert to_sendable(event) is event
 
 
 @pytest.mark.parametrize("text", ["half \ud83d", "\udc00"])
@@ -78,7 +78,7 @@ async def test_a_chunk_that_ends_in_half_a_character_is_sent_without_it(text):
     part.text = text
     chunk = Event(author="a", partial=True, content=types.Content(role="model", parts=[part]))
 
-    sent = sendable(chunk)
+    sent = to_sendable(chunk)
 
     assert (sent.id, sent.partial, sent.author) == (chunk.id, True, "a")
     assert sent.content.parts[0].text == text[:-1] + "\N{REPLACEMENT CHARACTER}"
@@ -88,7 +88,7 @@ async def test_a_chunk_that_ends_in_half_a_character_is_sent_without_it(text):
 async def test_an_event_that_is_none_is_left_to_adk():
     event = Event(author="a")
     event.content = "no content at all"
-    assert sendable(event) is event
+    assert to_sendable(event) is event
 
 
 async def test_a_message_with_half_a_character_is_run_and_kept_as_the_store_keeps_it(stage: Stage):

@@ -234,7 +234,7 @@ async def test_an_idle_process_is_ended_but_none_with_a_run_and_started_again_wh
 
 @pytest.mark.soak
 async def test_of_many_idle_processes_the_newest_are_kept(supervise):
-    async with supervise(kept=1, sweep=0.5) as stage:
+    async with supervise(max_idle=1, sweep=0.5) as stage:
         old = await pid_of(stage, "talker")
         new = await pid_of(stage, "napper")
 

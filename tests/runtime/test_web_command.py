@@ -23,7 +23,7 @@ from google.adk.cli.cli_tools_click import cli_web
 
 from devui.management.commands.web import Command
 from devui.serving import flags
-from devui.serving.demo import read as read_demo
+from devui.serving.demo import read_demo as read_demo
 from sessions_app.errors import BadInput
 from sessions_app.runs import processes
 from tests import forked_processes
@@ -411,21 +411,21 @@ def test_what_concerns_agents_is_told_to_their_processes():
 @pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.unused], ids=lambda flag: flag.name)
 def test_a_flag_without_meaning_is_accepted_and_said(flag):
     given = [f"--{flag.name}"] if flag.kind == "switch" else [f"--{flag.name}", "x"]
-    assert flags.remarks(parsed(*given)) == [f"--{flag.name}: {flag.unused}"]
-    assert flags.remarks(parsed()) == []
+    assert flags.unused_flag_notes(parsed(*given)) == [f"--{flag.name}: {flag.unused}"]
+    assert flags.unused_flag_notes(parsed()) == []
 
 
 def test_a_logo_is_a_name_and_a_picture():
-    assert flags.logo(parsed()) is None
+    assert flags.front_end_logo(parsed()) is None
     both = parsed("--logo-text", "Acme", "--logo_image_url", "https://example.com/a.png")
-    assert flags.logo(both) == ("Acme", "https://example.com/a.png")
-    assert flags.remarks(both) == []
+    assert flags.front_end_logo(both) == ("Acme", "https://example.com/a.png")
+    assert flags.unused_flag_notes(both) == []
 
 
 @pytest.mark.parametrize("given", [("--logo-text", "Acme"), ("--logo-image-url", "/a.png")])
 def test_half_a_logo_is_refused_as_by_adk(given):
     with pytest.raises(BadInput, match="go together"):
-        flags.logo(parsed(*given))
+        flags.front_end_logo(parsed(*given))
 
 
 def test_another_service_for_sessions_is_told_to_the_agents_processes():
@@ -440,7 +440,7 @@ def test_what_adk_keeps_in_memory_is_a_temporary_store_here(uri, monkeypatch, tm
     for name in ("DATABASE_URL", "DEVUI_TEMPORARY_STORE"):
         monkeypatch.setenv(name, "")
     assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == ""
-    flags.export(["--session_service_uri", uri])
+    flags.export_to_environment(["--session_service_uri", uri])
     assert os.environ["DEVUI_TEMPORARY_STORE"]
 
 
@@ -459,7 +459,7 @@ def test_flags_are_another_spelling_of_the_environment(monkeypatch, tmp_path):
     origins = ["--allow_origins", "https://a", "--allow-origins", "https://b"]
     features = ["--enable_features", "X", "--session_service_uri", "memory://"]
 
-    flags.export(["folder", *origins, *features, "--url_prefix", "/x", "-v"])
+    flags.export_to_environment(["folder", *origins, *features, "--url_prefix", "/x", "-v"])
 
     assert os.environ["DEVUI_ALLOW_ORIGINS"] == "https://a,https://b"
     assert (os.environ["DEVUI_URL_PREFIX"], os.environ["DEVUI_LOG_LEVEL"]) == ("/x", "debug")

@@ -98,8 +98,8 @@ def test_what_an_index_lists_is_sought_in_a_session_and_its_events_are_not_walke
 
 def test_postgresql_compiles_no_query_unless_the_url_says_so():
     url = "postgresql://ann@127.0.0.1/devui"
-    assert environment.database(url)["OPTIONS"] == {"options": "-c jit=off"}
-    asked = environment.database(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
+    assert environment.database_settings(url)["OPTIONS"] == {"options": "-c jit=off"}
+    asked = environment.database_settings(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
     assert asked == {"options": "-c work_mem=64MB", "sslmode": "require"}
 
 

@@ -13,7 +13,7 @@ import pytest_asyncio
 from django.core.asgi import get_asgi_application
 
 from devui.web import body_admission, body_limits
-from devui.web.body_admission import GuardedBodies
+from devui.web.body_admission import BodyAdmission
 from devui.web.body_limits import SMALL_BYTES
 from devui.web.login import authentication, credentials_file
 from devui.web.login.credentials_file import Login
@@ -31,15 +31,15 @@ pytestmark = pytest.mark.usefixtures("store")
 
 
 @pytest.fixture
-def guarded() -> GuardedBodies:
+def guarded() -> BodyAdmission:
     """DevUI with room for one large body of JSON."""
-    return GuardedBodies(
+    return BodyAdmission(
         get_asgi_application(), max_form=LARGE, max_text=LARGE, max_total=LARGE * body_limits.PARSED_FACTOR
     )
 
 
 @pytest_asyncio.fixture
-async def address(guarded: GuardedBodies) -> AsyncIterator[str]:
+async def address(guarded: BodyAdmission) -> AsyncIterator[str]:
     """A server's address."""
     async with serve(guarded) as address:
         yield address
@@ -87,7 +87,7 @@ async def test_refused_client_that_goes_on_sending_reads_the_answer(login, addre
 
 
 async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch):
-    monkeypatch.setattr(body_admission, "LINGER_S", 0.1)
+    monkeypatch.setattr(body_admission, "DRAIN_S", 0.1)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         assert (await client.answer()).status == 401
@@ -95,9 +95,9 @@ async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch)
 
 
 async def test_few_refused_clients_are_heard_to_the_end(login, monkeypatch):
-    monkeypatch.setattr(body_admission, "LINGER_S", 600)
-    monkeypatch.setattr(body_admission, "MOST_VISITORS", 2)
-    async with serve(GuardedBodies(get_asgi_application())) as address, AsyncExitStack() as stack:
+    monkeypatch.setattr(body_admission, "DRAIN_S", 600)
+    monkeypatch.setattr(body_admission, "MAX_ANONYMOUS", 2)
+    async with serve(BodyAdmission(get_asgi_application())) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
         for client in clients:
             await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
@@ -152,14 +152,14 @@ async def _skip_answer(client: Connection) -> None:
 async def test_form_of_the_login_is_short(login, address):
     form = {"Content_Type": "application/x-www-form-urlencoded"}
     async with connected(address) as client:
-        await client.ask("POST", "/login/", **form, Content_Length=str(body_admission.LONGEST_LOGIN + 1))
+        await client.ask("POST", "/login/", **form, Content_Length=str(body_admission.MAX_LOGIN_FORM + 1))
         assert (await client.answer()).status == 413
 
 
 async def test_few_forms_of_the_login_are_read_at_once(login, monkeypatch):
-    monkeypatch.setattr(body_admission, "MOST_VISITORS", 2)
+    monkeypatch.setattr(body_admission, "MAX_ANONYMOUS", 2)
     form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
-    async with serve(GuardedBodies(get_asgi_application())) as address, AsyncExitStack() as stack:
+    async with serve(BodyAdmission(get_asgi_application())) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
         for client in clients:
             await client.ask("POST", "/login/", **form)
@@ -205,7 +205,7 @@ async def _until(holds: Any) -> None:
 
 
 async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
-    monkeypatch.setattr(body_limits, "FIRST_S", 0.2)
+    monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
         answer = await client.answer()
@@ -214,7 +214,7 @@ async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
 
 
 async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch):
-    monkeypatch.setattr(body_limits, "FIRST_S", 0.2)
+    monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
     async with connected(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
         await client.ask("POST", "/runs/start/1/", b"a", **form, Content_Length="2000")
@@ -225,8 +225,8 @@ async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch
 
 
 async def test_body_that_keeps_coming_may_take_longer(data, address, monkeypatch):
-    monkeypatch.setattr(body_limits, "FIRST_S", 0.2)
-    monkeypatch.setattr(body_limits, "LEAST_RATE", 10)
+    monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
+    monkeypatch.setattr(body_limits, "MIN_RATE", 10)
     body = b"x" * 1000  # good for 100 s
     async with connected(address) as client:
         await client.ask("POST", "/run", body, **JSON, Content_Length=str(len(body) + 1))

@@ -13,7 +13,7 @@ import pytest
 from django.core.asgi import get_asgi_application
 from django.core.handlers.asgi import ASGIRequest
 
-from devui.web.body_admission import GuardedBodies
+from devui.web.body_admission import BodyAdmission
 from devui.web.middleware import LARGE_BYTES
 from sessions_app import request_bodies
 from tests.web import over, serve
@@ -24,7 +24,7 @@ LIMIT = 1000
 @pytest.fixture
 def limited(store: None) -> Any:
     """DevUI with small limits: forms with files may have twice as much."""
-    return GuardedBodies(get_asgi_application(), max_form=2 * LIMIT, max_text=LIMIT)
+    return BodyAdmission(get_asgi_application(), max_form=2 * LIMIT, max_text=LIMIT)
 
 
 def body_of(size: int) -> bytes:

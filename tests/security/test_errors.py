@@ -145,6 +145,6 @@ async def test_an_error_page_escapes_what_it_names(web):
 
 def test_an_error_of_ours_carries_its_status_and_hint(rf):
     request = rf.get("/list-apps")
-    answer = error_responses.answer_error(request, BadInput("No.", hint="Yes."))
+    answer = error_responses.error_response(request, BadInput("No.", hint="Yes."))
     assert answer.status_code == 400
     assert answer.content == b'{"detail": "No.", "code": "bad_input", "hint": "Yes."}'

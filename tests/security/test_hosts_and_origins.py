@@ -163,8 +163,8 @@ def test_an_allowed_origin_vouches_for_its_host():
     from devui.config import environment
 
     origins = ["https://proxy.example:8443", r"regex:https://.*\.example", "http://[::1]:3000"]
-    assert environment.hosts_of(origins) == ["proxy.example", "::1"]
-    assert environment.hosts_of(["*"]) == ["*"]
+    assert environment.origin_hosts(origins) == ["proxy.example", "::1"]
+    assert environment.origin_hosts(["*"]) == ["*"]
 
 
 def test_a_pattern_that_is_none_is_refused_by_name():
@@ -173,4 +173,4 @@ def test_a_pattern_that_is_none_is_refused_by_name():
     from devui.web import origins
 
     with pytest.raises(ImproperlyConfigured, match=r"regex:\("):
-        origins.parse(("regex:(",))
+        origins.parse_origins(("regex:(",))

@@ -13,7 +13,7 @@ import pytest_asyncio
 import websockets
 
 from devui.web import idle_connections
-from devui.web.idle_connections import PromptConnection
+from devui.web.idle_connections import TimedHTTPProtocol
 from tests.login.servers import serving
 from tests.security.raw_http import PATIENCE_S, connected
 from tests.web import serve
@@ -40,9 +40,9 @@ async def slow(scope: dict[str, Any], receive: Any, send: Any) -> None:
 @pytest_asyncio.fixture
 async def address(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
     """The address of a server of the application."""
-    monkeypatch.setattr(idle_connections, "REQUEST_S", WAIT_S)
-    monkeypatch.setattr(idle_connections, "LEAST_WAIT_S", WAIT_S / 3)
-    async with serve(slow, http=PromptConnection, timeout_keep_alive=600) as address:
+    monkeypatch.setattr(idle_connections, "HEADERS_TIMEOUT_S", WAIT_S)
+    monkeypatch.setattr(idle_connections, "MIN_WAIT_S", WAIT_S / 3)
+    async with serve(slow, http=TimedHTTPProtocol, timeout_keep_alive=600) as address:
         yield address
 
 
@@ -80,8 +80,8 @@ async def test_slow_answer_and_open_socket_are_left_alone(address):
 
 
 async def test_oldest_idle_connection_makes_room(address, monkeypatch):
-    monkeypatch.setattr(idle_connections, "REQUEST_S", 600)
-    monkeypatch.setattr(idle_connections, "MOST_IDLE", 3)
+    monkeypatch.setattr(idle_connections, "HEADERS_TIMEOUT_S", 600)
+    monkeypatch.setattr(idle_connections, "MAX_IDLE", 3)
     async with AsyncExitStack() as stack:
         clients = []
         for _ in range(5):
@@ -96,7 +96,7 @@ async def test_oldest_idle_connection_makes_room(address, monkeypatch):
 
 
 async def test_connection_that_is_answered_is_not_idle(address, monkeypatch):
-    monkeypatch.setattr(idle_connections, "MOST_IDLE", 1)
+    monkeypatch.setattr(idle_connections, "MAX_IDLE", 1)
     async with AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(1)]
         await clients[0].ask("GET", "/slow")
@@ -112,7 +112,7 @@ def test_web_process_closes_the_oldest_of_too_many(tmp_path):
         host, _, port = address.partition(":")
         opened = [
             stack.enter_context(socket.create_connection((host, int(port)), PATIENCE_S))
-            for _ in range(idle_connections.MOST_IDLE + 1)
+            for _ in range(idle_connections.MAX_IDLE + 1)
         ]
         assert opened[0].recv(1) == b""
         opened[-1].sendall(b"GET /health HTTP/1.1\r\nHost: localhost\r\n\r\n")

@@ -289,7 +289,7 @@ async def test_the_server_removes_what_is_overdue_at_its_start_and_goes_on_after
 
     clean_up = housekeeping.clean_up
     monkeypatch.setattr(housekeeping, "clean_up", once_in_vain)
-    task = asyncio.create_task(housekeeping.keep_house(every_s=0.0))
+    task = asyncio.create_task(housekeeping.run_housekeeping(every_s=0.0))
     await asyncio.wait_for(done.wait(), timeout=60)
     task.cancel()
     await asyncio.wait([task])

@@ -18,7 +18,7 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from devui.runtime import _adk
-from devui.runtime.model_preview import Moment, seen
+from devui.runtime.model_preview import PreviewRequest, preview_model
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event
 from sessions_app.runs import runtime_client as runs_client
@@ -44,7 +44,7 @@ async def see(runner: Runner, seq: int, *, ask: bool = False, **changed: Any) ->
         session = AgentSession.objects.get()
         return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, ask)
 
-    return await seen(runner, Moment(**{**await units_of_work.read(question), **changed}))
+    return await preview_model(runner, PreviewRequest(**{**await units_of_work.read(question), **changed}))
 
 
 @pytest.fixture
@@ -236,7 +236,7 @@ def page_of(monkeypatch) -> Any:
         class Client:
             async def call(self, method: str, path: str, body: dict[str, Any]) -> Any:
                 assert (method, path) == ("POST", "/devui/seen")
-                return await seen(runner, Moment(**body))
+                return await preview_model(runner, PreviewRequest(**body))
 
         class Provider:
             async def client(self, app_name: str) -> Client:

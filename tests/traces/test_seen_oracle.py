@@ -21,7 +21,7 @@ from google.adk.runners import Runner
 from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
-from devui.runtime.model_preview import Moment, seen
+from devui.runtime.model_preview import PreviewRequest, preview_model
 from sessions_app.adk import Recorder
 from sessions_app.models import AgentSession, Event, ModelCall
 from sessions_app.redaction import redact
@@ -87,7 +87,7 @@ async def computed(runner: Runner, seq: int) -> dict[str, Any]:
         session = AgentSession.objects.get()
         return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, True)
 
-    return await seen(runner, Moment(**await units_of_work.read(question)))
+    return await preview_model(runner, PreviewRequest(**await units_of_work.read(question)))
 
 
 def instruction_of(told: dict[str, Any]) -> str:

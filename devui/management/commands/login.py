@@ -44,36 +44,36 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.hint}".strip(), returncode=2) from error
         except OSError as error:
             raise CommandError(
-                f"{str(credentials_file.file())!r} cannot be written: {error.strerror}.", returncode=2
+                f"{str(credentials_file.login_file())!r} cannot be written: {error.strerror}.", returncode=2
             ) from error
 
     def _set_password(self) -> None:
-        password = self._asked() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
-        made_up = "" if password else credentials_file.made_up_password()
+        password = self._prompt_password() if sys.stdin.isatty() else sys.stdin.readline().rstrip("\r\n")
+        made_up = "" if password else credentials_file.generate_password()
         credentials_file.set_password(password or made_up)
         if made_up:
             self.stdout.write(f"Password: {made_up}")
         self.stdout.write(
-            f"DevUI asks for it from now on. Its hash is in {credentials_file.file()}. Earlier logins have ended."
+            f"DevUI asks for it from now on. Its hash is in {credentials_file.login_file()}. Earlier logins have ended."
         )
 
     def _make_token(self) -> None:
-        token = credentials_file.new_token()
+        token = credentials_file.replace_token()
         self.stdout.write(f"Authorization: Bearer {token}")
         self.stdout.write("It is shown this once. The token before it, if any, has ended.")
 
     def _remove(self) -> None:
-        existed = credentials_file.remove()
+        existed = credentials_file.remove_login()
         self.stdout.write("DevUI asks nobody any more." if existed else "There is no login.")
 
-    def _asked(self) -> str:
+    def _prompt_password(self) -> str:
         """Return what was typed, twice the same.
 
         Raises:
             CommandError: it was not.
         """
         password = getpass.getpass(
-            f"Password ({credentials_file.SHORTEST} characters or more; empty: one is made up): "
+            f"Password ({credentials_file.MIN_PASSWORD} characters or more; empty: one is made up): "
         )
         if password and getpass.getpass("Once more: ") != password:
             raise CommandError("These were two different passwords: nothing was changed.", returncode=2)

@@ -58,12 +58,12 @@ class Command(BaseCommand):
             raise CommandError(f"{error.message} {error.hint}", returncode=2) from error
 
     def _serve_by_hand(self, app: str, agents_dir: str | None, host: str, port: int) -> None:
-        from devui.serving.server import listen, prepare_store
+        from devui.serving.server import open_listener, prepare_store
 
         try:
             folder = open_folder(agents_dir or settings.DEVUI_AGENTS_DIR)
             version = folder.code_version(app)
-            listener = listen(host, port)
+            listener = open_listener(host, port)
             prepare_store()
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=2) from error

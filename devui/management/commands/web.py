@@ -21,7 +21,7 @@ from sessions_app.sessions import storage_location
 from sessions_app.transfer.readers.databases import without_password
 
 if TYPE_CHECKING:
-    from devui.remote import Address
+    from devui.remote import RemoteAddress
     from devui.serving.demo import DemoSession
     from devui.supervisor import Supervisor
 
@@ -82,23 +82,23 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=2) from error
 
     def _serve(self, options: dict[str, Any]) -> None:
-        from devui.remote import Address, Runtimes
+        from devui.remote import RemoteAddress, Runtimes
         from devui.serving import server
-        from devui.supervisor import Limits, Supervisor
+        from devui.supervisor import Supervisor, SupervisorLimits
 
-        options["runtime"] = [*options["runtime"], *environment.taken_words("DEVUI_RUNTIMES")]
-        origins.allowed()  # one that cannot be read is refused now, and not when a page asks
-        addresses = Address.read_all(options["runtime"])
+        options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
+        origins.allowed_origins()  # one that cannot be read is refused now, and not when a page asks
+        addresses = RemoteAddress.read_all(options["runtime"])
         supervisor = Supervisor(
             _folder(options),
             flags.runtime_options(options),
-            limits=Limits.from_environment(),
+            limits=SupervisorLimits.from_environment(),
             output_folder=settings.DATA_DIR / "output",
         )
-        settings.DEVUI_LOGO = flags.logo(options)
+        settings.DEVUI_LOGO = flags.front_end_logo(options)
         sessions = _read_demo(options["demo"]) if options["demo"] else []
-        has_login = credentials_file.current() is not None
-        listener = server.listen(options["host"], options["port"], has_login=has_login)
+        has_login = credentials_file.read_login() is not None
+        listener = server.open_listener(options["host"], options["port"], has_login=has_login)
         if not server.is_loopback(options["host"]):
             self._open_to_network(options["host"])
         server.prepare_store()
@@ -106,7 +106,7 @@ class Command(BaseCommand):
         settings.DEVUI_SESSION_SERVICE = without_password(flags.session_service_uri(options))
         settings.DEVUI_ARTIFACT_SERVICE = without_password(options["artifact_service_uri"] or "")
         settings.DEVUI_MEMORY_SERVICE = without_password(options["memory_service_uri"] or "")
-        for line in flags.remarks(options):
+        for line in flags.unused_flag_notes(options):
             self.stderr.write(line)
         if where := storage_location.session_service_of():
             self.stderr.write(
@@ -114,7 +114,7 @@ class Command(BaseCommand):
             )
         if not storage_location.store_location().survives_restart:
             self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
-        self._say_where(options["host"], listener.getsockname()[1], supervisor, addresses)
+        self._print_address(options["host"], listener.getsockname()[1], supervisor, addresses)
         server.serve(
             listener,
             Runtimes(supervisor, addresses),
@@ -133,21 +133,23 @@ class Command(BaseCommand):
             " names more."
         )
 
-    def _say_where(self, host: str, port: int, supervisor: Supervisor, addresses: list[Address]) -> None:
-        shown = f"[{host}]" if ":" in host else host
+    def _print_address(
+        self, host: str, port: int, supervisor: Supervisor, addresses: list[RemoteAddress]
+    ) -> None:
+        url_host = f"[{host}]" if ":" in host else host
         names = supervisor.apps()
-        found = f"{len(names)} agents" if len(names) != 1 else "1 agent"
-        here = [f"{found} of {supervisor.folder.given}"] if supervisor.folder else []
+        agent_count = f"{len(names)} agents" if len(names) != 1 else "1 agent"
+        sources = [f"{agent_count} of {supervisor.folder.given}"] if supervisor.folder else []
         remote = [f"those of {address.name} at {address.url}" for address in addresses]
         self.stdout.write(
-            f"DevUI serves {', '.join(here + remote)} on http://{shown}:{port}/ (Ctrl-C ends it)"
+            f"DevUI serves {', '.join(sources + remote)} on http://{url_host}:{port}/ (Ctrl-C ends it)"
         )
         self.stdout.flush()
 
 
 def _folder(options: dict[str, Any]) -> str | None:
     """Return the folder of agents; None: only remote servers were named."""
-    if options["runtime"] and not options["agents_dir"] and not environment.text("DEVUI_AGENTS_DIR"):
+    if options["runtime"] and not options["agents_dir"] and not environment.read_text("DEVUI_AGENTS_DIR"):
         return None
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
 
@@ -155,7 +157,7 @@ def _folder(options: dict[str, Any]) -> str | None:
 def _read_demo(file: str) -> list[DemoSession]:
     from devui.serving import demo
 
-    return demo.read(file)
+    return demo.read_demo(file)
 
 
 async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
@@ -169,4 +171,4 @@ async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> No
     if sessions:
         from devui.serving import demo
 
-        await demo.play(sessions, supervisor)
+        await demo.play_demo(sessions, supervisor)

@@ -22,7 +22,7 @@ SALT = "devui.web.login.2"  # changes when logins that have ended would not be k
 BEARER = "bearer "
 
 
-def is_let_in(login: Login, cookies: Mapping[str, str], authorization: str) -> bool:
+def is_authenticated(login: Login, cookies: Mapping[str, str], authorization: str) -> bool:
     """Tell whether a request has what it takes.
 
     Args:
@@ -36,10 +36,10 @@ def is_let_in(login: Login, cookies: Mapping[str, str], authorization: str) -> b
         authorization[len(BEARER) :].strip()
     ):
         return True
-    return bool(number_of(login, cookies))
+    return bool(login_id(login, cookies))
 
 
-def number_of(login: Login, cookies: Mapping[str, str]) -> str:
+def login_id(login: Login, cookies: Mapping[str, str]) -> str:
     """Return the number of the login that a browser's cookie tells; empty: of none that still holds.
 
     Raises:
@@ -49,7 +49,7 @@ def number_of(login: Login, cookies: Mapping[str, str]) -> str:
         number = _signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
     except (BadSignature, ValueError):
         return ""
-    return "" if credentials_file.has_ended(number) else number
+    return "" if credentials_file.has_login_ended(number) else number
 
 
 def new_cookie(login: Login) -> str:
@@ -57,9 +57,9 @@ def new_cookie(login: Login) -> str:
     return _signer(login).sign(secrets.token_urlsafe(16))
 
 
-def end(number: str) -> None:
+def revoke_login(number: str) -> None:
     """End a login for good, by its number, in every process that shares the data folder."""
-    credentials_file.end_visit(number, AGE_S)
+    credentials_file.end_login(number, AGE_S)
 
 
 def _signer(login: Login) -> TimestampSigner:

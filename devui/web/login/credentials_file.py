@@ -29,14 +29,14 @@ FILE = "login.json"
 ENDED_FOLDER = "ended-logins"
 """Has an empty file for each login that was ended, by its number: one step ends it for every process."""
 
-SETTLED_S = 1.0
+MTIME_SETTLED_S = 1.0
 """Age from which the time of a file tells its next change; clocks of file systems tick in milliseconds."""
 
-SHORTEST = 10
+MIN_PASSWORD = 10
 """Characters of a password."""
 
-TOKEN_MARK = "devui_"  # noqa: S105 - how tokens begin, so that scanners of secrets can know one
-MADE_UP_BYTES = 15
+TOKEN_PREFIX = "devui_"  # noqa: S105 - how tokens begin, so that scanners of secrets can know one
+GENERATED_BYTES = 15
 
 
 class LoginUnreadable(DevUIError):
@@ -59,36 +59,36 @@ class Login:
         """The cookie's name: servers on other ports of this host share its cookies, and have logins of their own."""
         return f"devui-login-{_digest(self.key)[:12]}"
 
-    def has_token(self, given: str) -> bool:
+    def has_token(self, token: str) -> bool:
         """Tell whether this is the token of programs, in a time that does not tell how much of it is right."""
-        return bool(self.token) and constant_time_compare(_digest(given), self.token)
+        return bool(self.token) and constant_time_compare(_digest(token), self.token)
 
 
-def current() -> Login | None:
+def read_login() -> Login | None:
     """Return the login as it is now, None when there is none. The file is read again once it has changed.
 
     Raises:
         LoginUnreadable: there is one, which cannot be read.
     """
-    global _read
+    global _cached_login
     try:
-        now = os.stat(file())
-        stamp = (file(), now.st_mtime_ns, now.st_ino, now.st_size)
-        if _read is not None and _read[0] == stamp:
-            return _read[1]
-        login = _parsed(file().read_text(encoding="utf-8"))
-        _read = (stamp, login) if abs(time.time() - now.st_mtime) > SETTLED_S else None
+        now = os.stat(login_file())
+        stamp = (login_file(), now.st_mtime_ns, now.st_ino, now.st_size)
+        if _cached_login is not None and _cached_login[0] == stamp:
+            return _cached_login[1]
+        login = _parse_login(login_file().read_text(encoding="utf-8"))
+        _cached_login = (stamp, login) if abs(time.time() - now.st_mtime) > MTIME_SETTLED_S else None
         return login
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LoginUnreadable(
-            f"The login in {str(file())!r} cannot be read.",
+            f"The login in {str(login_file())!r} cannot be read.",
             hint="On the server's machine, set it up anew: `python manage.py login`.",
         ) from error
 
 
-_read: tuple[tuple[Any, ...], Login] | None = None
+_cached_login: tuple[tuple[Any, ...], Login] | None = None
 """The login that was read last, and how its file was then."""
 
 
@@ -98,52 +98,54 @@ def set_password(password: str) -> None:
     Raises:
         BadInput: it is too short.
     """
-    if len(password) < SHORTEST:
-        raise BadInput(f"The password has {len(password)} characters.", hint=f"It needs {SHORTEST} or more.")
+    if len(password) < MIN_PASSWORD:
+        raise BadInput(
+            f"The password has {len(password)} characters.", hint=f"It needs {MIN_PASSWORD} or more."
+        )
     try:
-        kept = current()
+        login = read_login()
     except LoginUnreadable:
-        kept = None
-    token = kept.token if kept else ""
+        login = None
+    token = login.token if login else ""
     _write(FILE, asdict(Login(make_password(password), secrets.token_urlsafe(32), token)))
 
 
-def made_up_password() -> str:
+def generate_password() -> str:
     """Return a password that nobody guesses."""
-    return secrets.token_urlsafe(MADE_UP_BYTES)
+    return secrets.token_urlsafe(GENERATED_BYTES)
 
 
-def new_token() -> str:
+def replace_token() -> str:
     """Return a new token for programs, which takes the place of any other. It is shown now and never again.
 
     Raises:
         BadInput: there is no login yet.
         LoginUnreadable: what there is cannot be read.
     """
-    kept = current()
-    if kept is None:
+    login = read_login()
+    if login is None:
         raise BadInput("There is no login yet.", hint="Set its password first: `python manage.py login`.")
-    token = TOKEN_MARK + secrets.token_urlsafe(32)
-    _write(FILE, asdict(replace(kept, token=_digest(token))))
+    token = TOKEN_PREFIX + secrets.token_urlsafe(32)
+    _write(FILE, asdict(replace(login, token=_digest(token))))
     return token
 
 
-def remove() -> bool:
+def remove_login() -> bool:
     """Take the login away. Return whether there was one."""
-    existed = file().exists()
-    file().unlink(missing_ok=True)
-    shutil.rmtree(_folder() / ENDED_FOLDER, ignore_errors=True)
+    existed = login_file().exists()
+    login_file().unlink(missing_ok=True)
+    shutil.rmtree(_data_folder() / ENDED_FOLDER, ignore_errors=True)
     return existed
 
 
-def file() -> Path:
+def login_file() -> Path:
     """Return where the login is kept."""
-    return _folder() / FILE
+    return _data_folder() / FILE
 
 
-def end_visit(number: str, remembered_s: float) -> None:
+def end_login(number: str, remembered_s: float) -> None:
     """Remember that the login of this number has ended, and forget those that ended `remembered_s` seconds ago."""
-    folder = _folder() / ENDED_FOLDER
+    folder = _data_folder() / ENDED_FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     oldest = time.time() - remembered_s
     for mark in folder.iterdir():
@@ -153,13 +155,13 @@ def end_visit(number: str, remembered_s: float) -> None:
     (folder / number).touch(mode=0o600)
 
 
-def has_ended(number: str) -> bool:
+def has_login_ended(number: str) -> bool:
     """Tell whether the login of this number was ended, by any process.
 
     Raises:
         LoginUnreadable: the folder that remembers it cannot be looked into.
     """
-    folder = _folder() / ENDED_FOLDER
+    folder = _data_folder() / ENDED_FOLDER
     try:
         os.stat(folder / number)
     except FileNotFoundError:
@@ -172,13 +174,13 @@ def has_ended(number: str) -> bool:
     return True
 
 
-def _folder() -> Path:
+def _data_folder() -> Path:
     return Path(getattr(settings, "DATA_DIR", ".devui"))
 
 
-def _parsed(text: str) -> Login:
-    told = json.loads(text)
-    login = Login(**{name: str(told[name]) for name in ("password", "key", "token")})
+def _parse_login(text: str) -> Login:
+    fields = json.loads(text)
+    login = Login(**{name: str(fields[name]) for name in ("password", "key", "token")})
     if not login.password or not login.key:
         raise ValueError("half a login")
     return login
@@ -186,14 +188,14 @@ def _parsed(text: str) -> Login:
 
 def _write(name: str, content: dict[str, Any]) -> None:
     """Write a file of the data folder, mode 0600, in one step: who reads it sees the old one or the new one."""
-    folder = _folder()
+    folder = _data_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-    handle, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}-")  # mode 0600
+    descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}-")  # mode 0600
     try:
-        with os.fdopen(handle, "w", encoding="utf-8") as written:
-            json.dump(content, written)
-            written.flush()
-            os.fsync(written.fileno())
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump(content, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
         os.replace(temporary, folder / name)
     except BaseException:
         Path(temporary).unlink(missing_ok=True)

@@ -28,7 +28,7 @@ from devui.web.login.credentials_file import Login, LoginUnreadable
 from devui.web.middleware import Middleware
 from devui.web.origins import AsgiApp, AsgiScope
 
-OPEN_FILES = (
+PUBLIC_FILES = (
     "favicon.svg",
     "icons.svg",
     "js/core/boot.js",
@@ -41,11 +41,11 @@ OPEN_FILES = (
 )
 """Static files that the login page loads."""
 
-CHECK_S = 2.0
+RECHECK_S = 2.0
 """Seconds after which an open socket whose login has ended is closed, though nobody says anything."""
 
 POLICY_VIOLATION = 1008
-ENDED = "The login has ended."
+LOGIN_ENDED = "The login has ended."
 
 LOGIN_REQUIRED = error_responses.Problem(
     401,
@@ -62,7 +62,7 @@ NO_LOGIN = error_responses.Problem(
 )
 
 
-def is_needed() -> bool:
+def is_login_required() -> bool:
     """Tell whether this server answers nobody without a login."""
     return bool(getattr(settings, "DEVUI_LOGIN_REQUIRED", False))
 
@@ -73,14 +73,14 @@ class LoginRequired(Middleware):
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Refuse a request without the login."""
         try:
-            login = credentials_file.current()
+            login = credentials_file.read_login()
             if login is None:
-                return error_responses.answer_bare(request, NO_LOGIN) if is_needed() else None
-            if _may_enter(request, login) or is_open(request):
+                return error_responses.bare_response(request, NO_LOGIN) if is_login_required() else None
+            if _is_authenticated(request, login) or is_public(request):
                 return None
         except LoginUnreadable as error:
-            return error_responses.answer_bare(request, error_responses.problem_of(error))
-        return _refusal(request)
+            return error_responses.bare_response(request, error_responses.problem_of(error))
+        return _login_required_response(request)
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Keep answers that are behind the login out of every cache that has nothing of its own to say."""
@@ -98,7 +98,7 @@ class LoginSockets:
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
         """Pass the socket on as long as the login holds, or deny the handshake (403)."""
-        if not _may_stay(scope):
+        if not _has_valid_login(scope):
             await WebsocketDenier()(scope, receive, send)
             return
         is_closed = False
@@ -107,51 +107,51 @@ class LoginSockets:
             nonlocal is_closed
             if not is_closed:
                 is_closed = True
-                await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": ENDED})
+                await send({"type": "websocket.close", "code": POLICY_VIOLATION, "reason": LOGIN_ENDED})
 
-        async def told(message: dict[str, Any]) -> None:
+        async def send_while_valid(message: dict[str, Any]) -> None:
             nonlocal is_closed
-            if message["type"] == "websocket.send" and not _may_stay(scope):
+            if message["type"] == "websocket.send" and not _has_valid_login(scope):
                 await close()
             elif not is_closed:
                 is_closed = message["type"] == "websocket.close"
                 await send(message)
 
-        async def heard() -> Any:
+        async def receive_while_valid() -> Any:
             message = await receive()
-            if message["type"] == "websocket.receive" and not _may_stay(scope):
+            if message["type"] == "websocket.receive" and not _has_valid_login(scope):
                 await close()
                 return {"type": "websocket.disconnect", "code": POLICY_VIOLATION}
             return message
 
         async def watch() -> None:
             while True:
-                await asyncio.sleep(CHECK_S)
-                if not _may_stay(scope):
+                await asyncio.sleep(RECHECK_S)
+                if not _has_valid_login(scope):
                     with suppress(OSError):  # the client went away meanwhile
                         await close()
                     return
 
         watching = asyncio.create_task(watch(), name="devui-login-of-socket")
         try:
-            await self.app(scope, heard, told)
+            await self.app(scope, receive_while_valid, send_while_valid)
         finally:
             watching.cancel()
 
 
-def _may_enter(request: HttpRequest, login: Login) -> bool:
-    if not authentication.is_let_in(login, request.COOKIES, request.headers.get("Authorization", "")):
+def _is_authenticated(request: HttpRequest, login: Login) -> bool:
+    if not authentication.is_authenticated(login, request.COOKIES, request.headers.get("Authorization", "")):
         return False
     request.devui_login = login  # type: ignore[attr-defined]  # what the frame of a page asks for
     return True
 
 
-def _may_stay(scope: Mapping[str, Any]) -> bool:
+def _has_valid_login(scope: Mapping[str, Any]) -> bool:
     try:
-        login = credentials_file.current()
+        login = credentials_file.read_login()
         if login is None:
-            return not is_needed()
-        return authentication.is_let_in(login, *_credentials(scope))
+            return not is_login_required()
+        return authentication.is_authenticated(login, *_credentials(scope))
     except LoginUnreadable:
         return False
 
@@ -168,21 +168,21 @@ def _credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
     return parse_cookie("; ".join(cookies)), authorization
 
 
-def is_open(request: HttpRequest) -> bool:
+def is_public(request: HttpRequest) -> bool:
     """Tell whether a request needs no login: it is for the page that asks for it, or for what that looks by."""
-    return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in OPEN_FILES)}
+    return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
 
 
-def _refusal(request: HttpRequest) -> HttpResponse:
+def _login_required_response(request: HttpRequest) -> HttpResponse:
     """Lead people to the page that asks for the password; tell programs, and parts of a page, what is missing."""
     if _is_navigation(request):
         if request.method in {"GET", "HEAD"}:
-            wanted = request.get_full_path()
-            query = f"?{urlencode({'next': wanted})}" if len(wanted) <= MAX_URL_LENGTH else ""
+            path = request.get_full_path()
+            query = f"?{urlencode({'next': path})}" if len(path) <= MAX_URL_LENGTH else ""
             return HttpResponseRedirect(reverse("devui-login") + query, status=303)
         if request.method == "POST":
-            return _asked_again(request)
-    return _with_challenge(error_responses.answer_bare(request, LOGIN_REQUIRED))
+            return _login_form_response(request)
+    return _with_challenge(error_responses.bare_response(request, LOGIN_REQUIRED))
 
 
 def _with_challenge(answer: HttpResponse) -> HttpResponse:
@@ -191,9 +191,9 @@ def _with_challenge(answer: HttpResponse) -> HttpResponse:
     return answer
 
 
-def _asked_again(request: HttpRequest) -> HttpResponse:
+def _login_form_response(request: HttpRequest) -> HttpResponse:
     """Answer a form that was sent when the login had ended: nothing was done."""
-    context = {"next": _path_of(request.headers.get("Referer", "")), "was_ended": True}
+    context = {"next": _path_and_query(request.headers.get("Referer", "")), "was_ended": True}
     return _with_challenge(render(request, "devui/login.html", context, status=401))
 
 
@@ -204,7 +204,7 @@ def _is_navigation(request: HttpRequest) -> bool:
     return request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
 
 
-def _path_of(address: str) -> str:
+def _path_and_query(address: str) -> str:
     """Return path and query of an address that a browser told; they are judged where they are used."""
     try:
         parts = urlsplit(address)

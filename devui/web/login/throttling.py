@@ -20,12 +20,12 @@ from django.contrib.auth.hashers import check_password
 from devui.web.login.credentials_file import Login
 from sessions_app.errors import DevUIError
 
-MOST = 5
+MAX_ATTEMPTS = 5
 """Tries of an address within `WHILE_S`."""
 
-WHILE_S = 60.0
-MOST_WAITING = 10
-MOST_ADDRESSES = 10_000
+WINDOW_S = 60.0
+MAX_WAITING = 10
+MAX_ADDRESSES = 10_000
 IPV6_NETWORK = 64
 """Bits of an IPv6 address that one customer has: all of them count as one."""
 
@@ -38,7 +38,7 @@ class TooManyAttempts(DevUIError):
 
 
 @dataclass
-class Attempts:
+class PasswordThrottle:
     """Tries by addresses. One is counted when it begins: many at once are no way around.
 
     Attributes:
@@ -58,9 +58,9 @@ class Attempts:
         Raises:
             TooManyAttempts: the address has tried too often, or too many wait already.
         """
-        network = network_of(address)
+        network = client_network(address)
         self._count(network)
-        if self._waiting >= MOST_WAITING:
+        if self._waiting >= MAX_WAITING:
             raise TooManyAttempts("Too many passwords are being tried.", hint="Try again in a moment.")
         self._waiting += 1
         try:
@@ -74,20 +74,20 @@ class Attempts:
 
     def _count(self, network: str) -> None:
         now = self.clock()
-        recent = [moment for moment in self._tries.pop(network, []) if now - moment < WHILE_S]
+        recent = [moment for moment in self._tries.pop(network, []) if now - moment < WINDOW_S]
         self._tries[network] = recent
-        if len(recent) >= MOST:
-            wait = math.ceil(WHILE_S - (now - recent[0]))
+        if len(recent) >= MAX_ATTEMPTS:
+            wait = math.ceil(WINDOW_S - (now - recent[0]))
             raise TooManyAttempts(
-                f"{len(recent)} wrong passwords came from here within {WHILE_S:.0f} s.",
+                f"{len(recent)} wrong passwords came from here within {WINDOW_S:.0f} s.",
                 hint=f"Try again in {wait} s.",
             )
         recent.append(now)
-        while len(self._tries) > MOST_ADDRESSES:
+        while len(self._tries) > MAX_ADDRESSES:
             self._tries.popitem(last=False)
 
 
-def network_of(address: str) -> str:
+def client_network(address: str) -> str:
     """Return what counts as one address."""
     try:
         parsed = ipaddress.ip_address(address)
@@ -99,5 +99,5 @@ def network_of(address: str) -> str:
     return str(parsed)
 
 
-attempts = Attempts()
+throttle = PasswordThrottle()
 """Those of this process."""

@@ -15,11 +15,11 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from devui.web.login import authentication, credentials_file
 from devui.web.login.credentials_file import Login
-from devui.web.login.throttling import TooManyAttempts, attempts
+from devui.web.login.throttling import TooManyAttempts, throttle
 from sessions_app.errors import NotFound
 
 PAGE = "devui/login.html"
-LONGEST = 4096
+MAX_PASSWORD = 4096
 """Characters of a password that are looked at."""
 
 
@@ -31,19 +31,19 @@ async def log_in(request: HttpRequest) -> HttpResponse:
     Raises:
         NotFound: no login is set up.
     """
-    login = _login()
-    where_to = safe_path(request.POST.get("next") or request.GET.get("next", ""))
-    if authentication.number_of(login, request.COOKIES):
-        return HttpResponseRedirect(where_to, status=303)
+    login = _require_login_set_up()
+    next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
+    if authentication.login_id(login, request.COOKIES):
+        return HttpResponseRedirect(next_path, status=303)
     if request.method != "POST":
-        return await _page(request, where_to)
-    password, address = request.POST.get("password", "")[:LONGEST], request.META.get("REMOTE_ADDR", "")
+        return await _page(request, next_path)
+    password, address = request.POST.get("password", "")[:MAX_PASSWORD], request.META.get("REMOTE_ADDR", "")
     try:
-        if await attempts.check(login, password, address):
-            return _welcome(request, login, where_to)
+        if await throttle.check(login, password, address):
+            return _logged_in_response(request, login, next_path)
     except TooManyAttempts as error:
-        return await _page(request, where_to, f"{error.message} {error.hint}", error.status)
-    return await _page(request, where_to, "This is not the password.", 422)
+        return await _page(request, next_path, f"{error.message} {error.hint}", error.status)
+    return await _page(request, next_path, "This is not the password.", 422)
 
 
 @require_POST
@@ -53,24 +53,24 @@ def log_out(request: HttpRequest) -> HttpResponse:
     Raises:
         NotFound: no login is set up.
     """
-    login = _login()
-    if number := authentication.number_of(login, request.COOKIES):
-        authentication.end(number)
+    login = _require_login_set_up()
+    if number := authentication.login_id(login, request.COOKIES):
+        authentication.revoke_login(number)
     response = HttpResponseRedirect(reverse("devui-login"), status=303)
     response.delete_cookie(login.cookie, path=_root(), samesite="Strict")
     return response
 
 
-def safe_path(asked: str) -> str:
+def safe_path(target: str) -> str:
     """Return the path of ours that somebody wants to go to; anything else, and the way out, leads to the first page."""
-    is_ours = asked.startswith("/") and url_has_allowed_host_and_scheme(asked, allowed_hosts=None)
-    path = posixpath.normpath(unquote(urlsplit(asked).path)) + "/" if is_ours else ""
+    is_ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
+    path = posixpath.normpath(unquote(urlsplit(target).path)) + "/" if is_ours else ""
     is_door = path in {reverse("devui-login"), reverse("devui-logout")}
-    return asked if is_ours and not is_door else reverse("home")
+    return target if is_ours and not is_door else reverse("home")
 
 
-def _login() -> Login:
-    login = credentials_file.current()
+def _require_login_set_up() -> Login:
+    login = credentials_file.read_login()
     if login is None:
         raise NotFound(
             "No login is set up.", hint="Set one up by `python manage.py login`, if it is to ask for one."
@@ -78,8 +78,8 @@ def _login() -> Login:
     return login
 
 
-def _welcome(request: HttpRequest, login: Login, where_to: str) -> HttpResponse:
-    response = HttpResponseRedirect(where_to, status=303)
+def _logged_in_response(request: HttpRequest, login: Login, next_path: str) -> HttpResponse:
+    response = HttpResponseRedirect(next_path, status=303)
     response.set_cookie(
         login.cookie,
         authentication.new_cookie(login),
@@ -92,7 +92,7 @@ def _welcome(request: HttpRequest, login: Login, where_to: str) -> HttpResponse:
     return response
 
 
-async def _page(request: HttpRequest, where_to: str, problem: str = "", status: int = 200) -> HttpResponse:
+async def _page(request: HttpRequest, next_path: str, problem: str = "", status: int = 200) -> HttpResponse:
     """Return the page.
 
     Who comes from another site may have a cookie, which a strict one does not bring along: the page then asks for
@@ -100,7 +100,7 @@ async def _page(request: HttpRequest, where_to: str, problem: str = "", status: 
     """
     came_from_elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
     context = {
-        "next": where_to,
+        "next": next_path,
         "problem": problem,
         "retries": came_from_elsewhere and request.method == "GET",
     }

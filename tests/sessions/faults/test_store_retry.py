@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from django.db import OperationalError, connection
 
-from devui.runtime.run_queue import Turns
+from devui.runtime.run_queue import RunQueue
 from sessions_app.errors import AlreadyExists, StoreBusy, StoreUnavailable
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Run, RuntimeProcess
@@ -63,7 +63,7 @@ def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
     return lose
 
 
-async def queued(turns: Turns) -> Run:
+async def queued(turns: RunQueue) -> Run:
     await units_of_work.write(processes.register, turns.runtime_id, "app", 1, "v1")
     session = await units_of_work.write(writes.create_session, KEY)
     run = await units_of_work.write(lifecycle.create_run, session.pk, {})
@@ -73,12 +73,12 @@ async def queued(turns: Turns) -> Run:
 @pytest.mark.parametrize("lost", ["active_run", "claim", "open_calls", "finish", "status_of"])
 async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, lose, lost):
     left = []
-    turns = Turns("r1", on_left=lambda: left.append(True))
-    live = turns.enter(await queued(turns))
+    turns = RunQueue("r1", on_left=lambda: left.append(True))
+    live = turns.add_run(await queued(turns))
     lose(lifecycle, lost)
 
     assert await turns.take_turn(live)
-    await turns.finish(live, await turns.good_end(live))
+    await turns.finish(live, await turns.final_status(live))
 
     row = await units_of_work.read(Run.objects.get, pk=live.id)
     assert (row.status, row.error_type) == (Status.DONE, "")
@@ -87,8 +87,8 @@ async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, los
 
 
 async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_undo_it(store, monkeypatch):
-    turns = Turns("r1", on_left=lambda: None)
-    live = turns.enter(await queued(turns))
+    turns = RunQueue("r1", on_left=lambda: None)
+    live = turns.add_run(await queued(turns))
     assert await turns.take_turn(live)
     is_back = threading.Event()
     finish = lifecycle.finish
@@ -111,7 +111,7 @@ async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_und
 
 
 async def test_a_claim_that_another_process_makes_is_no_repeated_one(store):
-    turns = Turns("r1", on_left=lambda: None)
+    turns = RunQueue("r1", on_left=lambda: None)
     run = await queued(turns)
     await units_of_work.write(processes.register, "r2", "app", 2, "v1")
     now = time.time()
