@@ -92,8 +92,8 @@ class RunSocket(_Telling):
                 number = broadcast.number
                 message = await broadcast.read_once(cursor, changes, run_id, cursor)
                 if message is not None:
-                    await page_socket.send(
-                        self, broadcast.render_once(cursor, partial(page_socket.text_of, message))
+                    await page_socket.send_text(
+                        self, broadcast.render_once(cursor, partial(page_socket.to_json, message))
                     )
                     cursor = message["cursor"]
                     said_at = time.monotonic()
@@ -101,7 +101,7 @@ class RunSocket(_Telling):
                         return
                     await asyncio.sleep(PAUSE_S)
                 if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - said_at)):
-                    await page_socket.send(self, page_socket.text_of({"type": "beat"}))
+                    await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
                     said_at = time.monotonic()
 
 
@@ -136,10 +136,10 @@ class EvalsetSocket(_Telling):
                 found = await units_of_work.write(_look_again, named["pk"])
                 if found["digest"] != known or found["gone"] != was_gone:
                     known, was_gone = found["digest"], found["gone"]
-                    await page_socket.send(self, page_socket.text_of({"type": "file", **found}))
+                    await page_socket.send_text(self, page_socket.to_json({"type": "file", **found}))
                     said_at = time.monotonic()
             if time.monotonic() - said_at > BEAT_S:
-                await page_socket.send(self, page_socket.text_of({"type": "beat"}))
+                await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
                 said_at = time.monotonic()
             await asyncio.sleep(LOOK_S)
 

@@ -229,12 +229,12 @@ class AdkPaths:
     async def _row(self, session: AgentSession, request: dict[str, Any]) -> Run:
         def create(run_id: str) -> Run:
             run = lifecycle.create_run(
-                session.pk, request, lifecycle.ADK, self.runs.runtime_id, run_id=run_id
+                session.pk, request, lifecycle.ADK_SOURCE, self.runs.runtime_id, run_id=run_id
             )
             run.session = session
             return run
 
-        return await background.row_of_caller(create)
+        return await background.create_callers_row(create)
 
     async def _ensure_copy(self, key: SessionKey) -> AgentSession:
         """Return the copy of a session, made if need be.

@@ -124,7 +124,7 @@ class RemoteServer:
 
     async def take_left_behind(self) -> None:
         """Carry out what was left queued for this server's apps by a web process that has gone."""
-        for run_id, app_name in await units_of_work.read(lifecycle.left_behind):
+        for run_id, app_name in await units_of_work.read(lifecycle.abandoned_runs):
             if remotes.remote_of_app(app_name) != self.remote:
                 continue
             if app_name in self.remote.app_names:
@@ -227,7 +227,7 @@ class RemoteServer:
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
-                await units_of_work.write(processes.beat, self.runtime_id)
+                await units_of_work.write(processes.record_heartbeat, self.runtime_id)
                 for run_id in await units_of_work.read(lifecycle.cancel_requests, self.runtime_id):
                     await self.runs.cancel(run_id)
             except StoreFault as fault:

@@ -123,7 +123,7 @@ def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
     @router.post("/runs/{run_id}/cancel")
     async def cancel_run(run_id: str) -> dict[str, Any]:
         ended = await host.runs.cancel(run_id)
-        return {"ended": ended, "status": await units_of_work.read(lifecycle.status_of, run_id)}
+        return {"ended": ended, "status": await units_of_work.read(lifecycle.get_status, run_id)}
 
 
 def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:

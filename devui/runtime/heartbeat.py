@@ -35,7 +35,7 @@ class Heartbeat(threading.Thread):
         """Beat until stopped."""
         while not self._stopped.wait(processes.HEARTBEAT_S):
             try:
-                processes.beat(self._runtime_id)
+                processes.record_heartbeat(self._runtime_id)
                 for run_id in lifecycle.cancel_requests(self._runtime_id):
                     self._on_cancel(run_id)
             except Error as error:  # also psycopg's InterfaceError, which is no DatabaseError

@@ -67,7 +67,7 @@ def _record_end(runtime_id: str) -> None:
     """Note that this process ends. When the store does not take it, its parent or the next sweep notes it."""
     try:
         with db_errors.translate_db_errors():
-            processes.stop(runtime_id)
+            processes.mark_stopped(runtime_id)
     except StoreFault as fault:
         log.warning("The end of this process was not noted: %s", fault.message)
 

@@ -135,7 +135,7 @@ class RunQueue:
         active.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
         if not active.invocation_id and invocation_id:
             active.invocation_id = invocation_id
-            self._spawn(retry.write(lifecycle.note_invocation, active.id, invocation_id))
+            self._spawn(retry.write(lifecycle.record_invocation, active.id, invocation_id))
         return active
 
     async def _finish(self, active: ActiveRun, status: str, error: Mapping[str, str]) -> None:
@@ -144,7 +144,7 @@ class RunQueue:
         ending: Collection[str] = lifecycle.ACTIVE
         if status == Status.CANCELLED and active.reason:
             error = {"error_type": "ServerStopped", "error": active.reason}
-            ending = lifecycle.ACTIVE if active.source == lifecycle.ADK else (Status.RUNNING,)
+            ending = lifecycle.ACTIVE if active.source == lifecycle.ADK_SOURCE else (Status.RUNNING,)
         end = partial(
             lifecycle.finish,
             error_type=error.get("error_type", ""),
@@ -196,7 +196,7 @@ class RunQueue:
         return Status.WAITING if waiting else Status.DONE
 
     async def _leave(self, active: ActiveRun) -> None:
-        status = await retry.read(lifecycle.status_of, active.id) or Status.CANCELLED
+        status = await retry.read(lifecycle.get_status, active.id) or Status.CANCELLED
         if status not in lifecycle.ACTIVE:
             active.frames.publish("status", status=status)
         active.frames.publish("end", status=status)

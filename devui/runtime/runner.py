@@ -125,7 +125,7 @@ class ManagedRunner(Runner):
     ) -> AsyncGenerator[Event, None]:
         await self._runs.copy_session(self.app_name, user_id, session_id)
         session_key = self.app_name, user_id, session_id
-        run = await background.row_of_caller(partial(_create_run, self._runs, *session_key, request))
+        run = await background.create_callers_row(partial(_create_run, self._runs, *session_key, request))
         if run is None:
             events = start()  # ADK itself says that there is no such session
         else:
@@ -154,7 +154,7 @@ def _create_run(
     if session is None:
         return None
     storage_location.require_same_service(session, runs.place)
-    run = lifecycle.create_run(session.pk, request, lifecycle.ADK, runs.runtime_id, run_id=run_id)
+    run = lifecycle.create_run(session.pk, request, lifecycle.ADK_SOURCE, runs.runtime_id, run_id=run_id)
     run.session = session
     return run
 

@@ -150,7 +150,7 @@ class Deliveries:
             refusal = error
         if not child.is_alive:
             await child.exited.wait()
-            status = await units_of_work.read(lifecycle.status_of, run_id)
+            status = await units_of_work.read(lifecycle.get_status, run_id)
             if status == Status.QUEUED:
                 return child
             if status in lifecycle.ACTIVE:

@@ -8,7 +8,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from sessions_app.runs.process_output import MARK, OutputLimit, OutputReader, megabytes
+from sessions_app.runs.process_output import NOTE_PREFIX, OutputLimit, OutputReader, format_megabytes
 
 MAX_LINE = 8_192
 """Bytes of a line; a longer one is broken."""
@@ -99,7 +99,7 @@ class OutputFile:
         self.path.replace(self._older)
         if self._dropped:
             self.append(
-                f"{MARK} {megabytes(self._dropped)} before {self._older.name} were dropped.\n".encode()
+                f"{NOTE_PREFIX} {format_megabytes(self._dropped)} before {self._older.name} were dropped.\n".encode()
             )
 
 

@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 async def record_stop(runtime_id: str) -> None:
     """Note that a process ends: this one. When the store does not take it, the next server sees that it has gone."""
     try:
-        await units_of_work.write(processes.stop, runtime_id)
+        await units_of_work.write(processes.mark_stopped, runtime_id)
     except StoreFault as fault:
         log.warning("The end of this process was not noted: %s", fault.message)
 

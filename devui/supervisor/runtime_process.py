@@ -180,7 +180,7 @@ class Child:
     def how_it_ended(self) -> str:
         """Its exit status or the signal that ended it, in words."""
         code = self._running.returncode
-        return "it runs" if code is None else processes.ending(code)
+        return "it runs" if code is None else processes.describe_exit(code)
 
     def request_exit(self, reason: str) -> None:
         """Ask the process to cancel its runs and come to an end, by closing its lifeline."""

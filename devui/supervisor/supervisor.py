@@ -82,7 +82,7 @@ class Supervisor:
         self._is_watching = False
 
     async def __aenter__(self) -> Self:
-        await units_of_work.write(processes.register, self.id, processes.SERVER, os.getpid(), "")
+        await units_of_work.write(processes.register, self.id, processes.SERVER_APP, os.getpid(), "")
         processes.set_own_id(self.id)
         await units_of_work.write(process_cleanup.crash_orphans)
         for run_id, app_name in await self._left_behind():
@@ -212,7 +212,7 @@ class Supervisor:
 
     async def _left_behind(self) -> list[tuple[str, str]]:
         """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
-        queued = await units_of_work.read(lifecycle.left_behind)
+        queued = await units_of_work.read(lifecycle.abandoned_runs)
         return [(run_id, app_name) for run_id, app_name in queued if remotes.remote_of_app(app_name) is None]
 
     async def _deliver_left_behind(self) -> None:
@@ -274,10 +274,10 @@ class Supervisor:
             del self._current[child.app_name]
         is_closing = self._closing.is_set()
         will_start = child.ready.is_set() or child.was_killed or is_closing
-        queued = await retry.read(lifecycle.not_begun_by, child.id) if will_start else []
+        queued = await retry.read(lifecycle.unstarted_runs_of, child.id) if will_start else []
         evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
         crashed = await retry.write(process_cleanup.crash_runs_of, child.id, child.describe_end(), queued)
-        await retry.write(processes.stop, child.id)
+        await retry.write(processes.mark_stopped, child.id)
         if not is_closing:
             self.deliveries.redeliver(child, queued)
         for run_id in evals:
@@ -320,7 +320,7 @@ class Supervisor:
 
     async def _redeliver_queued(self, child: Child) -> None:
         """Give what waits for its turn in a process to the one that replaces it."""
-        for run_id in await retry.read(lifecycle.not_begun_by, child.id):
+        for run_id in await retry.read(lifecycle.unstarted_runs_of, child.id):
             self.deliveries.start(child.app_name, run_id)
 
     async def _end_when_done(self, child: Child, why: str) -> None:
@@ -345,7 +345,7 @@ class Supervisor:
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
-                await units_of_work.write(processes.beat, self.id)
+                await units_of_work.write(processes.record_heartbeat, self.id)
             except StoreFault as fault:
                 log.warning("The store did not take a sign of life of this server: %s", fault.message)
             except Exception:
@@ -422,7 +422,7 @@ def _spawn_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None])
 async def _delete_stopped_processes() -> None:
     """Delete the rows of processes that ended long ago, a few at a time so that nobody waits for it."""
     try:
-        while await units_of_work.write(processes.forget_stopped):
+        while await units_of_work.write(processes.delete_stopped):
             pass
     except Exception:
         log.exception("Old processes could not be forgotten; the next start tries again.")

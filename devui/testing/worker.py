@@ -115,7 +115,7 @@ def _resume(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     if not run.active:
         return _end_reply(run)
     with owner(app_name):
-        runs = without_process([run], Death(processes.ending(request["exit"])), _SuiteReporter(reply))
+        runs = without_process([run], Death(processes.describe_exit(request["exit"])), _SuiteReporter(reply))
         return _carry_out(runs, agents, app_name, reply) if runs else _end_reply(fresh(run.id))
 
 

@@ -69,7 +69,7 @@ def carry_out_in_children(
         code = child.wait()
         if child.stopped_by or code == -signal.SIGTERM:
             raise Stopped(child.stopped_by or signal.SIGTERM)
-        how = processes.ending(code)
+        how = processes.describe_exit(code)
         left = _left(left)
         if left:
             died(how)

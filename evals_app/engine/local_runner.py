@@ -122,7 +122,7 @@ def cancel(runs: Sequence[EvalRun]) -> list[EvalRun]:
     """Cancel the runs that have not ended, whose process is stopped; return them all as they are then."""
     for run in map(fresh, [run.pk for run in runs]):
         if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=ENDED) and run.runtime_id:
-            processes.stop(run.runtime_id)
+            processes.mark_stopped(run.runtime_id)
     return [fresh(run.pk) for run in runs]
 
 
@@ -139,7 +139,7 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
         retry.run_sync(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
         retry.run_sync(writes.go_on_without, runtime_id, death)
-        retry.run_sync(processes.stop, runtime_id)
+        retry.run_sync(processes.mark_stopped, runtime_id)
     waiting = []
     for run in runs:
         if run.runtime_id in {None, own}:  # it died before it took one
@@ -190,14 +190,14 @@ async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
     finally:
         beating.cancel()
         with contextlib.suppress(StoreFault):  # the next program sees that this one has gone
-            await units_of_work.write(processes.stop, runtime_id)
+            await units_of_work.write(processes.mark_stopped, runtime_id)
 
 
 async def _beat(runtime_id: str) -> None:
     while True:
         await asyncio.sleep(processes.HEARTBEAT_S)
         with contextlib.suppress(StoreFault):  # the next one may be taken
-            await units_of_work.write(processes.beat, runtime_id)
+            await units_of_work.write(processes.record_heartbeat, runtime_id)
 
 
 @contextlib.contextmanager
@@ -210,7 +210,7 @@ def owner(app_name: str) -> Iterator[None]:
         yield
     finally:
         processes.set_own_id(before)
-        processes.stop(runtime_id)
+        processes.mark_stopped(runtime_id)
 
 
 @contextlib.contextmanager

@@ -44,7 +44,7 @@ async def order(create: Callable[[str], EvalRun]) -> EvalRun:
     """
     run_id = uuid.uuid4().hex
     cancel_it = partial(retry.write, writes.request_cancel, run_id)
-    return await background.to_its_end(_write(partial(create, run_id), cancel_it))
+    return await background.run_to_completion(_write(partial(create, run_id), cancel_it))
 
 
 async def go_on(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
@@ -55,7 +55,7 @@ async def go_on(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
     Raises:
         StoreFault: see `faults`; also what `take_up` raises.
     """
-    return await background.to_its_end(_write(take_up, partial(_deliver_own, run_id)))
+    return await background.run_to_completion(_write(take_up, partial(_deliver_own, run_id)))
 
 
 async def _write(
@@ -65,7 +65,7 @@ async def _write(
     try:
         run = await units_of_work.write(change)
     except StoreFault:
-        background.in_background(in_doubt())
+        background.run_in_background(in_doubt())
         raise
     await hand_over(run)
     return run
@@ -80,13 +80,13 @@ async def _deliver_own(run_id: str) -> None:
 
 async def hand_over(run: EvalRun) -> None:
     """Give a pending run to its agent's process. When no process takes it, the run says why."""
-    await asyncio.wait([background.in_background(deliver(run.id, run.app_name))], timeout=PATIENCE)
+    await asyncio.wait([background.run_in_background(deliver(run.id, run.app_name))], timeout=PATIENCE)
 
 
 async def cancel(run_id: str) -> None:
     """Ask a run to stop: its process looks at the row. A process that does not react is ended meanwhile."""
     if await units_of_work.write(writes.request_cancel, run_id):
-        background.in_background(_see_it_end(run_id))
+        background.run_in_background(_see_it_end(run_id))
 
 
 async def deliver(run_id: str, app_name: str) -> None:

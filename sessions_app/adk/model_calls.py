@@ -129,13 +129,13 @@ def request_json(request: LlmRequest) -> dict[str, Any]:
     }
     return {
         "model": request.model or "",
-        "system_instruction": content_store.fit(_to_json(config.system_instruction)),
-        "contents": [content_store.fit(_to_json(content)) for content in request.contents],
+        "system_instruction": content_store.make_storable(_to_json(config.system_instruction)),
+        "contents": [content_store.make_storable(_to_json(content)) for content in request.contents],
         "tools": [
-            content_store.fit(content_store.without_secrets(tool))
+            content_store.make_storable(content_store.strip_secrets(tool))
             for tool in _tool_declarations(config.tools or [])
         ],
-        "config": content_store.fit(content_store.without_secrets(rest)),
+        "config": content_store.make_storable(content_store.strip_secrets(rest)),
     }
 
 
@@ -151,8 +151,8 @@ def _request(
         for name in LlmRequest.model_fields
         if name not in _SEPARATE and (value := getattr(request, name, None)) is not None
     }
-    fields = {name: content_store.fit(_to_json(value)) for name, value in fields.items()}
-    content_list = content_store.listed([_content_piece(content) for content in contents])
+    fields = {name: content_store.make_storable(_to_json(value)) for name, value in fields.items()}
+    content_list = content_store.list_piece([_content_piece(content) for content in contents])
     pieces.append(content_list)
     fields["contents"], fields["count"] = content_list.sha, len(contents)
     if config is not None:
@@ -167,9 +167,9 @@ def _config(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[st
         pieces.append(instruction)
         fields["system_instruction"] = instruction.sha
     if config.tools:
-        tools = content_store.listed(
+        tools = content_store.list_piece(
             [
-                content_store.piece_of(content_store.without_secrets(tool))
+                content_store.piece_of(content_store.strip_secrets(tool))
                 for tool in _tool_declarations(config.tools)
             ]
         )
@@ -180,8 +180,8 @@ def _config(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[st
         for name in type(config).model_fields
         if name not in _CONFIG_APART and getattr(config, name, None) is not None
     }
-    fields["config"] = content_store.fit(
-        content_store.without_secrets({name: _to_json(item) for name, item in rest.items()})
+    fields["config"] = content_store.make_storable(
+        content_store.strip_secrets({name: _to_json(item) for name, item in rest.items()})
     )
     return fields
 
@@ -206,7 +206,7 @@ def _response(response: LlmResponse, pieces: list[Piece]) -> dict[str, Any]:
         for name in LlmResponse.model_fields
         if name != "content" and (value := getattr(response, name, None)) is not None
     }
-    fields = {name: content_store.fit(_to_json(value)) for name, value in fields.items()}
+    fields = {name: content_store.make_storable(_to_json(value)) for name, value in fields.items()}
     if response.content is not None:
         fields["content"] = _store_content(response.content, pieces)
     return fields

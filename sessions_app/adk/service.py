@@ -208,11 +208,11 @@ async def _note_waiting(event: Event, appended: AppendResult) -> None:
     pk, rewound = appended.session_pk, event.actions.rewind_before_invocation_id
     try:
         if rewound:
-            await units_of_work.write(lifecycle.note_rewind, pk, rewound)
+            await units_of_work.write(lifecycle.record_rewind, pk, rewound)
         elif event.long_running_tool_ids:
-            await units_of_work.write(lifecycle.note_question, pk, event.invocation_id, appended.seq)
+            await units_of_work.write(lifecycle.record_question, pk, event.invocation_id, appended.seq)
         elif event.author == "user" and event.get_function_responses():
-            await units_of_work.write(lifecycle.note_answer, pk)
+            await units_of_work.write(lifecycle.record_answer, pk)
     except Exception:
         log.exception("It could not be kept that session %s waits, or no longer waits, for an answer", pk)
 

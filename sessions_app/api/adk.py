@@ -241,7 +241,7 @@ def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -
     with transaction.atomic():
         session = snapshots.find_session(app_name, user_id, session_id)
         storage_location.refuse_copy(session)
-        lifecycle.refuse_busy(session.pk, session_id)
+        lifecycle.require_idle(session.pk, session_id)
         writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
 
 
@@ -251,7 +251,7 @@ def _delete(app_name: str, user_id: str, session_id: str) -> None:
             session = snapshots.find_session(app_name, user_id, session_id)
         except SessionMissing:
             return
-        lifecycle.refuse_busy(session.pk, session_id)
+        lifecycle.require_idle(session.pk, session_id)
         writes.delete_session(SessionKey("", app_name, user_id, session.session_id))
 
 
@@ -259,7 +259,7 @@ def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:
     """Refuse to change a session that another service keeps while a run is active on it."""
     with suppress(SessionMissing):
         session = snapshots.find_session(app_name, user_id, session_id)
-        lifecycle.refuse_busy(session.pk, session_id)
+        lifecycle.require_idle(session.pk, session_id)
 
 
 def _has_realm(app_name: str, user_id: str, session_id: str) -> bool:

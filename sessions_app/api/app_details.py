@@ -25,7 +25,7 @@ async def details() -> list[dict[str, Any]]:
     names = provider().apps()
     for name in sorted(set(names) - await units_of_work.read(_described_apps)):
         try:
-            await agent_loading.load(name)
+            await agent_loading.load_agent(name)
         except DevUIError as error:
             log.warning("%s cannot be described: %s", name, error)
     return await units_of_work.read(_describe, names)

@@ -9,7 +9,7 @@ from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
 from sessions_app.api.schemas import SessionOut
-from sessions_app.branches.rewind_plan import RewindPlan, Text
+from sessions_app.branches.rewind_plan import RewindPlan, StoredValue
 from sessions_app.ids import StorableText
 
 
@@ -41,7 +41,7 @@ class Was(Schema):
     value: Any = None
 
     @classmethod
-    def of(cls, text: Text | None) -> Was:
+    def of(cls, text: StoredValue | None) -> Was:
         """Return what is told of a stored value."""
         return cls(exists=False) if text is None else cls(exists=True, value=json.loads(text.public))
 

@@ -25,7 +25,7 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import lineage
 from sessions_app.store import units_of_work
-from sessions_app.timeline.groups import Group
+from sessions_app.timeline.groups import InvocationGroup
 
 router = Router(tags=["branches"])
 
@@ -113,8 +113,8 @@ def _compare(
     after: tuple[int | None, int | None],
 ) -> Comparison:
     left, right = find_session(left_key), find_session(right_key)
-    common = comparing.common_events(left, right)
-    page = comparing.turns(left, right, *(common if seq is None else seq for seq in after))
+    common = comparing.count_common_events(left, right)
+    page = comparing.read_turns(left, right, *(common if seq is None else seq for seq in after))
     differing = comparing.state_difference(
         left, right, _event_or_none(left, at[0]), _event_or_none(right, at[1])
     )
@@ -140,7 +140,7 @@ def _event_or_none(session: AgentSession, event_id: str | None) -> Event | None:
     return None if event_id is None else find_event(session, event_id=event_id)
 
 
-def _brief_events(group: Group | None) -> list[BriefEvent]:
+def _brief_events(group: InvocationGroup | None) -> list[BriefEvent]:
     items = [item for row in group.rows for item in (row.head, *row.answers)] if group else []
     return [
         BriefEvent(

@@ -176,7 +176,7 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
 def _whole_call(session: int, call: int) -> WholeCall:
     row = model_calls.find_call(find_session(session), call)
     before = model_calls.call_before(row)
-    return WholeCall(**_call_fields(row), **model_calls.whole(row), before=before.pk if before else None)
+    return WholeCall(**_call_fields(row), **model_calls.call_json(row), before=before.pk if before else None)
 
 
 def _call_fields(row: ModelCall) -> dict[str, Any]:
@@ -202,7 +202,7 @@ def _whole_trace(pk: int) -> WholeTrace:
     return WholeTrace(
         **_trace_fields(row),
         stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.stages_told],
-        spans=[_span_out(span) for span in spans.order_by("started_ns", "pk")[: waterfall.SPANS_MOST]],
+        spans=[_span_out(span) for span in spans.order_by("started_ns", "pk")[: waterfall.MAX_SPANS]],
     )
 
 

@@ -127,7 +127,7 @@ async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run goes on by itself; its events appear in the session."""
     app_name = await units_of_work.read(_app_to_run, body)
     client = await provider().client(app_name)
-    run = await background.to_its_end(_start_run(client, body))
+    run = await background.run_to_completion(_start_run(client, body))
     return Status(202, await retry.read(_read_run, run.id))
 
 
@@ -172,7 +172,7 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
 
 
 async def _start_run(client: RuntimeClient, body: NewRun) -> Run:
-    run = await background.new_row(partial(_create_row, body))
+    run = await background.create_row(partial(_create_row, body))
     try:
         await client.start_run(run.pk)
     except ServerStopping:
@@ -211,5 +211,5 @@ def _app_to_run(body: NewRun) -> str:
     session = find_session(body.session)
     refuse_read_only(session)
     if body.invocation_id and body.message is None:
-        lifecycle.refuse_carried_on(session.pk, body.invocation_id)
+        lifecycle.require_resumable(session.pk, body.invocation_id)
     return session.app_name

@@ -38,7 +38,7 @@ def versions_before(session: AgentSession, seq: int, names: Collection[str]) -> 
     return found
 
 
-def rows_at(session: AgentSession, event: Event) -> list[int]:
+def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:
     """Return the primary keys of the session's artifact versions that there were at an event.
 
     Those up to the version that the events so far name last and, of those that no event names, the ones saved

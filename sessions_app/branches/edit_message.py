@@ -17,11 +17,11 @@ from sessions_app.models import AgentSession, Event, EventKind, Scope
 from sessions_app.sessions import storage_location, writes
 from sessions_app.state import history
 
-FORKED = "fork"
+FORK_ORIGIN = "fork"
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class UserMessage:
     """What a user said in an event.
 
     Attributes:
@@ -49,7 +49,7 @@ class Said:
         return request | ({"state_delta": dict(delta)} if delta else {})
 
 
-def said_at(session_pk: int, seq: int) -> Said:
+def find_message(session_pk: int, seq: int) -> UserMessage:
     """Return what a user said in an event.
 
     Raises:
@@ -66,7 +66,7 @@ def said_at(session_pk: int, seq: int) -> Said:
     body = json.loads(event.data)
     parts = events.parts_of(body)
     written = [part["text"] for part in parts if isinstance(part.get("text"), str)]
-    return Said(
+    return UserMessage(
         session,
         event,
         text="\n".join(written) or json.loads(event.summary).get("heard", ""),
@@ -76,7 +76,7 @@ def said_at(session_pk: int, seq: int) -> Said:
     )
 
 
-def before(said: Said, title: str) -> AgentSession:
+def fork_before(said: UserMessage, title: str) -> AgentSession:
     """Make the session that begins with what stood before a message. The session it is from stays as it is.
 
     Before the first message that is an empty one with the state which that message found. A session with shared state
@@ -94,4 +94,4 @@ def before(said: Said, title: str) -> AgentSession:
         storage_location.refuse_new(session.app_name)
     found = history.state_at_start(session).values(Scope.SESSION)
     key = SessionKey("", session.app_name, session.user_id, str(uuid.uuid4()))
-    return writes.create_session(key, found, origin=FORKED, title=scopes.clean_text(title))
+    return writes.create_session(key, found, origin=FORK_ORIGIN, title=scopes.clean_text(title))

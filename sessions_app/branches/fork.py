@@ -26,7 +26,7 @@ from django.db import DatabaseError, IntegrityError, transaction
 from django.db.models import Sum
 
 from sessions_app import realms, scopes
-from sessions_app.branches.session_copy import Copy
+from sessions_app.branches.session_copy import SessionCopy
 from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session, session_missing
@@ -86,13 +86,13 @@ def fork(session_pk: int, wanted: NewFork) -> AgentSession:
     """
     source, event, place, new = _begin(session_pk, wanted)
     try:
-        copy = Copy(source, new, event, lineage.ancestors(source))
+        copy = SessionCopy(source, new, event, lineage.ancestors(source))
         copy.session()
         if wanted.own_realm:
             copy.shared_state()
-        copy.events({} if wanted.own_realm or _shares_owners(source, place) else _versions_now(place))
+        copy.events({} if wanted.own_realm or _shares_owners(source, place) else _current_versions(place))
         copy.artifacts(with_users=wanted.own_realm)
-        _derive(new, source, event)
+        _derive_list_fields(new, source, event)
         _publish(new, source, place)
     except BaseException:
         with suppress(DatabaseError):
@@ -127,7 +127,7 @@ def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, Sessi
     with transaction.atomic():
         source = find_session(session_pk)
         event = _last_event(source, wanted)
-        place = _place(source, wanted)
+        place = _new_key(source, wanted)
         title = title_of(source, event.seq) if wanted.title is None else wanted.title
         if len(title) > TITLE_LIMIT:
             raise BadInput(
@@ -135,11 +135,11 @@ def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, Sessi
             )
         out_of_sight = place._replace(realm=f"{realms.COPYING}{uuid.uuid4()}")
         new = writes.create_session(out_of_sight, origin=ORIGIN, title=scopes.clean_text(title))
-        _refuse_taken(place)
+        _require_free_id(place)
     return source, event, place, new
 
 
-def _place(source: AgentSession, wanted: NewFork) -> SessionKey:
+def _new_key(source: AgentSession, wanted: NewFork) -> SessionKey:
     app_name = source.app_name if wanted.app_name is None else wanted.app_name
     if not wanted.own_realm:
         storage_location.refuse_new(app_name)
@@ -151,9 +151,9 @@ def _place(source: AgentSession, wanted: NewFork) -> SessionKey:
     )
 
 
-def _refuse_taken(place: SessionKey) -> None:
+def _require_free_id(place: SessionKey) -> None:
     if AgentSession.objects.filter(**place._asdict()).exists():
-        raise _taken(place)
+        raise _id_taken(place)
     if Artifact.objects.filter(**place._asdict()).exists():
         raise AlreadyExists(
             f"A session {place.session_id!r} that is gone has left artifacts, which would mix with the fork's.",
@@ -161,7 +161,7 @@ def _refuse_taken(place: SessionKey) -> None:
         )
 
 
-def _taken(place: SessionKey) -> AlreadyExists:
+def _id_taken(place: SessionKey) -> AlreadyExists:
     return AlreadyExists(
         f"Session already exists: {place.session_id}",
         hint="Choose another id, or leave it out to have one made.",
@@ -173,7 +173,7 @@ def _shares_owners(source: AgentSession, place: SessionKey) -> bool:
     return (source.realm, source.app_name, source.user_id) == place[:3]
 
 
-def _versions_now(place: SessionKey) -> dict[str, int]:
+def _current_versions(place: SessionKey) -> dict[str, int]:
     """Return what the events see in front of other owners: the state that those have now."""
     positions = history.owners_at(AgentSession(**place._asdict())).positions
     return {
@@ -182,7 +182,7 @@ def _versions_now(place: SessionKey) -> dict[str, int]:
     }
 
 
-def _derive(new: AgentSession, source: AgentSession, event: Event) -> None:
+def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -> None:
     """Find out what lists show of the new session, and where it comes from."""
     new.forked_from, new.forked_seq = source, event.seq
     new.lineage = Origin(
@@ -207,7 +207,7 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
         still = AgentSession.objects.select_for_update().filter(pk=source.pk).first()
         if still is None or still.realm.startswith(realms.PURGED):
             raise session_missing(source.pk)
-        _refuse_taken(place)
+        _require_free_id(place)
         moved: tuple[Any, ...] = (UserScope, AppScope, Artifact)
         for table in moved:
             table.objects.filter(realm=new.realm).update(realm=place.realm)
@@ -217,7 +217,7 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
             with transaction.atomic():
                 new.save(force_update=True)
         except IntegrityError as error:
-            raise _taken(place) from error
+            raise _id_taken(place) from error
         change_notification.notify_after_commit()
 
 

@@ -9,7 +9,7 @@ from itertools import islice
 from django.db.models import Min, Q, QuerySet, Subquery
 
 from sessions_app import scopes
-from sessions_app.branches.rewind_plan import Effect, Listed, Recalled, SharedKey, Text
+from sessions_app.branches.rewind_plan import CountedList, RecallableEntry, SharedKey, StoredValue, ToolEffect
 from sessions_app.models import (
     AgentSession,
     AppState,
@@ -22,22 +22,22 @@ from sessions_app.models import (
 )
 from sessions_app.state import history
 
-LISTED = 50
+MAX_LISTED = 50
 """Entries of each list that a plan names; it counts them all."""
 
-PREVIEW = 200
+PREVIEW_LENGTH = 200
 """Characters of a text that a plan shows."""
 
 WITHOUT_EFFECT = ("adk_request_", "transfer_to_agent", "set_model_response", "exit_loop")
 """Calls that ADK makes or that only steer agents: how their names begin."""
 
 
-def cut(text: str) -> str:
+def truncate(text: str) -> str:
     """Return the start of a text, as a plan shows it."""
-    return text if len(text) <= PREVIEW else text[: PREVIEW - 1] + "…"
+    return text if len(text) <= PREVIEW_LENGTH else text[: PREVIEW_LENGTH - 1] + "…"
 
 
-def shared_since(session: AgentSession, first: Event) -> Listed[SharedKey]:
+def shared_since(session: AgentSession, first: Event) -> CountedList[SharedKey]:
     """Return the shared keys that the session's events from `first` on wrote."""
     written = StateChange.objects.filter(
         session=session, seq__gte=first.seq, scope__in=(Scope.USER, Scope.APP)
@@ -46,24 +46,24 @@ def shared_since(session: AgentSession, first: Event) -> Listed[SharedKey]:
     keys = written.values("scope", "owner_id", "key_id").annotate(first=Min("pk"))
     earlier = history.earlier_writes()
     pks = [row["first"] for row in keys.order_by("scope", "key_id")]
-    rows = StateChange.objects.filter(pk__in=pks[:LISTED]).annotate(
+    rows = StateChange.objects.filter(pk__in=pks[:MAX_LISTED]).annotate(
         before=Subquery(earlier.values("value")[:1]), before_private=Subquery(earlier.values("private")[:1])
     )
-    now = _shared_now(rows)
+    now = _current_shared_values(rows)
     shown = [
         SharedKey(
             scope=row.scope,
             key=row.key,
             name=scopes.PREFIX[Scope(row.scope)] + row.key,
-            before=None if row.before is None else Text(row.before, row.before_private),
+            before=None if row.before is None else StoredValue(row.before, row.before_private),
             now=now.get((row.scope, row.owner_id, row.key_id)),
         )
         for row in sorted(rows, key=lambda row: (row.scope, row.key))
     ]
-    return Listed(shown, len(pks))
+    return CountedList(shown, len(pks))
 
 
-def memory_since(session: AgentSession, first: Event) -> Listed[Recalled]:
+def memory_since(session: AgentSession, first: Event) -> CountedList[RecallableEntry]:
     """Return what was added to the user's memory since: of this session, or without saying of which."""
     rows = MemoryEntry.objects.filter(
         Q(session_id=session.session_id) | Q(session_id=""),
@@ -74,26 +74,26 @@ def memory_since(session: AgentSession, first: Event) -> Listed[Recalled]:
         timestamp__gte=first.timestamp,
     ).defer("words", "private")
     shown = [
-        Recalled(row.pk, row.entry_id, row.timestamp, _words(row.content))
-        for row in rows.order_by("timestamp", "pk")[:LISTED]
+        RecallableEntry(row.pk, row.entry_id, row.timestamp, _entry_text(row.content))
+        for row in rows.order_by("timestamp", "pk")[:MAX_LISTED]
     ]
-    return Listed(shown, rows.count())
+    return CountedList(shown, rows.count())
 
 
-def effects(since: QuerySet[Event]) -> Listed[Effect]:
+def effects(since: QuerySet[Event]) -> CountedList[ToolEffect]:
     """Return the calls of tools in some events of a session."""
     calls = since.filter(kind=EventKind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
     found = (
-        Effect(seq, event_id, call["name"], call["args"])
+        ToolEffect(seq, event_id, call["name"], call["args"])
         for seq, event_id, summary in calls.iterator(history.CHUNK)
         for call in json.loads(summary).get("calls", [])
         if not call["name"].startswith(WITHOUT_EFFECT)
     )
-    shown = list(islice(found, LISTED))
-    return Listed(shown, len(shown) + sum(1 for _ in found))
+    shown = list(islice(found, MAX_LISTED))
+    return CountedList(shown, len(shown) + sum(1 for _ in found))
 
 
-def _shared_now(rows: Iterable[StateChange]) -> dict[tuple[str, int, str], Text]:
+def _current_shared_values(rows: Iterable[StateChange]) -> dict[tuple[str, int, str], StoredValue]:
     """Return the values of shared keys as they are now."""
     found = {}
     for scope, table in ((Scope.USER, UserState), (Scope.APP, AppState)):
@@ -103,13 +103,13 @@ def _shared_now(rows: Iterable[StateChange]) -> dict[tuple[str, int, str], Text]
                 owner_id=wanted[0].owner_id, key_id__in=[row.key_id for row in wanted]
             )
             for key in keys:
-                found[str(scope), key.owner_id, key.key_id] = Text(key.value, key.private, key.note)
+                found[str(scope), key.owner_id, key.key_id] = StoredValue(key.value, key.private, key.note)
     return found
 
 
-def _words(content: str) -> str:
+def _entry_text(content: str) -> str:
     parts = json.loads(content).get("parts") or []
     text = " ".join(
         part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
     )
-    return cut(text)
+    return truncate(text)

@@ -21,7 +21,14 @@ from sessions_app.artifacts import artifact_versions as artifacts
 from sessions_app.artifacts.artifact_versions import USER_PREFIX, VersionMetadata
 from sessions_app.artifacts.content_files import Payload
 from sessions_app.branches import artifact_versions, not_undone
-from sessions_app.branches.rewind_plan import Difference, FileFate, FilePlan, KeyPlan, RewindPlan, Text
+from sessions_app.branches.rewind_plan import (
+    AdkDifference,
+    FileOutcome,
+    FilePlan,
+    KeyPlan,
+    RewindPlan,
+    StoredValue,
+)
 from sessions_app.errors import BadInput, InvocationMissing, StaleSession
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
@@ -37,12 +44,12 @@ from sessions_app.models import (
     StateChange,
 )
 from sessions_app.realms import refuse_read_only
-from sessions_app.runs.lifecycle import refuse_busy, settle_rewound
+from sessions_app.runs.lifecycle import finish_rewound, require_idle
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
 
-NULL = Text("null")
+NULL = StoredValue("null")
 
 _UNTYPED = "application/octet-stream"
 _TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}
@@ -92,13 +99,13 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
         session_pk=session.pk,
         revision=session.revision,
         first=first,
-        said=_said(since),
+        said=_first_message(since),
         events=counted["events"],
         invocations=counted["invocations"],
         keys=[
             KeyPlan(key, _text(now.get(key)), _text(then.get(key)))
             for key in sorted(then.keys() | now.keys())
-            if not _same(then.get(key), now.get(key))
+            if not _is_same(then.get(key), now.get(key))
         ],
         files=session_files,
         shared=not_undone.shared_since(session, first),
@@ -123,18 +130,18 @@ def rewind(
     with transaction.atomic():
         # The lock also keeps a run from being queued until this is done: its row refers to the session's.
         session = find_session(session_pk, locked=True)
-        refuse_busy(session.pk, session.session_id)
+        require_idle(session.pk, session.session_id)
         if revision is not None and revision != session.revision:
             raise StaleSession(
                 f"Session {session.session_id!r} has moved on since the rewind was planned.",
                 hint="Look at what it would change now, and confirm that.",
             )
         plan = plan_rewind(session, invocation_id=invocation_id, event_id=event_id)
-        saved = {file.name: _save(session, file) for file in plan.files if file.fate != FileFate.ELSEWHERE}
+        saved = {file.name: _save(session, file) for file in plan.files if file.fate != FileOutcome.ELSEWHERE}
         record = _record(plan, saved)
         key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
         appended = writes.append_event(key, record, cause=ChangeCause.REWIND)
-        settle_rewound(session.pk, plan.first.seq)
+        finish_rewound(session.pk, plan.first.seq)
     return plan, appended, record
 
 
@@ -142,28 +149,28 @@ def _events(session: AgentSession) -> QuerySet[Event]:
     return Event.objects.filter(session=session).defer("data", "private", "summary")
 
 
-def _said(since: QuerySet[Event]) -> str:
+def _first_message(since: QuerySet[Event]) -> str:
     """Return the start of what the user said first in the events that are taken back."""
     asked = since.filter(kind=EventKind.USER).order_by("seq").values_list("summary", flat=True).first()
     text = json.loads(asked).get("text", "") if asked else ""
-    return not_undone.cut(text)
+    return not_undone.truncate(text)
 
 
 def _session_keys(session: AgentSession, position: int) -> dict[str, StateChange]:
     return {row.key: row for row in history.stored_writes(Scope.SESSION, session.pk, position)}
 
 
-def _text(row: StateChange | None) -> Text | None:
-    return None if row is None else Text.of(row)
+def _text(row: StateChange | None) -> StoredValue | None:
+    return None if row is None else StoredValue.of(row)
 
 
-def _same(one: StateChange | None, other: StateChange | None) -> bool:
+def _is_same(one: StateChange | None, other: StateChange | None) -> bool:
     if one is None or other is None:
         return one is other
     return (one.value, one.private) == (other.value, other.private)
 
 
-def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> list[Difference]:
+def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> list[AdkDifference]:
     """Return where ADK's rewind differs: it folds the events' deltas, in which no seed and no removal stands."""
     found = []
     for key in sorted(then.keys() | now.keys()):
@@ -172,7 +179,7 @@ def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> l
         adk = _text(before) if told else NULL if key in now else None
         here = _text(before)
         if (adk and adk.whole) != (here and here.whole):
-            found.append(Difference(key, here, adk))
+            found.append(AdkDifference(key, here, adk))
     return found
 
 
@@ -182,20 +189,20 @@ def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[F
     own = sorted(name for name in current if not name.startswith(USER_PREFIX))
     then = artifact_versions.versions_before(session, first.seq, own)
     plans = [
-        FilePlan(name, current[name], then.get(name), _fate(session, name, then.get(name)))
+        FilePlan(name, current[name], then.get(name), _file_outcome(session, name, then.get(name)))
         for name in own
         if then.get(name) != current[name]
     ]
     return sorted(name for name in current if name.startswith(USER_PREFIX)), plans
 
 
-def _fate(session: AgentSession, name: str, then: int | None) -> FileFate:
+def _file_outcome(session: AgentSession, name: str, then: int | None) -> FileOutcome:
     versions = _versions(session, name)
     if not versions.exists():
-        return FileFate.ELSEWHERE
+        return FileOutcome.ELSEWHERE
     if then is None:
-        return FileFate.HIDDEN
-    return FileFate.RESTORED if versions.filter(version=then).exists() else FileFate.LOST
+        return FileOutcome.HIDDEN
+    return FileOutcome.RESTORED if versions.filter(version=then).exists() else FileOutcome.LOST
 
 
 def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
@@ -205,7 +212,7 @@ def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
 def _save(session: AgentSession, file: FilePlan) -> int:
     """Save the next version of a file: its old content, or the mark that hides it. Return the version."""
     key = artifact_versions.file_key(session, file.name)
-    if file.fate != FileFate.RESTORED or file.then is None:
+    if file.fate != FileOutcome.RESTORED or file.then is None:
         mark = VersionMetadata(
             Artifact.Holding.DATA,
             json.dumps(_TOMBSTONE),

@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class StoredValue:
     """A stored JSON value. `private` is the whole text when `public` leaves a credential out."""
 
     public: str
@@ -20,7 +20,7 @@ class Text:
     note: str = ""
 
     @classmethod
-    def of(cls, row: StateChange) -> Text:
+    def of(cls, row: StateChange) -> StoredValue:
         """Return the value that a row of the ledger wrote."""
         return cls(row.value or "null", row.private, row.note)
 
@@ -35,11 +35,11 @@ class KeyPlan:
     """A session key that is not now what it was. None: the key does not exist, then or now."""
 
     key: str
-    now: Text | None
-    then: Text | None
+    now: StoredValue | None
+    then: StoredValue | None
 
 
-class FileFate(StrEnum):
+class FileOutcome(StrEnum):
     """What a rewind does to a file. Every version that was ever saved stays."""
 
     RESTORED = "restored"
@@ -62,7 +62,7 @@ class FilePlan:
     name: str
     now: int
     then: int | None
-    fate: FileFate
+    fate: FileOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,12 +72,12 @@ class SharedKey:
     scope: str
     key: str
     name: str
-    before: Text | None
-    now: Text | None
+    before: StoredValue | None
+    now: StoredValue | None
 
 
 @dataclass(frozen=True, slots=True)
-class Effect:
+class ToolEffect:
     """A tool call of the rewound events: what it did outside of the session is not undone."""
 
     seq: int
@@ -87,7 +87,7 @@ class Effect:
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
+class RecallableEntry:
     """A memory entry that was added from the rewound events on: an agent may still recall it."""
 
     pk: int
@@ -97,16 +97,16 @@ class Recalled:
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class AdkDifference:
     """A key that ADK's own `rewind_async` would leave otherwise. None: the key would not exist."""
 
     key: str
-    here: Text | None
-    adk: Text | None
+    here: StoredValue | None
+    adk: StoredValue | None
 
 
 @dataclass(frozen=True, slots=True)
-class Listed(Generic[T]):
+class CountedList(Generic[T]):
     """The first entries of a list, and how many there are."""
 
     shown: list[T]
@@ -140,11 +140,11 @@ class RewindPlan:
     invocations: int
     keys: list[KeyPlan]
     files: list[FilePlan]
-    shared: Listed[SharedKey]
+    shared: CountedList[SharedKey]
     user_files: list[str]
-    memory: Listed[Recalled]
-    effects: Listed[Effect]
-    differences: list[Difference]
+    memory: CountedList[RecallableEntry]
+    effects: CountedList[ToolEffect]
+    differences: list[AdkDifference]
 
     @property
     def invocation_id(self) -> str:

@@ -37,17 +37,17 @@ from sessions_app.store.batched_transactions import BatchedTransactions
 CHUNK = 2_000
 """Keys of rows read at a time."""
 
-KEPT = "NOT removed"
+NOT_REMOVED = "NOT removed"
 
 
-class Expression(NamedTuple):
+class SqlExpression(NamedTuple):
     """SQL, and the values for its placeholders."""
 
     sql: str
     values: Sequence[Any] = ()
 
 
-class Copy:
+class SessionCopy:
     """A copy of a session up to an event, in the making."""
 
     def __init__(
@@ -106,7 +106,7 @@ class Copy:
             "app_name": self.new.app_name,
             "user_id": self.new.user_id,
         }
-        own = artifact_versions.rows_at(self.source, self.event)
+        own = artifact_versions.artifact_pks_at(self.source, self.event)
         self._copy_artifacts(
             own, {**whose, "session_id": self.new.session_id, "from_session": self.new.session_id}
         )
@@ -124,7 +124,7 @@ class Copy:
         def copy(some: Sequence[int]) -> None:
             # The lock keeps the rows, and so the files they refer to, until the copies refer to them as well.
             list(Artifact.objects.select_for_update().filter(pk__in=some).values_list("pk"))
-            _insert(Artifact, _among(some), some, changed)
+            _insert(Artifact, _id_condition(some), some, changed)
 
         self._in_slices(pks, copy)
 
@@ -133,13 +133,15 @@ class Copy:
         source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
         before = sorted(history.newest_writes(scope, source, first))
         kept = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
-        self._in_slices(before, lambda some: _insert(StateChange, f"{_among(some)} AND {KEPT}", some, kept))
+        self._in_slices(
+            before, lambda some: _insert(StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, kept)
+        )
         since = StateChange.objects.filter(
             scope=scope, owner_id=source, position__gt=first, position__lte=last
         )
         self._copy(StateChange, since, {"owner_id": owner_id}, {"session_id": self._writer()})
 
-    def _writer(self) -> Expression:
+    def _writer(self) -> SqlExpression:
         """Return SQL for the session that a copied row of shared state belongs to.
 
         That is the fork for what it has taken over, else none: other sessions tell of their own rows only.
@@ -148,7 +150,7 @@ class Copy:
         taken += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
         cases = " ".join(["WHEN session_id = %s AND seq <= %s THEN %s"] * len(taken))
         values = [value for each in taken for value in (each.pk, each.last_seq, self.new.pk)]
-        return Expression(f"CASE {cases} ELSE NULL END", values)
+        return SqlExpression(f"CASE {cases} ELSE NULL END", values)
 
     def _settle(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
         """Write an owner's state from its ledger: the last write of each key."""
@@ -159,7 +161,7 @@ class Copy:
             with connection.cursor() as cursor:
                 cursor.execute(
                     f"INSERT INTO {target} ({columns}) SELECT {columns} FROM {ledger}"  # noqa: S608 - our own tables
-                    f" WHERE {_among(pks)} AND {KEPT} ORDER BY id",
+                    f" WHERE {_id_condition(pks)} AND {NOT_REMOVED} ORDER BY id",
                     pks,
                 )
 
@@ -170,10 +172,10 @@ class Copy:
         table: type[Model],
         rows: QuerySet[Any],
         changed: dict[str, Any],
-        computed: dict[str, Expression] | None = None,
+        computed: dict[str, SqlExpression] | None = None,
     ) -> None:
         def copy(some: Sequence[int]) -> None:
-            _insert(table, _among(some), some, changed, computed)
+            _insert(table, _id_condition(some), some, changed, computed)
 
         self._in_slices(_keys(rows), copy)
 
@@ -204,7 +206,7 @@ def _keys(rows: QuerySet[Any]) -> Sequence[int]:
     return array("q", rows.order_by("pk").values_list("pk", flat=True).iterator(CHUNK))
 
 
-def _among(pks: Sequence[int]) -> str:
+def _id_condition(pks: Sequence[int]) -> str:
     return f"id IN ({', '.join(['%s'] * len(pks))})"
 
 
@@ -213,7 +215,7 @@ def _insert(
     which: str,
     values: Sequence[Any],
     changed: dict[str, Any],
-    computed: dict[str, Expression] | None = None,
+    computed: dict[str, SqlExpression] | None = None,
     *,
     order: str = "id",
 ) -> None:
@@ -227,9 +229,9 @@ def _insert(
         computed: column to SQL.
         order: column that the copies follow each other by.
     """
-    given = {column: Expression("%s", [value]) for column, value in changed.items()} | (computed or {})
+    given = {column: SqlExpression("%s", [value]) for column, value in changed.items()} | (computed or {})
     columns = [str(field.column) for field in table._meta.concrete_fields if not field.primary_key]
-    chosen = [given.get(column, Expression(column)) for column in columns]
+    chosen = [given.get(column, SqlExpression(column)) for column in columns]
     name = table._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(

@@ -16,10 +16,10 @@ from weakref import WeakKeyDictionary
 from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import Subscription, subscribe
 
-AT_ONCE = 10
+WAKE_BATCH = 10
 """Listeners that are woken in one turn of the event loop: between two turns, others are answered."""
 
-REST = 0.5
+REST_RATIO = 0.5
 """Rest after listeners were woken, as a part of the time that this took. What happens meanwhile comes in one view."""
 
 View = TypeVar("View")
@@ -137,7 +137,7 @@ class Broadcast(Generic[View]):
             async with subscribe() as self._ring:
                 while True:
                     await self._ring.wait() if self._begun else None
-                    await asyncio.sleep(REST * await self._look_once())
+                    await asyncio.sleep(REST_RATIO * await self._look_once())
         except Exception as error:
             self._failure = error
             self._looked.set()
@@ -174,7 +174,7 @@ class Broadcast(Generic[View]):
         for place, waiter in enumerate(list(self._waiting), 1):
             if not waiter.done():
                 waiter.set_result(None)
-            if place % AT_ONCE == 0:
+            if place % WAKE_BATCH == 0:
                 await asyncio.sleep(0)
 
     def _raise_failure(self) -> None:

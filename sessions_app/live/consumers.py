@@ -10,11 +10,11 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 from sessions_app.errors import StoreFault
 from sessions_app.live import page_socket
-from sessions_app.live.session_tail import Tail
+from sessions_app.live.session_tail import SessionTail
 
 BAD_CURSOR = 4400
 NO_SESSION = 4404
-TRY_AGAIN = 1011
+RETRY_LATER = 1011
 
 CURSOR_DIGITS = 15
 """A page's script keeps whole numbers of this many digits exact."""
@@ -36,12 +36,12 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
         """Accept, and start following."""
         await self.accept()
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
-        cursor = cursor_of(query.get("after", [""])[0])
+        cursor = parse_cursor(query.get("after", [""])[0])
         if cursor is None:
             await self.close(code=BAD_CURSOR, reason="after= must be the seq of an event, or 0")
             return
         session_pk = self.scope["url_route"]["kwargs"]["pk"]
-        tail = Tail(session_pk, cursor, self.send_message, rows=query.get("rows") != ["0"])
+        tail = SessionTail(session_pk, cursor, self.send_message, rows=query.get("rows") != ["0"])
         self.task = asyncio.create_task(self._follow(tail), name=f"devui-tail-{session_pk}")
 
     async def disconnect(self, code: int) -> None:
@@ -55,9 +55,9 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
 
     async def send_message(self, text: str) -> None:
         """Send one message."""
-        await page_socket.send(self, text)
+        await page_socket.send_text(self, text)
 
-    async def _follow(self, tail: Tail) -> None:
+    async def _follow(self, tail: SessionTail) -> None:
         try:
             await tail.run()
         except page_socket.PageGone:
@@ -66,15 +66,15 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
             log.warning(
                 "Session %s: its socket is closed and opened again: %s", tail.session_pk, fault.message
             )
-            await self.close(code=TRY_AGAIN)
+            await self.close(code=RETRY_LATER)
         except Exception:
             log.exception("Session %s: its socket failed after event %s", tail.session_pk, tail.cursor)
-            await self.close(code=TRY_AGAIN)
+            await self.close(code=RETRY_LATER)
         else:
             await self.close(code=NO_SESSION, reason="no such session")
 
 
-def cursor_of(text: str) -> int | None:
+def parse_cursor(text: str) -> int | None:
     """Return the cursor that a query names, None when it is no number of an event."""
     if not (text.isascii() and text.isdecimal()) or len(text) > CURSOR_DIGITS:
         return None

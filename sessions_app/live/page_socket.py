@@ -12,12 +12,12 @@ class PageGone(Exception):
     """The browser closed the page: nobody is left to tell, and nothing is wrong."""
 
 
-def text_of(message: dict[str, Any]) -> str:
+def to_json(message: dict[str, Any]) -> str:
     """Return a message as JSON."""
     return json.dumps(message, ensure_ascii=False)
 
 
-async def send(socket: AsyncWebsocketConsumer, text: str) -> None:
+async def send_text(socket: AsyncWebsocketConsumer, text: str) -> None:
     """Send the text of a message.
 
     Raises:

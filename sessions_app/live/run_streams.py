@@ -8,20 +8,20 @@ from collections.abc import Iterable
 from contextlib import suppress
 
 from sessions_app.errors import DevUIError
-from sessions_app.live.streaming_text import Pending, Stream
+from sessions_app.live.streaming_text import StreamingText, TextStream
 from sessions_app.models import Event, Run
 from sessions_app.runs.runtime_client import provider
 
 log = logging.getLogger(__name__)
 
 
-class Streams:
+class RunStreams:
     """Follows the runs of one app that it is told of. `changed` is set when there is something else to show."""
 
     def __init__(self, app_name: str) -> None:
         self.app_name = app_name
         self.changed = asyncio.Event()
-        self._pending: dict[str, Pending] = {}
+        self._pending: dict[str, StreamingText] = {}
         self._tasks: dict[str, asyncio.Task[None]] = {}
 
     @property
@@ -37,7 +37,7 @@ class Streams:
         """
         if run is None or run.pk in self._tasks:
             return
-        self._pending[run.pk] = Pending(last_shown)
+        self._pending[run.pk] = StreamingText(last_shown)
         self._tasks[run.pk] = asyncio.create_task(self._read(run.pk), name=f"devui-stream-{run.pk}")
 
     def shown(self, events: Iterable[Event]) -> None:
@@ -46,7 +46,7 @@ class Streams:
             if pending.shown(events):
                 self.changed.set()
 
-    def now(self) -> list[Stream]:
+    def now(self) -> list[TextStream]:
         """Return what is being said."""
         return [stream for pending in self._pending.values() for stream in pending.streams]
 

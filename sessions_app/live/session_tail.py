@@ -22,17 +22,17 @@ from typing import Any
 
 from sessions_app.live import page_socket
 from sessions_app.live.session_broadcast import SessionBroadcast, SessionView
-from sessions_app.live.snapshot import Batch, Look
-from sessions_app.timeline.run_marks import news_of
+from sessions_app.live.snapshot import EventBatch, Snapshot
+from sessions_app.timeline.run_marks import changed_marks
 
 Message = dict[str, Any]
 Send = Callable[[str], Awaitable[None]]
 
-BEAT_S = 15.0
+HEARTBEAT_S = 15.0
 """A page that hears nothing for three times as long takes the line for dead."""
 
 
-class Tail:
+class SessionTail:
     """Follows a session from a cursor on. With `rows` False events are counted and not rendered.
 
     What is the same for all sockets is read and rendered by their `SessionBroadcast`; this one knows what its own
@@ -62,12 +62,12 @@ class Tail:
                 await self._send_view(broadcast, broadcast.view, look)
                 await self._wait(broadcast, number)
                 look = broadcast.view.look
-            await self._send(page_socket.text_of({"type": "gone"}))
+            await self._send(page_socket.to_json({"type": "gone"}))
 
-    async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, look: Look) -> None:
+    async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, look: Snapshot) -> None:
         if self.cursor > look.last_seq:
             self.cursor = look.last_seq
-            await self._send(page_socket.text_of({"type": "reset"}))
+            await self._send(page_socket.to_json({"type": "reset"}))
         await self._send_events(broadcast, view, look)
         await self._send_marks(broadcast, look)
         await self._tell(broadcast, "pending", view.pending, {"html": view.pending})
@@ -75,19 +75,19 @@ class Tail:
     async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
         """Return when there is something new, and when the page is to hear that the line is well."""
         silence = time.monotonic() - self._last_sent
-        if not await broadcast.wait_for_view(number, BEAT_S - silence):
-            await self._send(page_socket.text_of({"type": "beat"}))
+        if not await broadcast.wait_for_view(number, HEARTBEAT_S - silence):
+            await self._send(page_socket.to_json({"type": "beat"}))
 
     async def _send(self, text: str) -> None:
         self._last_sent = time.monotonic()
         await self._transmit(text)
 
-    async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, look: Look) -> None:
+    async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, look: Snapshot) -> None:
         """Send the events up to the look's last one, a batch at a time."""
         if not self.rows and self.cursor < look.last_seq:
             count, self.cursor = look.last_seq - self.cursor, look.last_seq
             message = {"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count}
-            await self._send(page_socket.text_of(message))
+            await self._send(page_socket.to_json(message))
         while self.cursor < look.last_seq:
             batch = await broadcast.batch(self.cursor, look.last_seq)
             if not batch.events:
@@ -98,7 +98,7 @@ class Tail:
             self._told["pending"] = view.pending
             await self._send(text)
 
-    async def _send_marks(self, broadcast: SessionBroadcast, look: Look) -> None:
+    async def _send_marks(self, broadcast: SessionBroadcast, look: Snapshot) -> None:
         await self._tell(broadcast, "board", look.state_mark, {"mark": look.state_mark})
         await self._tell(broadcast, "sessions", look.list_mark, {"mark": look.list_mark})
         await self._tell(broadcast, "title", look.name, {"name": look.name})
@@ -106,11 +106,11 @@ class Tail:
             message = {"html": await broadcast.runs(look), "active": bool(look.runs.active)}
             await self._tell(broadcast, "run", look.runs.mark, message)
 
-        marks, self._known_runs = news_of(look.runs.newest, self._known_runs)
+        marks, self._known_runs = changed_marks(look.runs.newest, self._known_runs)
         if marks:
             cursor = self.cursor if self.rows else 0
             html, errors = await broadcast.marks(marks, cursor)
-            await self._send(page_socket.text_of({"type": "marks", "html": html, "errors": errors}))
+            await self._send(page_socket.to_json({"type": "marks", "html": html, "errors": errors}))
 
     async def _tell(self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message) -> None:
         """Send a message unless the page was told one of its type with this mark last."""
@@ -118,11 +118,11 @@ class Tail:
             return
         self._told[kind] = mark
         await self._send(
-            broadcast.render_once((kind, mark), partial(page_socket.text_of, {"type": kind, **message}))
+            broadcast.render_once((kind, mark), partial(page_socket.to_json, {"type": kind, **message}))
         )
 
 
-def _events_text(batch: Batch, last: int, pending: str) -> str:
+def _events_text(batch: EventBatch, last: int, pending: str) -> str:
     message = {
         "type": "events",
         "cursor": batch.events[-1].seq,
@@ -131,4 +131,4 @@ def _events_text(batch: Batch, last: int, pending: str) -> str:
         "html": batch.html,
         "pending": pending,
     }
-    return page_socket.text_of(message)
+    return page_socket.to_json(message)

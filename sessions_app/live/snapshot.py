@@ -13,25 +13,25 @@ from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
 
 from sessions_app import realms
-from sessions_app.live.streaming_text import Stream
+from sessions_app.live.streaming_text import TextStream
 from sessions_app.models import AgentSession, AppScope, Event, EventKind, UntrackedKey, UserScope
 from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.run_marks import RunMark, Runs, runs_of
+from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
 from sessions_app.timeline.siblings import list_mark
 from sessions_app.timeline.state_board import state_mark
-from sessions_app.timeline.timeline_reader import BROKEN, read
+from sessions_app.timeline.timeline_reader import BROKEN, read_timeline
 from sessions_app.traces.lost_toolsets import lost_toolsets
 
 TIMELINE = "devui/sessions/timeline/timeline.html"
 CONSOLE = "devui/sessions/console/console.html"
 
-MOST_ERRORS = 5
+MAX_ERRORS = 5
 """Events that are shown anew when their run has ended; a run breaks at one, as a rule."""
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Snapshot:
     """Where a session stands. The marks are texts that change when what they stand for does."""
 
     app_name: str
@@ -39,7 +39,7 @@ class Look:
     last_seq: int
     state_mark: str
     list_mark: str
-    runs: Runs
+    runs: SessionRuns
 
     @property
     def mark(self) -> tuple[object, ...]:
@@ -49,20 +49,20 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class EventBatch:
     """New events, in order, and the HTML that shows them."""
 
     events: list[Event]
     html: str
 
 
-def look_at(session_pk: int) -> Look | None:
+def read_snapshot(session_pk: int) -> Snapshot | None:
     """Return where a session stands, None when there is no such session. Four queries."""
     row = _session_with_scopes(session_pk)
     if row is None:
         return None
-    runs = runs_of(session_pk)
-    return Look(
+    runs = read_session_runs(session_pk)
+    return Snapshot(
         app_name=row["app_name"],
         name=visible_text.escape_text(row["title"] or row["first_text"] or row["session_id"]),
         last_seq=row["last_seq"],
@@ -74,14 +74,14 @@ def look_at(session_pk: int) -> Look | None:
     )
 
 
-def events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW) -> Batch:
+def read_events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW_SIZE) -> EventBatch:
     """Return so many events after a cursor, rendered by the page's own template."""
     session = AgentSession.objects.filter(pk=session_pk).first()
     if session is None:
-        return Batch([], "")
-    timeline = read(session, windows.after(session, cursor, limit))
+        return EventBatch([], "")
+    timeline = read_timeline(session, windows.after(session, cursor, limit))
     html = render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
-    return Batch(timeline.window.events, html)
+    return EventBatch(timeline.window.events, html)
 
 
 def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
@@ -90,12 +90,12 @@ def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
     return list(events.only("seq", "author", "branch").order_by("seq"))
 
 
-def runs_html(session_pk: int, runs: Runs) -> str:
+def runs_html(session_pk: int, runs: SessionRuns) -> str:
     """Return what the console tells of the session's runs."""
     return render_to_string(f"{CONSOLE}#runs", {"runs": runs, "session_pk": session_pk})
 
 
-def news_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[str, str]:
+def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[str, str]:
     """Return what the timeline tells of runs, a template for each, and the events up to a cursor that show it anew.
 
     These are the errors at which runs broke: an error is stored before its run has ended with a traceback.
@@ -120,16 +120,18 @@ def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> 
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
         return []
-    errors = windows.rows_of(session).filter(kind=EventKind.ERROR, invocation_id__in=broken, seq__lte=cursor)
-    return list(errors.order_by("-seq")[:MOST_ERRORS])
+    errors = windows.event_rows(session).filter(
+        kind=EventKind.ERROR, invocation_id__in=broken, seq__lte=cursor
+    )
+    return list(errors.order_by("-seq")[:MAX_ERRORS])
 
 
 def _event_html(session: AgentSession, event: Event) -> str:
-    timeline = read(session, windows.Window([event], session.last_seq))
+    timeline = read_timeline(session, windows.EventWindow([event], session.last_seq))
     return render_to_string(f"{TIMELINE}#groups", {"groups": timeline.groups, "session": session})
 
 
-def pending_html(streams: Iterable[Stream]) -> str:
+def pending_html(streams: Iterable[TextStream]) -> str:
     """Return the text that streams at the moment; empty when none does."""
     return render_to_string(f"{TIMELINE}#pending", {"streams": list(streams)}).strip()
 

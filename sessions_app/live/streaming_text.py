@@ -14,7 +14,7 @@ from sessions_app.runs.runtime_client import Frame
 
 
 @dataclass(slots=True)
-class Stream:
+class TextStream:
     """What an author says at the moment, in a branch. `superseded_by` is the seq of the event that holds it."""
 
     author: str
@@ -24,11 +24,11 @@ class Stream:
     superseded_by: int = 0
 
 
-class Pending:
+class StreamingText:
     """The streams of one run. `last_shown` is the seq of the last event that was on the page when it began."""
 
     def __init__(self, last_shown: int = 0) -> None:
-        self.streams: list[Stream] = []
+        self.streams: list[TextStream] = []
         self._last_stored = 0
         self._last_shown = last_shown
 
@@ -54,7 +54,7 @@ class Pending:
     def _add(self, frame: Frame) -> None:
         stream = self._open(frame)
         if stream is None:
-            stream = Stream(frame.get("author") or "", frame.get("branch") or "")
+            stream = TextStream(frame.get("author") or "", frame.get("branch") or "")
             self.streams.append(stream)
         if frame.get("thought"):
             stream.thought += frame["text"]
@@ -71,20 +71,20 @@ class Pending:
             return False
         return self._keep([other for other in self.streams if other is not stream])
 
-    def _open(self, frame: Frame) -> Stream | None:
+    def _open(self, frame: Frame) -> TextStream | None:
         """Return what the frame's author says in its branch and no event holds yet."""
         speaker = (frame.get("author") or "", frame.get("branch") or "")
         streams = (stream for stream in self.streams if not stream.superseded_by)
         return next((stream for stream in streams if (stream.author, stream.branch) == speaker), None)
 
-    def _is_held(self, stream: Stream, event: Event) -> bool:
+    def _is_held(self, stream: TextStream, event: Event) -> bool:
         """Tell whether an event on the page holds a stream: by its number, or ahead of the stream's own word."""
         if stream.superseded_by:
             return stream.superseded_by <= event.seq
         is_news = event.seq > self._last_stored
         return is_news and (stream.author, stream.branch) == (event.author, event.branch)
 
-    def _keep(self, streams: list[Stream]) -> bool:
+    def _keep(self, streams: list[TextStream]) -> bool:
         changed = len(streams) < len(self.streams)
         self.streams = streams
         return changed

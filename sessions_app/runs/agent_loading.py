@@ -18,7 +18,7 @@ LOAD_S = 60.0
 _queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
 
-async def load(app_name: str) -> None:
+async def load_agent(app_name: str) -> None:
     """Start the app's process, if need be, and return when its card is written. One app at a time.
 
     Raises:
@@ -28,7 +28,7 @@ async def load(app_name: str) -> None:
     async with _queues.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         runtime = await provider().client(app_name)
         try:
-            await asyncio.wait_for(_loaded(runtime), LOAD_S)
+            await asyncio.wait_for(_wait_until_loaded(runtime), LOAD_S)
         except TimeoutError as error:
             raise RuntimeUnavailable(
                 f"Agent {app_name!r} has not finished loading within {LOAD_S:.0f} s.",
@@ -36,14 +36,14 @@ async def load(app_name: str) -> None:
             ) from error
 
 
-def can_speak(app_name: str) -> bool | None:
+def can_speak_live(app_name: str) -> bool | None:
     """Tell whether a model of an app's agents opens live connections; None: nothing is known of the app."""
     known = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
     speaks = Case(When(description__contains='"live": true', then=True), default=False)
     return known.annotate(speaks=speaks).values_list("speaks", flat=True).first()
 
 
-async def _loaded(runtime: RuntimeClient) -> None:
+async def _wait_until_loaded(runtime: RuntimeClient) -> None:
     while True:
         health = await runtime.call("GET", "/devui/health")
         if health["state"] != "loading":

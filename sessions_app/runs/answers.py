@@ -11,10 +11,10 @@ from sessions_app.presentation.schema_form import PostedData
 from sessions_app.runs import credential_requests
 from sessions_app.runs.questions import Question
 
-SECRETS = ("api_key", "username", "password", "token", "response_uri", "credential")
+CREDENTIAL_INPUTS = ("api_key", "username", "password", "token", "response_uri", "credential")
 
 
-class Unanswerable(BadInput):
+class InvalidAnswer(BadInput):
     """What a form sent is no answer. `faults`: what is wrong at which input; an empty name is the answer as a whole."""
 
     def __init__(
@@ -24,13 +24,13 @@ class Unanswerable(BadInput):
         self.faults = faults
 
 
-def content(question: Question, response: dict[str, Any]) -> dict[str, Any]:
+def answer_message(question: Question, response: dict[str, Any]) -> dict[str, Any]:
     """Return the message that answers a question: ADK's `Content`, of the user, with one function response."""
     answer = {"id": question.call_id, "name": question.name, "response": response}
     return {"role": "user", "parts": [{"functionResponse": answer}]}
 
 
-def read(question: Question, posted: PostedData) -> dict[str, Any]:
+def read_answer(question: Question, posted: PostedData) -> dict[str, Any]:
     """Return the response that a form gives.
 
     A confirmation is a `ToolConfirmation` (`google/adk/tools/tool_confirmation.py`). What is no JSON object is sent as
@@ -45,18 +45,20 @@ def read(question: Question, posted: PostedData) -> dict[str, Any]:
         return _confirmation(posted)
     text = posted.get("response", "").strip()
     if text:
-        return _wrapped(question, _loaded("response", text) if text.startswith(("{", "[")) else text)
+        return _wrap_response(question, _load_json("response", text) if text.startswith(("{", "[")) else text)
     if not question.fields:
         message, hint = "The answer is empty.", "Write text, or a JSON object such as {}."
-        raise Unanswerable({"response": f"{message} {hint}"}, message, hint=hint)
-    return _wrapped(question, _filled(question, posted))
+        raise InvalidAnswer({"response": f"{message} {hint}"}, message, hint=hint)
+    return _wrap_response(question, _read_fields(question, posted))
 
 
-def _credential(asked: credential_requests.WantedCredential, posted: PostedData) -> dict[str, Any]:
+def _credential(asked: credential_requests.CredentialRequest, posted: PostedData) -> dict[str, Any]:
     try:
-        return credential_requests.answer(asked, {name: posted.get(name, "") for name in SECRETS})
-    except credential_requests.WrongCredential as error:
-        raise Unanswerable(
+        return credential_requests.answer_from_form(
+            asked, {name: posted.get(name, "") for name in CREDENTIAL_INPUTS}
+        )
+    except credential_requests.InvalidCredential as error:
+        raise InvalidAnswer(
             {error.name: f"{error.message} {error.hint}"}, error.message, hint=error.hint
         ) from error
 
@@ -65,22 +67,22 @@ def _confirmation(posted: PostedData) -> dict[str, Any]:
     pressed = posted.get("confirmed", "")
     if pressed not in {"yes", "no"}:
         message, hint = "The answer says neither yes nor no.", "Press one of the two buttons."
-        raise Unanswerable({"": f"{message} {hint}"}, message, hint=hint)
+        raise InvalidAnswer({"": f"{message} {hint}"}, message, hint=hint)
     payload = posted.get("payload", "")
     return {"confirmed": pressed == "yes"} | (
-        {"payload": _loaded("payload", payload)} if payload.strip() else {}
+        {"payload": _load_json("payload", payload)} if payload.strip() else {}
     )
 
 
-def _filled(question: Question, posted: PostedData) -> Any:
+def _read_fields(question: Question, posted: PostedData) -> Any:
     value, told = schema_form.read_value(schema_form.fill_fields(question.fields, posted))
     if wrong := schema_form.invalid_fields(told):
         message = f"{wrong[0].label}: {wrong[0].error}"
-        raise Unanswerable({field.input_name: field.error for field in wrong}, message)
+        raise InvalidAnswer({field.input_name: field.error for field in wrong}, message)
     return value
 
 
-def _wrapped(question: Question, value: Any) -> dict[str, Any]:
+def _wrap_response(question: Question, value: Any) -> dict[str, Any]:
     """Return a value as a response. A requested one is unwrapped by ADK, which reads JSON in a text that is alone."""
     if isinstance(value, dict):
         return {"result": value} if question.is_input and set(value) == {"result"} else value
@@ -98,10 +100,10 @@ def _is_json(text: str) -> bool:
     return True
 
 
-def _loaded(name: str, text: str) -> Any:
+def _load_json(name: str, text: str) -> Any:
     """Return the JSON value that stands in an input."""
     try:
         return schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
         problem = schema_form.describe_json_error(error)
-        raise Unanswerable({name: problem}, f"The answer is no JSON. {problem}") from error
+        raise InvalidAnswer({name: problem}, f"The answer is no JSON. {problem}") from error

@@ -13,7 +13,7 @@ from sessions_app.runs.runtime_client import provider
 from sessions_app.store import units_of_work
 
 
-def problem_of(app_name: str) -> DevUIError | None:
+def find_problem(app_name: str) -> DevUIError | None:
     """Return why an app cannot be run; None when it can be, as far as is known without asking its process.
 
     An app of a remote server is not judged: the server may answer again at any moment.
@@ -40,10 +40,10 @@ async def refuse_unavailable(app_name: str) -> None:
         AgentNotLoaded: its code fails.
         RuntimeUnavailable: this process runs no agents, or the agent's process could not be started.
     """
-    problem = await units_of_work.read(problem_of, app_name)
+    problem = await units_of_work.read(find_problem, app_name)
     if isinstance(problem, AgentNotLoaded):
-        await agent_loading.load(app_name)
-        problem = await units_of_work.read(problem_of, app_name)
+        await agent_loading.load_agent(app_name)
+        problem = await units_of_work.read(find_problem, app_name)
     if problem is not None:
         raise problem
 
@@ -52,7 +52,7 @@ def _load_error(app_name: str) -> AgentNotLoaded | None:
     """Return why the code that the agents folder has could not be loaded; None when it was, or was not tried yet."""
     failed = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.FAILED)
     row = failed.values_list("code_version", "error").first()
-    if row is None or _version_now(app_name) not in ("", row[0]):
+    if row is None or _current_version(app_name) not in ("", row[0]):
         return None
     error = json.loads(row[1])
     where = f" ({error['file']}:{error['line']})" if error.get("file") and error.get("line") else ""
@@ -63,7 +63,7 @@ def _load_error(app_name: str) -> AgentNotLoaded | None:
     )
 
 
-def _version_now(app_name: str) -> str:
+def _current_version(app_name: str) -> str:
     """Return the version of the code that the agents folder has; empty when it has none of the app."""
     folder = configured_folder()
     try:

@@ -24,7 +24,7 @@ _tasks: set[asyncio.Future[Any]] = set()
 """Keeps what goes on after its request: the event loop alone would let it be collected."""
 
 
-def in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+def run_in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
     """Do work beside the caller, and after it."""
     task = asyncio.ensure_future(work)
     _tasks.add(task)
@@ -32,12 +32,12 @@ def in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
     return task
 
 
-async def to_its_end(work: Coroutine[Any, Any, R]) -> R:
+async def run_to_completion(work: Coroutine[Any, Any, R]) -> R:
     """Do work to its end, also when the caller is cancelled meanwhile."""
-    return await asyncio.shield(in_background(work))
+    return await asyncio.shield(run_in_background(work))
 
 
-async def new_row(create: Callable[[str], R], run_id: str = "") -> R:
+async def create_row(create: Callable[[str], R], run_id: str = "") -> R:
     """Write the row of a run, whose id `create` is given: `run_id`, or one that is made.
 
     When the store fails the run is called off: it may have been written all the same, and nobody would begin it.
@@ -46,21 +46,21 @@ async def new_row(create: Callable[[str], R], run_id: str = "") -> R:
     try:
         return await units_of_work.write(create, run_id)
     except StoreFault:
-        in_background(_cancel(run_id))
+        run_in_background(_cancel(run_id))
         raise
 
 
-async def row_of_caller(create: Callable[[str], Row]) -> Row:
+async def create_callers_row(create: Callable[[str], Row]) -> Row:
     """Write the row of a run that belongs to its caller. When that is cancelled meanwhile, so is the run."""
-    creating = in_background(new_row(create))
+    creating = run_in_background(create_row(create))
     try:
         return await asyncio.shield(creating)
     except asyncio.CancelledError:
-        in_background(_call_off(creating))
+        run_in_background(_cancel_when_created(creating))
         raise
 
 
-async def _call_off(creating: asyncio.Future[Row]) -> None:
+async def _cancel_when_created(creating: asyncio.Future[Row]) -> None:
     with suppress(StoreFault):  # then it is called off already
         run = await creating
         if run is not None:

@@ -15,12 +15,12 @@ from urllib.parse import SplitResult, parse_qs, parse_qsl, urlencode, urlsplit, 
 from sessions_app.errors import BadInput
 from sessions_app.presentation import schema_form
 
-Kind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
+CredentialKind = Literal["api_key", "basic", "bearer", "oauth2", "other"]
 
-SIGNED_IN_BY = frozenset({"oauth2", "openIdConnect"})
+SIGN_IN_TYPES = frozenset({"oauth2", "openIdConnect"})
 
 
-class WrongCredential(BadInput):
+class InvalidCredential(BadInput):
     """What was sent is no credential. `name`: of the input that is wrong."""
 
     def __init__(self, name: str, message: str, *, hint: str) -> None:
@@ -29,7 +29,7 @@ class WrongCredential(BadInput):
 
 
 @dataclass(frozen=True, slots=True)
-class WantedCredential:
+class CredentialRequest:
     """A credential that is asked for.
 
     Attributes:
@@ -38,7 +38,7 @@ class WantedCredential:
         auth_uri: where to sign in; empty: ADK has made no such address.
     """
 
-    kind: Kind
+    kind: CredentialKind
     config: dict[str, Any] = field(default_factory=dict)
     name: str = ""
     auth_uri: str = ""
@@ -49,33 +49,33 @@ class WantedCredential:
     @property
     def provider(self) -> str:
         """The host one signs in at; empty when there is no address that a browser may go to."""
-        found = _split(self.auth_uri)
+        found = _split_url(self.auth_uri)
         return found.netloc if found.scheme in {"http", "https"} else ""
 
     def address(self, redirect_uri: str) -> str:
         """Return where to sign in, coming back to an address."""
-        found = _split(self.auth_uri)
+        found = _split_url(self.auth_uri)
         query = [(name, value) for name, value in parse_qsl(found.query) if name != "redirect_uri"]
         return urlunsplit(found._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
 
 
-def wanted(args: Mapping[str, Any]) -> WantedCredential:
+def parse_request(args: Mapping[str, Any]) -> CredentialRequest:
     """Return what the arguments of a request ask for."""
     config = args.get("authConfig") or args.get("auth_config")
     config = dict(config) if isinstance(config, Mapping) else {}
     scheme = _mapping(config.get("authScheme"))
     kind = str(scheme.get("type") or "")
     if kind == "apiKey":
-        return WantedCredential("api_key", config, name=str(scheme.get("name") or ""))
+        return CredentialRequest("api_key", config, name=str(scheme.get("name") or ""))
     if kind == "http":
         name = str(scheme.get("scheme") or "bearer")
-        return WantedCredential("basic" if name.lower() == "basic" else "bearer", config, name=name)
-    if kind in SIGNED_IN_BY:
-        return _signed_in_at(config)
-    return WantedCredential("other", config, name=kind)
+        return CredentialRequest("basic" if name.lower() == "basic" else "bearer", config, name=name)
+    if kind in SIGN_IN_TYPES:
+        return _sign_in_request(config)
+    return CredentialRequest("other", config, name=kind)
 
 
-def answer(asked: WantedCredential, sent: Mapping[str, str]) -> dict[str, Any]:
+def answer_from_form(asked: CredentialRequest, sent: Mapping[str, str]) -> dict[str, Any]:
     """Return the answer that a form gives: api_key, username and password, token, response_uri or credential.
 
     Raises:
@@ -83,62 +83,66 @@ def answer(asked: WantedCredential, sent: Mapping[str, str]) -> dict[str, Any]:
     """
     given = {name: text.strip() for name, text in sent.items()}
     if given.get("credential"):
-        return _answered(asked, _json_object(given["credential"]))
+        return _with_credential(asked, _json_object(given["credential"]))
     if asked.kind == "api_key":
-        return _answered(asked, {"authType": "apiKey", "apiKey": _needed(given, "api_key", "The API key")})
+        return _with_credential(
+            asked, {"authType": "apiKey", "apiKey": _require(given, "api_key", "The API key")}
+        )
     if asked.kind == "basic":
         login = {
-            "username": _needed(given, "username", "The user name"),
+            "username": _require(given, "username", "The user name"),
             "password": sent.get("password", ""),
         }
-        return _answered(asked, _http(asked, login))
+        return _with_credential(asked, _http(asked, login))
     if asked.kind == "bearer":
-        return _answered(asked, _http(asked, {"token": _needed(given, "token", "The token")}))
+        return _with_credential(asked, _http(asked, {"token": _require(given, "token", "The token")}))
     if asked.kind == "oauth2":
         if given.get("token"):
-            return _answered(asked, _oauth2(asked, accessToken=given["token"]))
-        return came_back(asked, _needed(given, "response_uri", "The address you came back to"))
-    raise WrongCredential(
+            return _with_credential(asked, _oauth2(asked, accessToken=given["token"]))
+        return answer_after_sign_in(asked, _require(given, "response_uri", "The address you came back to"))
+    raise InvalidCredential(
         "credential", "The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential."
     )
 
 
-def came_back(asked: WantedCredential, response_uri: str, redirect_uri: str = "") -> dict[str, Any]:
+def answer_after_sign_in(
+    asked: CredentialRequest, response_uri: str, redirect_uri: str = ""
+) -> dict[str, Any]:
     """Return the answer after somebody signed in and came back to an address with a code.
 
     Raises:
         WrongCredential: the address is not one that the provider sends back to, or it says why there is no code.
     """
-    query = parse_qs(_split(response_uri).query)
+    query = parse_qs(_split_url(response_uri).query)
     if "error" in query:
         why = (query.get("error_description") or query["error"])[0]
-        raise WrongCredential(
+        raise InvalidCredential(
             "response_uri", f"The provider refused: {why}", hint="Sign in again, or answer without it."
         )
     if "code" not in query:
-        raise WrongCredential(
+        raise InvalidCredential(
             "response_uri",
             "The address holds no code.",
             hint="Copy all of the address the provider led you to, with what follows the question mark.",
         )
     if asked.state and query.get("state", [""])[0] != asked.state:
-        raise WrongCredential(
+        raise InvalidCredential(
             "response_uri",
             "The address belongs to another sign-in.",
             hint="Sign in again from the question you answer.",
         )
     where = redirect_uri or asked.redirect_uri
-    return _answered(
+    return _with_credential(
         asked, _oauth2(asked, authResponseUri=response_uri, **({"redirectUri": where} if where else {}))
     )
 
 
-def _signed_in_at(config: dict[str, Any]) -> WantedCredential:
+def _sign_in_request(config: dict[str, Any]) -> CredentialRequest:
     exchanged = _mapping(config.get("exchangedAuthCredential"))
     oauth2 = _mapping(exchanged.get("oauth2"))
     uri = str(oauth2.get("authUri") or "")
-    query = parse_qs(_split(uri).query)
-    return WantedCredential(
+    query = parse_qs(_split_url(uri).query)
+    return CredentialRequest(
         "oauth2",
         config,
         auth_uri=uri,
@@ -148,23 +152,23 @@ def _signed_in_at(config: dict[str, Any]) -> WantedCredential:
     )
 
 
-def _oauth2(asked: WantedCredential, **filled: str) -> dict[str, Any]:
+def _oauth2(asked: CredentialRequest, **filled: str) -> dict[str, Any]:
     before = _mapping(asked.config.get("exchangedAuthCredential"))
     kind = before.get("authType") or "oauth2"
     return {**before, "authType": kind, "oauth2": {**_mapping(before.get("oauth2")), **filled}}
 
 
-def _http(asked: WantedCredential, login: dict[str, str]) -> dict[str, Any]:
+def _http(asked: CredentialRequest, login: dict[str, str]) -> dict[str, Any]:
     return {"authType": "http", "http": {"scheme": asked.name or "bearer", "credentials": login}}
 
 
-def _answered(asked: WantedCredential, credential: dict[str, Any]) -> dict[str, Any]:
+def _with_credential(asked: CredentialRequest, credential: dict[str, Any]) -> dict[str, Any]:
     return {**asked.config, "exchangedAuthCredential": credential}
 
 
-def _needed(given: Mapping[str, str], name: str, words: str) -> str:
+def _require(given: Mapping[str, str], name: str, words: str) -> str:
     if not given.get(name):
-        raise WrongCredential(name, f"{words} is missing.", hint="Fill it in and send it again.")
+        raise InvalidCredential(name, f"{words} is missing.", hint="Fill it in and send it again.")
     return given[name]
 
 
@@ -172,13 +176,13 @@ def _json_object(text: str) -> dict[str, Any]:
     try:
         value = schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
-        raise WrongCredential(
+        raise InvalidCredential(
             "credential",
             f"The credential is no JSON. {schema_form.describe_json_error(error)}",
             hint="Correct it and send it again.",
         ) from error
     if not isinstance(value, dict):
-        raise WrongCredential(
+        raise InvalidCredential(
             "credential",
             "The credential is no JSON object.",
             hint='ADK\'s AuthCredential is one: {"authType": "apiKey", "apiKey": "…"}.',
@@ -186,7 +190,7 @@ def _json_object(text: str) -> dict[str, Any]:
     return value
 
 
-def _split(address: str) -> SplitResult:
+def _split_url(address: str) -> SplitResult:
     """Return the pieces of an address; empty ones of what is none."""
     try:
         return urlsplit(address)

@@ -18,8 +18,8 @@ from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import availability, background, lifecycle
-from sessions_app.runs.message_draft import Draft
-from sessions_app.runs.questions import answered_calls, find_question
+from sessions_app.runs.message_draft import MessageDraft
+from sessions_app.runs.questions import answered_call_ids, find_question
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import retry, units_of_work
 
@@ -29,7 +29,7 @@ SEND_ID = re.compile(r"[0-9a-f]{32}")
 """What a form may call its run."""
 
 
-async def start(session: AgentSession, request: Mapping[str, Any], send_id: str = "") -> Run:
+async def start_run(session: AgentSession, request: Mapping[str, Any], send_id: str = "") -> Run:
     """Queue a run on a session and hand it over. A form that is sent twice queues one run.
 
     Args:
@@ -42,16 +42,16 @@ async def start(session: AgentSession, request: Mapping[str, Any], send_id: str 
         NotFound: the call that is answered does not wait for an answer any more.
         NotFound, AgentNotLoaded, RuntimeUnavailable: its app cannot be run (`availability`).
     """
-    return await background.to_its_end(_queue(session, request, send_id))
+    return await background.run_to_completion(_queue(session, request, send_id))
 
 
-async def cancel(run: Run) -> None:
+async def cancel_run(run: Run) -> None:
     """Have a run cancelled. Cancelling one that has ended changes nothing."""
     if await units_of_work.write(lifecycle.request_cancel, run.pk):
-        background.in_background(_cancel(run))
+        background.run_in_background(_cancel_at_runtime(run))
 
 
-async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
+async def run_config_problems(app_name: str, draft: MessageDraft) -> dict[str, str]:
     """Return what ADK finds wrong with the RunConfig of a draft, by the names of fields in the form.
 
     When nobody can be asked nothing is wrong with it here: the run says it.
@@ -75,12 +75,12 @@ async def problems_of(app_name: str, draft: Draft) -> dict[str, str]:
 async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str) -> Run:
     await availability.refuse_unavailable(session.app_name)
     names_run = SEND_ID.fullmatch(send_id) is not None and await units_of_work.read(
-        lifecycle.is_free, send_id
+        lifecycle.is_unused_id, send_id
     )
     create = partial(_create_once, session.pk, request, send_id)
-    run, is_new = await background.new_row(create, send_id if names_run else "")
+    run, is_new = await background.create_row(create, send_id if names_run else "")
     if is_new:
-        background.in_background(_hand_over(session.app_name, run.pk))
+        background.run_in_background(_hand_over(session.app_name, run.pk))
     return run
 
 
@@ -88,16 +88,18 @@ def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_
     """Return the run of a request and whether it is new. The session's row is held: two senders come one by one."""
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
-        if sent := lifecycle.sent_before(session_pk, send_id, request):
+        if sent := lifecycle.find_sent_run(session_pk, send_id, request):
             return sent, False
-        for call_id in answered_calls(request):
+        for call_id in answered_call_ids(request):
             if find_question(session, call_id) is None:
-                raise not_waiting(call_id)
-        own_id = run_id if lifecycle.is_free(run_id) else ""  # another message of the form came meanwhile
+                raise call_not_waiting(call_id)
+        own_id = (
+            run_id if lifecycle.is_unused_id(run_id) else ""
+        )  # another message of the form came meanwhile
         return lifecycle.create_run(session_pk, request, run_id=own_id), True
 
 
-def not_waiting(call_id: str) -> NotFound:
+def call_not_waiting(call_id: str) -> NotFound:
     """Return the refusal of an answer to a call that does not wait for one."""
     return NotFound(
         f"No call {call_id!r} waits for an answer in this session.",
@@ -131,7 +133,7 @@ async def _fail(run_id: str, error_type: str, error: str) -> None:
     await retry.write(lifecycle.end_queued, run_id, Run.Status.FAILED, error_type, error)
 
 
-async def _cancel(run: Run) -> None:
+async def _cancel_at_runtime(run: Run) -> None:
     """Tell the runtime; a run that no runtime can be told of and that nobody has begun ends here."""
     try:
         client = await provider().client(run.session.app_name)

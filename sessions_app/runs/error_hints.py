@@ -1,17 +1,21 @@
-"""What a run's error means when its name alone does not tell the way out. Pure."""
+"""Explanations of run errors whose message alone does not show what to do. Pure."""
 
 from __future__ import annotations
 
-LIMIT = "LlmCallsLimitExceededError"
+CALL_LIMIT_ERROR = "LlmCallsLimitExceededError"
 
-WORDS = {
-    LIMIT: "The run reached max_llm_calls of its RunConfig and was ended there. Look at its last calls: an agent that"
-    " goes round in circles calls the same tools again and again. If it needs more, raise the limit under Options.",
-    "StaleSessionError": "Something else wrote to the session while the agent ran on an older copy of it. Send the"
-    " message again; what both wrote is in the timeline.",
+HINTS = {
+    CALL_LIMIT_ERROR: (
+        "The run reached max_llm_calls of its RunConfig and was stopped. Look at its last calls: an agent in a loop"
+        " repeats the same tool calls. If the agent needs more calls, raise the limit under Options."
+    ),
+    "StaleSessionError": (
+        "Another writer changed the session while the agent ran on an older copy. Send the message again; the"
+        " timeline shows what both wrote."
+    ),
 }
 
 
-def of(error_type: str) -> str:
-    """Return what an error of this type means, empty when its message says it."""
-    return WORDS.get(error_type, "")
+def hint_for(error_type: str) -> str:
+    """Return the explanation of an error type; empty when its message suffices."""
+    return HINTS.get(error_type, "")

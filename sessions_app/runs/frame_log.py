@@ -55,7 +55,7 @@ class FrameLog:
         """
         while True:
             changed = self._changed
-            for frame in _joined(self._behind(after)):
+            for frame in _join_chunks(self._behind(after)):
                 yield frame
                 after = frame["n"]
                 if frame["type"] == "end":
@@ -72,7 +72,7 @@ def _is_superseded(frame: Frame, stored: Frame) -> bool:
     return same and frame["type"] == "chunk"
 
 
-def _joined(frames: Iterable[Frame]) -> Iterable[Frame]:
+def _join_chunks(frames: Iterable[Frame]) -> Iterable[Frame]:
     held: Frame | None = None
     for frame in frames:
         if held is not None and _continues(held, frame):

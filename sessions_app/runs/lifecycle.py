@@ -41,10 +41,10 @@ _unassigned = ChangeTimer()
 ORDER_S = 1e-5
 """Seconds between two runs that the clock does not tell apart."""
 
-ADK = "adk"
+ADK_SOURCE = "adk"
 """Source of a run that was asked for on one of ADK's own paths: its caller waits for the answer of one process."""
 
-SCRIPT = "script"
+SCRIPT_SOURCE = "script"
 """Source of what a program with a Runner of its own left waiting: all that is known of its run is the question."""
 
 
@@ -78,20 +78,20 @@ def create_run(
             request=json.dumps(request, default=str),
             source=source,
             runtime_id=runtime_id or processes.own_id(),
-            created_at=_next_place(session_pk),
+            created_at=_next_created_at(session_pk),
         )
         change_notification.notify_after_commit()
     return run
 
 
-def _next_place(session_pk: int) -> float:
+def _next_created_at(session_pk: int) -> float:
     """Return the time of a run that is queued now: behind those that wait, also when the clock was set back."""
     active = Run.objects.filter(session=session_pk, status__in=ACTIVE)
     newest = active.order_by("-created_at").values_list("created_at", flat=True).first()
     return time.time() if newest is None else max(time.time(), newest + ORDER_S)
 
 
-def sent_before(session_pk: int, send_id: str, request: Mapping[str, Any] | None = None) -> Run | None:
+def find_sent_run(session_pk: int, send_id: str, request: Mapping[str, Any] | None = None) -> Run | None:
     """Return the run that a form has queued on a session, unless it ended badly: then it may be sent again.
 
     Args:
@@ -99,21 +99,21 @@ def sent_before(session_pk: int, send_id: str, request: Mapping[str, Any] | None
         send_id: the id that the form gives its run.
         request: what the run has to ask; None: anything.
     """
-    sent = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=ENDED_BADLY).first()
+    sent = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=UNSUCCESSFUL).first()
     if sent is None or request is None:
         return sent
     text = json.dumps(request, default=str)
-    return sent if sent.request in (text, _lean(text)) else None
+    return sent if sent.request in (text, _strip_request(text)) else None
 
 
-def is_free(run_id: str) -> bool:
+def is_unused_id(run_id: str) -> bool:
     """Tell whether no run has an id yet."""
     return not Run.objects.filter(pk=run_id).exists()
 
 
 def assign(run_id: str, runtime_id: str) -> bool:
     """Note which process has a queued run. Return whether it still waits."""
-    return _change(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
+    return _update(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
 
 
 def claim(
@@ -135,7 +135,7 @@ def claim(
         | Q(created_at=OuterRef("created_at"), pk__lt=OuterRef("pk"))
     )
     own = Q(runtime_id=runtime_id) | Q(runtime_id__isnull=True)
-    claimed = _change(
+    claimed = _update(
         Run.objects.filter(~Exists(earlier), own, pk=run_id, status=Status.QUEUED),
         status=Status.RUNNING,
         runtime_id=runtime_id,
@@ -148,15 +148,15 @@ def claim(
     if not claimed and not same_claim.exists():
         return None
     run = Run.objects.select_related("session").get(pk=run_id)
-    lean = _lean(run.request)
+    lean = _strip_request(run.request)
     if lean != run.request:
         Run.objects.filter(pk=run_id).update(request=lean)
     return run
 
 
-def note_invocation(run_id: str, invocation_id: str) -> None:
+def record_invocation(run_id: str, invocation_id: str) -> None:
     """Note the invocation of an active run as soon as it is known."""
-    _change(Run.objects.filter(pk=run_id, status__in=ACTIVE), invocation_id=invocation_id)
+    _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), invocation_id=invocation_id)
 
 
 def finish(
@@ -178,7 +178,7 @@ def finish(
     """
     now = Value(time.time() if finished_at is None else finished_at)
     with transaction.atomic():
-        ended = _change(
+        ended = _update(
             Run.objects.filter(pk=run_id, status__in=from_status),
             status=status,
             finished_at=Greatest(now, Coalesce("started_at", now)),
@@ -189,16 +189,18 @@ def finish(
             invocation_id=Value(invocation_id) if invocation_id else _invocation(),
         )
         if ended:
-            _settle(run_id)
-        if ended and status in ENDED_BADLY:
+            _finish_answered_beside(run_id)
+        if ended and status in UNSUCCESSFUL:
             run = Run.objects.get(pk=run_id)
-            traces.close_open(run.finished_at or 0.0, session=run.session_id, invocation_id=run.invocation_id)
+            traces.close_unfinished(
+                run.finished_at or 0.0, session=run.session_id, invocation_id=run.invocation_id
+            )
     return ended
 
 
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
     """End a run that nobody has begun. Return whether it was one."""
-    return _change(
+    return _update(
         Run.objects.filter(pk=run_id, status=Status.QUEUED),
         status=status,
         finished_at=time.time(),
@@ -210,7 +212,7 @@ def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") 
 
 def request_cancel(run_id: str) -> bool:
     """Note that an active run is to be cancelled. Return whether it is active."""
-    return _change(Run.objects.filter(pk=run_id, status__in=ACTIVE), cancel_requested_at=time.time())
+    return _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), cancel_requested_at=time.time())
 
 
 def cancel_requests(runtime_id: str) -> list[str]:
@@ -225,27 +227,27 @@ def active_run(session_pk: int) -> Run | None:
     return runs.order_by(Case(When(status=Status.RUNNING, then=0), default=1), "created_at", "pk").first()
 
 
-ENDED_BADLY = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
+UNSUCCESSFUL = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
 """How a run ends that left something to be done."""
 
 
-def carried_on(session_pk: int, invocation_id: str) -> Run | None:
+def find_unresumable_run(session_pk: int, invocation_id: str) -> Run | None:
     """Return the newest run of an invocation when there is nothing to resume: it is under way, waits or is done."""
     asked_for = json.dumps({"invocation_id": invocation_id})[1:-1]
     is_one = Q(invocation_id=invocation_id) | Q(
         invocation_id="", status__in=ACTIVE, request__contains=asked_for
     )
     newest = Run.objects.filter(is_one, session_id=session_pk).order_by("-created_at", "-pk").first()
-    return newest if newest is not None and newest.status not in ENDED_BADLY else None
+    return newest if newest is not None and newest.status not in UNSUCCESSFUL else None
 
 
-def refuse_carried_on(session_pk: int, invocation_id: str) -> None:
+def require_resumable(session_pk: int, invocation_id: str) -> None:
     """Refuse to resume an invocation of which nothing is left to do: ADK would make a run without events of it.
 
     Raises:
         InvocationFinished: naming the run that has it.
     """
-    run = carried_on(session_pk, invocation_id)
+    run = find_unresumable_run(session_pk, invocation_id)
     if run is not None:
         raise InvocationFinished(
             f"Invocation {invocation_id!r} cannot be resumed: run {run.pk} went on with it and is {run.status}.",
@@ -253,7 +255,7 @@ def refuse_carried_on(session_pk: int, invocation_id: str) -> None:
         )
 
 
-def refuse_busy(session_pk: int, session_id: str) -> None:
+def require_idle(session_pk: int, session_id: str) -> None:
     """Refuse a change of a session while an agent works on it.
 
     Raises:
@@ -267,7 +269,7 @@ def refuse_busy(session_pk: int, session_id: str) -> None:
         )
 
 
-def status_of(run_id: str) -> str | None:
+def get_status(run_id: str) -> str | None:
     """Return a run's status, or None when it was deleted with its session."""
     return Run.objects.filter(pk=run_id).values_list("status", flat=True).first()
 
@@ -290,15 +292,15 @@ def open_calls(session_pk: int, invocation_id: str) -> list[str]:
     return list(waiting)
 
 
-def not_begun_by(runtime_id: str) -> list[str]:
+def unstarted_runs_of(runtime_id: str) -> list[str]:
     """Return what a process was given and has not begun, oldest first, as far as another one can take it."""
-    queued = Run.objects.filter(runtime_id=runtime_id, status=Status.QUEUED).exclude(source=ADK)
+    queued = Run.objects.filter(runtime_id=runtime_id, status=Status.QUEUED).exclude(source=ADK_SOURCE)
     return list(queued.order_by("created_at", "pk").values_list("pk", flat=True))
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
     """End the active runs of a process that is gone, but those that are handed on. Return their ids."""
-    return _crash(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
+    return _crash_runs(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
 
 
 def crash_orphans() -> list[str]:
@@ -307,33 +309,35 @@ def crash_orphans() -> list[str]:
     What it has not begun waits for the next process (`left_behind`), unless nobody waits for it any more: who asked by
     ADK's own paths lost the answer with the process, and others may have wanted it cancelled.
     """
-    processes.stop_gone()
-    for run_id in _left_behind().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
+    processes.mark_gone_stopped()
+    for run_id in _abandoned().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
     stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
-    crashed = _crash(stopped.exclude(status=Status.QUEUED), "Its process ended without a word.")
-    return crashed + _crash(stopped.filter(source=ADK), "Its process ended before it had begun it.")
+    crashed = _crash_runs(stopped.exclude(status=Status.QUEUED), "Its process ended without a word.")
+    return crashed + _crash_runs(
+        stopped.filter(source=ADK_SOURCE), "Its process ended before it had begun it."
+    )
 
 
-def left_behind() -> list[tuple[str, str]]:
+def abandoned_runs() -> list[tuple[str, str]]:
     """Return ids and apps of the queued runs whose server has gone, oldest first: another one can take them up."""
-    return list(_left_behind().order_by("created_at", "pk").values_list("pk", "session__app_name"))
+    return list(_abandoned().order_by("created_at", "pk").values_list("pk", "session__app_name"))
 
 
-def _left_behind() -> QuerySet[Run]:
+def _abandoned() -> QuerySet[Run]:
     """Return what waits and belongs to no living server.
 
     A process ends with its server, and what only the process leaves its server hands on.
     """
     server_gone = Q(runtime__server__stopped_at__isnull=False)
     own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
-    queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK)
+    queued = Run.objects.filter(status=Status.QUEUED).exclude(source=ADK_SOURCE)
     unassigned = dict(queued.filter(runtime=None).values_list("pk", "created_at"))
     never_taken = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
     return queued.filter(server_gone | own_master_gone | never_taken)
 
 
-def _settle(run_id: str) -> None:
+def _finish_answered_beside(run_id: str) -> None:
     """End the waiting runs beside one that has ended of which nothing is asked any more."""
     beside = Run.objects.filter(session__runs=run_id, status=Status.WAITING).exclude(invocation_id="")
     for pk, session_pk, invocation_id in beside.exclude(pk=run_id).values_list(
@@ -343,13 +347,13 @@ def _settle(run_id: str) -> None:
             Run.objects.filter(pk=pk).update(status=Status.DONE)
 
 
-def settle_rewound(session_pk: int, seq: int) -> None:
+def finish_rewound(session_pk: int, seq: int) -> None:
     """End the waiting runs of a session that began at an event or later: what they asked was taken back with it."""
     waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
-    _change(waiting, status=Status.DONE)
+    _update(waiting, status=Status.DONE)
 
 
-def note_question(session_pk: int, invocation_id: str, seq: int) -> bool:
+def record_question(session_pk: int, invocation_id: str, seq: int) -> bool:
     """Keep that an agent that another program runs waits for an answer since an event; once an invocation.
 
     Return whether it was kept: not when nothing is open, and not of an invocation of which a run tells already.
@@ -365,7 +369,7 @@ def note_question(session_pk: int, invocation_id: str, seq: int) -> bool:
             id=uuid.uuid4().hex,
             session_id=session_pk,
             status=Status.WAITING,
-            source=SCRIPT,
+            source=SCRIPT_SOURCE,
             invocation_id=invocation_id,
             created_at=now,
             started_at=now,
@@ -377,7 +381,7 @@ def note_question(session_pk: int, invocation_id: str, seq: int) -> bool:
     return True
 
 
-def note_answer(session_pk: int) -> None:
+def record_answer(session_pk: int) -> None:
     """End the waiting runs of a session of which nothing is asked any more, because another program answered."""
     with transaction.atomic():
         waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING).exclude(invocation_id="")
@@ -386,18 +390,18 @@ def note_answer(session_pk: int) -> None:
             for pk, invocation_id in waiting.values_list("pk", "invocation_id")
             if not open_calls(session_pk, invocation_id)
         ]
-        _change(Run.objects.filter(pk__in=answered), status=Status.DONE)
+        _update(Run.objects.filter(pk__in=answered), status=Status.DONE)
 
 
-def note_rewind(session_pk: int, invocation_id: str) -> None:
+def record_rewind(session_pk: int, invocation_id: str) -> None:
     """End the waiting runs of a session that another program rewound to before an invocation."""
     first = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id).order_by("seq")
     seq = first.values_list("seq", flat=True).first()
     if seq is not None:
-        settle_rewound(session_pk, seq)
+        finish_rewound(session_pk, seq)
 
 
-def _lean(request: str) -> str:
+def _strip_request(request: str) -> str:
     """Return what is kept of a request once a process has it: no credentials, and no content of files.
 
     Both stand in the event of the message, the credentials in its private part.
@@ -413,12 +417,12 @@ def _lean(request: str) -> str:
     return json.dumps(kept)
 
 
-def _crash(runs: QuerySet[Run], why: str) -> list[str]:
+def _crash_runs(runs: QuerySet[Run], why: str) -> list[str]:
     end = partial(finish, status=Status.CRASHED, error_type="RuntimeCrashed", error=why)
     return [run_id for run_id in runs.filter(status__in=ACTIVE).values_list("pk", flat=True) if end(run_id)]
 
 
-def _change(runs: QuerySet[Run], **values: Any) -> bool:
+def _update(runs: QuerySet[Run], **values: Any) -> bool:
     with transaction.atomic():
         changed = bool(runs.update(**values))
         if changed:

@@ -18,19 +18,19 @@ from sessions_app.models import AgentCard
 from sessions_app.presentation import file_type, schema_form
 from sessions_app.presentation.schema_form import FormField, PostedData
 
-MOST_FILES = 16
-MOST_BYTES = 20_000_000
+MAX_FILES = 16
+MAX_BYTES = 20_000_000
 """Bytes of all files of a message: they stand in its event as they are, and models take about as much inline."""
 
-CONFIG = "config."
+CONFIG_PREFIX = "config."
 """How the names of the RunConfig's fields begin in a form."""
 
-TEXTUAL = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
+TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
 """Types that a text may claim to be: only who wrote it knows that it is Markdown."""
 
 
 @dataclass(frozen=True, slots=True)
-class Draft:
+class MessageDraft:
     """A message as it was sent, and what is wrong with it.
 
     Attributes:
@@ -61,7 +61,7 @@ class Draft:
 
     def request(self) -> dict[str, Any]:
         """Return what is kept of it in `Run.request`. Only of a draft that is valid."""
-        parts = [*([{"text": self.text}] if self.text.strip() else []), *map(_part, self.files)]
+        parts = [*([{"text": self.text}] if self.text.strip() else []), *map(_file_part, self.files)]
         request: dict[str, Any] = {"streaming": self.streaming}
         if parts:
             request["new_message"] = {"role": "user", "parts": parts}
@@ -70,14 +70,16 @@ class Draft:
         return request | self.values
 
 
-def empty(app_name: str) -> Draft:
+def empty_draft(app_name: str) -> MessageDraft:
     """Return a draft in which nothing stands."""
-    return Draft(config=tuple(config_fields(app_name)))
+    return MessageDraft(config=tuple(config_fields(app_name)))
 
 
-def read(app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], *, streaming: bool) -> Draft:
+def read_draft(
+    app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], *, streaming: bool
+) -> MessageDraft:
     """Return the message that was sent."""
-    sent = {name: _lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
+    sent = {name: _unix_lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
     invocation_id = posted.get("invocation_id", "").strip()
     errors = _file_errors(files)
     values: dict[str, Any] = {}
@@ -91,7 +93,7 @@ def read(app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], 
     chosen, told = schema_form.read_value(fields)
     errors |= {each.input_name: each.error for each in schema_form.invalid_fields(told)}
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
-    return Draft(
+    return MessageDraft(
         text=sent["message"],
         files=tuple(files),
         state_delta=sent["state_delta"],
@@ -111,52 +113,54 @@ def config_fields(app_name: str) -> list[FormField]:
     """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
-    found = schema_form.build_fields(schema, CONFIG)
+    found = schema_form.build_fields(schema, CONFIG_PREFIX)
     return sorted(found, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 
 
-def type_of(content: bytes, claimed: str) -> str:
+def detect_type(content: bytes, claimed: str) -> str:
     """Return the type of a file: what its bytes say, and what it claims where they do not say it."""
     found = file_type.sniff(content).partition(";")[0]
     claimed = claimed.partition(";")[0].strip().lower()
     if found == "text/plain":
-        return claimed if claimed.startswith(TEXTUAL) else found
+        return claimed if claimed.startswith(TEXT_TYPES) else found
     if found == file_type.BINARY:
         return claimed if claimed and not file_type.is_recognizable(claimed) else found
     return found
 
 
-def size_of(files: Iterable[UploadedFile[Any]]) -> int:
+def total_size(files: Iterable[UploadedFile[Any]]) -> int:
     """Return how many bytes files have."""
     return sum(file.size or 0 for file in files)
 
 
-def _part(file: UploadedFile[Any]) -> dict[str, Any]:
+def _file_part(file: UploadedFile[Any]) -> dict[str, Any]:
     file.seek(0)
     content = file.read()
     inline = {
         "displayName": file.name or "file",
-        "mimeType": type_of(content, file.content_type or ""),
+        "mimeType": detect_type(content, file.content_type or ""),
         "data": base64.b64encode(content).decode(),
     }
     return {"inlineData": inline}
 
 
 def _file_errors(files: Sequence[UploadedFile[Any]]) -> dict[str, str]:
-    if len(files) > MOST_FILES:
-        return {"files": f"{len(files)} files are too many for one message; {MOST_FILES} is the most."}
-    size = size_of(files)
-    if size > MOST_BYTES:
-        return {"files": f"The files have {_megabytes(size)} together; {_megabytes(MOST_BYTES)} is the most."}
+    if len(files) > MAX_FILES:
+        return {"files": f"{len(files)} files are too many for one message; {MAX_FILES} is the most."}
+    size = total_size(files)
+    if size > MAX_BYTES:
+        return {
+            "files": f"The files have {_format_megabytes(size)} together; {_format_megabytes(MAX_BYTES)} is the most."
+        }
     hollow = next((file.name for file in files if not file.size), None)
     return {"files": f"{hollow} is empty."} if hollow else {}
 
 
-def _megabytes(size: int) -> str:
+def _format_megabytes(size: int) -> str:
     return f"{size / 1e6:.1f} MB".replace(".0 ", " ")
 
 
-def _lines(text: str) -> str:
+def _unix_lines(text: str) -> str:
     """Return a text as it was typed: browsers end the lines of a form's fields as in a mail."""
     return text.replace("\r\n", "\n")
 

@@ -17,7 +17,7 @@ from functools import partial
 if sys.platform != "win32":
     import fcntl
 
-SHOWN_BYTES = 1_000_000
+LIMIT_BYTES = 1_000_000
 """Bytes of a process's output that are passed on in one window of time."""
 
 WINDOW_S = 600.0
@@ -28,23 +28,23 @@ READ_BYTES = 1 << 20
 PAUSE_S = 0.002
 """Seconds between two reads: what a process prints line by line comes together, and wakes the reader once."""
 
-REST_S = 1.0
+DRAIN_S = 1.0
 """Seconds to wait for the rest of a dead process's output."""
 
-MARK = "[DevUI]"
+NOTE_PREFIX = "[DevUI]"
 """How a note of ours begins among the lines of a process."""
 
-Show = Callable[[bytes], object]
+Write = Callable[[bytes], object]
 
 
 class OutputLimit:
     """Passes on `SHOWN_BYTES` of output in each window of `WINDOW_S`, and notes what it drops."""
 
-    def __init__(self, show: Show, rest_is: str = "The rest is dropped.") -> None:
+    def __init__(self, show: Write, rest_is: str = "The rest is dropped.") -> None:
         """Pass output on to `show`. `rest_is` says what becomes of what is above the limit."""
         self._show = show
         self._rest_is = rest_is
-        self._left = SHOWN_BYTES
+        self._left = LIMIT_BYTES
         self._window_ends = 0.0
         self._dropped_lines = 0
         self._dropped_bytes = 0
@@ -60,7 +60,7 @@ class OutputLimit:
         now = time.monotonic()
         if now >= self._window_ends:
             self._note_dropped()
-            self._left, self._window_ends = SHOWN_BYTES, now + WINDOW_S
+            self._left, self._window_ends = LIMIT_BYTES, now + WINDOW_S
         if len(data) <= self._left:
             self._left -= len(data)
             self._pass_on(data)
@@ -68,7 +68,7 @@ class OutputLimit:
         end_of_line = data.rfind(b"\n", 0, self._left) + 1
         self._pass_on(data[: end_of_line or self._left])
         if not self._dropped_bytes:
-            limit = f"{megabytes(SHOWN_BYTES)} in {WINDOW_S / 60:.0f} minutes"
+            limit = f"{format_megabytes(LIMIT_BYTES)} in {WINDOW_S / 60:.0f} minutes"
             self._note(f"Output is limited to {limit}. {self._rest_is}")
         self._drop(data[end_of_line or self._left :])
         self._left = 0
@@ -81,7 +81,7 @@ class OutputLimit:
 
     def _note_dropped(self) -> None:
         if self._dropped_bytes:
-            lines, size = self._dropped_lines, megabytes(self._dropped_bytes)
+            lines, size = self._dropped_lines, format_megabytes(self._dropped_bytes)
             self._note(f"{size} of output, {lines:,} lines, were not shown.")
         self._dropped_lines = self._dropped_bytes = 0
 
@@ -95,7 +95,7 @@ class OutputLimit:
         self._dropped_lines += data.count(b"\n")
 
     def _note(self, text: str) -> None:
-        self._pass_on(f"{'' if self._at_line_start else chr(10)}{MARK} {text}\n".encode())
+        self._pass_on(f"{'' if self._at_line_start else chr(10)}{NOTE_PREFIX} {text}\n".encode())
 
 
 class OutputReader:
@@ -108,7 +108,7 @@ class OutputReader:
         fd: the end of the pipe that the process inherits; closed by `start`.
     """
 
-    def __init__(self, limit: OutputLimit, take: Show | None = None) -> None:
+    def __init__(self, limit: OutputLimit, take: Write | None = None) -> None:
         """Hand all output to `take`, as it comes, if it is given, and then to the limit."""
         self._source, self.fd = os.pipe()
         if sys.platform == "linux":
@@ -130,7 +130,7 @@ class OutputReader:
 
     def finish(self) -> None:
         """Wait for the rest of a dead process's output; what it started and left behind is not waited for."""
-        self._thread.join(REST_S)
+        self._thread.join(DRAIN_S)
 
     def _read_all(self) -> None:
         while data := os.read(self._source, READ_BYTES):
@@ -148,6 +148,6 @@ def _write_all(fd: int, data: bytes) -> None:
         data = data[os.write(fd, data) :]
 
 
-def megabytes(size: int) -> str:
+def format_megabytes(size: int) -> str:
     """Return a number of bytes for people."""
     return f"{size / 1e6:.1f} MB"

@@ -27,13 +27,13 @@ HEARTBEAT_S = 5.0
 SILENCE_S = 30.0
 """Seconds of silence after which a process on another host counts as gone."""
 
-LOOK_S = 0.5
+POLL_S = 0.5
 """Seconds between two looks for a heartbeat."""
 
 SAME_START_S = 2.0
 """Seconds between two readings of one start, for rows that know of a process only when it started."""
 
-KEPT_S = 24 * 3600.0
+RETENTION_S = 24 * 3600.0
 """Seconds that the row of a process is kept after its end. No page shows it: only active runs need their process."""
 
 BATCH = 200
@@ -42,7 +42,7 @@ BATCH = 200
 PLATFORM: str = sys.platform
 
 
-SERVER = ""
+SERVER_APP = ""
 """Name of the app of a server, which starts processes and runs no agent itself."""
 
 _heartbeats = ChangeTimer()
@@ -76,7 +76,7 @@ def register(
             app_name=app_name,
             host=socket.gethostname(),
             pid=pid,
-            pid_started_at=started_at(pid) or 0.0,
+            pid_started_at=start_time(pid) or 0.0,
             pid_identity=identity(pid) or "",
             code_version=code_version,
             server_id=server_id,
@@ -85,7 +85,7 @@ def register(
         )
 
 
-def beat(runtime_id: str) -> None:
+def record_heartbeat(runtime_id: str) -> None:
     """Give a sign of life."""
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time())
 
@@ -95,17 +95,17 @@ def mark_alive(runtime_id: str) -> None:
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time(), stopped_at=None)
 
 
-def stop(runtime_id: str) -> None:
+def mark_stopped(runtime_id: str) -> None:
     """Note that a process has ended."""
     RuntimeProcess.objects.filter(pk=runtime_id, stopped_at__isnull=True).update(stopped_at=time.time())
 
 
-def forget_stopped() -> int:
+def delete_stopped() -> int:
     """Delete some rows of processes that ended long ago and have no active run. Return how many; 0: none is left.
 
     What they ran is kept and names no process any more.
     """
-    old = RuntimeProcess.objects.filter(stopped_at__lt=time.time() - KEPT_S)
+    old = RuntimeProcess.objects.filter(stopped_at__lt=time.time() - RETENTION_S)
     active = Run.objects.filter(runtime=OuterRef("pk"), status__in=Run.ACTIVE)
     gone = list(old.filter(~Exists(active)).order_by("stopped_at").values_list("pk", flat=True)[:BATCH])
     with transaction.atomic():
@@ -113,20 +113,20 @@ def forget_stopped() -> int:
     return len(gone)
 
 
-def stop_gone() -> None:
+def mark_gone_stopped() -> None:
     """Note as stopped which processes are gone and could not say so."""
     running = list(RuntimeProcess.objects.filter(stopped_at__isnull=True))
     _heartbeats.keep_only([process.pk for process in running])
     for process in running:
         if not is_alive(process):
-            stop(process.pk)
+            mark_stopped(process.pk)
 
 
 def confirm_alive(process: RuntimeProcess) -> bool:
     """Tell whether a process lives. For one on another host, wait for a heartbeat, at most `SILENCE_S`."""
-    while (alive := is_alive(process)) and _is_known_by_beats(process):
+    while (alive := is_alive(process)) and _needs_heartbeat(process):
         heard_at = process.heartbeat_at
-        time.sleep(LOOK_S)
+        time.sleep(POLL_S)
         process.refresh_from_db(fields=["heartbeat_at", "stopped_at"])
         if process.heartbeat_at != heard_at or process.stopped_at is not None:
             return process.stopped_at is None
@@ -135,17 +135,17 @@ def confirm_alive(process: RuntimeProcess) -> bool:
 
 def is_alive(process: RuntimeProcess) -> bool:
     """Tell whether a process that has not been noted as stopped still lives."""
-    if _is_known_by_beats(process):
+    if _needs_heartbeat(process):
         return _heartbeats.seconds_unchanged(process.pk, process.heartbeat_at) < SILENCE_S
     if process.pid_identity:
         return identity(process.pid) == process.pid_identity
-    started = started_at(process.pid)  # a row that was written before there were identities
+    started = start_time(process.pid)  # a row that was written before there were identities
     if started is None:
         return False
     return not process.pid_started_at or abs(started - process.pid_started_at) < SAME_START_S
 
 
-def ending(code: int) -> str:
+def describe_exit(code: int) -> str:
     """Say how a process ended that has this exit status; below 0 it is a signal's number."""
     if code >= 0:
         return f"exit status {code}"
@@ -153,7 +153,7 @@ def ending(code: int) -> str:
     return f"signal {-code}{names.get(-code, '')}"
 
 
-def _is_known_by_beats(process: RuntimeProcess) -> bool:
+def _needs_heartbeat(process: RuntimeProcess) -> bool:
     return process.host != socket.gethostname() or PLATFORM == "win32"
 
 
@@ -171,19 +171,19 @@ def identity(pid: int) -> str | None:
     return _start_by_ps(pid, {"TZ": "UTC"}) or None
 
 
-def started_at(pid: int) -> float | None:
+def start_time(pid: int) -> float | None:
     """Return when a process of this host was started (epoch seconds), or None when there is none.
 
     It moves when the clock is set: it tells people, `identity` tells processes apart.
     """
     if PLATFORM.startswith("linux"):
-        return _started_at_on_linux(pid)
+        return _start_time_on_linux(pid)
     if PLATFORM == "win32":
         return None
-    return _started_at_by_ps(pid)
+    return _start_time_by_ps(pid)
 
 
-def _started_at_on_linux(pid: int) -> float | None:
+def _start_time_on_linux(pid: int) -> float | None:
     ticks = _start_ticks(pid)
     try:
         boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
@@ -209,7 +209,7 @@ def _boot_id() -> str:
         return ""
 
 
-def _started_at_by_ps(pid: int) -> float | None:
+def _start_time_by_ps(pid: int) -> float | None:
     shown = _start_by_ps(pid, {})
     return time.mktime(time.strptime(shown)) if shown else None
 

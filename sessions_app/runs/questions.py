@@ -23,7 +23,7 @@ from sessions_app.runs import credential_requests
 
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
-ANSWER = "answer."
+ANSWER_PREFIX = "answer."
 """How the names of an answer's fields begin in a form."""
 
 _HINT_FOR_PROGRAMS = re.compile(
@@ -33,7 +33,7 @@ _HINT_FOR_PROGRAMS = re.compile(
 )
 """What ADK says when a tool says nothing (`google/adk/tools/function_tool.py`, `google/adk/workflow/utils`)."""
 
-ANSWERS_LOOKED_AT = 1000
+ANSWERS_SCANNED = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +55,13 @@ class Question:
     hint: str = ""
     payload: Any = None
     schema: dict[str, Any] = field(default_factory=dict)
-    credential: credential_requests.WantedCredential | None = None
+    credential: credential_requests.CredentialRequest | None = None
     is_answered: bool = False
 
     @property
     def fields(self) -> list[schema_form.FormField]:
         """The fields of the answer's form; none when nothing is known of it."""
-        return schema_form.build_fields(self.schema, ANSWER)
+        return schema_form.build_fields(self.schema, ANSWER_PREFIX)
 
     @property
     def wants_text(self) -> bool:
@@ -106,7 +106,7 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
     waiting = [event.seq for event in events if '"waiting":true' in event.summary]
     if not waiting:
         return {}
-    answered, coming = _answered_after(session, min(waiting)), _on_their_way(session)
+    answered, coming = _ids_answered_after(session, min(waiting)), _ids_being_answered(session)
     bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
     found: dict[int, list[Question]] = defaultdict(list)
     for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
@@ -114,7 +114,7 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
         asked = set(body.get("longRunningToolIds") or [])
         for call in wire.function_calls(body):
             if call.get("id") in asked - answered:
-                question = _question(call, seq, invocation_id)
+                question = _parse_question(call, seq, invocation_id)
                 found[seq].append(replace(question, is_answered=question.call_id in coming))
     return _with_schemas(session, found)
 
@@ -124,12 +124,12 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
 
     A call is answered from when a run has its answer: until that run begins no event says so.
     """
-    if call_id in _on_their_way(session):
+    if call_id in _ids_being_answered(session):
         return None
     carriers = Event.objects.filter(
         session=session, kind=EventKind.TOOL_CALL, summary__contains='"waiting":true'
     )
-    rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_LOOKED_AT]
+    rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_SCANNED]
     found = open_questions(session, rows)
     events = (event for event in rows if any(each.call_id == call_id for each in found.get(event.seq, [])))
     event = next(events, None)
@@ -138,24 +138,24 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     return next(question for question in found[event.seq] if question.call_id == call_id)
 
 
-def _on_their_way(session: AgentSession) -> set[str]:
+def _ids_being_answered(session: AgentSession) -> set[str]:
     """Return the ids of the calls whose answers active runs bring."""
     bringing = Run.objects.filter(
         session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
     )
     requests = bringing.values_list("request", flat=True)
-    return {call_id for request in requests for call_id in answered_calls(json.loads(request))}
+    return {call_id for request in requests for call_id in answered_call_ids(json.loads(request))}
 
 
-def answered_calls(request: Mapping[str, Any]) -> set[str]:
+def answered_call_ids(request: Mapping[str, Any]) -> set[str]:
     """Return the ids of the calls that the message of a run's request answers."""
     answers = wire.function_responses({"content": request.get("new_message")})
     return {str(answer["id"]) for answer in answers if answer.get("id")}
 
 
-def _answered_after(session: AgentSession, seq: int) -> set[str]:
+def _ids_answered_after(session: AgentSession, seq: int) -> set[str]:
     answers = Event.objects.filter(session=session, kind=EventKind.TOOL_RESULT, author="user", seq__gt=seq)
-    summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_LOOKED_AT]
+    summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_SCANNED]
     return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
 
 
@@ -164,7 +164,7 @@ def _with_schemas(session: AgentSession, found: dict[int, list[Question]]) -> di
     if not any(_is_tool(question) for questions in found.values() for question in questions):
         return found
     text = AgentCard.objects.filter(app_name=session.app_name).values_list("description", flat=True).first()
-    schemas = dict(_returned(json.loads(text or "{}")))
+    schemas = dict(_response_schemas(json.loads(text or "{}")))
     return {
         seq: [
             replace(question, schema=schemas.get(question.name, {})) if _is_tool(question) else question
@@ -178,16 +178,16 @@ def _is_tool(question: Question) -> bool:
     return question.name not in {CONFIRMATION, INPUT, REQUEST_CREDENTIAL}
 
 
-def _returned(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+def _response_schemas(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """Yield the tools of an agent and of those below it that say what they return, with its schema."""
     for tool in node.get("tools") or []:
         if tool.get("response_schema"):
             yield tool["name"], tool["response_schema"]
     for below in (*(node.get("sub_agents") or []), *(node.get("nodes") or [])):
-        yield from _returned(below)
+        yield from _response_schemas(below)
 
 
-def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
+def _parse_question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
     args = call.get("args") or {}
     name = call.get("name") or ""
     asked = Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
@@ -198,17 +198,17 @@ def _question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
             asked,
             tool=original.get("name") or "",
             args=original.get("args") or {},
-            hint=_for_people(wanted.get("hint") or ""),
+            hint=_human_hint(wanted.get("hint") or ""),
             payload=wanted.get("payload"),
         )
     if name == REQUEST_CREDENTIAL:
-        return replace(asked, credential=credential_requests.wanted(args))
+        return replace(asked, credential=credential_requests.parse_request(args))
     if name == INPUT:
         schema = args.get("response_schema") or args.get("responseSchema")
         return replace(asked, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload"))
     return asked
 
 
-def _for_people(hint: str) -> str:
+def _human_hint(hint: str) -> str:
     """Return a confirmation's hint, empty when it is ADK's own: that one tells a program how to answer."""
     return "" if _HINT_FOR_PROGRAMS.fullmatch(hint.strip()) else hint

@@ -17,20 +17,20 @@ from django.urls import NoReverseMatch, reverse
 
 from sessions_app.models import AgentSession
 from sessions_app.presentation import file_type
-from sessions_app.runs.message_draft import Draft
+from sessions_app.runs.message_draft import MessageDraft
 
-FILE = "\ufffefile:{}\uffff"
+FILE_PLACEHOLDER = "\ufffefile:{}\uffff"
 """Stands in the JSON for the content of a file; no text that was typed holds these."""
 
-FROM_ENVIRONMENT = "DEVUI_TOKEN"
+LOGIN_VARIABLE = "DEVUI_TOKEN"
 """Name of the environment variable that a call takes the token from: no page ever shows the token itself."""
 
-SAYABLE = frozenset({"custom_metadata"})
+ADK_CONFIG_FIELDS = frozenset({"custom_metadata"})
 """Fields of a RunConfig that ADK's own path takes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class RequestSnippet:
     """A call of an address with a body of JSON.
 
     Attributes:
@@ -45,36 +45,45 @@ class Call:
 
     @classmethod
     def of(
-        cls, session: AgentSession, draft: Draft, files: Iterable[str], base: str, *, with_token: bool = False
-    ) -> Call:
+        cls,
+        session: AgentSession,
+        draft: MessageDraft,
+        files: Iterable[str],
+        base: str,
+        *,
+        with_token: bool = False,
+    ) -> RequestSnippet:
         """Return the call that sends a draft. `base`: the address of this server."""
         names = tuple(files)
         text = [{"text": draft.text}] if draft.text.strip() else []
-        parts: list[dict[str, Any]] = [*text, *(_part(number, name) for number, name in enumerate(names))]
+        parts: list[dict[str, Any]] = [
+            *text,
+            *(_file_part(number, name) for number, name in enumerate(names)),
+        ]
         message = {"role": "user", "parts": parts} if parts else None
-        if session.realm or draft.run_config.keys() - SAYABLE:
-            return cls(_ours(base), _our_body(session, draft, message), names, with_token)
+        if session.realm or draft.run_config.keys() - ADK_CONFIG_FIELDS:
+            return cls(_devui_url(base), _devui_body(session, draft, message), names, with_token)
         return cls(urljoin(base, _root() + "run_sse"), _adk_body(session, draft, message), names, with_token)
 
     def curl(self) -> str:
         """Return the call as a command for a POSIX shell."""
         text = json.dumps(self.body, ensure_ascii=False, indent=2)
-        head = f"curl -N {_quoted(self.url)} -H 'Content-Type: application/json'"
+        head = f"curl -N {_quote(self.url)} -H 'Content-Type: application/json'"
         if self.with_token:
-            head += f' -H "Authorization: Bearer ${FROM_ENVIRONMENT}"'
+            head += f' -H "Authorization: Bearer ${LOGIN_VARIABLE}"'
         if not self.files:
-            return f"{head} -d {_quoted(text)}"
+            return f"{head} -d {_quote(text)}"
         for sign in ("\\", "$", "`"):
             text = text.replace(sign, "\\" + sign)
         for number, name in enumerate(self.files):
-            text = text.replace(_marked(number), f"$(base64 < {_quoted(name)} | tr -d '\\n')")
+            text = text.replace(_placeholder(number), f"$(base64 < {_quote(name)} | tr -d '\\n')")
         return f"{head} --data-binary @- <<JSON\n{text}\nJSON"
 
     def python(self) -> str:
         """Return the call as a Python program that needs httpx, which ADK brings."""
-        body = _literal(self.body)
+        body = _python_literal(self.body)
         for number, name in enumerate(self.files):
-            body = body.replace(repr(_marked(number)), f"content_of({name!r})")
+            body = body.replace(repr(_placeholder(number)), f"content_of({name!r})")
         standard = [*["import base64"] * bool(self.files), *["import os"] * self.with_token]
         standard += ["from pathlib import Path"] * bool(self.files)
         lines = [*standard, *[""] * bool(standard), "import httpx", ""]
@@ -88,7 +97,7 @@ class Call:
             ]
         sent = "json=body, timeout=None"
         if self.with_token:
-            lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{FROM_ENVIRONMENT!r}]}}"}}')
+            lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{LOGIN_VARIABLE!r}]}}"}}')
             sent = f"{sent}, headers=headers"
         return "\n".join(
             [
@@ -102,7 +111,7 @@ class Call:
         )
 
 
-def _adk_body(session: AgentSession, draft: Draft, message: dict[str, Any] | None) -> dict[str, Any]:
+def _adk_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any] | None) -> dict[str, Any]:
     said = {
         "newMessage": message,
         "stateDelta": draft.values.get("state_delta"),
@@ -118,7 +127,7 @@ def _adk_body(session: AgentSession, draft: Draft, message: dict[str, Any] | Non
     }
 
 
-def _our_body(session: AgentSession, draft: Draft, message: dict[str, Any] | None) -> dict[str, Any]:
+def _devui_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any] | None) -> dict[str, Any]:
     said = {
         "message": message,
         "state_delta": draft.values.get("state_delta"),
@@ -132,13 +141,13 @@ def _our_body(session: AgentSession, draft: Draft, message: dict[str, Any] | Non
     }
 
 
-def _part(number: int, name: str) -> dict[str, Any]:
+def _file_part(number: int, name: str) -> dict[str, Any]:
     mime = mimetypes.guess_type(name)[0] or file_type.BINARY
-    return {"inlineData": {"displayName": name, "mimeType": mime, "data": _marked(number)}}
+    return {"inlineData": {"displayName": name, "mimeType": mime, "data": _placeholder(number)}}
 
 
-def _marked(number: int) -> str:
-    return FILE.format(number)
+def _placeholder(number: int) -> str:
+    return FILE_PLACEHOLDER.format(number)
 
 
 def _root() -> str:
@@ -148,22 +157,24 @@ def _root() -> str:
         return ""
 
 
-def _ours(base: str) -> str:
+def _devui_url(base: str) -> str:
     return urljoin(base, _root() + "api/v1/runs")
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as one word of a POSIX shell."""
     return "'" + text.replace("'", "'\\''") + "'"
 
 
-def _literal(value: Any, indent: int = 0) -> str:
+def _python_literal(value: Any, indent: int = 0) -> str:
     """Return a JSON value as a Python literal over several lines."""
     inner, end = "    " * (indent + 1), "    " * indent
     if isinstance(value, dict) and value:
-        lines = "".join(f"{inner}{key!r}: {_literal(each, indent + 1)},\n" for key, each in value.items())
+        lines = "".join(
+            f"{inner}{key!r}: {_python_literal(each, indent + 1)},\n" for key, each in value.items()
+        )
         return f"{{\n{lines}{end}}}"
     if isinstance(value, list) and value:
-        lines = "".join(f"{inner}{_literal(each, indent + 1)},\n" for each in value)
+        lines = "".join(f"{inner}{_python_literal(each, indent + 1)},\n" for each in value)
         return f"[\n{lines}{end}]"
     return repr(value)

@@ -14,7 +14,7 @@ REPEATABLE = Q(request__contains='"parts"') & ~Q(request__contains='"functionRes
 """Runs whose request holds a message that can be sent once more: what `can_repeat` tells of one."""
 
 
-def request_of(run: Run) -> dict[str, Any]:
+def rerun_request(run: Run) -> dict[str, Any]:
     """Return the request of a run that does as another one did. Files are read from the event that holds them.
 
     Raises:
@@ -25,7 +25,7 @@ def request_of(run: Run) -> dict[str, Any]:
     if any("functionResponse" in part for part in parts):
         raise BadInput("An answer is given once.", hint="Write a message, or rewind to before the question.")
     if any("data" not in part.get("inlineData", {"data": ""}) for part in parts):
-        request["new_message"] = _from_event(run)
+        request["new_message"] = _message_of_event(run)
     if not request.get("new_message") and not request.get("invocation_id"):
         raise BadInput("It is not known what this run was asked.", hint="Write the message again.")
     return request
@@ -36,7 +36,7 @@ def can_repeat(request: str) -> bool:
     return '"functionResponse"' not in request and '"parts"' in request
 
 
-def _from_event(run: Run) -> dict[str, Any] | None:
+def _message_of_event(run: Run) -> dict[str, Any] | None:
     first = Event.objects.filter(
         session_id=run.session_id, seq=(run.first_seq or 0) + 1, author="user"
     ).first()

@@ -68,7 +68,7 @@ def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:
             storage_location.refuse_deletion(session)
             (left if runs.active_run(session.pk) else batch.sessions).append(session)
         if left and not batch.sessions:
-            runs.refuse_busy(left[0].pk, left[0].session_id)
+            runs.require_idle(left[0].pk, left[0].session_id)
         for session in batch.sessions:
             _set_aside(session, batch)
         change_notification.notify_after_commit()

@@ -155,7 +155,7 @@ def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str,
         session = find_session(session_pk, locked=True)
         refuse_read_only(session)
         storage_location.refuse_copy(session)
-        lifecycle.refuse_busy(session.pk, session.session_id)
+        lifecycle.require_idle(session.pk, session.session_id)
         had_value = _check(session, scope, bare, name, condition)
         if delta is None and not had_value:
             raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")

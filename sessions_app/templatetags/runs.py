@@ -26,7 +26,7 @@ class Limits(TypedDict):
 @register.simple_tag
 def file_limits() -> Limits:
     """`{% file_limits as limits %}`: what a message may carry."""
-    return {"files": message_draft.MOST_FILES, "bytes": message_draft.MOST_BYTES}
+    return {"files": message_draft.MAX_FILES, "bytes": message_draft.MAX_BYTES}
 
 
 @register.simple_tag
@@ -38,19 +38,19 @@ def send_id() -> SafeString:
 @register.filter
 def input_label(name: str) -> str:
     """`{{ name|input_label }}`: what an input of the console is called, by its name in the form."""
-    return name.removeprefix(message_draft.CONFIG)
+    return name.removeprefix(message_draft.CONFIG_PREFIX)
 
 
 @register.filter("diagnosis")
 def diagnosis_of(run: Run) -> str:
     """`{{ run|diagnosis }}`: what its error means, and the way out."""
-    return error_hints.of(run.error_type)
+    return error_hints.hint_for(run.error_type)
 
 
 @register.filter
 def can_repeat(run: Run) -> bool:
     """`{% if run|can_repeat %}`: it ended badly, and its message can be sent once more. It needs its request."""
-    return run.status in lifecycle.ENDED_BADLY and rerun.can_repeat(run.request)
+    return run.status in lifecycle.UNSUCCESSFUL and rerun.can_repeat(run.request)
 
 
 @register.filter
@@ -64,7 +64,7 @@ def can_be_spoken_with(session: AgentSession) -> bool:
     remote = remotes.remote_of_app(session.app_name)
     if remote is not None:
         return remote.is_spoken_with
-    return agent_loading.can_speak(session.app_name) is not False
+    return agent_loading.can_speak_live(session.app_name) is not False
 
 
 @register.filter
@@ -73,8 +73,8 @@ def can_resume(run: Run) -> bool:
 
     What a later run went on with is not offered.
     """
-    if run.status not in lifecycle.ENDED_BADLY or not run.invocation_id:
+    if run.status not in lifecycle.UNSUCCESSFUL or not run.invocation_id:
         return False
     app = AgentSession.objects.filter(pk=run.session_id).values("app_name")
     resumes = AgentCard.objects.filter(app_name__in=app, description__contains='"resumable": true').exists()
-    return resumes and lifecycle.carried_on(run.session_id, run.invocation_id) is None
+    return resumes and lifecycle.find_unresumable_run(run.session_id, run.invocation_id) is None

@@ -15,21 +15,21 @@ from sessions_app.state import history
 from sessions_app.state.diff import KeyAt
 from sessions_app.state.history import WRITES_COUNTED
 from sessions_app.timeline.key_changes import (
-    BRIEF,
+    BRIEF_LENGTH,
     TEMP,
-    cut,
     is_inferred,
     scope_prefix,
+    truncate,
     writer_of,
     writer_text,
 )
 
-AT_ONCE = 20_000
+ROWS_PER_QUERY = 20_000
 """Rows that a query names: a database takes some tens of thousands of parameters."""
 
 
 @dataclass(frozen=True, slots=True)
-class Since:
+class LaterValue:
     """What became of a key after the moment looked at.
 
     Attributes:
@@ -42,7 +42,7 @@ class Since:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class BoardEntry:
     """A key at the moment looked at.
 
     Attributes:
@@ -79,7 +79,7 @@ class Entry:
     from_session: str = ""
     elsewhere: bool = False
     writes: int = 0
-    since: Since | None = None
+    since: LaterValue | None = None
     version: str = ""
     same: bool = False
     is_aside: bool = False
@@ -127,14 +127,14 @@ class Entry:
         return self.writes >= WRITES_COUNTED
 
 
-def known_already(key: KeyAt) -> Entry:
+def unchanged_entry(key: KeyAt) -> BoardEntry:
     """Return the entry of a key that the reader has as it is."""
-    return Entry(0, str(key.scope), "", None, key.key_id, same=True)
+    return BoardEntry(0, str(key.scope), "", None, key.key_id, same=True)
 
 
 def entries_of(
     session: AgentSession, keys: Collection[KeyAt], moment: int, aside: Collection[KeyAt] = ()
-) -> dict[KeyAt, Entry]:
+) -> dict[KeyAt, BoardEntry]:
     """Return the entries of keys, of their values only the beginning. One query.
 
     Args:
@@ -157,9 +157,9 @@ def _facts(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
     """Return rows of the ledger by their primary keys."""
     ordered = sorted(pks)
     found: dict[int | None, dict[str, Any]] = {}
-    for start in range(0, len(ordered), AT_ONCE):
-        rows = StateChange.objects.filter(pk__in=ordered[start : start + AT_ONCE]).annotate(
-            shown=Substr("value", 1, BRIEF + 1, output_field=CharField()),
+    for start in range(0, len(ordered), ROWS_PER_QUERY):
+        rows = StateChange.objects.filter(pk__in=ordered[start : start + ROWS_PER_QUERY]).annotate(
+            shown=Substr("value", 1, BRIEF_LENGTH + 1, output_field=CharField()),
             writes=history.count_of_writes(),
         )
         found |= {row["pk"]: row for row in rows.values(*_FACTS, "shown", "writes")}
@@ -173,19 +173,19 @@ def _entry(
     moment: int,
     *,
     is_aside: bool,
-) -> Entry:
+) -> BoardEntry:
     row = facts[key.later if key.then is None else key.then]
     text = row["shown"] or "null"
     changed = is_written_by(key, moment)
-    return Entry(
+    return BoardEntry(
         change_pk=row["pk"],
         scope=row["scope"],
         key=row["key"],
         key_id=key.key_id,
-        value=None if key.then is None else cut(text, BRIEF),
+        value=None if key.then is None else truncate(text, BRIEF_LENGTH),
         note=row["note"],
         branches=text[0] in "{[" and len(text) > 2,
-        is_cut=len(text) > BRIEF,
+        is_cut=len(text) > BRIEF_LENGTH,
         changed=changed,
         writer=writer_of(row),
         author=row["author"],
@@ -203,11 +203,11 @@ def _entry(
     )
 
 
-def _since(key: KeyAt, facts: Mapping[int | None, dict[str, Any]]) -> Since:
+def _since(key: KeyAt, facts: Mapping[int | None, dict[str, Any]]) -> LaterValue:
     if key.later is None:
-        return Since(None)
+        return LaterValue(None)
     text = facts[key.later]["shown"]
-    return Since(cut(text, BRIEF), key.then is not None and facts[key.then]["shown"] == text)
+    return LaterValue(truncate(text, BRIEF_LENGTH), key.then is not None and facts[key.then]["shown"] == text)
 
 
 def is_written_by(key: KeyAt, moment: int) -> bool:

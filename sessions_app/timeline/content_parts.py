@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-TEXT_SHOWN = 20_000
+EXCERPT_LENGTH = 20_000
 """Characters of a text, or of code or its output, that are shown at first; the rest comes when it is asked for."""
 
 FIELDS = (
@@ -46,7 +46,7 @@ class Media:
 
 
 @dataclass(frozen=True, slots=True)
-class Text:
+class TextExcerpt:
     """The beginning of a text; `rest` characters follow it. `pointer` is the place of the whole."""
 
     shown: str
@@ -85,12 +85,12 @@ class Part:
         return self._said("id") if self.type in ("functionCall", "functionResponse") else ""
 
     @property
-    def text(self) -> Text:
+    def text(self) -> TextExcerpt:
         """The text, the code or the output that the part carries; empty when it carries none."""
         name = {"executableCode": "code", "codeExecutionResult": "output"}.get(self.type)
         if name:
-            return _text(self.value.get(name), f"{self.inner}/{name}")
-        return _text(self.value if self.type == "text" else "", self.inner)
+            return _excerpt(self.value.get(name), f"{self.inner}/{name}")
+        return _excerpt(self.value if self.type == "text" else "", self.inner)
 
     @property
     def media(self) -> Media | None:
@@ -101,7 +101,7 @@ class Part:
     def answers_media(self) -> list[Media]:
         """The blobs and files that come with a function response."""
         given = self.value.get("parts") if self.type == "functionResponse" else None
-        found = (_media(part, f"{self.inner}/parts/{number}") for number, part in _numbered(given))
+        found = (_media(part, f"{self.inner}/parts/{number}") for number, part in _numbered_parts(given))
         return [media for media in found if media]
 
     @property
@@ -115,16 +115,16 @@ class Part:
         return {**beside, **{name: value for name, value in inside if name not in known}}
 
     def _said(self, name: str) -> str:
-        return _said(self.value, name) if isinstance(self.value, dict) else ""
+        return _text_field(self.value, name) if isinstance(self.value, dict) else ""
 
 
 def parts_of(content: object, pointer: str = "/content") -> list[Part]:
     """Return the parts of a `Content` that stands at `pointer` of its event."""
     given = content.get("parts") if isinstance(content, Mapping) else None
-    return [_part(body, f"{pointer}/parts/{number}") for number, body in _numbered(given)]
+    return [_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(given)]
 
 
-def _numbered(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:
+def _numbered_parts(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:
     listed = parts if isinstance(parts, list) else []
     return ((number, part) for number, part in enumerate(listed) if isinstance(part, dict))
 
@@ -135,25 +135,33 @@ def _part(body: dict[str, Any], pointer: str) -> Part:
     return Part(kind, body, pointer, bool(body.get("thought")))
 
 
-def _text(text: object, pointer: str) -> Text:
+def _excerpt(text: object, pointer: str) -> TextExcerpt:
     whole = text if isinstance(text, str) else ""
-    return Text(whole[:TEXT_SHOWN], max(0, len(whole) - TEXT_SHOWN), pointer)
+    return TextExcerpt(whole[:EXCERPT_LENGTH], max(0, len(whole) - EXCERPT_LENGTH), pointer)
 
 
 def _media(body: Mapping[str, Any], pointer: str) -> Media | None:
     blob, file = body.get("inlineData"), body.get("fileData")
     if isinstance(blob, dict):
         return Media(
-            _said(blob, "mimeType"), _said(blob, "displayName"), _size(blob.get("data")), "", pointer
+            _text_field(blob, "mimeType"),
+            _text_field(blob, "displayName"),
+            _size(blob.get("data")),
+            "",
+            pointer,
         )
     if isinstance(file, dict):
         return Media(
-            _said(file, "mimeType"), _said(file, "displayName"), None, _said(file, "fileUri"), pointer
+            _text_field(file, "mimeType"),
+            _text_field(file, "displayName"),
+            None,
+            _text_field(file, "fileUri"),
+            pointer,
         )
     return None
 
 
-def _said(fields: Mapping[str, Any], name: str) -> str:
+def _text_field(fields: Mapping[str, Any], name: str) -> str:
     value = fields.get(name)
     return value if isinstance(value, str) else ""
 

@@ -10,15 +10,15 @@ from django.db.models import CharField, Count, Max
 from django.db.models.functions import Substr
 
 from sessions_app.models import AgentSession, Event, TempWrite, UntrackedKey
-from sessions_app.timeline.board_entries import Entry
-from sessions_app.timeline.key_changes import TEMP, cut, scope_prefix, writer_of
+from sessions_app.timeline.board_entries import BoardEntry
+from sessions_app.timeline.key_changes import TEMP, scope_prefix, truncate, writer_of
 
 GHOST_LIMIT = 2000
 """Characters of a ghost's value: it has no row in the ledger that a page could fetch the rest from."""
 
-GHOSTS_SHOWN = 200
+MAX_GHOSTS = 200
 
-UNTRACKED_LIMIT = 50
+MAX_UNTRACKED = 50
 """Keys changed without an event that a board shows; the page of the drift has more."""
 
 
@@ -26,7 +26,7 @@ UNTRACKED_LIMIT = 50
 class Ghosts:
     """The `temp:` keys of an invocation, sorted. `count`: how many it has; `entries`: the first of them."""
 
-    entries: list[Entry]
+    entries: list[BoardEntry]
     count: int
 
 
@@ -52,7 +52,7 @@ class UntrackedEntry:
         return scope_prefix(self.scope) + self.key
 
 
-def ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "") -> Ghosts:
+def read_ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "") -> Ghosts:
     """Return the `temp:` keys of an invocation: the last write of each up to an event, by its seq.
 
     `like`: what stands in their names, prefix and all, in letters of any case.
@@ -62,7 +62,7 @@ def ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "
     writes = TempWrite.objects.filter(session=session, invocation_id=invocation_id, seq__lte=moment)
     keys = writes.order_by().values("key").annotate(newest=Max("pk"), writes=Count("pk")).order_by("key")
     counted = [row for row in keys if like.lower() in f"{scope_prefix(TEMP)}{row['key']}".lower()]
-    shown = counted[:GHOSTS_SHOWN]
+    shown = counted[:MAX_GHOSTS]
     rows = (
         TempWrite.objects.filter(pk__in=[row["newest"] for row in shown])
         .annotate(shown=Substr("value", 1, GHOST_LIMIT + 1, output_field=CharField()))
@@ -72,13 +72,13 @@ def ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "
     return Ghosts([_ghost(found[row["newest"]], row["writes"], moment) for row in shown], len(counted))
 
 
-def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> Entry:
+def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry:
     changed = row["seq"] == moment
-    return Entry(
+    return BoardEntry(
         change_pk=0,
         scope=TEMP,
         key=row["key"],
-        value=cut(row["shown"], GHOST_LIMIT),
+        value=truncate(row["shown"], GHOST_LIMIT),
         note=row["note"],
         changed=changed,
         writer=writer_of(row),
@@ -89,7 +89,7 @@ def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> Entry:
     )
 
 
-def untracked(session: AgentSession, event: Event | None) -> list[UntrackedEntry]:
+def read_untracked(session: AgentSession, event: Event | None) -> list[UntrackedEntry]:
     """Return what the event's invocation changed without an event; now, that of the invocation that ended last."""
     noticed = UntrackedKey.objects.filter(session=session)
     if event is None:
@@ -100,10 +100,10 @@ def untracked(session: AgentSession, event: Event | None) -> list[UntrackedEntry
         UntrackedEntry(
             row.scope,
             row.key,
-            cut(row.value, GHOST_LIMIT),
-            cut(row.stored, GHOST_LIMIT),
+            truncate(row.value, GHOST_LIMIT),
+            truncate(row.stored, GHOST_LIMIT),
             row.note,
             str(row.pk),
         )
-        for row in noticed.order_by("pk")[:UNTRACKED_LIMIT]
+        for row in noticed.order_by("pk")[:MAX_UNTRACKED]
     ]

@@ -12,7 +12,7 @@ from sessions_app.timeline.items import SIGNAL_ICONS
 
 EMPTY: tuple[Any, ...] = (None, {}, [])
 
-BESIDE = frozenset({"stateDelta", "artifactDelta"})
+SHOWN_SEPARATELY = frozenset({"stateDelta", "artifactDelta"})
 """Fields that are shown in places of their own."""
 
 
@@ -48,7 +48,7 @@ class Compaction:
 
 def actions_of(actions: Mapping[str, Any]) -> list[Action]:
     """Return what the actions of an event do; what is empty by default does nothing."""
-    told = set(BESIDE)
+    told = set(SHOWN_SEPARATELY)
     if actions.get("transferToAgent"):
         told.add("transferReason")
     if compaction_of(actions):
@@ -79,20 +79,20 @@ def rewound_invocation(actions: Mapping[str, Any]) -> str:
 def _action(name: str, value: Any, actions: Mapping[str, Any]) -> Action:
     icon = SIGNAL_ICONS.get(name, "control")
     pointer = pointer_of("actions", name)
-    words = _WORDS.get(name)
+    words = _DESCRIPTIONS.get(name)
     if words is None:
         return Action(name, icon, name, value, pointer, is_known=False)
     said = words(value, actions)
-    return Action(name, icon, said, None if _says_all(name, value) else value, pointer)
+    return Action(name, icon, said, None if _needs_no_value(name, value) else value, pointer)
 
 
-def _says_all(name: str, value: Any) -> bool:
+def _needs_no_value(name: str, value: Any) -> bool:
     return name == "route" or (name not in _WITH_VALUE and not isinstance(value, dict | list))
 
 
 _WITH_VALUE = frozenset({"agentState", "setModelResponse"})
 
-Words = Callable[[Any, Mapping[str, Any]], str]
+Describe = Callable[[Any, Mapping[str, Any]], str]
 
 
 def _transfer(value: Any, actions: Mapping[str, Any]) -> str:
@@ -101,9 +101,9 @@ def _transfer(value: Any, actions: Mapping[str, Any]) -> str:
 
 
 def _confirmations(value: Any, actions: Mapping[str, Any]) -> str:
-    hints = [str(each.get("hint") or "") for each in _each(value) if isinstance(each, dict)]
+    hints = [str(each.get("hint") or "") for each in _values(value) if isinstance(each, dict)]
     asked = "; ".join(hint for hint in hints if hint)
-    return f"Asks for a yes or no to {_number(value, 'call')}" + (f": {asked}" if asked else "")
+    return f"Asks for a yes or no to {_count_words(value, 'call')}" + (f": {asked}" if asked else "")
 
 
 def _route(value: Any, actions: Mapping[str, Any]) -> str:
@@ -111,39 +111,39 @@ def _route(value: Any, actions: Mapping[str, Any]) -> str:
     return "The workflow goes on by the route " + ", ".join(str(route) for route in routes)
 
 
-def _yes(text: str, otherwise: str) -> Words:
+def _describe_flag(text: str, otherwise: str) -> Describe:
     return lambda value, actions: (
         text if value is True else otherwise if value is False else f"{text} ({value})"
     )
 
 
-_WORDS: dict[str, Words] = {
-    "skipSummarization": _yes(
+_DESCRIPTIONS: dict[str, Describe] = {
+    "skipSummarization": _describe_flag(
         "The result is not summarised by the model: it is the answer", "The model summarises the result"
     ),
     "transferToAgent": _transfer,
     "transferReason": lambda value, actions: f"Why it hands over: {value}",
-    "escalate": _yes(
+    "escalate": _describe_flag(
         "Escalates: hands back to the agent above, and ends a loop", "Does not escalate to the agent above"
     ),
-    "requestedAuthConfigs": lambda value, actions: f"Asks for credentials for {_number(value, 'call')}",
+    "requestedAuthConfigs": lambda value, actions: f"Asks for credentials for {_count_words(value, 'call')}",
     "requestedToolConfirmations": _confirmations,
     "compaction": lambda value, actions: "Sums up earlier events",
-    "endOfAgent": _yes("The agent has finished its run", "The agent goes on"),
+    "endOfAgent": _describe_flag("The agent has finished its run", "The agent goes on"),
     "agentState": lambda value, actions: "Checkpoint: from here the agent can go on after a pause",
     "rewindBeforeInvocationId": lambda value, actions: f"Goes back to before the invocation {value}",
     "route": _route,
-    "renderUiWidgets": lambda value, actions: f"Asks the page to show {_number(value, 'widget')}",
+    "renderUiWidgets": lambda value, actions: f"Asks the page to show {_count_words(value, 'widget')}",
     "setModelResponse": lambda value, actions: "Sets the answer of the model, in the shape asked for",
 }
 
 
-def _number(value: Any, word: str) -> str:
+def _count_words(value: Any, word: str) -> str:
     number = len(value) if isinstance(value, dict | list) else 1
     return f"{number} {word}{'' if number == 1 else 's'}"
 
 
-def _each(value: Any) -> list[Any]:
+def _values(value: Any) -> list[Any]:
     return list(value.values()) if isinstance(value, dict) else []
 
 

@@ -16,21 +16,21 @@ from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part, parts_of
-from sessions_app.timeline.event_details import WORDS
-from sessions_app.timeline.event_fields import EMPTY, mapping
-from sessions_app.timeline.key_changes import cut
-from sessions_app.timeline.state_difference import Differences, differences
+from sessions_app.timeline.event_details import LABELS
+from sessions_app.timeline.event_fields import EMPTY, object_field
+from sessions_app.timeline.key_changes import truncate
+from sessions_app.timeline.state_difference import StateDifferences, state_differences
 
 TEXT_LIMIT = 20_000
 """Characters of a text that are compared word by word and shown."""
 
-SHORT = 32
+SHORT_TEXT = 32
 """Characters of texts that stand side by side as they are: words, names and ids."""
 
-LIKE_LOOKED_AT = 200
+SIMILAR_SCANNED = 200
 """Earlier events of a kind among which one of the same author is looked for."""
 
-KEYS_SHOWN = 100
+MAX_KEYS = 100
 """Keys of the state between the events that are shown."""
 
 NOT_COMPARED = frozenset(
@@ -69,7 +69,7 @@ class Comparison:
     left: Event
     right: Event
     rows: list[ComparedRow]
-    state: Differences
+    state: StateDifferences
 
     @property
     def different(self) -> list[ComparedRow]:
@@ -92,7 +92,7 @@ class Comparison:
         return self.right.seq - self.left.seq
 
 
-def compare(session: AgentSession, left: int, right: int) -> Comparison:
+def compare_events(session: AgentSession, left: int, right: int) -> Comparison:
     """Return the comparison of two events, by their seqs.
 
     Raises:
@@ -110,11 +110,11 @@ def compare(session: AgentSession, left: int, right: int) -> Comparison:
         left=first,
         right=second,
         rows=[_row(name, ours.get(name), theirs.get(name)) for name in names],
-        state=differences(session, str(first.seq), second, limit=KEYS_SHOWN),
+        state=state_differences(session, str(first.seq), second, limit=MAX_KEYS),
     )
 
 
-def like_before(session: AgentSession, seq: int) -> int:
+def find_similar_before(session: AgentSession, seq: int) -> int:
     """Return the seq of the event of the same kind that came last before one: of the same author when there is one.
 
     Without any, that of the event before it; 0 when it is the first.
@@ -123,8 +123,8 @@ def like_before(session: AgentSession, seq: int) -> int:
         EventMissing: the session has no such event.
     """
     event = find_event(session, seq=seq)
-    earlier = windows.rows_of(session).filter(kind=event.kind, seq__lt=seq).order_by("-seq")
-    near = list(earlier.values_list("seq", "author")[:LIKE_LOOKED_AT])
+    earlier = windows.event_rows(session).filter(kind=event.kind, seq__lt=seq).order_by("-seq")
+    near = list(earlier.values_list("seq", "author")[:SIMILAR_SCANNED])
     same = next((other for other, author in near if author == event.author), 0)
     return same or (near[0][0] if near else seq - 1)
 
@@ -137,18 +137,18 @@ def _fields(event: Event) -> Iterator[tuple[str, Any]]:
     yield "invocation", event.invocation_id
     yield "branch", event.branch
     yield from _contents(parts_of(body.get("content")))
-    for name, value in mapping(body, "usageMetadata").items():
+    for name, value in object_field(body, "usageMetadata").items():
         yield f"usage · {name}", value
-    for name, value in mapping(body, "actions").items():
-        inner = value.items() if name in _OPENED and isinstance(value, dict) else [("", value)]
+    for name, value in object_field(body, "actions").items():
+        inner = value.items() if name in _OPENED_FIELDS and isinstance(value, dict) else [("", value)]
         for key, each in inner:
-            yield f"{_OPENED.get(name, 'action')} · {key or name}", each
+            yield f"{_OPENED_FIELDS.get(name, 'action')} · {key or name}", each
     for name, value in body.items():
         if name not in NOT_COMPARED and value not in EMPTY:
-            yield WORDS.get(name) or str(name), value
+            yield LABELS.get(name) or str(name), value
 
 
-_OPENED = {"stateDelta": "state delta", "artifactDelta": "artifact"}
+_OPENED_FIELDS = {"stateDelta": "state delta", "artifactDelta": "artifact"}
 
 
 def _contents(parts: list[Part]) -> Iterator[tuple[str, Any]]:
@@ -183,31 +183,35 @@ _KINDS = {
 
 def _row(name: str, left: Any, right: Any) -> ComparedRow:
     if left == right and scopes.is_same_json(scopes.dumps(left), scopes.dumps(right)):
-        return ComparedRow(name, _shown(left), _shown(right), differs=False)
-    if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT:
-        return _texts(name, left, right)
+        return ComparedRow(name, _display(left), _display(right), differs=False)
+    if isinstance(left, str) and isinstance(right, str) and max(len(left), len(right)) > SHORT_TEXT:
+        return _compare_texts(name, left, right)
     ours, theirs = _json(left), _json(right)
     if value_diff.is_brief(ours, theirs) or left is None or right is None:
-        return ComparedRow(name, _shown(left), _shown(right), differs=True, by=_by(left, right))
+        return ComparedRow(name, _display(left), _display(right), differs=True, by=_growth(left, right))
     return ComparedRow(
-        name, cut(ours, 200), cut(theirs, 200), differs=True, lines=value_diff.diff_lines(ours, theirs)
+        name,
+        truncate(ours, 200),
+        truncate(theirs, 200),
+        differs=True,
+        lines=value_diff.diff_lines(ours, theirs),
     )
 
 
-def _texts(name: str, left: str, right: str) -> ComparedRow:
+def _compare_texts(name: str, left: str, right: str) -> ComparedRow:
     ours, theirs = text_diff.compare_texts(left[:TEXT_LIMIT], right[:TEXT_LIMIT])
     return ComparedRow(name, left, right, differs=True, left_pieces=ours, right_pieces=theirs)
 
 
-def _shown(value: Any) -> str | None:
-    return cut(value if isinstance(value, str) else _json(value), 2_000)
+def _display(value: Any) -> str | None:
+    return truncate(value if isinstance(value, str) else _json(value), 2_000)
 
 
 def _json(value: Any) -> str | None:
     return None if value is None else json.dumps(value, ensure_ascii=False)
 
 
-def _by(left: Any, right: Any) -> str:
+def _growth(left: Any, right: Any) -> str:
     numbers = [
         value for value in (left, right) if isinstance(value, int | float) and not isinstance(value, bool)
     ]

@@ -12,16 +12,16 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.presentation.json_pointer import pointer_of
-from sessions_app.timeline.event_fields import EMPTY, beside, mapping
+from sessions_app.timeline.event_fields import EMPTY, object_field, other_fields
 from sessions_app.timeline.grounding import Grounding, Source, citations_of, grounding_of
-from sessions_app.timeline.token_usage import Usage, usage_of
+from sessions_app.timeline.token_usage import TokenUsage, usage_of
 
-SHOWN_ELSEWHERE = frozenset(
+SHOWN_SEPARATELY = frozenset(
     {"content", "actions", "id", "invocationId", "author", "timestamp", "branch", "errorCode", "errorMessage"}
 )
 """Fields that the inspector shows beside these details."""
 
-WORDS = {
+LABELS = {
     "modelVersion": "model",
     "finishReason": "finish reason",
     "turnComplete": "turn complete",
@@ -60,7 +60,7 @@ SPECIAL = frozenset(
     }
 )
 
-SHORT = 400
+MAX_SHORT = 400
 """Characters of a value that stands on a line; a longer one opens as JSON."""
 
 
@@ -76,7 +76,7 @@ class Transcription:
 
 
 @dataclass(frozen=True, slots=True)
-class Cache:
+class ContextCache:
     """The context cache of a model call. Times in epoch seconds."""
 
     name: str
@@ -89,7 +89,7 @@ class Cache:
 
 
 @dataclass(frozen=True, slots=True)
-class Tree:
+class JsonField:
     """A field that is shown as JSON; `is_known` tells whether ADK's `Event` has such a field."""
 
     title: str
@@ -99,17 +99,17 @@ class Tree:
 
 
 @dataclass(frozen=True, slots=True)
-class Details:
+class EventDetails:
     """All that an event says of itself, its content and actions aside."""
 
     facts: list[tuple[str, str]]
-    usage: Usage | None
+    usage: TokenUsage | None
     certainty: tuple[float, float] | None
     grounding: Grounding | None
     citations: list[tuple[Source, dict[str, Any]]]
     transcriptions: list[Transcription]
-    cache: Cache | None
-    trees: list[Tree] = field(default_factory=list)
+    cache: ContextCache | None
+    trees: list[JsonField] = field(default_factory=list)
 
     @property
     def is_empty(self) -> bool:
@@ -118,28 +118,28 @@ class Details:
         return not any((*said, self.transcriptions, self.trees))
 
 
-def details_of(body: Mapping[str, Any]) -> Details:
+def details_of(body: Mapping[str, Any]) -> EventDetails:
     """Return the details of an event in wire form."""
-    named = {label: body[name] for name, label in WORDS.items() if body.get(name) not in EMPTY}
+    named = {label: body[name] for name, label in LABELS.items() if body.get(name) not in EMPTY}
     facts = {**{label: value for label, value in named.items() if _is_short(value)}, **_node(body)}
-    return Details(
+    return EventDetails(
         facts=[(label, _short(value)) for label, value in facts.items()],
-        usage=usage_of(mapping(body, "usageMetadata")),
+        usage=usage_of(object_field(body, "usageMetadata")),
         certainty=_certainty(body.get("avgLogprobs")),
-        grounding=grounding_of(mapping(body, "groundingMetadata")),
-        citations=citations_of(mapping(body, "citationMetadata")),
+        grounding=grounding_of(object_field(body, "groundingMetadata")),
+        citations=citations_of(object_field(body, "citationMetadata")),
         transcriptions=[
-            _transcription(label, mapping(body, name), f"/{name}")
+            _transcription(label, object_field(body, name), f"/{name}")
             for name, label in (("inputTranscription", "heard"), ("outputTranscription", "said aloud"))
-            if mapping(body, name)
+            if object_field(body, name)
         ],
-        cache=_cache(mapping(body, "cacheMetadata")),
+        cache=_cache(object_field(body, "cacheMetadata")),
         trees=_trees(body),
     )
 
 
 def _node(body: Mapping[str, Any]) -> dict[str, Any]:
-    said = mapping(body, "nodeInfo")
+    said = object_field(body, "nodeInfo")
     words = {"path": "node", "outputFor": "output for", "messageAsOutput": "message is output"}
     return {
         words.get(name, f"node {name}"): value if _is_short(value) else scopes.dumps(value)
@@ -156,11 +156,11 @@ def _certainty(average: Any) -> tuple[float, float] | None:
 
 
 def _transcription(label: str, said: Mapping[str, Any], pointer: str) -> Transcription:
-    more = beside({"text", "finished"}, said)
+    more = other_fields({"text", "finished"}, said)
     return Transcription(label, str(said.get("text") or ""), bool(said.get("finished")), more, pointer)
 
 
-def _cache(said: Mapping[str, Any]) -> Cache | None:
+def _cache(said: Mapping[str, Any]) -> ContextCache | None:
     """Read the one part of an event that ADK writes in snake case (`google/adk/models/cache_metadata.py`)."""
     if not said:
         return None
@@ -171,7 +171,7 @@ def _cache(said: Mapping[str, Any]) -> Cache | None:
         return value if isinstance(value, kind) and not isinstance(value, bool) else None
 
     shown = ("cachename", "fingerprint", "invocationsused", "contentscount", "createdat", "expiretime")
-    return Cache(
+    return ContextCache(
         name=take("cachename", str) or "",
         fingerprint=take("fingerprint", str) or "",
         invocations=take("invocationsused", int),
@@ -182,19 +182,19 @@ def _cache(said: Mapping[str, Any]) -> Cache | None:
     )
 
 
-def _trees(body: Mapping[str, Any]) -> list[Tree]:
+def _trees(body: Mapping[str, Any]) -> list[JsonField]:
     found = [
-        Tree(title, body[name], f"/{name}")
+        JsonField(title, body[name], f"/{name}")
         for name, title in TREES.items()
         if name in body and body[name] not in EMPTY
     ]
-    told = {*SHOWN_ELSEWHERE, *TREES, *SPECIAL}
+    told = {*SHOWN_SEPARATELY, *TREES, *SPECIAL}
     for name, value in body.items():
-        if name in told or value in EMPTY or (name in WORDS and _is_short(value)):
+        if name in told or value in EMPTY or (name in LABELS and _is_short(value)):
             continue
-        found.append(Tree(WORDS.get(name, name), value, pointer_of(name), is_known=name in WORDS))
+        found.append(JsonField(LABELS.get(name, name), value, pointer_of(name), is_known=name in LABELS))
     wrong = [name for name in SPECIAL if name in body and not _is_readable(name, body[name])]
-    return [*found, *(Tree(name, body[name], f"/{name}") for name in sorted(wrong))]
+    return [*found, *(JsonField(name, body[name], f"/{name}") for name in sorted(wrong))]
 
 
 def _is_readable(name: str, value: Any) -> bool:
@@ -205,8 +205,8 @@ def _is_readable(name: str, value: Any) -> bool:
 
 def _is_short(value: Any) -> bool:
     if isinstance(value, list):
-        return all(isinstance(each, str) for each in value) and len(_short(value)) <= SHORT
-    return isinstance(value, str | bool | int | float) and len(str(value)) <= SHORT
+        return all(isinstance(each, str) for each in value) and len(_short(value)) <= MAX_SHORT
+    return isinstance(value, str | bool | int | float) and len(str(value)) <= MAX_SHORT
 
 
 def _short(value: Any) -> str:

@@ -9,21 +9,21 @@ EMPTY: tuple[Any, ...] = (None, {}, [], {"path": ""})
 """Values that say nothing; the last one is ADK's `nodeInfo` outside of workflows."""
 
 
-def mapping(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+def object_field(said: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a field that is an object."""
     value = said.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def listed(said: Mapping[str, Any], name: str) -> list[Any]:
+def list_field(said: Mapping[str, Any], name: str) -> list[Any]:
     """Return a field that is a list."""
     value = said.get(name)
     return value if isinstance(value, list) else []
 
 
-def rows(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def objects_field(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the objects of a field that is a list of them."""
-    return [each for each in listed(said, name) if isinstance(each, dict)]
+    return [each for each in list_field(said, name) if isinstance(each, dict)]
 
 
 def is_count(value: Any) -> bool:
@@ -31,6 +31,6 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def beside(told: Collection[str], said: Mapping[str, Any]) -> dict[str, Any]:
+def other_fields(told: Collection[str], said: Mapping[str, Any]) -> dict[str, Any]:
     """Return what is said beside the fields that are told already, so that nothing is left out."""
     return {name: value for name, value in said.items() if name not in told and value not in EMPTY}

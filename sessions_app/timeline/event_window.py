@@ -11,25 +11,25 @@ from django.db.models import Count, Max, Min, QuerySet, Sum
 
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.store.json_sql import COUNTS_AS_ERROR
-from sessions_app.timeline.lanes import MOST_LANES, Speaker
-from sessions_app.traces.pauses import Pauses, Stretch
+from sessions_app.timeline.lanes import MAX_LANES, Speaker
+from sessions_app.traces.pauses import Interval, Pauses
 
-WINDOW = 40
+WINDOW_SIZE = 40
 """Events on a page, and in one message of a socket."""
 
 TOTALS_REACH = 2000
 """How many events before and after a window its invocations are summed over."""
 
 
-PARTNERS_LOOKED_AT = 50
+PARTNERS_SCANNED = 50
 """Tool events before or after a window among which its calls and results are looked for."""
 
 
-ERRORS_SHOWN = 200
+MAX_ERRORS = 200
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class EventWindow:
     """Events in order. `seq` has no holes, so the ends alone tell whether there is more on either side."""
 
     events: list[Event]
@@ -62,7 +62,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
+class InvocationTotals:
     """An invocation as a whole. `cut` says that it reaches beyond what was summed.
 
     `speakers` are its agents, in the order in which they first speak.
@@ -91,38 +91,40 @@ class Totals:
     @property
     def sharing(self) -> int:
         """How many of its agents share the last lane; 0: each has its own."""
-        return len(self.speakers) - MOST_LANES + 1 if len(self.speakers) > MOST_LANES else 0
+        return len(self.speakers) - MAX_LANES + 1 if len(self.speakers) > MAX_LANES else 0
 
 
-def rows_of(session: AgentSession) -> QuerySet[Event]:
+def event_rows(session: AgentSession) -> QuerySet[Event]:
     """Return the session's events as timeline rows: everything but their bodies."""
     return Event.objects.filter(session=session).defer("data", "private")
 
 
-def newest(session: AgentSession, limit: int = WINDOW) -> Window:
+def newest(session: AgentSession, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return the last events."""
-    return _window(session, list(rows_of(session).order_by("-seq")[:limit])[::-1])
+    return _window(session, list(event_rows(session).order_by("-seq")[:limit])[::-1])
 
 
-def before(session: AgentSession, seq: int, limit: int = WINDOW) -> Window:
+def before(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return the events just before `seq`."""
-    return _window(session, list(rows_of(session).filter(seq__lt=seq).order_by("-seq")[:limit])[::-1])
+    return _window(session, list(event_rows(session).filter(seq__lt=seq).order_by("-seq")[:limit])[::-1])
 
 
-def after(session: AgentSession, seq: int, limit: int = WINDOW) -> Window:
+def after(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return the events just after `seq`."""
-    return _window(session, list(rows_of(session).filter(seq__gt=seq).order_by("seq")[:limit]))
+    return _window(session, list(event_rows(session).filter(seq__gt=seq).order_by("seq")[:limit]))
 
 
-def around(session: AgentSession, seq: int, limit: int = WINDOW) -> Window:
+def around(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
     """Return a full window that holds `seq`, in its middle unless an end of the session is near."""
     seq = min(max(seq, 1), session.last_seq)
     first = max(1, min(seq - limit // 2, session.last_seq - limit + 1))
-    rows = rows_of(session).filter(seq__gte=first, seq__lt=first + limit)
+    rows = event_rows(session).filter(seq__gte=first, seq__lt=first + limit)
     return _window(session, list(rows.order_by("seq")))
 
 
-def totals(session: AgentSession, events: list[Event], runs: Sequence[Run] = ()) -> dict[str, Totals]:
+def sum_invocations(
+    session: AgentSession, events: list[Event], runs: Sequence[Run] = ()
+) -> dict[str, InvocationTotals]:
     """Return the events' invocations, each summed over at most `TOTALS_REACH` events on either side.
 
     `runs` are those of the invocations, oldest first: between two of them nobody worked.
@@ -159,9 +161,9 @@ def _has_answers(rows: list[dict[str, Any]]) -> bool:
 
 def _pauses(
     session: AgentSession, answered: list[str], runs: Sequence[Run], low: int, high: int
-) -> dict[str, list[Stretch]]:
+) -> dict[str, list[Interval]]:
     """Return when invocations waited: between their runs, and before what a person said. One query, or none."""
-    found: dict[str, list[Stretch]] = defaultdict(list)
+    found: dict[str, list[Interval]] = defaultdict(list)
     ended: dict[str, float] = {}
     for run in runs:
         if run.started_at is None or not run.invocation_id:
@@ -181,12 +183,12 @@ def _pauses(
     return found
 
 
-def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> Totals:
+def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> InvocationTotals:
     first, last = min(row["first_seq"] for row in rows), max(row["last_seq"] for row in rows)
     agents = sorted(
         (row["first_seq"], row["last_seq"], row["author"]) for row in rows if row["author"] != "user"
     )
-    return Totals(
+    return InvocationTotals(
         first_seq=first,
         last_seq=last,
         started_at=min(row["started_at"] for row in rows),
@@ -202,22 +204,22 @@ def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> T
 def error_seqs(session: AgentSession) -> list[int]:
     """Return the seqs of the newest errors, as many as a rail can show."""
     errors = Event.objects.filter(COUNTS_AS_ERROR, session=session)
-    return list(errors.order_by("-seq").values_list("seq", flat=True)[:ERRORS_SHOWN])
+    return list(errors.order_by("-seq").values_list("seq", flat=True)[:MAX_ERRORS])
 
 
 def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int = 0) -> Iterable[Event]:
     """Return the tool events of a kind just before or just after a seq, nearest first."""
-    rows = rows_of(session).filter(kind=kind)
+    rows = event_rows(session).filter(kind=kind)
     if before:
-        return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_LOOKED_AT]
-    return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_LOOKED_AT]
+        return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED]
+    return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED]
 
 
 def nearest_event(session: AgentSession, seq: int) -> Event | None:
     """Return the event of the session whose `seq` is nearest, None when it has none."""
     wanted = min(max(seq, 1), session.last_seq)
-    return rows_of(session).filter(seq=wanted).first()
+    return event_rows(session).filter(seq=wanted).first()
 
 
-def _window(session: AgentSession, events: list[Event]) -> Window:
-    return Window(events, session.last_seq)
+def _window(session: AgentSession, events: list[Event]) -> EventWindow:
+    return EventWindow(events, session.last_seq)

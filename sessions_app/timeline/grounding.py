@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
 
-from sessions_app.timeline.event_fields import beside, is_count, listed, mapping, rows
+from sessions_app.timeline.event_fields import is_count, list_field, object_field, objects_field, other_fields
 
 SCHEMES = frozenset({"http", "https"})
 
@@ -48,26 +48,30 @@ def grounding_of(said: Mapping[str, Any]) -> Grounding | None:
         return None
     kinds = {"webSearchQueries": "web", "imageSearchQueries": "images", "retrievalQueries": "retrieval"}
     return Grounding(
-        queries=[(kind, str(text)) for name, kind in kinds.items() for text in listed(said, name)],
-        sources=[_source(number, chunk) for number, chunk in enumerate(rows(said, "groundingChunks"), 1)],
-        supports=[_support(each) for each in rows(said, "groundingSupports")],
-        more=beside({*kinds, "groundingChunks", "groundingSupports"}, said),
+        queries=[(kind, str(text)) for name, kind in kinds.items() for text in list_field(said, name)],
+        sources=[
+            _source(number, chunk) for number, chunk in enumerate(objects_field(said, "groundingChunks"), 1)
+        ],
+        supports=[_support(each) for each in objects_field(said, "groundingSupports")],
+        more=other_fields({*kinds, "groundingChunks", "groundingSupports"}, said),
     )
 
 
 def citations_of(said: Mapping[str, Any]) -> list[tuple[Source, dict[str, Any]]]:
     """Return (source, what else is said of it) of an event's citation metadata, in either of its spellings."""
     found = []
-    for number, each in enumerate(rows(said, "citations") or rows(said, "citationSources"), 1):
+    for number, each in enumerate(
+        objects_field(said, "citations") or objects_field(said, "citationSources"), 1
+    ):
         uri = str(each.get("uri") or "")
         source = Source(number, "", str(each.get("title") or uri), uri, _link(uri))
-        found.append((source, beside({"uri", "title"}, each)))
+        found.append((source, other_fields({"uri", "title"}, each)))
     return found
 
 
 def _source(number: int, chunk: Mapping[str, Any]) -> Source:
     kind = next((name for name, value in chunk.items() if isinstance(value, dict)), "")
-    where = mapping(chunk, kind)
+    where = object_field(chunk, kind)
     uri = str(where.get("uri") or where.get("imageUri") or where.get("sourceUri") or "")
     title = str(where.get("title") or where.get("domain") or uri or kind)
     words = {"retrievedContext": "document", "web": "page"}
@@ -75,13 +79,13 @@ def _source(number: int, chunk: Mapping[str, Any]) -> Source:
 
 
 def _support(said: Mapping[str, Any]) -> Support:
-    numbers = [number + 1 for number in listed(said, "groundingChunkIndices") if is_count(number)]
-    scores = listed(said, "confidenceScores")
+    numbers = [number + 1 for number in list_field(said, "groundingChunkIndices") if is_count(number)]
+    scores = list_field(said, "confidenceScores")
     confident = [
         round(100 * scores[place]) if place < len(scores) and isinstance(scores[place], int | float) else None
         for place in range(len(numbers))
     ]
-    text = str(mapping(said, "segment").get("text") or "")
+    text = str(object_field(said, "segment").get("text") or "")
     return Support(text, list(zip(numbers, confident, strict=True)))
 
 

@@ -10,28 +10,28 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 from sessions_app.models import Run
-from sessions_app.timeline.event_window import Totals
-from sessions_app.timeline.items import Item
-from sessions_app.timeline.lanes import Speaker, lanes
+from sessions_app.timeline.event_window import InvocationTotals
+from sessions_app.timeline.items import TimelineItem
+from sessions_app.timeline.lanes import Speaker, lanes_at
 from sessions_app.timeline.run_marks import RunMark
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class TimelineRow:
     """An event, beside it the events that answer its calls, and folded into it the pieces it streamed in."""
 
-    head: Item
-    answers: list[Item] = field(default_factory=list)
-    chunks: list[Item] = field(default_factory=list)
+    head: TimelineItem
+    answers: list[TimelineItem] = field(default_factory=list)
+    chunks: list[TimelineItem] = field(default_factory=list)
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[TimelineItem]:
         """Return its events as they are shown."""
         return [self.head, *self.answers, *self.chunks]
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class InvocationGroup:
     """Consecutive events of one invocation.
 
     Attributes:
@@ -44,8 +44,8 @@ class Group:
     """
 
     invocation_id: str
-    rows: list[Row]
-    totals: Totals | None
+    rows: list[TimelineRow]
+    totals: InvocationTotals | None
     continued: bool = False
     gap: float = 0.0
     runs: list[RunMark] = field(default_factory=list)
@@ -55,41 +55,41 @@ class Group:
     warned_run: str = ""
 
     @property
-    def items(self) -> list[Item]:
+    def items(self) -> list[TimelineItem]:
         """Return its events as they are shown."""
         return [item for row in self.rows for item in row.items]
 
 
-def groups(shown: Iterable[Item], totals: dict[str, Totals]) -> list[Group]:
+def group_items(shown: Iterable[TimelineItem], totals: dict[str, InvocationTotals]) -> list[InvocationGroup]:
     """Return the items by invocation, calls and their results as one row.
 
     A result joins the row of its call when all its answers belong to that one event of the same group; what a
     person answers later stays where it happened.
     """
-    found: list[Group] = []
-    caller: dict[str, Row] = {}
-    chunks: dict[tuple[str, str], list[Row]] = {}
+    found: list[InvocationGroup] = []
+    caller: dict[str, TimelineRow] = {}
+    chunks: dict[tuple[str, str], list[TimelineRow]] = {}
     for item in shown:
         name = item.event.invocation_id
         whole = totals.get(name)
         speakers = whole.speakers if whole else ()
         if not found or found[-1].invocation_id != name:
             continued = whole is not None and whole.first_seq < item.event.seq
-            found.append(Group(name, [], whole, continued, gap=0.0 if continued else item.gap))
+            found.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
             item = item if continued else replace(item, gap=0.0)
             caller, chunks = {}, {}
-        answered = _row_answered(item, caller)
+        answered = _find_call_row(item, caller)
         if answered:
             item = replace(_in_lanes(item, speakers, at=answered.head.event.seq), asked=[])
             answered.answers.append(item)
             continue
-        row = Row(_in_lanes(item, speakers))
+        row = TimelineRow(_in_lanes(item, speakers))
         _fold(row, found[-1], chunks)
         caller.update(dict.fromkeys(item.call_ids, row))
     return found
 
 
-def _fold(row: Row, group: Group, chunks: dict[tuple[str, str], list[Row]]) -> None:
+def _fold(row: TimelineRow, group: InvocationGroup, chunks: dict[tuple[str, str], list[TimelineRow]]) -> None:
     """Put a row into its group, and into the row the pieces that its agent streamed in the same branch."""
     speaker = (row.head.event.author, row.head.event.branch)
     if row.head.is_chunk:
@@ -101,12 +101,12 @@ def _fold(row: Row, group: Group, chunks: dict[tuple[str, str], list[Row]]) -> N
     group.rows.append(row)
 
 
-def _in_lanes(item: Item, speakers: Sequence[Speaker], at: int = 0) -> Item:
-    drawn = lanes(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
+def _in_lanes(item: TimelineItem, speakers: Sequence[Speaker], at: int = 0) -> TimelineItem:
+    drawn = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
     return replace(item, lanes=drawn) if drawn else item
 
 
-def _row_answered(item: Item, caller: dict[str, Row]) -> Row | None:
+def _find_call_row(item: TimelineItem, caller: dict[str, TimelineRow]) -> TimelineRow | None:
     if item.is_user or not item.answer_ids or item.call_ids:
         return None
     rows = [caller.get(call_id) for call_id in item.answer_ids]

@@ -15,12 +15,12 @@ from sessions_app.timeline import content_parts, event_actions, event_details
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.content_parts import Part
 from sessions_app.timeline.event_actions import Action, Compaction
-from sessions_app.timeline.event_details import Details
-from sessions_app.timeline.event_fields import mapping
-from sessions_app.timeline.event_window import Totals
-from sessions_app.timeline.items import Item
+from sessions_app.timeline.event_details import EventDetails
+from sessions_app.timeline.event_fields import object_field
+from sessions_app.timeline.event_window import InvocationTotals
+from sessions_app.timeline.items import TimelineItem
 from sessions_app.timeline.key_changes import KeyChange, changes_of
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.timeline_reader import read_timeline
 
 VALUE_LIMIT = 20_000
 """Characters of an old or a new value in the delta; the whole value stands in the history of its key."""
@@ -28,10 +28,10 @@ VALUE_LIMIT = 20_000
 CHANGES_SHOWN = 40
 """Keys of an event in the delta before somebody asks for more."""
 
-CHANGES_AT_MOST = 200
+MAX_CHANGES = 200
 """Keys in the delta for somebody who asks for more; all of them stand in its JSON."""
 
-PARTNERS_LOOKED_AT = 50
+PARTNERS_SCANNED = 50
 """Tool events before or after an event among which its calls or results are looked for."""
 
 
@@ -52,7 +52,7 @@ class ShownChange:
 
 
 @dataclass(frozen=True, slots=True)
-class Saved:
+class SavedArtifact:
     """A version of an artifact that the event saved."""
 
     name: str
@@ -73,14 +73,14 @@ class Inspection:
         rewinds_to: seq of the first event that a rewind takes back; 0: it takes none back.
     """
 
-    item: Item
+    item: TimelineItem
     body: dict[str, Any]
     parts: list[Part]
     partners: dict[str, Partner]
     changes: list[ShownChange]
     offers_more: bool
-    details: Details
-    totals: Totals | None
+    details: EventDetails
+    totals: InvocationTotals | None
     compaction: Compaction | None
     rewinds_to: int
 
@@ -100,14 +100,17 @@ class Inspection:
         return event_actions.actions_of(self._actions)
 
     @property
-    def saved(self) -> list[Saved]:
+    def saved(self) -> list[SavedArtifact]:
         """The artifacts that the event saved."""
-        return [Saved(name, version) for name, version in mapping(self._actions, "artifactDelta").items()]
+        return [
+            SavedArtifact(name, version)
+            for name, version in object_field(self._actions, "artifactDelta").items()
+        ]
 
     @property
     def changes_count(self) -> int:
         """How many keys of state the event wrote, shown or not."""
-        return max(len(self.changes), len(mapping(self._actions, "stateDelta")))
+        return max(len(self.changes), len(object_field(self._actions, "stateDelta")))
 
     @property
     def hidden_changes(self) -> int:
@@ -138,36 +141,36 @@ class Inspection:
 
     @property
     def _actions(self) -> dict[str, Any]:
-        return mapping(self.body, "actions")
+        return object_field(self.body, "actions")
 
 
-def inspect(session: AgentSession, event: Event, *, more: bool = False) -> Inspection:
+def inspect_event(session: AgentSession, event: Event, *, more: bool = False) -> Inspection:
     """Return an event in full; of the keys it wrote some, or `more`. `event` has its `data` loaded.
 
     Queries: those of a timeline of one event, and where needed one for the partners of its calls or results, and
     one for where its rewind goes back to.
     """
     body = json.loads(event.data)
-    [group] = read(session, windows.Window([event], session.last_seq)).groups
+    [group] = read_timeline(session, windows.EventWindow([event], session.last_seq)).groups
     [item] = group.items
     said = body.get("actions") or {}
-    most = CHANGES_AT_MOST if more else CHANGES_SHOWN
+    most = MAX_CHANGES if more else CHANGES_SHOWN
     written = changes_of(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
     return Inspection(
         item=item,
         body=body,
-        parts=[*content_parts.parts_of(body.get("content")), *_broken_off(body)],
+        parts=[*content_parts.parts_of(body.get("content")), *_partial_answer_parts(body)],
         partners=_partners(session, item),
         changes=[ShownChange(change, _lines(change)) for change in written[:most]],
         offers_more=not more and len(written) > most,
         details=event_details.details_of(body),
         totals=group.totals,
         compaction=event_actions.compaction_of(said),
-        rewinds_to=_first_of(session, event, event_actions.rewound_invocation(said)),
+        rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(said)),
     )
 
 
-def _broken_off(body: dict[str, Any]) -> Iterator[content_parts.Part]:
+def _partial_answer_parts(body: dict[str, Any]) -> Iterator[content_parts.Part]:
     """Yield what was streamed of answers that a cancel broke off."""
     for number, answer in enumerate(events.partial_answers(body)):
         yield from content_parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
@@ -181,15 +184,15 @@ def _lines(change: KeyChange) -> list[DiffLine]:
     return value_diff.diff_beginnings(change.old, change.new)
 
 
-def _partners(session: AgentSession, item: Item) -> dict[str, Partner]:
+def _partners(session: AgentSession, item: TimelineItem) -> dict[str, Partner]:
     wanted = set(item.call_ids or item.answer_ids)
     if not wanted:
         return {}
-    seq, rows = item.event.seq, windows.rows_of(session)
+    seq, rows = item.event.seq, windows.event_rows(session)
     if item.call_ids:
-        near = rows.filter(kind=EventKind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_LOOKED_AT]
+        near = rows.filter(kind=EventKind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_SCANNED]
     else:
-        near = rows.filter(kind=EventKind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_LOOKED_AT]
+        near = rows.filter(kind=EventKind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_SCANNED]
     found: dict[str, Partner] = {}
     for event in near:
         for call_id in wanted.intersection(_ids_of(event, "results" if item.call_ids else "calls")):
@@ -202,7 +205,7 @@ def _ids_of(event: Event, which: str) -> Iterable[str]:
     return (each["id"] for each in json.loads(event.summary).get(which, []))
 
 
-def _first_of(session: AgentSession, event: Event, invocation_id: str) -> int:
+def _first_seq(session: AgentSession, event: Event, invocation_id: str) -> int:
     if not invocation_id:
         return 0
     earlier = Event.objects.filter(session=session, invocation_id=invocation_id, seq__lt=event.seq)

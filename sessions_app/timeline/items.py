@@ -13,22 +13,22 @@ from sessions_app import events, scopes
 from sessions_app.events.superseded_events import SupersededRanges
 from sessions_app.models import AgentSession, Event, EventKind, Run
 from sessions_app.runs.questions import Question
-from sessions_app.timeline.event_window import Totals
+from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
 
-SHOWN_CHANGES = 8
+MAX_CHANGES = 8
 """Keys of an event that its row shows; the inspector shows all."""
 
-LINE = 60
+SHORT_TEXT = 60
 """Characters that a row of a narrow timeline has room for in two lines, beside its times."""
 
-SHOWN_CALLS = 8
+MAX_CALLS = 8
 """Calls and results of an event, and arguments of a call, that its row shows."""
 
-SHOWN_MEDIA = 6
+MAX_MEDIA = 6
 
-SHOWN_LINES = 100
+MAX_LINES = 100
 """Lines of a text that its row shows: a reader gets past it."""
 
 IDLE_S = 600.0
@@ -60,7 +60,7 @@ SIGNAL_ICONS = {
 VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "route"})
 
 
-class Summary(dict[str, Any]):
+class EventSummary(dict[str, Any]):
     """What `wire.summarise` kept of an event.
 
     What it has nothing of reads as None: a row asks for a dozen things that most events lack, and a lookup that fails
@@ -110,7 +110,7 @@ class AskedCall:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class TimelineItem:
     """One event as it is shown.
 
     Attributes:
@@ -134,7 +134,7 @@ class Item:
     """
 
     event: Event
-    summary: Summary
+    summary: EventSummary
     changes: list[KeyChange] = field(default_factory=list)
     elapsed: float | None = None
     rewound_by: int = 0
@@ -188,31 +188,31 @@ class Item:
     @property
     def is_long(self) -> bool:
         """Tell whether it has more to read than a line or two, which wants the width of the timeline."""
-        return len(self.summary.get("text", "")) > LINE or bool(self.summary["code"])
+        return len(self.summary.get("text", "")) > SHORT_TEXT or bool(self.summary["code"])
 
     @property
     def calls(self) -> list[dict[str, Any]]:
         """Return the calls it makes. What one asks for in words of ADK's is said in its question."""
-        calls = self.summary.get("calls", [])[:SHOWN_CALLS]
+        calls = self.summary.get("calls", [])[:MAX_CALLS]
         asked = {question.call_id for question in self.questions if question.says_all}
-        return [{**call, **_some({} if call["id"] in asked else call["args"])} for call in calls]
+        return [{**call, **_first_args({} if call["id"] in asked else call["args"])} for call in calls]
 
     @property
     def results(self) -> list[dict[str, Any]]:
         """Return the results it holds that fit into a row."""
         found: list[dict[str, Any]] = self.summary.get("results", [])
-        return found[:SHOWN_CALLS]
+        return found[:MAX_CALLS]
 
     @property
     def media(self) -> list[dict[str, Any]]:
         """Return the media it holds that fit into a row."""
         found: list[dict[str, Any]] = self.summary.get("media", [])
-        return found[:SHOWN_MEDIA]
+        return found[:MAX_MEDIA]
 
     @property
     def text(self) -> str:
         """Return as much of its text as fits into a row."""
-        return "\n".join(self._lines[:SHOWN_LINES])
+        return "\n".join(self._lines[:MAX_LINES])
 
     @property
     def blocks(self) -> list[Block]:
@@ -240,25 +240,25 @@ class Item:
     @property
     def goes_on(self) -> bool:
         """Tell whether there is more of its text."""
-        return bool(self.summary["cut"]) or len(self._lines) > SHOWN_LINES
+        return bool(self.summary["cut"]) or len(self._lines) > MAX_LINES
 
     @property
     def _lines(self) -> list[str]:
-        found: list[str] = self.summary.get("text", "").split("\n", SHOWN_LINES)
+        found: list[str] = self.summary.get("text", "").split("\n", MAX_LINES)
         return found
 
     @property
     def others(self) -> list[dict[str, str]]:
         """Return the parts of other kinds that fit into a row."""
         found: list[dict[str, str]] = self.summary.get("others", [])
-        return found[:SHOWN_CALLS]
+        return found[:MAX_CALLS]
 
     @property
     def more_parts(self) -> int:
         """Return how many calls, results, media and parts of other kinds do not fit."""
         shown = (
-            *(("calls", SHOWN_CALLS), ("results", SHOWN_CALLS), ("media", SHOWN_MEDIA)),
-            ("others", SHOWN_CALLS),
+            *(("calls", MAX_CALLS), ("results", MAX_CALLS), ("media", MAX_MEDIA)),
+            ("others", MAX_CALLS),
         )
         return sum(max(0, len(self.summary.get(name, [])) - most) for name, most in shown)
 
@@ -284,7 +284,7 @@ class Item:
     @property
     def shown_changes(self) -> list[KeyChange]:
         """Return the changes that fit into a row."""
-        return self.changes[:SHOWN_CHANGES]
+        return self.changes[:MAX_CHANGES]
 
     @property
     def more_changes(self) -> int:
@@ -333,13 +333,13 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Notes:
+class WindowNotes:
     """What queries found about the events of a window, by `seq` or invocation."""
 
     changes: dict[int, list[KeyChange]]
     marks: SupersededRanges
     questions: dict[int, list[Question]]
-    totals: dict[str, Totals]
+    totals: dict[str, InvocationTotals]
     broken_runs: list[Run]
     forks: dict[int, list[AgentSession]] = field(default_factory=dict)
     taken_over: int = 0
@@ -348,7 +348,7 @@ class Notes:
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
-def _broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
+def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
     """Return the run that an error ended: of several attempts of an invocation the one that the event is of."""
     if event.kind != EventKind.ERROR:
         return None
@@ -357,9 +357,11 @@ def _broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
     return next(during, own[-1] if own else None)
 
 
-def items(events: Sequence[Event], notes: Notes, before: Event | None = None) -> list[Item]:
+def build_items(
+    events: Sequence[Event], notes: WindowNotes, before: Event | None = None
+) -> list[TimelineItem]:
     """Return what to show of each event. `before`, the event before the first, gives its elapsed time."""
-    shown: list[Item] = []
+    shown: list[TimelineItem] = []
     called_at: dict[str, float] = {}
     asked = dict(notes.asked)
     previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
@@ -368,9 +370,9 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
             previous is not None and previous.seq != event.seq - 1
         ):  # of hits alone: what came before is not here
             previous, transfers = None, False
-        summary = Summary(json.loads(event.summary))
+        summary = EventSummary(json.loads(event.summary))
         rewound_by = notes.marks.rewound_by(event)
-        item = Item(
+        item = TimelineItem(
             event=event,
             summary=summary,
             changes=notes.changes.get(event.seq, []),
@@ -378,7 +380,7 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
             rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
-            run=_broken_at(event, notes.broken_runs),
+            run=_run_broken_at(event, notes.broken_runs),
             forks=notes.forks.get(event.seq, []),
             ends_fork=event.seq == notes.taken_over,
             before=previous,
@@ -402,14 +404,14 @@ def items(events: Sequence[Event], notes: Notes, before: Event | None = None) ->
 def calls_of(event: Event, summary: Mapping[str, Any]) -> dict[str, AskedCall]:
     """Return the calls that an event makes, by their ids."""
     return {
-        call["id"]: AskedCall(event.seq, call["name"], _some(call["args"])["args"])
+        call["id"]: AskedCall(event.seq, call["name"], _first_args(call["args"])["args"])
         for call in summary.get("calls", [])
         if call["id"]
     }
 
 
-def _some(args: Mapping[str, Any]) -> dict[str, Any]:
-    return {"args": dict(islice(args.items(), SHOWN_CALLS)), "more": max(0, len(args) - SHOWN_CALLS)}
+def _first_args(args: Mapping[str, Any]) -> dict[str, Any]:
+    return {"args": dict(islice(args.items(), MAX_CALLS)), "more": max(0, len(args) - MAX_CALLS)}
 
 
 def _gap(event: Event, before: Event | None) -> float:

@@ -16,7 +16,7 @@ from sessions_app.models import AgentSession, ChangeCause, Event, Scope, StateCh
 from sessions_app.sessions.lineage import ancestors
 from sessions_app.state import history
 
-BRIEF = 160
+BRIEF_LENGTH = 160
 """Characters of a value's JSON that a timeline row shows."""
 
 TEMP = "temp"
@@ -66,7 +66,7 @@ class KeyChange:
 
 
 def changes_of(
-    session: AgentSession, events: list[Event], *, length: int = BRIEF, each: int = 0
+    session: AgentSession, events: list[Event], *, length: int = BRIEF_LENGTH, each: int = 0
 ) -> dict[int, list[KeyChange]]:
     """Return what each event wrote, by its `seq`: stored keys first, then `temp:` ghosts. Two queries.
 
@@ -137,8 +137,8 @@ def _change(row: Mapping[str, Any], length: int) -> KeyChange:
     return KeyChange(
         scope=row["scope"],
         key=row["key"],
-        old=cut(row["old"], length),
-        new=None if row["removed"] else cut(row["shown"], length),
+        old=truncate(row["old"], length),
+        new=None if row["removed"] else truncate(row["shown"], length),
         note=row["note"],
         cause=row["cause"],
         writer=writer_of(row),
@@ -152,7 +152,7 @@ def _ghost(row: Mapping[str, Any], length: int) -> KeyChange:
         scope=TEMP,
         key=row["key"],
         old=None,
-        new=cut(row["shown"], length),
+        new=truncate(row["shown"], length),
         note=row["note"],
         cause=ChangeCause.APPEND,
         writer=writer_of(row),
@@ -193,7 +193,7 @@ def writer_of_change(row: StateChange) -> Writer:
     return Writer(row.writer, row.writer_name, row.call_id, row.inferred)
 
 
-def cut(text: str | None, length: int) -> str | None:
+def truncate(text: str | None, length: int) -> str | None:
     """Return a text of at most `length` characters, an ellipsis at the end when cut; 0 leaves it whole."""
     if text is None or not length or len(text) <= length:
         return text

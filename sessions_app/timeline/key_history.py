@@ -11,13 +11,13 @@ from django.db.models.functions import Substr
 
 from sessions_app.models import Scope, StateChange
 from sessions_app.state import history
-from sessions_app.timeline.key_changes import BRIEF, cut
+from sessions_app.timeline.key_changes import BRIEF_LENGTH, truncate
 
 PAGE = 20
-WHOLE = 4_000
+WHOLE_LENGTH = 4_000
 """Characters of a value that come at once; of a longer one the beginning, and the rest when it is asked for."""
 
-TREND = 100
+TREND_WRITES = 100
 """Newest writes that a number's curve shows."""
 
 TREND_BOX = (200, 28)
@@ -70,7 +70,9 @@ class KeyHistory:
         return self.count >= history.WRITES_COUNTED
 
 
-def history_of(change: StateChange, *, before: int | None = None, here: int | None = None) -> KeyHistory:
+def read_key_history(
+    change: StateChange, *, before: int | None = None, here: int | None = None
+) -> KeyHistory:
     """Return a page of the writes of the key that a ledger row wrote. Three queries.
 
     Args:
@@ -81,7 +83,7 @@ def history_of(change: StateChange, *, before: int | None = None, here: int | No
     every = history.history_of_key(Scope(change.scope), change.owner_id, change.key)
     writes = every if here is None else every.filter(session__pk=here)
     page = writes if before is None else writes.filter(position__lt=before)
-    shown = Substr("value", 1, WHOLE + 1, output_field=CharField())
+    shown = Substr("value", 1, WHOLE_LENGTH + 1, output_field=CharField())
     rows = page.select_related("session").defer("value", "private").annotate(text=shown)
     found = list(rows[: PAGE + 1])
     older = found[PAGE - 1].position if len(found) > PAGE else None
@@ -99,20 +101,20 @@ def history_of(change: StateChange, *, before: int | None = None, here: int | No
 
 def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_whole: bool) -> PastWrite:
     text: str | None = None if row.removed else getattr(row, "text", None)
-    fits = text is not None and len(text) <= WHOLE
+    fits = text is not None and len(text) <= WHOLE_LENGTH
     had_none = earlier.removed if earlier else is_last
     return PastWrite(
         change=row,
         text=text if fits else None,
-        brief=cut(text, BRIEF),
+        brief=truncate(text, BRIEF_LENGTH),
         is_new=is_whole and had_none and not row.removed,
     )
 
 
 def _trend(writes: QuerySet[StateChange]) -> Trend | None:
     """Return the curve of a key whose newest values are numbers, of three at least."""
-    newest = writes.annotate(text=Substr("value", 1, BRIEF, output_field=CharField()))
-    numbers = [_number(text) for text in newest.values_list("text", flat=True)[:TREND]][::-1]
+    newest = writes.annotate(text=Substr("value", 1, BRIEF_LENGTH, output_field=CharField()))
+    numbers = [_number(text) for text in newest.values_list("text", flat=True)[:TREND_WRITES]][::-1]
     values = [number for number in numbers if number is not None]
     if len(values) < 3 or len(values) < len(numbers):
         return None

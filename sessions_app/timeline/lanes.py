@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from sessions_app.models import Event
 
-MOST_LANES = 8
+MAX_LANES = 8
 """Agents with a lane of their own; the rest share the last one."""
 
 STEP = 7
@@ -31,7 +31,7 @@ class Speaker:
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class LaneLine:
     """A piece of a lane beside an event; `until_dot` and `from_dot` end it at the event's own dot."""
 
     number: int
@@ -64,7 +64,7 @@ class Lanes:
 
     number: int
     count: int
-    lines: list[Line]
+    lines: list[LaneLine]
     link: str = ""
     is_transfer: bool = False
 
@@ -90,7 +90,7 @@ class Lanes:
         return f"{x - 3},{tip - 5} {x + 3},{tip - 5} {x},{tip}"
 
 
-def lanes(
+def lanes_at(
     event: Event, speakers: Sequence[Speaker], before: Event | None = None, *, transfers: bool, at: int = 0
 ) -> Lanes | None:
     """Return what is drawn beside an event, None in an invocation of a single agent.
@@ -104,32 +104,32 @@ def lanes(
     """
     if len(speakers) < 2:
         return None
-    numbers = {speaker.author: min(n, MOST_LANES) for n, speaker in enumerate(speakers, start=1)}
+    numbers = {speaker.author: min(n, MAX_LANES) for n, speaker in enumerate(speakers, start=1)}
     number = numbers.get(event.author, 0)
     alive = [each for each in speakers if each.first_seq < (at or event.seq) < each.last_seq]
     passing = {numbers[each.author] for each in alive} - {number}
-    lines = [Line(other, _x(other)) for other in sorted(passing)]
+    lines = [LaneLine(other, _x(other)) for other in sorted(passing)]
     own = next((each for each in speakers if each.author == event.author), None)
     if own:
         lines.append(_own_line(event, own, number, speakers, is_alone=not passing))
-    came_from = _came_from(event, before, numbers)
+    came_from = _previous_lane(event, before, numbers)
     is_new = own is not None and event.seq == own.first_seq
     if not came_from or came_from == number or not (is_new or transfers):
-        return Lanes(number, min(len(speakers), MOST_LANES), lines)
+        return Lanes(number, min(len(speakers), MAX_LANES), lines)
     link = _path(_x(came_from), _x(number))
-    return Lanes(number, min(len(speakers), MOST_LANES), lines, link, transfers)
+    return Lanes(number, min(len(speakers), MAX_LANES), lines, link, transfers)
 
 
 def _own_line(
     event: Event, own: Speaker, number: int, speakers: Sequence[Speaker], *, is_alone: bool
-) -> Line:
+) -> LaneLine:
     """Return the author's own line. Its last event is followed by that of whoever goes on."""
     goes_on = max(each.last_seq for each in speakers) > event.seq
     is_last = event.seq == own.last_seq and not (goes_on and is_alone)
-    return Line(number, _x(number), from_dot=event.seq == own.first_seq, until_dot=is_last)
+    return LaneLine(number, _x(number), from_dot=event.seq == own.first_seq, until_dot=is_last)
 
 
-def _came_from(event: Event, before: Event | None, numbers: dict[str, int]) -> int:
+def _previous_lane(event: Event, before: Event | None, numbers: dict[str, int]) -> int:
     if before is None or before.invocation_id != event.invocation_id:
         return 0
     return numbers.get(before.author, 0)

@@ -16,7 +16,7 @@ DEPTH = 6
 
 
 @dataclass(frozen=True, slots=True)
-class Raw:
+class RawJson:
     """The tree, and what a search in it found: None when nothing was searched for."""
 
     tree: SafeString
@@ -44,7 +44,9 @@ class Raw:
         return self.found.count if self.found else 0
 
 
-def raw_of(event: Event, url: str, text: str = "", number: int = 1, *, is_open: bool = False) -> Raw:
+def read_raw_json(
+    event: Event, url: str, text: str = "", number: int = 1, *, is_open: bool = False
+) -> RawJson:
     """Return the JSON of an event whose `data` is loaded.
 
     Args:
@@ -60,9 +62,9 @@ def raw_of(event: Event, url: str, text: str = "", number: int = 1, *, is_open: 
         tree = (
             json_tree.render_all(body, url=url) if is_open else json_tree.render(body, url=url, depth=DEPTH)
         )
-        return Raw(tree, "", size, None)
+        return RawJson(tree, "", size, None)
     pattern = highlighting.compile_pattern(text)
     found = json_search.search_json(body, pattern, number)
     if found.hit is None:
-        return Raw(json_tree.render(body, url=url, depth=DEPTH), text, size, found)
-    return Raw(json_tree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)
+        return RawJson(json_tree.render(body, url=url, depth=DEPTH), text, size, found)
+    return RawJson(json_tree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)

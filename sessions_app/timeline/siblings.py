@@ -7,21 +7,21 @@ from zlib import crc32
 from sessions_app.models import AgentSession, Run
 from sessions_app.sessions import listing
 
-SIBLINGS = 50
+MAX_SIBLINGS = 50
 
 
-def siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
+def read_siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
     """Return the newest sessions beside a session, itself among them; with a text, those that mention it."""
     wanted = listing.SessionFilter(app=session.app_name, text=text, realm=session.realm)
-    return list(listing.list_sessions(wanted).order_by("-updated_at", "-pk")[:SIBLINGS])
+    return list(listing.list_sessions(wanted).order_by("-updated_at", "-pk")[:MAX_SIBLINGS])
 
 
 def list_mark(realm: str, app_name: str) -> str:
     """Return a text that changes when a session beside another goes on, is made, renamed, or runs. Two queries."""
     sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
-    rows = list(sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:SIBLINGS])
+    rows = list(sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:MAX_SIBLINGS])
     titles = crc32("\n".join(title for _, _, title in rows).encode())
     newest = (*rows[0][:2], titles) if rows else ()
     active = Run.objects.filter(status__in=Run.ACTIVE, session__app_name=app_name, session__realm=realm)
-    running = active.order_by("created_at").values_list("pk", "status")[:SIBLINGS]
+    running = active.order_by("created_at").values_list("pk", "status")[:MAX_SIBLINGS]
     return " ".join(map(str, [*newest, *(part for run in running for part in run)]))

@@ -15,18 +15,18 @@ from sessions_app.models import AgentSession, Event, Run, Scope, StateChange, Un
 from sessions_app.state import diff, history
 from sessions_app.state.diff import Counts, KeyAt, KeyRef, PointPair
 from sessions_app.state.history import Owners
-from sessions_app.timeline.board_entries import Entry, entries_of, is_written_by, known_already
-from sessions_app.timeline.ephemeral_keys import UntrackedEntry, ghosts, untracked
+from sessions_app.timeline.board_entries import BoardEntry, entries_of, is_written_by, unchanged_entry
+from sessions_app.timeline.ephemeral_keys import UntrackedEntry, read_ghosts, read_untracked
 from sessions_app.timeline.key_changes import TEMP, scope_prefix
 
-WRITTEN_SHOWN = 10
+MAX_WRITTEN = 10
 """Keys of a scope that an event wrote and that are shown beyond the limit."""
 
 SCOPES = (Scope.SESSION, Scope.USER, Scope.APP)
 
 
 @dataclass(frozen=True, slots=True)
-class SeenBoard:
+class ClientBoard:
     """What a reader has on screen: the board at an event, and the mark that came with it."""
 
     event: Event
@@ -46,14 +46,14 @@ class Column:
     """
 
     scope: str
-    entries: list[Entry]
+    entries: list[BoardEntry]
     count: int
     hidden: int = 0
     next: str = ""
     is_begun: bool = False
 
     @property
-    def fresh(self) -> list[Entry]:
+    def fresh(self) -> list[BoardEntry]:
         """What is shown, without what the reader has already."""
         return [entry for entry in self.entries if not entry.same]
 
@@ -87,12 +87,12 @@ class Board:
     begin: str = ""
 
     @property
-    def entries(self) -> list[Entry]:
+    def entries(self) -> list[BoardEntry]:
         """What is shown of the keys that had a value, in the order session, user, app, temp."""
         return [entry for column in self.columns for entry in column.entries if not entry.is_later]
 
     @property
-    def later(self) -> list[Entry]:
+    def later(self) -> list[BoardEntry]:
         """What is shown of the keys that did not exist yet."""
         return [entry for column in self.columns for entry in column.entries if entry.is_later]
 
@@ -108,7 +108,7 @@ class Board:
         return [("all", stored + counts[TEMP]), ("merged", stored), *counts.items()]
 
 
-def board(
+def read_board(
     session: AgentSession,
     event: Event | None = None,
     *,
@@ -116,7 +116,7 @@ def board(
     watched: Collection[str] = (),
     like: str = "",
     begin: str = "",
-    seen: SeenBoard | None = None,
+    seen: ClientBoard | None = None,
 ) -> Board:
     """Return the board at an event; without one, the board now. Keys of the (last) event count as changed.
 
@@ -137,17 +137,17 @@ def board(
     running = running_run(session)
     mark = _mark_of(session, now, running)
     known = seen.event if seen and seen.mark == mark else None
-    pinned = frozenset(filter(None, map(_watched_key, watched)))
-    looking = _Looking(session, now, limit, pinned, like, place_of(begin))
+    pinned = frozenset(filter(None, map(_parse_watched, watched)))
+    looking = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
     moment = event.seq if event else session.last_seq
-    columns, changed = _stored(looking, event, moment, known)
-    temp = ghosts(session, _invocation_at(event, running), moment, like)
+    columns, changed = _stored_columns(looking, event, moment, known)
+    temp = read_ghosts(session, _invocation_at(event, running), moment, like)
     return Board(
         event.seq if event else None,
         [*columns, Column(TEMP, temp.entries, temp.count, temp.count - len(temp.entries))],
         mark,
         changed,
-        untracked(session, event),
+        read_untracked(session, event),
         like,
         begin,
     )
@@ -197,7 +197,7 @@ def _mark_of(session: AgentSession, now: Owners, running: Run | None) -> str:
     )
 
 
-def _watched_key(name: str) -> KeyRef | None:
+def _parse_watched(name: str) -> KeyRef | None:
     """Return what a watched key is found by: scope and `key_id`."""
     if name.startswith(scopes.TEMP_PREFIX):
         return None
@@ -205,13 +205,13 @@ def _watched_key(name: str) -> KeyRef | None:
     return scope, scopes.key_id(key)
 
 
-def place_of(begin: str) -> KeyRef | None:
+def parse_entry_id(begin: str) -> KeyRef | None:
     """Return scope and `key_id` of an entry's id."""
     return scopes.scope_of(begin) if begin and not begin.startswith(scopes.TEMP_PREFIX) else None
 
 
 @dataclass(frozen=True, slots=True)
-class _Listed:
+class _ListedKeys:
     """The keys of a scope that are shown, sorted.
 
     Attributes:
@@ -226,7 +226,7 @@ class _Listed:
 
 
 @dataclass(frozen=True, slots=True)
-class _Looking:
+class _BoardQuery:
     """What a reader looks at, besides the moment."""
 
     session: AgentSession
@@ -244,7 +244,7 @@ class _Looking:
         """Return an event's moment beside now."""
         return PointPair(self.session, self.now.at(event) if event else self.now, self.now)
 
-    def listed(self, at: PointPair, scope: Scope, moment: int) -> _Listed:
+    def listed(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
         """Return the keys that are shown: the first ones, those that the event wrote, those that are watched."""
         limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
         first = diff.first_keys(at, scope, limit, self.like, begin)
@@ -260,14 +260,14 @@ class _Looking:
             {key.key_id for key in diff.keys_by_id(at, scope, watched, self.like)} if self.like else watched
         )
         shown |= {key.key_id: key for key in beside}
-        return _Listed(
+        return _ListedKeys(
             sorted(shown.values(), key=lambda key: key.key_id),
             frozenset(key for key in beside if key.key_id not in answers),
             are_all,
             first[-1].key_id if goes_on else "",
         )
 
-    def counts(self, at: PointPair, scope: Scope, listed: _Listed) -> Counts:
+    def counts(self, at: PointPair, scope: Scope, listed: _ListedKeys) -> Counts:
         """Return how many keys there are in all."""
         if not listed.are_all:
             return diff.count(at, scope, self.like)
@@ -278,20 +278,20 @@ class _Looking:
         if not moment:
             return []
         written = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
-        names = written.values_list("key_id", flat=True)[: self.limit + WRITTEN_SHOWN]
+        names = written.values_list("key_id", flat=True)[: self.limit + MAX_WRITTEN]
         found = diff.keys_by_id(at, scope, set(names) - set(shown), self.like)
-        return [key for key in found if is_written_by(key, moment)][:WRITTEN_SHOWN]
+        return [key for key in found if is_written_by(key, moment)][:MAX_WRITTEN]
 
 
-def _stored(
-    looking: _Looking, event: Event | None, moment: int, known: Event | None
+def _stored_columns(
+    looking: _BoardQuery, event: Event | None, moment: int, known: Event | None
 ) -> tuple[list[Column], int]:
     """Return the scopes that are stored, and how many of their keys have changed since the moment."""
     at = looking.at(event)
     listed = {scope: looking.listed(at, scope, moment) for scope in SCOPES}
     counts = {scope: looking.counts(at, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
-    entries = entries_of(looking.session, _fresh(looking, listed, moment, known), moment, aside)
+    entries = entries_of(looking.session, _fresh_keys(looking, listed, moment, known), moment, aside)
     columns = [
         _column(scope, listed[scope], counts[scope], entries, is_begun=bool(looking.begin_of(scope)))
         for scope in SCOPES
@@ -299,8 +299,8 @@ def _stored(
     return columns, sum(each.changed for each in counts.values())
 
 
-def _fresh(
-    looking: _Looking, listed: Mapping[Scope, _Listed], moment: int, known: Event | None
+def _fresh_keys(
+    looking: _BoardQuery, listed: Mapping[Scope, _ListedKeys], moment: int, known: Event | None
 ) -> list[KeyAt]:
     """Return the keys whose entries the reader does not have, or that are marked as just written, here or there."""
     shown = [key for keys in listed.values() for key in keys.keys]
@@ -321,11 +321,11 @@ def _fresh(
 
 
 def _column(
-    scope: Scope, listed: _Listed, counts: Counts, entries: Mapping[KeyAt, Entry], *, is_begun: bool
+    scope: Scope, listed: _ListedKeys, counts: Counts, entries: Mapping[KeyAt, BoardEntry], *, is_begun: bool
 ) -> Column:
     return Column(
         str(scope),
-        [entries.get(key) or known_already(key) for key in listed.keys],
+        [entries.get(key) or unchanged_entry(key) for key in listed.keys],
         counts.then,
         max(0, counts.either - (len(listed.keys) - len(listed.aside))),
         scope_prefix(scope) + listed.next if listed.next else "",

@@ -13,14 +13,14 @@ from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.state import diff
 from sessions_app.state.diff import Diff, KeyDiff
 from sessions_app.timeline.key_changes import is_inferred, scope_prefix, writer_of_change, writer_text
-from sessions_app.timeline.state_board import SCOPES, place_of, state_mark_of
+from sessions_app.timeline.state_board import SCOPES, parse_entry_id, state_mark_of
 
 NOW = "now"
 START = 0
 
 
 @dataclass(frozen=True, slots=True)
-class Difference:
+class KeyDifference:
     """A key that differs.
 
     Attributes:
@@ -46,7 +46,7 @@ class Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Differences:
+class StateDifferences:
     """What differs from one moment to a later one.
 
     Attributes:
@@ -63,7 +63,7 @@ class Differences:
     last: int | None
     base: str
     mark: str
-    entries: list[Difference]
+    entries: list[KeyDifference]
     counts: Mapping[Scope, int]
     following: list[tuple[str, str]]
     is_begun: bool
@@ -83,9 +83,9 @@ class Differences:
         return [("merged", self.count), *((str(scope), self.counts.get(scope, 0)) for scope in SCOPES)]
 
 
-def differences(
+def state_differences(
     session: AgentSession, base: str, selected: Event | None, *, limit: int = 0, begin: str = ""
-) -> Differences:
+) -> StateDifferences:
     """Return what differs between the selected event (None: now) and the moment `base` names, the earlier one first.
 
     Args:
@@ -99,7 +99,7 @@ def differences(
         BadInput: `base` is no moment.
         EventMissing: the session has no such event.
     """
-    other, is_start = _moment(session, base)
+    other, is_start = _parse_base(session, base)
     if is_start:
         first, last = None, selected
     elif other is None:
@@ -109,9 +109,9 @@ def differences(
     else:
         first, last = selected, other
     nothing = first is None and not is_start
-    place = place_of(begin)
+    place = parse_entry_id(begin)
     found = Diff([], {}, {}) if nothing else diff.diff(session, first, last, limit=limit, begin=place)
-    return Differences(
+    return StateDifferences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,
         base=base,
@@ -123,7 +123,7 @@ def differences(
     )
 
 
-def _moment(session: AgentSession, base: str) -> tuple[Event | None, bool]:
+def _parse_base(session: AgentSession, base: str) -> tuple[Event | None, bool]:
     """Return (event, whether the start is meant); no event for now."""
     if base == NOW:
         return None, False
@@ -138,13 +138,13 @@ def _moment(session: AgentSession, base: str) -> tuple[Event | None, bool]:
     return find_event(session, seq=seq), False
 
 
-def _difference(session: AgentSession, entry: KeyDiff) -> Difference:
+def _difference(session: AgentSession, entry: KeyDiff) -> KeyDifference:
     write = entry.write
     old = entry.old.value if entry.old else None
     new = entry.new.value if entry.new else None
     brief = value_diff.is_brief(old, new)
     by = writer_of_change(write), write.author, write.cause
-    return Difference(
+    return KeyDifference(
         scope=str(entry.scope),
         key=entry.key,
         name=entry.name,

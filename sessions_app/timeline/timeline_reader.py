@@ -12,11 +12,17 @@ from sessions_app.models import AgentSession, Event, EventKind, Run
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.event_window import Window
-from sessions_app.timeline.groups import Group, groups
-from sessions_app.timeline.items import SHOWN_CHANGES, AskedCall, Notes, calls_of, items
+from sessions_app.timeline.event_window import EventWindow
+from sessions_app.timeline.groups import InvocationGroup, group_items
+from sessions_app.timeline.items import MAX_CHANGES, AskedCall, WindowNotes, build_items, calls_of
 from sessions_app.timeline.key_changes import changes_of
-from sessions_app.timeline.run_marks import RunMark, broken_off, is_told, place_of, runs_in
+from sessions_app.timeline.run_marks import (
+    RunMark,
+    interrupted_invocations,
+    needs_mark,
+    position_of,
+    read_window_runs,
+)
 from sessions_app.traces.lost_toolsets import LostToolsets, lost_toolsets
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
@@ -26,12 +32,12 @@ BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 class Timeline:
     """A window and its groups. `ahead` are runs that ended before any event, without one of their own."""
 
-    window: Window
-    groups: list[Group]
+    window: EventWindow
+    groups: list[InvocationGroup]
     ahead: list[RunMark] = field(default_factory=list)
 
 
-def read(session: AgentSession, window: Window) -> Timeline:
+def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
     """Return what to show of a window.
 
     Queries: runs; then changes, ghosts, marks (and a seek a rewind), totals, forks; where needed answers and bodies of
@@ -39,13 +45,13 @@ def read(session: AgentSession, window: Window) -> Timeline:
     lost toolsets.
     """
     events = window.events
-    runs = runs_in(session, events)
+    runs = read_window_runs(session, events)
     alone = [run for run in runs if not run.invocation_id]
     if not events:
-        return Timeline(window, [], [_alone(run) for run in alone])
-    totals = windows.totals(session, events, runs)
-    notes = Notes(
-        changes=changes_of(session, events, each=SHOWN_CHANGES + 1),
+        return Timeline(window, [], [_mark_without_events(run) for run in alone])
+    totals = windows.sum_invocations(session, events, runs)
+    notes = WindowNotes(
+        changes=changes_of(session, events, each=MAX_CHANGES + 1),
         marks=find_superseded_ranges(session, events[0].seq),
         questions=open_questions(session, events),
         totals=totals,
@@ -54,16 +60,16 @@ def read(session: AgentSession, window: Window) -> Timeline:
         taken_over=session.forked_seq or 0,
         asked=_calls_before(session, events),
         answered=_answers_after(session, window),
-        covers=_covers(session, events),
+        covers=_compacted_seqs(session, events),
     )
     lost = lost_toolsets(session, totals.keys())
-    found = groups(items(events, notes, _event_before(session, events[0])), totals)
-    ahead = [_alone(run) for run in alone if place_of(run) < events[0].seq]
+    found = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
+    ahead = [_mark_without_events(run) for run in alone if position_of(run) < events[0].seq]
     whole = [_with_lost_toolsets(_with_runs(group, runs), runs, lost) for group in found]
-    return Timeline(window, _with_alone(whole, alone), ahead)
+    return Timeline(window, _with_runs_without_events(whole, alone), ahead)
 
 
-def _with_runs(group: Group, runs: list[Run]) -> Group:
+def _with_runs(group: InvocationGroup, runs: list[Run]) -> InvocationGroup:
     """Note how the runs of a group went. An error that an event of it shows is not shown twice.
 
     Of an invocation that was broken off and gone on with every attempt is told, the last one last.
@@ -73,15 +79,15 @@ def _with_runs(group: Group, runs: list[Run]) -> Group:
         return group
     is_asking = any(item.questions for item in group.items)
     shown = {item.run.pk for item in group.items if item.run}
-    if broken_off(own):
+    if interrupted_invocations(own):
         told = [run for run in own if run.status != Run.Status.QUEUED]
     else:
-        told = [run for run in own if is_told(run, is_asking=is_asking and run is own[-1])]
+        told = [run for run in own if needs_mark(run, is_asking=is_asking and run is own[-1])]
     ran = {run.code_version: run for run in reversed(own) if run.code_version}
     return replace(group, runs=[RunMark(run, run.pk not in shown) for run in told], ran=[*ran.values()][::-1])
 
 
-def _with_lost_toolsets(group: Group, runs: list[Run], lost: LostToolsets) -> Group:
+def _with_lost_toolsets(group: InvocationGroup, runs: list[Run], lost: LostToolsets) -> InvocationGroup:
     toolsets = lost.get(group.invocation_id)
     if not toolsets:
         return group
@@ -89,23 +95,23 @@ def _with_lost_toolsets(group: Group, runs: list[Run], lost: LostToolsets) -> Gr
     return replace(group, lost_toolsets=toolsets, warned_run=own[-1] if own else "")
 
 
-def _with_alone(found: list[Group], alone: list[Run]) -> list[Group]:
+def _with_runs_without_events(found: list[InvocationGroup], alone: list[Run]) -> list[InvocationGroup]:
     """Put runs without events behind the group that holds the event they stand behind."""
     for run in alone:
-        holders = [group for group in found if group.items[0].event.seq <= place_of(run)]
+        holders = [group for group in found if group.items[0].event.seq <= position_of(run)]
         if holders:
-            holders[-1].behind.append(_alone(run))
+            holders[-1].behind.append(_mark_without_events(run))
     return found
 
 
-def _alone(run: Run) -> RunMark:
+def _mark_without_events(run: Run) -> RunMark:
     return RunMark.alone(run, run.asked)  # type: ignore[attr-defined]  # annotated by `runs_in`
 
 
 def _event_before(session: AgentSession, event: Event) -> Event | None:
     if event.seq <= 1:
         return None
-    return windows.rows_of(session).filter(seq=event.seq - 1).first()
+    return windows.event_rows(session).filter(seq=event.seq - 1).first()
 
 
 def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, AskedCall]:
@@ -130,7 +136,7 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
     return found
 
 
-def _answers_after(session: AgentSession, window: Window) -> dict[str, int]:
+def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]:
     """Return the seqs of the events after a window that answer calls in it. No query when none can."""
     open_calls: set[str] = set()
     for event in window.events:
@@ -151,7 +157,7 @@ def _answer_ids(summary: Mapping[str, Any]) -> set[str]:
     return {result["id"] for result in summary.get("results", []) if result["id"]}
 
 
-def _covers(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:
+def _compacted_seqs(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:
     found = {}
     for event in events:
         span = json.loads(event.summary).get("compaction") if '"compaction"' in event.summary else None

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from sessions_app.timeline.event_fields import beside, is_count, rows
+from sessions_app.timeline.event_fields import is_count, objects_field, other_fields
 
 _COUNTS = frozenset(
     {
@@ -27,7 +27,7 @@ _DETAILS = {
 
 
 @dataclass(frozen=True, slots=True)
-class Share:
+class TokenShare:
     """A kind of tokens: how many, and its place in the bar of all, both in percent of the whole."""
 
     name: str
@@ -38,7 +38,7 @@ class Share:
 
 
 @dataclass(frozen=True, slots=True)
-class Usage:
+class TokenUsage:
     """Tokens by kind. The parts of `bar` add up to what was counted; `cached` is a part of the prompt.
 
     Attributes:
@@ -49,7 +49,7 @@ class Usage:
     total: int
     prompt: int
     cached: int
-    bar: list[Share]
+    bar: list[TokenShare]
     modalities: list[tuple[str, str, int]]
     more: dict[str, Any]
 
@@ -59,35 +59,35 @@ class Usage:
         return round(100 * self.cached / self.prompt) if self.prompt else 0
 
 
-def usage_of(said: Mapping[str, Any]) -> Usage | None:
+def usage_of(said: Mapping[str, Any]) -> TokenUsage | None:
     """Return what an event's usage metadata tells; None when there is none."""
     if not said:
         return None
     counts = {name: value for name, value in said.items() if name.endswith("TokenCount") and is_count(value)}
     cached, prompt = counts.get("cachedContentTokenCount", 0), counts.get("promptTokenCount", 0)
     shares = [
-        Share("cached", "prompt, from the cache", min(cached, prompt)),
-        Share("prompt", "prompt" if not cached else "prompt, not cached", max(0, prompt - cached)),
-        Share("tool", "results of tools", counts.get("toolUsePromptTokenCount", 0)),
-        Share("thoughts", "thoughts", counts.get("thoughtsTokenCount", 0)),
-        Share("output", "output", counts.get("candidatesTokenCount", 0)),
+        TokenShare("cached", "prompt, from the cache", min(cached, prompt)),
+        TokenShare("prompt", "prompt" if not cached else "prompt, not cached", max(0, prompt - cached)),
+        TokenShare("tool", "results of tools", counts.get("toolUsePromptTokenCount", 0)),
+        TokenShare("thoughts", "thoughts", counts.get("thoughtsTokenCount", 0)),
+        TokenShare("output", "output", counts.get("candidatesTokenCount", 0)),
     ]
-    return Usage(
+    return TokenUsage(
         total=counts.get("totalTokenCount", sum(share.count for share in shares)),
         prompt=prompt,
         cached=cached,
-        bar=_placed([share for share in shares if share.count]),
+        bar=_place_shares([share for share in shares if share.count]),
         modalities=[
             (label, str(each.get("modality") or "?"), each["tokenCount"])
             for name, label in _DETAILS.items()
-            for each in rows(said, name)
+            for each in objects_field(said, name)
             if is_count(each.get("tokenCount"))
         ],
-        more=beside({*_COUNTS, *_DETAILS}, said),
+        more=other_fields({*_COUNTS, *_DETAILS}, said),
     )
 
 
-def _placed(shares: list[Share]) -> list[Share]:
+def _place_shares(shares: list[TokenShare]) -> list[TokenShare]:
     whole = sum(share.count for share in shares)
     placed, start = [], 0.0
     for share in shares:

@@ -11,8 +11,8 @@ from typing import Any
 from sessions_app.models import AgentSession, ModelCall, Span
 from sessions_app.traces import model_calls
 
-SPANS_MOST = 5_000
-REQUESTS_MOST = 50
+MAX_SPANS = 5_000
+MAX_REQUESTS = 50
 """Requests that are sent with a session's spans, the newest: each has all that the session said before."""
 
 _PART = {
@@ -33,9 +33,9 @@ def session_trace(app_name: str, session_id: str) -> list[dict[str, Any]]:
     )
     if session is None:
         return []
-    spans = list(Span.objects.filter(session=session).order_by("-started_ns", "-pk")[:SPANS_MOST])
+    spans = list(Span.objects.filter(session=session).order_by("-started_ns", "-pk")[:MAX_SPANS])
     asked = [span.event_id for span in spans if span.kind == Span.Kind.MODEL and span.event_id]
-    rows = ModelCall.objects.filter(session=session, event_id__in=asked[:REQUESTS_MOST])
+    rows = ModelCall.objects.filter(session=session, event_id__in=asked[:MAX_REQUESTS])
     requests = {call.event_id: call for call in rows}
     return [_span(span, requests.get(span.event_id)) for span in reversed(spans)]
 
@@ -77,7 +77,7 @@ def _attributes(span: Span, call: ModelCall | None) -> dict[str, Any]:
 
 
 def _request(call: ModelCall) -> dict[str, Any]:
-    whole = model_calls.whole_request(call)
+    whole = model_calls.request_json(call)
     config = dict(whole.get("config") or {})
     if whole["system_instruction"]:
         config["system_instruction"] = whole["system_instruction"]

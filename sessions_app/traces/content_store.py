@@ -22,9 +22,9 @@ SHA_BYTES = 16
 RUN_MEAN = 32
 """Members of a run on average: one name in so many ends a run."""
 
-RUN_MOST = 256
+MAX_RUN = 256
 
-TEXT_MOST = 200_000
+MAX_TEXT = 200_000
 """Longest text of a piece, in characters; of a longer one the beginning is kept, and that it was longer."""
 
 HIDDEN = "hidden"
@@ -56,7 +56,7 @@ class Piece:
 
 def piece_of(value: Any) -> Piece:
     """Return the piece of a JSON value, made fit to store."""
-    body = scopes.dumps(fit(value))
+    body = scopes.dumps(make_storable(value))
     return Piece(sha_of(body), body)
 
 
@@ -65,7 +65,7 @@ def sha_of(text: str) -> str:
     return blake2b(text.encode(errors="replace"), digest_size=SHA_BYTES).hexdigest()
 
 
-def listed(members: Sequence[Piece]) -> Piece:
+def list_piece(members: Sequence[Piece]) -> Piece:
     """Return the piece of a list: runs of members, runs of runs, up to one."""
     level = [_run(run) for run in _runs(members)] or [_run(())]
     while len(level) > 1:
@@ -89,7 +89,7 @@ def _runs(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
     start = 0
     for place, member in enumerate(members, start=1):
         ends = int(member.sha[-4:], 16) % RUN_MEAN == 0
-        if (ends and place - start > 1) or place - start == RUN_MOST:
+        if (ends and place - start > 1) or place - start == MAX_RUN:
             yield members[start:place]
             start = place
     if start < len(members):
@@ -104,38 +104,38 @@ def members_of(body: str) -> tuple[bool, list[str]] | None:
     return ("runs" in found), found.get("runs", found.get("pieces"))
 
 
-def fit(value: Any) -> Any:
+def make_storable(value: Any) -> Any:
     """Return a JSON value without credentials and without texts that are too long to keep."""
-    return _bounded(redact(value))
+    return _truncate_texts(redact(value))
 
 
-def _bounded(value: Any) -> Any:
+def _truncate_texts(value: Any) -> Any:
     if isinstance(value, str):
-        return value if len(value) <= TEXT_MOST else _beginning(value)
+        return value if len(value) <= MAX_TEXT else _truncate(value)
     if isinstance(value, list):
-        return [_bounded(item) for item in value]
+        return [_truncate_texts(item) for item in value]
     if isinstance(value, dict):
-        return {name: _bounded(item) for name, item in value.items()}
+        return {name: _truncate_texts(item) for name, item in value.items()}
     return value
 
 
-def _beginning(text: str) -> str:
-    return f"{text[:TEXT_MOST]}{_CUT} ({len(text):,} characters; the first {TEXT_MOST:,} were kept)"
+def _truncate(text: str) -> str:
+    return f"{text[:MAX_TEXT]}{_CUT} ({len(text):,} characters; the first {MAX_TEXT:,} were kept)"
 
 
-def without_secrets(config: Any) -> Any:
+def strip_secrets(config: Any) -> Any:
     """Return a request's config without what it signs in with: values of headers, keys, tokens."""
     if isinstance(config, list):
-        return [without_secrets(item) for item in config]
+        return [strip_secrets(item) for item in config]
     if not isinstance(config, dict):
         return config
-    return {name: _without_secret(name, item) for name, item in config.items()}
+    return {name: _strip_secret(name, item) for name, item in config.items()}
 
 
-def _without_secret(name: str, value: Any) -> Any:
+def _strip_secret(name: str, value: Any) -> Any:
     plain = name.replace("_", "").replace("-", "").lower()
     if plain in _HEADERS and isinstance(value, Mapping):
         return dict.fromkeys(value, HIDDEN)
     if plain in _SECRETS and isinstance(value, str) and value:
         return HIDDEN
-    return without_secrets(value)
+    return strip_secrets(value)

@@ -14,21 +14,21 @@ from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.traces.content_store import members_of
 
-LOOKED_AT = 400
+PIECES_PER_QUERY = 400
 """Names of pieces in one question."""
 
-COMPARED_MOST = 400
+MAX_COMPARED = 400
 """Contents in a changed stretch that are matched one by one; a longer one is shown as taken out and put in."""
 
 CALLS_SHOWN = 200
 """Calls of an invocation in a list."""
 
-FORKS_MOST = 20
+MAX_FORKS = 20
 """Forks of forks that are followed to where a call was made."""
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class CallRequest:
     """What a call sent, read whole or in part.
 
     Attributes:
@@ -43,7 +43,7 @@ class Asked:
 
 
 @dataclass(frozen=True, slots=True)
-class Stretch:
+class ContentRange:
     """Contents of a request that stand to the call before as `change` says: same, added or removed."""
 
     change: str
@@ -82,7 +82,7 @@ def find_call(session: AgentSession, pk: int) -> ModelCall:
 def call_of(event: Event, session: AgentSession) -> ModelCall | None:
     """Return the call that became an event; of an event that a fork took over, the one made where it was forked."""
     origin: AgentSession | None = session
-    for _ in range(FORKS_MOST):
+    for _ in range(MAX_FORKS):
         if origin is None:
             return None
         if found := _call_in(origin, event):
@@ -109,26 +109,26 @@ def call_before(call: ModelCall) -> ModelCall | None:
     return rows.order_by("-pk").first()
 
 
-def asked(call: ModelCall) -> Asked:
+def read_request(call: ModelCall) -> CallRequest:
     """Return what a call sent, without reading its contents."""
     request = json.loads(call.request)
     apart = {name: request.pop(name, None) for name in ("contents", "system_instruction", "tools")}
     request.pop("count", None)
     named = list(filter(None, (apart["system_instruction"],)))
-    tools = leaves(call.session_id, apart["tools"]) if apart["tools"] else []
-    read = bodies(call.session_id, [*named, *tools])
-    return Asked(
+    tools = leaf_names(call.session_id, apart["tools"]) if apart["tools"] else []
+    read = read_pieces(call.session_id, [*named, *tools])
+    return CallRequest(
         instruction=read.get(apart["system_instruction"] or ""),
-        content_names=leaves(call.session_id, apart["contents"]) if apart["contents"] else [],
+        content_names=leaf_names(call.session_id, apart["contents"]) if apart["contents"] else [],
         tools=[read[name] for name in tools if name in read],
         rest=request,
     )
 
 
-def whole_request(call: ModelCall) -> dict[str, Any]:
+def request_json(call: ModelCall) -> dict[str, Any]:
     """Return a request as JSON, in ADK's order of things."""
-    told = asked(call)
-    read = bodies(call.session_id, told.content_names)
+    told = read_request(call)
+    read = read_pieces(call.session_id, told.content_names)
     return {
         "model": told.rest.get("model", call.model),
         "system_instruction": told.instruction,
@@ -138,19 +138,21 @@ def whole_request(call: ModelCall) -> dict[str, Any]:
     }
 
 
-def whole(call: ModelCall) -> dict[str, Any]:
+def call_json(call: ModelCall) -> dict[str, Any]:
     """Return a call as JSON: what it asked and what came back."""
-    return {"request": whole_request(call), "responses": responses(call)}
+    return {"request": request_json(call), "responses": responses(call)}
 
 
 def responses(call: ModelCall) -> list[dict[str, Any]]:
     """Return what came back, contents put in."""
     told: list[dict[str, Any]] = json.loads(call.response or "[]")
-    read = bodies(call.session_id, [one["content"] for one in told if "content" in one])
+    read = read_pieces(call.session_id, [one["content"] for one in told if "content" in one])
     return [{**one, "content": read.get(one["content"])} if "content" in one else one for one in told]
 
 
-def stretches(call: ModelCall, told: Asked, before: Asked | None, shown: int) -> list[Stretch]:
+def compare_contents(
+    call: ModelCall, told: CallRequest, before: CallRequest | None, shown: int
+) -> list[ContentRange]:
     """Return a request's contents beside those of the call before; of each stretch the last `shown` are read."""
     old = before.content_names if before else []
     found = [
@@ -160,51 +162,51 @@ def stretches(call: ModelCall, told: Asked, before: Asked | None, shown: int) ->
     ]
     if before is None:
         found = [("same", first, names) for _, first, names in found]
-    read = bodies(call.session_id, [name for _, _, names in found for name in names[-shown:]])
+    read = read_pieces(call.session_id, [name for _, _, names in found for name in names[-shown:]])
     return [
-        Stretch(change, first, len(names), names, [read.get(name) for name in names[-shown:]])
+        ContentRange(change, first, len(names), names, [read.get(name) for name in names[-shown:]])
         for change, first, names in found
     ]
 
 
-def instruction_change(told: Asked, before: Asked | None) -> list[DiffLine]:
+def instruction_change(told: CallRequest, before: CallRequest | None) -> list[DiffLine]:
     """Return the lines in which the instruction differs from that of the call before; none when it does not."""
     if before is None or told.instruction == before.instruction:
         return []
     return value_diff.diff_lines(
-        json.dumps(text_of(before.instruction)), json.dumps(text_of(told.instruction))
+        json.dumps(instruction_text(before.instruction)), json.dumps(instruction_text(told.instruction))
     )
 
 
-def tools_change(told: Asked, before: Asked | None) -> tuple[list[str], list[str]]:
+def tools_change(told: CallRequest, before: CallRequest | None) -> tuple[list[str], list[str]]:
     """Return the names of the tools that the call before did not have, and of those that only it had."""
     if before is None:
         return [], []
-    now, then = names_of(told.tools), names_of(before.tools)
+    now, then = tool_names(told.tools), tool_names(before.tools)
     return [name for name in now if name not in then], [name for name in then if name not in now]
 
 
-def names_of(tools: Iterable[dict[str, Any]]) -> list[str]:
+def tool_names(tools: Iterable[dict[str, Any]]) -> list[str]:
     """Return what tools are called; one without a name is called after what it is."""
     return [str(tool.get("name") or next(iter(tool), "tool")) for tool in tools]
 
 
-def text_of(instruction: Any) -> str:
+def instruction_text(instruction: Any) -> str:
     """Return the text of an instruction."""
     if isinstance(instruction, str):
         return instruction
     if isinstance(instruction, dict):
         return "\n".join(str(part.get("text", "")) for part in instruction.get("parts") or [])
     if isinstance(instruction, list):
-        return "\n".join(map(text_of, instruction))
+        return "\n".join(map(instruction_text, instruction))
     return "" if instruction is None else str(instruction)
 
 
-def leaves(session_pk: int, name: str) -> list[str]:
+def leaf_names(session_pk: int, name: str) -> list[str]:
     """Return the names of the pieces of a list, in order."""
     names = [name]
     while True:
-        read = _texts(session_pk, names)
+        read = _piece_texts(session_pk, names)
         level = [members_of(read.get(one, "")) for one in names]
         members = [member for found in level if found for member in found[1]]
         if not any(found and found[0] for found in level):
@@ -212,27 +214,29 @@ def leaves(session_pk: int, name: str) -> list[str]:
         names = members
 
 
-def bodies(session_pk: int, names: Sequence[str]) -> dict[str, Any]:
+def read_pieces(session_pk: int, names: Sequence[str]) -> dict[str, Any]:
     """Return the JSON of pieces by their names."""
-    return {name: json.loads(text) for name, text in _texts(session_pk, list(dict.fromkeys(names))).items()}
+    return {
+        name: json.loads(text) for name, text in _piece_texts(session_pk, list(dict.fromkeys(names))).items()
+    }
 
 
-def _texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
+def _piece_texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
     read: dict[str, str] = {}
-    for start in range(0, len(names), LOOKED_AT):
-        rows = ModelPiece.objects.filter(session=session_pk, sha__in=names[start : start + LOOKED_AT])
+    for start in range(0, len(names), PIECES_PER_QUERY):
+        rows = ModelPiece.objects.filter(session=session_pk, sha__in=names[start : start + PIECES_PER_QUERY])
         read.update(rows.values_list("sha", "body"))
     return read
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, list[str]]]:
     """Return stretches of (change, place of its first content, names)."""
-    start = _common(old, new)
-    end = _common(old[start:][::-1], new[start:][::-1])
+    start = _common_length(old, new)
+    end = _common_length(old[start:][::-1], new[start:][::-1])
     out, come = list(old[start : len(old) - end]), list(new[start : len(new) - end])
     head = [("same", 1, list(new[:start]))]
     tail = [("same", len(new) - end + 1, list(new[len(new) - end :]))]
-    if max(len(out), len(come)) > COMPARED_MOST:
+    if max(len(out), len(come)) > MAX_COMPARED:
         middle = [("removed", start + 1, out), ("added", start + 1, come)]
     else:
         middle = []
@@ -246,6 +250,6 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, lis
     return head + middle + tail
 
 
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
+def _common_length(left: Sequence[str], right: Sequence[str]) -> int:
     most = min(len(left), len(right))
     return next((place for place in range(most) if left[place] != right[place]), most)

@@ -34,10 +34,10 @@ PAUSE_S = 0.2
 BATCH = 50
 """Most records in one transaction: an append may wait behind it."""
 
-MOST_WAITING = 20_000
+MAX_WAITING = 20_000
 """Most records that wait while the store takes none; what comes then is dropped."""
 
-END_S = 2.0
+CLOSE_S = 2.0
 """Seconds that the end of the process waits for what was not written yet."""
 
 log = logging.getLogger(__name__)
@@ -59,7 +59,7 @@ class Outbox:
     def put(self, make: Make) -> None:
         """Let a record be written soon. From any thread; never raises, never waits."""
         with self._lock:
-            if len(self._waiting) >= MOST_WAITING:
+            if len(self._waiting) >= MAX_WAITING:
                 if not self._is_full:
                     log.error("The store takes no records of runs; those of now are dropped, the runs go on.")
                 self._is_full = True
@@ -95,7 +95,7 @@ class Outbox:
         self._closing = True
         self._hurry.set()
         self._wake.set()
-        thread.join(timeout=END_S)
+        thread.join(timeout=CLOSE_S)
 
     def _start(self) -> None:
         if self._thread is None:
@@ -123,7 +123,7 @@ class Outbox:
             self._asked.clear()
             self._waiting.clear()
         for start in range(0, len(waiting), BATCH):
-            self._write([unit for make in waiting[start : start + BATCH] if (unit := _made(make))])
+            self._write([unit for make in waiting[start : start + BATCH] if (unit := _make_unit(make))])
         for future in asked:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
@@ -143,7 +143,7 @@ class Outbox:
             try:
                 return self._commit(units)
             except Exception as error:
-                if not _is_passing(error):
+                if not _is_temporary(error):
                     if len(units) == 1:
                         log.exception(
                             "A record of a run could not be written; it is dropped, the run goes on."
@@ -161,21 +161,21 @@ class Outbox:
     def _commit(self, units: list[Unit]) -> list[Unit]:
         """Write in one transaction; on SQLite in the thread that writes, which nothing else then has to wait for."""
         if connection.vendor == "sqlite":
-            return self._runner.run(units_of_work.write(_run, units))
+            return self._runner.run(units_of_work.write(_run_units, units))
         try:
-            return _run(units)
+            return _run_units(units)
         except (OperationalError, InterfaceError):
             connections.close_all()
             raise
 
 
-def _is_passing(error: Exception) -> bool:
+def _is_temporary(error: Exception) -> bool:
     """Tell whether the store may take it later: it is away, full or locked. A damaged one never does."""
     fault = error if isinstance(error, StoreFault) else db_errors.translate(error)
     return fault is not None and not isinstance(fault, StoreCorrupt)
 
 
-def _made(make: Make) -> Unit | None:
+def _make_unit(make: Make) -> Unit | None:
     try:
         return make()
     except Exception:
@@ -183,7 +183,7 @@ def _made(make: Make) -> Unit | None:
         return None
 
 
-def _run(units: list[Unit]) -> list[Unit]:
+def _run_units(units: list[Unit]) -> list[Unit]:
     """Run units; as many as a transaction should hold. Return those that are not done."""
     with transaction.atomic():
         return [unit for unit in units if not unit()]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-Stretch = tuple[float, float]
+Interval = tuple[float, float]
 """Its start and its end, in seconds since the epoch."""
 
 
 class Pauses:
     """The stretches in which nobody worked, overlapping ones as one."""
 
-    def __init__(self, stretches: Iterable[Stretch] = ()) -> None:
-        self._stretches: list[Stretch] = []
+    def __init__(self, stretches: Iterable[Interval] = ()) -> None:
+        self._stretches: list[Interval] = []
         for start, end in sorted(stretches):
             if end <= start:
                 continue

@@ -15,7 +15,7 @@ BY_MODEL = (*SAID, EventKind.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
-class Moment:
+class PreviewPoint:
     """What the agent's process is asked.
 
     Attributes:
@@ -48,7 +48,7 @@ class Moment:
         }
 
 
-def moment_of(session: AgentSession, event: Event) -> Moment:
+def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
     """Return the moment of an event: the state then, and whose model looks."""
     is_before = event.author != "user" and event.kind in BY_MODEL
     upto: Event | None = event
@@ -57,17 +57,17 @@ def moment_of(session: AgentSession, event: Event) -> Moment:
     then = history.state_at(session, upto) if upto else history.state_at_start(session)
     call = call_of(event, session) if is_before else None
     branch = event.branch if call is None else call.branch
-    return Moment(event, upto, is_before, _agent_at(session, event, upto), branch, then.merged())
+    return PreviewPoint(event, upto, is_before, _agent_at(session, event, upto), branch, then.merged())
 
 
 def _agent_at(session: AgentSession, event: Event, upto: Event | None) -> str:
     if event.author != "user":
-        return (_handed_over_to(event, upto) if event.kind not in SAID else "") or event.author
+        return (_transferred_to(event, upto) if event.kind not in SAID else "") or event.author
     rows = Event.objects.filter(session=session, invocation_id=event.invocation_id, seq__gt=event.seq)
     return rows.exclude(author="user").order_by("seq").values_list("author", flat=True).first() or ""
 
 
-def _handed_over_to(event: Event, upto: Event | None) -> str:
+def _transferred_to(event: Event, upto: Event | None) -> str:
     """Return the agent that the last event a model sees handed over to, in the invocation of an event; else "".
 
     An error that no model call became stands in the name of the agent that spoke last.

@@ -18,14 +18,14 @@ from sessions_app.models import ModelCall, Span, Trace
 from sessions_app.store import change_notification
 from sessions_app.traces.content_store import Piece
 
-ERROR_MOST = 10_000
-STAGES_MOST = 1_000
+MAX_ERROR = 10_000
+MAX_STAGES = 1_000
 """Stages of an invocation that are kept."""
 
-LOOKED_AT = 400
+PIECES_PER_QUERY = 400
 """Names of pieces in one question."""
 
-PIECES_MOST = 500
+MAX_PIECES = 500
 """Pieces that are stored in one transaction: an append may wait behind it."""
 
 
@@ -109,7 +109,7 @@ def save_call(record: CallRecord) -> bool:
         "by_callback": record.by_callback,
         "model": scopes.clean_text(record.model),
         "error_type": record.error_type,
-        "error": scopes.clean_error(record.error)[:ERROR_MOST],
+        "error": scopes.clean_error(record.error)[:MAX_ERROR],
         **record.usage,
     }
     if _is_stored(
@@ -148,7 +148,7 @@ def save_stages(
         told = [stage for stage in told if stage not in earlier]  # the store's answer to a write may be lost
         _execute(
             "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
-            (scopes.dumps((earlier + told)[:STAGES_MOST]), trace_id or known_id, finished_at, pk),
+            (scopes.dumps((earlier + told)[:MAX_STAGES]), trace_id or known_id, finished_at, pk),
         )
     if not known:
         Trace.objects.create(
@@ -158,13 +158,13 @@ def save_stages(
             root_agent=scopes.clean_text(root_agent),
             started_at=stages[0].at,
             finished_at=finished_at,
-            stages=scopes.dumps(told[:STAGES_MOST]),
+            stages=scopes.dumps(told[:MAX_STAGES]),
         )
     change_notification.notify_after_commit()
     return True
 
 
-def close_open(at: float, **of: Any) -> None:
+def close_unfinished(at: float, **of: Any) -> None:
     """End what is still open of invocations that go on no more.
 
     Args:
@@ -175,7 +175,7 @@ def close_open(at: float, **of: Any) -> None:
         end = max(at, trace.started_at)
         stages = [*trace.stages_told, [Trace.CUT_OFF, end, ""]]
         Trace.objects.filter(pk=trace.pk, finished_at=None).update(
-            stages=scopes.dumps(stages[-STAGES_MOST:]), finished_at=end
+            stages=scopes.dumps(stages[-MAX_STAGES:]), finished_at=end
         )
     ModelCall.objects.filter(finished_at=None, **of).update(finished_at=Greatest(Value(at), "started_at"))
 
@@ -207,7 +207,7 @@ def save_spans(records: Sequence[SpanRecord]) -> bool:
             started_ns=record.started_ns,
             ended_ns=record.ended_ns,
             failed=record.failed,
-            message=scopes.clean_error(record.message)[:ERROR_MOST],
+            message=scopes.clean_error(record.message)[:MAX_ERROR],
             event_id=record.event_id,
             attributes=scopes.dumps(record.attributes),
         )
@@ -261,30 +261,30 @@ def _execute(statement: str, given: Sequence[Any]) -> None:
 
 def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
     """Store what is not there yet, at most about so many. Return whether now all is there."""
-    missing = list(islice(_missing(session_pk, pieces), PIECES_MOST + 1))
+    missing = list(islice(_missing(session_pk, pieces), MAX_PIECES + 1))
     with connection.cursor() as cursor:
         cursor.executemany(
             "INSERT INTO sessions_app_modelpiece (session_id, sha, body) VALUES (%s, %s, %s)"
             " ON CONFLICT DO NOTHING",
             [(session_pk, piece.sha, piece.text) for piece in missing],
         )
-    return len(missing) <= PIECES_MOST
+    return len(missing) <= MAX_PIECES
 
 
 def _missing(session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Yield what is not stored, members before what names them: a list that is there has all its members."""
     named = {piece.sha: piece for piece in pieces}
-    there = _there(session_pk, list(named))
+    there = _stored_names(session_pk, list(named))
     for sha, piece in named.items():
         if sha not in there:
             yield from _missing(session_pk, piece.members)
             yield piece
 
 
-def _there(session_pk: int, names: Sequence[str]) -> set[str]:
+def _stored_names(session_pk: int, names: Sequence[str]) -> set[str]:
     found: set[str] = set()
-    for start in range(0, len(names), LOOKED_AT):
-        some = names[start : start + LOOKED_AT]
+    for start in range(0, len(names), PIECES_PER_QUERY):
+        some = names[start : start + PIECES_PER_QUERY]
         marks = ", ".join(["%s"] * len(some))
         statement = f"SELECT sha FROM sessions_app_modelpiece WHERE session_id = %s AND sha IN ({marks})"  # noqa: S608 - placeholders
         found.update(sha for (sha,) in _rows(statement, (session_pk, *some)))

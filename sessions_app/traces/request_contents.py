@@ -11,7 +11,7 @@ TEXT_SHOWN = 4_000
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ContentPart:
     """A part of a content.
 
     Attributes:
@@ -35,31 +35,31 @@ class Content:
 
     place: int
     role: str
-    parts: list[Said] | None
+    parts: list[ContentPart] | None
 
 
-def content(place: int, value: Any, pointer: str) -> Content:
+def describe_content(place: int, value: Any, pointer: str) -> Content:
     """Return what a stored content shows, that stands at a pointer in the JSON of its call."""
     if not isinstance(value, dict):
         return Content(place, "", None)
     return Content(place, str(value.get("role") or "no role"), list(_parts(value, pointer)))
 
 
-def _parts(value: dict[str, Any], pointer: str) -> Iterator[Said]:
+def _parts(value: dict[str, Any], pointer: str) -> Iterator[ContentPart]:
     for number, part in enumerate(value.get("parts") or []):
         yield _part(part if isinstance(part, dict) else {"part": part}, f"{pointer}/parts/{number}")
 
 
-def _part(part: dict[str, Any], pointer: str) -> Said:
+def _part(part: dict[str, Any], pointer: str) -> ContentPart:
     if isinstance(text := part.get("text"), str):
         kind = "thought" if part.get("thought") else "text"
-        return Said(kind, text[:TEXT_SHOWN], max(0, len(text) - TEXT_SHOWN))
+        return ContentPart(kind, text[:TEXT_SHOWN], max(0, len(text) - TEXT_SHOWN))
     for kind, field, inner in (("call", "functionCall", "args"), ("result", "functionResponse", "response")):
         if isinstance(held := part.get(field), dict):
-            return Said(
+            return ContentPart(
                 kind,
                 name=str(held.get("name") or ""),
                 value=held.get(inner),
                 pointer=f"{pointer}/{field}/{inner}",
             )
-    return Said("other", value=part, pointer=pointer)
+    return ContentPart("other", value=part, pointer=pointer)

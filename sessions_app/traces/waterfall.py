@@ -19,11 +19,11 @@ from sessions_app.traces.pauses import Pauses
 SCALE = 1000
 """Units of the line of time."""
 
-LEAST = 3
+MIN_WIDTH = 3
 """Units of the shortest bar: one that took no time is seen, too."""
 
-SPANS_MOST = 500
-DEEPEST = 12
+MAX_SPANS = 500
+MAX_DEPTH = 12
 
 STAGES = {
     "queued": "queued",
@@ -49,7 +49,7 @@ STAGES = {
 ENDS = frozenset({"end", "failed", Trace.CUT_OFF})
 """Stages that end an invocation, until somebody answers it or resumes it."""
 
-ACTS = frozenset(
+OPERATIONS = frozenset(
     {"invoke_workflow", "invoke_agent", "invoke_node", "generate_content", "call_llm", "execute_tool"}
 )
 """What ADK's spans do; their names go on with what it is done to."""
@@ -80,7 +80,7 @@ class Bar:
     def act(self) -> str:
         """What it does, of a name that says it before what it is of: `execute_tool` of `execute_tool look_up`."""
         first, _, rest = self.name.partition(" ")
-        return first if rest and first in ACTS else ""
+        return first if rest and first in OPERATIONS else ""
 
     @property
     def of(self) -> str:
@@ -89,7 +89,7 @@ class Bar:
 
 
 @dataclass(frozen=True, slots=True)
-class Reached:
+class ReachedStage:
     """A stage: seconds of work since the run began and since the stage before, and of waiting since that."""
 
     label: str
@@ -107,14 +107,14 @@ class Waterfall:
     invocation_id: str
     trace: Trace | None
     bars: list[Bar]
-    stages: list[Reached]
+    stages: list[ReachedStage]
     seconds: float
     hidden: int
     from_calls: bool
 
 
 @dataclass(frozen=True, slots=True)
-class WantedTraces:
+class TraceFilter:
     """Which traces are meant; an empty text means all. `session` is how a session's id begins.
 
     `errors_only`: those in which a model call failed.
@@ -130,10 +130,10 @@ def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace
     """Return the traces of real life, of an app, or those of one session."""
     if session is not None:
         return Trace.objects.select_related("session").filter(session=session)
-    return listed(WantedTraces(app))
+    return filter_traces(TraceFilter(app))
 
 
-def listed(wanted: WantedTraces) -> QuerySet[Trace]:
+def filter_traces(wanted: TraceFilter) -> QuerySet[Trace]:
     """Return the traces of real life that are wanted."""
     # Not a condition on the join: a planner would begin with the sessions, and sort the traces of all of them.
     sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
@@ -150,7 +150,7 @@ def listed(wanted: WantedTraces) -> QuerySet[Trace]:
     return found.filter(Exists(calls.filter(error_type__gt="")))
 
 
-def told(rows: QuerySet[Trace]) -> QuerySet[Trace]:
+def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
     """Return traces with `calls_count`, `tokens` and `errors` of their model calls."""
     calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
     of_one = calls.order_by().values("session")
@@ -178,13 +178,13 @@ def find_trace(pk: int) -> Trace:
 def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     """Return the trace of an invocation; of one that nobody recorded it is empty."""
     rows = Span.objects.filter(session=session, invocation_id=invocation_id).order_by("started_ns", "pk")
-    spans = list(rows[: SPANS_MOST + 1])
-    hidden = rows.count() - SPANS_MOST if len(spans) > SPANS_MOST else 0
+    spans = list(rows[: MAX_SPANS + 1])
+    hidden = rows.count() - MAX_SPANS if len(spans) > MAX_SPANS else 0
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
     stages = _stages(session, invocation_id, trace)
     pauses = pauses_of(trace) if trace else Pauses()
     if spans:
-        bars, seconds = _bars(session, spans[:SPANS_MOST], pauses)
+        bars, seconds = _bars(session, spans[:MAX_SPANS], pauses)
     else:
         bars, seconds = _bars_of_calls(session, invocation_id, pauses)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)
@@ -232,7 +232,7 @@ def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple
 def _bars_of_calls(session: AgentSession, invocation_id: str, pauses: Pauses) -> tuple[list[Bar], float]:
     """Return model calls as bars, for runs whose spans nobody kept."""
     rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
-    calls = [call for call in rows.order_by("number")[:SPANS_MOST] if call.finished_at is not None]
+    calls = [call for call in rows.order_by("number")[:MAX_SPANS] if call.finished_at is not None]
     if not calls:
         return [], 0.0
     first = calls[0].started_at
@@ -262,7 +262,7 @@ def _bars_of_calls(session: AgentSession, invocation_id: str, pauses: Pauses) ->
 
 
 def _place(start: float, length: float, whole: float) -> tuple[int, int]:
-    width = max(LEAST, round(length / whole * SCALE))
+    width = max(MIN_WIDTH, round(length / whole * SCALE))
     return min(round(start / whole * SCALE), SCALE - width), width
 
 
@@ -277,7 +277,7 @@ def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
     waiting = [(0, span) for span in reversed(inside[""])]
     while waiting:
         depth, span = waiting.pop()
-        yield min(depth, DEEPEST), span
+        yield min(depth, MAX_DEPTH), span
         waiting += [(depth + 1, below) for below in reversed(inside.pop(span.span_id, []))]
 
 
@@ -286,7 +286,7 @@ def _seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
     return dict(rows.values_list("event_id", "seq"))
 
 
-def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[Reached]:
+def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[ReachedStage]:
     told = list(trace.stages_told) if trace else []
     pauses = pauses_of(trace) if trace else Pauses()
     runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")
@@ -299,5 +299,7 @@ def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> l
     for place, (name, at, of) in enumerate(told):
         before = told[place - 1][1] if place else at
         since_start, took = pauses.work(told[0][1], at), pauses.work(before, at)
-        reached.append(Reached(STAGES.get(name, name), of, at, since_start, took, pauses.between(before, at)))
+        reached.append(
+            ReachedStage(STAGES.get(name, name), of, at, since_start, took, pauses.between(before, at))
+        )
     return reached

@@ -120,7 +120,7 @@ def _render_status_card(request: HttpRequest, app_name: str, problem: DevUIError
 
 async def _try_to_load(app_name: str) -> DevUIError | None:
     try:
-        await agent_loading.load(app_name)
+        await agent_loading.load_agent(app_name)
     except DevUIError as error:
         return error
     return None

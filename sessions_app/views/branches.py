@@ -21,7 +21,7 @@ from sessions_app.runs.lifecycle import active_run
 from sessions_app.sessions import lineage, overview, storage_location
 from sessions_app.state import diff
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.siblings import siblings
+from sessions_app.timeline.siblings import read_siblings
 
 REWIND = "devui/sessions/branches/rewind.html"
 FORK = "devui/sessions/branches/fork.html"
@@ -120,16 +120,16 @@ def compare(request: HttpRequest) -> HttpResponse:
 
 
 def _turn_context(left: AgentSession, right: AgentSession, query: Context) -> Context:
-    common = comparing.common_events(left, right)
+    common = comparing.count_common_events(left, right)
     after = (common if query[name] is None else query[name] for name in ("left_after", "right_after"))
-    return {"common": common, "page": comparing.turns(left, right, *after)}
+    return {"common": common, "page": comparing.read_turns(left, right, *after)}
 
 
 def _comparable_sessions(session: AgentSession) -> list[AgentSession]:
     """Return sessions to compare with: parent and forks first, then the newest of the app."""
     parent = lineage.parent_of(session)
     above = [parent] if parent else []
-    sessions = {each.pk: each for each in (*above, *lineage.forks_of(session), *siblings(session))}
+    sessions = {each.pk: each for each in (*above, *lineage.forks_of(session), *read_siblings(session))}
     sessions.pop(session.pk, None)
     return list(sessions.values())
 

@@ -25,7 +25,7 @@ from sessions_app.runs import (
     request_snippets,
     rerun,
 )
-from sessions_app.runs.message_draft import Draft
+from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import find_question
 from sessions_app.store import units_of_work
 
@@ -51,14 +51,14 @@ async def message(request: HttpRequest, pk: int) -> HttpResponse:
     session = await units_of_work.read(find_session, pk)
     refuse_read_only(session)
     await availability.refuse_unavailable(session.app_name)
-    draft = await units_of_work.read(message_draft.empty, session.app_name)
+    draft = await units_of_work.read(message_draft.empty_draft, session.app_name)
     problem: DevUIError | None = None
     if not draft.config:
         try:
-            await agent_loading.load(session.app_name)
+            await agent_loading.load_agent(session.app_name)
         except DevUIError as error:
             problem = error
-        draft = await units_of_work.read(message_draft.empty, session.app_name)
+        draft = await units_of_work.read(message_draft.empty_draft, session.app_name)
     fields = {name: request.GET.get(name, "") for name in ("message", "invocation_id")}
     draft = replace(draft, text=fields["message"], invocation_id=fields["invocation_id"])
     context = {**_form_context(session, draft), "problem": problem}
@@ -78,16 +78,16 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
     refuse_read_only(session)
     send_id = request.POST.get("send_id", "")
     if request.POST.get("call_id"):
-        if await units_of_work.read(lifecycle.sent_before, session.pk, send_id):
+        if await units_of_work.read(lifecycle.find_sent_run, session.pk, send_id):
             return _finish(request, session)
         try:
             answer = await _read_answer(session, request)
-        except answers.Unanswerable as error:
+        except answers.InvalidAnswer as error:
             if not request.headers.get("HX-Request"):
                 raise
             return _render_answer_errors(request, error.faults)
         try:
-            await dispatch.start(session, answer, send_id)
+            await dispatch.start_run(session, answer, send_id)
         except SessionMissing:
             raise
         except QUEUE_ERRORS as error:
@@ -97,11 +97,11 @@ async def start(request: HttpRequest, pk: int) -> HttpResponse:
         return _finish(request, session)
     draft = await units_of_work.read(_read_draft, session, request)
     if draft.is_valid:
-        draft = replace(draft, errors=await dispatch.problems_of(session.app_name, draft))
+        draft = replace(draft, errors=await dispatch.run_config_problems(session.app_name, draft))
     if not draft.is_valid:
         return _render_errors(request, session, draft)
     try:
-        await dispatch.start(session, await units_of_work.read(draft.request), send_id)
+        await dispatch.start_run(session, await units_of_work.read(draft.request), send_id)
     except SessionMissing:
         raise
     except QUEUE_ERRORS as error:
@@ -124,7 +124,7 @@ async def call(request: HttpRequest, pk: int) -> HttpResponse:
     if errors:
         return _render_errors(request, session, replace(draft, errors=errors))
     with_token = getattr(request, "devui_login", None) is not None
-    call = request_snippets.Call.of(
+    call = request_snippets.RequestSnippet.of(
         session, draft, names, request.build_absolute_uri("/"), with_token=with_token
     )
     context = {"curl": call.curl(), "python": call.python(), "session": session}
@@ -141,8 +141,8 @@ async def resend(request: HttpRequest, run_id: str) -> HttpResponse:
     """
     run = await units_of_work.read(_find_run, run_id)
     refuse_read_only(run.session)
-    request_body = await units_of_work.read(rerun.request_of, run)
-    await dispatch.start(run.session, request_body, request.POST.get("send_id", ""))
+    request_body = await units_of_work.read(rerun.rerun_request, run)
+    await dispatch.start_run(run.session, request_body, request.POST.get("send_id", ""))
     return _finish(request, run.session)
 
 
@@ -154,7 +154,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run.
     """
     run = await units_of_work.read(_find_run, run_id)
-    await dispatch.cancel(run)
+    await dispatch.cancel_run(run)
     return _finish(request, run.session)
 
 
@@ -165,10 +165,10 @@ def _find_run(run_id: str) -> Run:
     return run
 
 
-def _read_draft(session: AgentSession, request: HttpRequest) -> Draft:
+def _read_draft(session: AgentSession, request: HttpRequest) -> MessageDraft:
     """Return the message in a form. Requests without the streaming switch (other programs) stream."""
     streaming = bool(request.POST.get("streaming") or not request.POST.get("has_streaming"))
-    return message_draft.read(
+    return message_draft.read_draft(
         session.app_name, request.POST, request.FILES.getlist("files"), streaming=streaming
     )
 
@@ -178,12 +178,12 @@ async def _read_answer(session: AgentSession, request: HttpRequest) -> dict[str,
     call_id = request.POST["call_id"]
     question = await units_of_work.read(find_question, session, call_id)
     if question is None:
-        raise dispatch.not_waiting(call_id)
-    response = answers.read(question, request.POST)
-    return {"new_message": answers.content(question, response), "streaming": True}
+        raise dispatch.call_not_waiting(call_id)
+    response = answers.read_answer(question, request.POST)
+    return {"new_message": answers.answer_message(question, response), "streaming": True}
 
 
-def _form_context(session: AgentSession, draft: Draft) -> dict[str, Any]:
+def _form_context(session: AgentSession, draft: MessageDraft) -> dict[str, Any]:
     return {
         "session": session,
         "draft": draft,
@@ -192,7 +192,7 @@ def _form_context(session: AgentSession, draft: Draft) -> dict[str, Any]:
 
 
 def _render_errors(
-    request: HttpRequest, session: AgentSession, draft: Draft, status: int = 422
+    request: HttpRequest, session: AgentSession, draft: MessageDraft, status: int = 422
 ) -> HttpResponse:
     """Show the errors at their fields; the console keeps its contents, including files."""
     if not request.headers.get("HX-Request"):

@@ -101,7 +101,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
         return _offer_nearest_events(request, session, missing_seq, {"left": left, "right": right})
     if left is None or right is None:
         return _redirect_to_pair(session, left, right)
-    compared = event_comparison.compare(session, left, right)
+    compared = event_comparison.compare_events(session, left, right)
     context = {
         "session": session,
         "name": session.name,
@@ -123,7 +123,7 @@ def _offer_nearest_events(
 
 def _redirect_to_pair(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
     right = right or session.last_seq
-    left = left or event_comparison.like_before(session, right)
+    left = left or event_comparison.find_similar_before(session, right)
     if not left or left == right:
         raise EventMissing(
             f"There is no event to compare event {right} with.",

@@ -14,9 +14,9 @@ from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import units_of_work
-from sessions_app.traces.model_calls import names_of
-from sessions_app.traces.preview_point import Moment, moment_of
-from sessions_app.traces.request_contents import content
+from sessions_app.traces.model_calls import tool_names
+from sessions_app.traces.preview_point import PreviewPoint, find_preview_point
+from sessions_app.traces.request_contents import describe_content
 
 PAGE = "devui/traces/model_preview.html"
 
@@ -46,9 +46,9 @@ async def at_event(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     return render(request, PAGE + part, context)
 
 
-def _find_point(pk: int, seq: int) -> tuple[AgentSession, Moment]:
+def _find_point(pk: int, seq: int) -> tuple[AgentSession, PreviewPoint]:
     session = find_session(pk)
-    return session, moment_of(session, find_event(session, seq=seq))
+    return session, find_preview_point(session, find_event(session, seq=seq))
 
 
 def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
@@ -58,9 +58,11 @@ def _preview_context(preview: dict[str, Any]) -> dict[str, Any]:
     keys = [piece for one in preview["instructions"] for piece in one["pieces"] if "key" in piece]
     return {
         "told": preview,
-        "contents": [content(place, one, "") for place, one in enumerate(preview["contents"], start=first)],
+        "contents": [
+            describe_content(place, one, "") for place, one in enumerate(preview["contents"], start=first)
+        ],
         "hidden": first - 1,
-        "tools": list(zip(names_of(preview["tools"]), preview["tools"], strict=True)),
+        "tools": list(zip(tool_names(preview["tools"]), preview["tools"], strict=True)),
         "can_ask": bool(unasked or closed),
         "missing": [
             each for each in keys if each["missing"] and not each["optional"] and not _is_double_braced(each)

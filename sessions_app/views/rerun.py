@@ -33,7 +33,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         EventMissing: the session has no such event.
         BadInput: the event is not a user message.
     """
-    sent_message = await units_of_work.read(edit_message.said_at, pk, seq)
+    sent_message = await units_of_work.read(edit_message.find_message, pk, seq)
     refuse_read_only(sent_message.session)
     form_data = request.POST if request.method == "POST" else None
     form = EditMessageForm(form_data, initial=_initial_values(sent_message))
@@ -42,11 +42,11 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         if values["message"].strip() or sent_message.others:
             await availability.refuse_unavailable(sent_message.session.app_name)
             try:
-                new_session = await sync_to_async(edit_message.before)(sent_message, values["title"])
+                new_session = await sync_to_async(edit_message.fork_before)(sent_message, values["title"])
             except BadInput as error:
                 form.add_error(None, f"{error.message} {error.hint}")
             else:
-                await dispatch.start(
+                await dispatch.start_run(
                     new_session, sent_message.request(values["message"], values["state_delta"])
                 )
                 return redirect_to(request, session_url(new_session))
@@ -76,7 +76,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     refuse_read_only(run.session)
     if request.method == "POST" and not context["later"]:
         run_request = {"invocation_id": run.invocation_id, "streaming": True}
-        await dispatch.start(run.session, run_request, request.POST.get("send_id", ""))
+        await dispatch.start_run(run.session, run_request, request.POST.get("send_id", ""))
         return redirect_to(request, session_url(run.session))
     status = 422 if request.method == "POST" else 200
     return await sync_to_async(render_partial)(
@@ -84,7 +84,7 @@ async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     )
 
 
-def _initial_values(sent_message: edit_message.Said) -> dict[str, Any]:
+def _initial_values(sent_message: edit_message.UserMessage) -> dict[str, Any]:
     return {
         "message": sent_message.text,
         "state_delta": json.dumps(sent_message.delta, ensure_ascii=False) if sent_message.delta else "",
@@ -100,7 +100,7 @@ def _read_resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
         raise BadInput("This run ended before it had an invocation.", hint="Send its message again.")
     events = Event.objects.filter(session=run.session, invocation_id=run.invocation_id)
     last = events.order_by("-seq").defer("data", "private").first()
-    later = lifecycle.carried_on(run.session_id, run.invocation_id)
+    later = lifecycle.find_unresumable_run(run.session_id, run.invocation_id)
     context = {
         "run": run,
         "session": run.session,

@@ -20,18 +20,18 @@ from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.models import AgentSession, Event
 from sessions_app.realms import exclude_hidden, is_isolated_fork, is_read_only
-from sessions_app.runs.availability import problem_of
+from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, lineage
 from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.event_window import Window
-from sessions_app.timeline.inspector import inspect
-from sessions_app.timeline.raw_json import raw_of
-from sessions_app.timeline.run_marks import runs_of
-from sessions_app.timeline.siblings import list_mark, siblings
-from sessions_app.timeline.state_board import SeenBoard, board
-from sessions_app.timeline.state_difference import differences
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.event_window import EventWindow
+from sessions_app.timeline.inspector import inspect_event
+from sessions_app.timeline.raw_json import read_raw_json
+from sessions_app.timeline.run_marks import read_session_runs
+from sessions_app.timeline.siblings import list_mark, read_siblings
+from sessions_app.timeline.state_board import ClientBoard, read_board
+from sessions_app.timeline.state_difference import state_differences
+from sessions_app.timeline.timeline_reader import read_timeline
 from sessions_app.views import session_search
 from sessions_app.views.missing_event import MISSING, render_missing_event
 from sessions_app.views.session_search import SessionSearchQuery
@@ -166,21 +166,23 @@ def _frame_context(session: AgentSession, query: Context) -> Context:
     return {
         "wanted_seq": selected.seq if selected else None,
         "name": session.name,
-        "runs": runs_of(session.pk),
+        "runs": read_session_runs(session.pk),
         "realm_name": _realm_name(session),
         "is_kept": is_read_only(session),
         "mirror": mirror_of(session),
         "origin": lineage.origin_of(session),
         "parent": lineage.parent_of(session),
         "imported_from": lineage.imported_from(session),
-        "cannot_run": None if is_read_only(session) else problem_of(session.app_name),
+        "cannot_run": None if is_read_only(session) else find_problem(session.app_name),
         "find": query["find"],
         "errors": windows.error_seqs(session),
     }
 
 
 def _timeline_context(session: AgentSession, query: Context) -> Context:
-    timeline = read(session, session_search.hit_window(session, query) or _choose_window(session, query))
+    timeline = read_timeline(
+        session, session_search.hit_window(session, query) or _choose_window(session, query)
+    )
     selected = query["selected"]
     return {
         **session_search.hit_marks(session, query, timeline.window),
@@ -191,7 +193,7 @@ def _timeline_context(session: AgentSession, query: Context) -> Context:
     }
 
 
-def _choose_window(session: AgentSession, query: Context) -> Window:
+def _choose_window(session: AgentSession, query: Context) -> EventWindow:
     if query["before"] is not None:
         return windows.before(session, query["before"])
     if query["after"] is not None:
@@ -221,7 +223,7 @@ def _detail_context(session: AgentSession, query: Context) -> Context:
 def _inspection_context(session: AgentSession, query: Context) -> Context:
     selected: Event | None = query["selected"]
     return {
-        "inspection": inspect(session, selected, more=query["delta"] == "all") if selected else None,
+        "inspection": inspect_event(session, selected, more=query["delta"] == "all") if selected else None,
         "can_rewind": _can_rewind(session, selected),
         **({} if selected else _lineage_context(session)),
         "tabs": TABS,
@@ -242,7 +244,7 @@ def _raw_context(session: AgentSession, query: Context) -> Context:
         return {"raw": None, "raw_text": text}
     url = reverse("event-json", kwargs={"pk": session.pk, "seq": selected.seq})
     marked = f"{url}?{urlencode({'find': text})}" if text else url
-    raw = raw_of(selected, marked, text, query["hit"] or 1, is_open=query["open"] == "all")
+    raw = read_raw_json(selected, marked, text, query["hit"] or 1, is_open=query["open"] == "all")
     return {"raw": raw, "raw_text": text, "event": selected}
 
 
@@ -277,12 +279,12 @@ def _board_context(session: AgentSession, query: Context) -> Context:
         "can_rewind": _can_rewind(session, selected),
     }
     if query["diff"]:
-        difference = differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
+        difference = state_differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
         return {**shared, "differences": difference}
     known_event = _event_or_none(session, seq=query["known"]) if query["known"] else None
-    seen_board = SeenBoard(known_event, query["mark"]) if known_event else None
+    seen_board = ClientBoard(known_event, query["mark"]) if known_event else None
     watched = query["watch"][:MOST_WATCHED]
-    state_board = board(
+    state_board = read_board(
         session,
         selected,
         limit=limit,
@@ -296,7 +298,7 @@ def _board_context(session: AgentSession, query: Context) -> Context:
 
 def _siblings_context(session: AgentSession, query: Context) -> Context:
     return {
-        "siblings": siblings(session, query["find"]),
+        "siblings": read_siblings(session, query["find"]),
         "list_mark": list_mark(session.realm, session.app_name),
     }
 

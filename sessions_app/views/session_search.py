@@ -16,8 +16,14 @@ from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution import EVENT_FIELDS
 from sessions_app.search.query import Query, QueryError, complete, parse
 from sessions_app.timeline import session_search
-from sessions_app.timeline.event_window import Window
-from sessions_app.timeline.session_search import NOT_YET, Asked, AskedPart, Counted, Found
+from sessions_app.timeline.event_window import EventWindow
+from sessions_app.timeline.session_search import (
+    NOT_COUNTED,
+    CountProgress,
+    HitsRequest,
+    RequestedPart,
+    SessionHits,
+)
 
 Context = dict[str, Any]
 
@@ -39,7 +45,7 @@ class SessionSearchQuery(QueryForm):
     count = forms.IntegerField(required=False, min_value=0)
     down = forms.IntegerField(required=False, min_value=0)
     up = forms.IntegerField(required=False, min_value=0)
-    part = forms.ChoiceField(required=False, choices=[(part, part) for part in AskedPart])
+    part = forms.ChoiceField(required=False, choices=[(part, part) for part in RequestedPart])
 
 
 @require_safe
@@ -55,7 +61,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "devui/sessions/list/completions.html", {"found": matches})
 
 
-def hit_window(session: AgentSession, parameters: Context) -> Window | None:
+def hit_window(session: AgentSession, parameters: Context) -> EventWindow | None:
     """Return the requested window of hits if only hits are shown, else None."""
     query, _ = _parse(parameters["q"])
     selected: Event | None = parameters["selected"]
@@ -73,7 +79,7 @@ def hit_window(session: AgentSession, parameters: Context) -> Window | None:
     )
 
 
-def hit_marks(session: AgentSession, parameters: Context, window: Window) -> Context:
+def hit_marks(session: AgentSession, parameters: Context, window: EventWindow) -> Context:
     """Return the hits among a window's events, and the search parameters that links within the page keep."""
     query, _ = _parse(parameters["q"])
     link_parameters = (
@@ -85,7 +91,7 @@ def hit_marks(session: AgentSession, parameters: Context, window: Window) -> Con
     seqs = {event.seq for event in window.events}
     if isinstance(window, session_search.HitWindow):
         return {**context, "hit_seqs": seqs}
-    return {**context, "hit_seqs": session_search.marked(session, query, seqs)}
+    return {**context, "hit_seqs": session_search.matching_seqs(session, query, seqs)}
 
 
 def search_bar(session: AgentSession, parameters: Context) -> Context:
@@ -104,15 +110,15 @@ def results(session: AgentSession, parameters: Context) -> Context:
     if query.is_empty:
         return context
     selected: Event | None = parameters["selected"]
-    search = Asked(
+    search = HitsRequest(
         selected=selected.seq if selected else 0,
         at=parameters["at"] or 0,
         stretch=(parameters["first"] or 0, parameters["last"] or 0),
-        counted=Counted(parameters["counted"] or 0, parameters["count"] or 0),
+        counted=CountProgress(parameters["counted"] or 0, parameters["count"] or 0),
         looked=(parameters["down"] or 0, parameters["up"] or 0),
-        part=AskedPart(parameters["part"]) if parameters["part"] else None,
+        part=RequestedPart(parameters["part"]) if parameters["part"] else None,
     )
-    matches = session_search.found(session, query, search)
+    matches = session_search.find_hits(session, query, search)
     further = _further_url(parameters, matches)
     return {
         **context,
@@ -129,10 +135,10 @@ def _hit_url(parameters: Context, seq: int) -> str:
     return f"?{urlencode(query)}" if seq else ""
 
 
-def _further_url(parameters: Context, results: Found) -> str:
+def _further_url(parameters: Context, results: SessionHits) -> str:
     """Return the URL that continues the search from where it stopped."""
     selected: Event | None = parameters["selected"]
-    counted = results.counted or NOT_YET
+    counted = results.counted or NOT_COUNTED
     places = {
         "down": results.earlier.place,
         "up": results.later.place,

@@ -87,12 +87,12 @@ async def end(request: HttpRequest) -> HttpResponse:
     session = await units_of_work.read(find_session, sign_in["session"])
     try:
         question = await _find_open_question(session.pk, sign_in["call"])
-        credential_request = question.credential or credential_requests.wanted({})
-        credential = credential_requests.came_back(
+        credential_request = question.credential or credential_requests.parse_request({})
+        credential = credential_requests.answer_after_sign_in(
             credential_request, request.build_absolute_uri(), sign_in["redirect"]
         )
-        message = answers.content(question, credential)
-        await dispatch.start(session, {"new_message": message, "streaming": True})
+        message = answers.answer_message(question, credential)
+        await dispatch.start_run(session, {"new_message": message, "streaming": True})
     except DevUIError as error:
         error.back = session_url(session)
         raise

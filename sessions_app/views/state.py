@@ -18,8 +18,8 @@ from sessions_app.models import AgentSession, Scope, StateChange
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import listing, overview
 from sessions_app.state import drift, history, shared_state
-from sessions_app.timeline.key_changes import cut
-from sessions_app.timeline.key_history import history_of
+from sessions_app.timeline.key_changes import truncate
+from sessions_app.timeline.key_history import read_key_history
 
 PAGE = "devui/sessions/state/scopes.html"
 VALUE = "devui/sessions/state/value.html"
@@ -71,7 +71,7 @@ def key_history(request: HttpRequest, pk: int) -> HttpResponse:
     context = {
         "change": change,
         "session": _reading_session(change, came_from),
-        "history": history_of(change, before=query["before"], here=here),
+        "history": read_key_history(change, before=query["before"], here=here),
         "here": here,
         "is_shared": change.scope != Scope.SESSION,
     }
@@ -98,7 +98,7 @@ def session_drift(request: HttpRequest, pk: int) -> HttpResponse:
         "unread": report.unread,
         "foreign": sum(entry.why == drift.DriftCause.FOREIGN for entry in report.keys),
         "untracked": [
-            (row, cut(row.stored, DRIFT_VALUE), cut(row.value, DRIFT_VALUE))
+            (row, truncate(row.stored, DRIFT_VALUE), truncate(row.value, DRIFT_VALUE))
             for row in report.untracked[:DRIFT_SHOWN]
         ],
     }

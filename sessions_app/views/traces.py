@@ -19,7 +19,7 @@ from sessions_app.models import AgentSession, ModelCall
 from sessions_app.sessions import overview
 from sessions_app.store import pagination
 from sessions_app.traces import model_calls, waterfall
-from sessions_app.traces.request_contents import Content, content
+from sessions_app.traces.request_contents import Content, describe_content
 from sessions_app.views.event import json_response
 
 CALL = "devui/traces/call.html"
@@ -97,20 +97,22 @@ def call_json(request: HttpRequest, pk: int, call: int) -> HttpResponse:
         NotFound: the session has no such call, or there is nothing at the pointer.
     """
     model_call = model_calls.find_call(find_session(pk), call)
-    return json_response(request, scopes.dumps(model_calls.whole(model_call)))
+    return json_response(request, scopes.dumps(model_calls.call_json(model_call)))
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
     """List recorded invocations, newest first."""
     query = TracesQuery(request.GET).read()
-    filters = waterfall.WantedTraces(query["app"], query["user"], query["session"], query["only"] == "errors")
-    page = pagination.paginate(waterfall.told(waterfall.listed(filters)), "started_at", query["before"])
+    filters = waterfall.TraceFilter(query["app"], query["user"], query["session"], query["only"] == "errors")
+    page = pagination.paginate(
+        waterfall.with_call_totals(waterfall.filter_traces(filters)), "started_at", query["before"]
+    )
     context = {
         "page": page,
         "rows": page.rows,
         "query": query,
-        "is_filtered": filters != waterfall.WantedTraces(),
+        "is_filtered": filters != waterfall.TraceFilter(),
         "apps": overview.app_names(),
     }
     return render_partial(request, LIST, context, partial="traces")
@@ -177,34 +179,41 @@ def _render_call(
 
 
 def _call_context(call: ModelCall, limit: int) -> dict[str, Any]:
-    request, before = model_calls.asked(call), model_calls.call_before(call)
-    previous_request = model_calls.asked(before) if before else None
+    request, before = model_calls.read_request(call), model_calls.call_before(call)
+    previous_request = model_calls.read_request(before) if before else None
     added, removed = model_calls.tools_change(request, previous_request)
     return {
         "before": before,
         "told": request,
-        "instruction": model_calls.text_of(request.instruction),
+        "instruction": model_calls.instruction_text(request.instruction),
         "instruction_lines": model_calls.instruction_change(request, previous_request),
         "stretches": [
             _shown_stretch(one, call, before)
-            for one in model_calls.stretches(call, request, previous_request, limit)
+            for one in model_calls.compare_contents(call, request, previous_request, limit)
         ],
         "tools_added": added,
         "tools_removed": removed,
-        "tools": list(zip(model_calls.names_of(request.tools), request.tools, strict=True)),
+        "tools": list(zip(model_calls.tool_names(request.tools), request.tools, strict=True)),
         "responses": [
-            (one, content(0, one["content"], f"/responses/{number}/content") if "content" in one else None)
+            (
+                one,
+                describe_content(0, one["content"], f"/responses/{number}/content")
+                if "content" in one
+                else None,
+            )
             for number, one in enumerate(model_calls.responses(call))
         ],
     }
 
 
-def _shown_stretch(stretch: model_calls.Stretch, call: ModelCall, before: ModelCall | None) -> ShownStretch:
+def _shown_stretch(
+    stretch: model_calls.ContentRange, call: ModelCall, before: ModelCall | None
+) -> ShownStretch:
     last = stretch.first + stretch.count - 1
     first_read = last - len(stretch.contents) + 1
     call_pk = before.pk if before and stretch.change == "removed" else call.pk
     read = [
-        content(place, value, f"/request/contents/{place - 1}")
+        describe_content(place, value, f"/request/contents/{place - 1}")
         for place, value in enumerate(stretch.contents, start=first_read)
     ]
     return ShownStretch(stretch.change, stretch.first, last, stretch.count, stretch.hidden, read, call_pk)

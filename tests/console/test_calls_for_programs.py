@@ -12,16 +12,16 @@ from typing import Any
 import pytest
 
 from sessions_app.models import AgentSession
-from sessions_app.runs.message_draft import Draft
-from sessions_app.runs.request_snippets import Call
+from sessions_app.runs.message_draft import MessageDraft
+from sessions_app.runs.request_snippets import RequestSnippet
 
 SESSION = AgentSession(pk=7, app_name="weather", user_id="ann", session_id="it's $HOME `x`")
 BASE = "http://127.0.0.1:8000/"
 
 
 def test_adks_own_path_is_taken_where_it_can_say_everything():
-    draft = Draft(text="hi", streaming=True, values={"state_delta": {"a": 1}})
-    call = Call.of(SESSION, draft, [], BASE)
+    draft = MessageDraft(text="hi", streaming=True, values={"state_delta": {"a": 1}})
+    call = RequestSnippet.of(SESSION, draft, [], BASE)
     assert call.url == f"{BASE}run_sse"
     assert call.body == {
         "appName": "weather",
@@ -41,7 +41,7 @@ def test_adks_own_path_is_taken_where_it_can_say_everything():
     ],
 )
 def test_our_own_says_the_rest(session, values):
-    call = Call.of(session, Draft(text="hi", values=values), [], BASE)
+    call = RequestSnippet.of(session, MessageDraft(text="hi", values=values), [], BASE)
     assert call.url == f"{BASE}api/v1/runs"
     assert call.body["session"] == 7
 
@@ -59,8 +59,8 @@ def sent_by(command: list[str], folder: Path) -> dict[str, Any]:
 
 
 def test_a_shell_sends_the_same_whatever_stands_in_it(tmp_path):
-    draft = Draft(text='It\'s "$5" `now` \\n 東京\n$(rm -rf /)')
-    call = Call.of(SESSION, draft, [], BASE)
+    draft = MessageDraft(text='It\'s "$5" `now` \\n 東京\n$(rm -rf /)')
+    call = RequestSnippet.of(SESSION, draft, [], BASE)
     assert sent_by(["sh", "-c", call.curl()], tmp_path) == call.body
 
 
@@ -68,8 +68,8 @@ def test_a_shell_reads_the_files_when_it_sends(tmp_path):
     names = ["a b'$x.bin", "c.txt"]
     for name in names:
         (tmp_path / name).write_bytes(name.encode() * 100)
-    draft = Draft(text='It\'s "$5" `now` \\ $(x)')
-    body = sent_by(["sh", "-c", Call.of(SESSION, draft, names, BASE).curl()], tmp_path)
+    draft = MessageDraft(text='It\'s "$5" `now` \\ $(x)')
+    body = sent_by(["sh", "-c", RequestSnippet.of(SESSION, draft, names, BASE).curl()], tmp_path)
     text, *files = body["newMessage"]["parts"]
     assert text == {"text": draft.text}
     assert [base64.b64decode(file["inlineData"]["data"]) for file in files] == [
@@ -86,8 +86,8 @@ def test_the_python_program_sends_the_same(tmp_path):
         "    pathlib.Path('body').write_text(__import__('json').dumps([method, url, json]))\n"
         "    yield types.SimpleNamespace(iter_lines=lambda: [])\n"
     )
-    draft = Draft(text='It\'s "x" \\ 東京', values={"state_delta": {"a": None, "b": True}})
-    call = Call.of(SESSION, draft, ["a.txt"], BASE)
+    draft = MessageDraft(text='It\'s "x" \\ 東京', values={"state_delta": {"a": None, "b": True}})
+    call = RequestSnippet.of(SESSION, draft, ["a.txt"], BASE)
     program = shutil.which("python3")
     assert program
     subprocess.run([program, "-c", call.python()], cwd=tmp_path, check=True)
@@ -98,13 +98,13 @@ def test_the_python_program_sends_the_same(tmp_path):
 
 
 def test_a_server_with_a_login_is_called_with_the_token_of_the_environment(tmp_path):
-    draft = Draft(text="hi")
-    call = Call.of(SESSION, draft, [], BASE, with_token=True)
+    draft = MessageDraft(text="hi")
+    call = RequestSnippet.of(SESSION, draft, [], BASE, with_token=True)
     assert '-H "Authorization: Bearer $DEVUI_TOKEN"' in call.curl()
     assert sent_by(["sh", "-c", call.curl()], tmp_path) == call.body
-    program = Call.of(SESSION, draft, ["a.txt"], BASE, with_token=True).python()
+    program = RequestSnippet.of(SESSION, draft, ["a.txt"], BASE, with_token=True).python()
     assert """headers = {"Authorization": f"Bearer {os.environ['DEVUI_TOKEN']}"}""" in program
     assert program.startswith("import base64\nimport os\nfrom pathlib import Path\n\nimport httpx\n")
     assert "headers=headers" in program
     compile(program, "call.py", "exec")
-    assert "Authorization" not in Call.of(SESSION, draft, [], BASE).python()
+    assert "Authorization" not in RequestSnippet.of(SESSION, draft, [], BASE).python()

@@ -36,12 +36,12 @@ OAUTH = {
 
 def answered(config: dict, **sent: str) -> AuthConfig:
     """Return an answer as ADK reads it."""
-    asked = credential_requests.wanted({"authConfig": config})
-    return AuthConfig.model_validate(credential_requests.answer(asked, sent))
+    asked = credential_requests.parse_request({"authConfig": config})
+    return AuthConfig.model_validate(credential_requests.answer_from_form(asked, sent))
 
 
 def test_an_api_key_is_answered():
-    asked = credential_requests.wanted({"authConfig": API_KEY})
+    asked = credential_requests.parse_request({"authConfig": API_KEY})
     assert (asked.kind, asked.name) == ("api_key", "X-Key")
     credential = answered(API_KEY, api_key=" secret ").exchanged_auth_credential
     assert (credential.auth_type.value, credential.api_key) == ("apiKey", "secret")
@@ -58,17 +58,17 @@ def test_a_bearer_token_is_answered():
 
 
 def test_the_address_after_a_sign_in_is_answered_with_where_it_led():
-    asked = credential_requests.wanted({"authConfig": OAUTH})
+    asked = credential_requests.parse_request({"authConfig": OAUTH})
     assert (asked.provider, asked.state, asked.scopes) == ("id.example", "s1", ("read", "write"))
     back = "http://127.0.0.1/runs/signed-in/?state=s1&code=c"
-    answer = credential_requests.came_back(asked, back, "http://127.0.0.1/runs/signed-in/")
+    answer = credential_requests.answer_after_sign_in(asked, back, "http://127.0.0.1/runs/signed-in/")
     found = AuthConfig.model_validate(answer).exchanged_auth_credential.oauth2
     assert (found.auth_response_uri, found.redirect_uri) == (back, "http://127.0.0.1/runs/signed-in/")
     assert (found.client_id, found.state) == ("me", "s1")
 
 
 def test_the_provider_is_told_where_to_come_back_to_and_nothing_else_changes():
-    asked = credential_requests.wanted({"authConfig": OAUTH})
+    asked = credential_requests.parse_request({"authConfig": OAUTH})
     address = asked.address("http://127.0.0.1/back/?a=1")
     assert address == (
         "https://id.example/auth?client_id=me&scope=read+write&state=s1"
@@ -83,9 +83,11 @@ def test_an_access_token_is_answered_without_a_sign_in():
 
 def test_any_credential_can_be_answered_as_json():
     config = {"authScheme": {"type": "custom"}, "credentialKey": "k"}
-    asked = credential_requests.wanted({"authConfig": config})
+    asked = credential_requests.parse_request({"authConfig": config})
     assert asked.kind == "other"
-    answer = credential_requests.answer(asked, {"credential": '{"authType": "apiKey", "apiKey": "x"}'})
+    answer = credential_requests.answer_from_form(
+        asked, {"credential": '{"authType": "apiKey", "apiKey": "x"}'}
+    )
     assert answer["exchangedAuthCredential"] == {"authType": "apiKey", "apiKey": "x"}
 
 
@@ -106,7 +108,7 @@ def test_any_credential_can_be_answered_as_json():
 )
 def test_an_answer_without_what_is_needed_is_refused(config, sent, words):
     with pytest.raises(BadInput, match=words):
-        credential_requests.answer(credential_requests.wanted({"authConfig": config}), sent)
+        credential_requests.answer_from_form(credential_requests.parse_request({"authConfig": config}), sent)
 
 
 def test_a_provider_whose_address_is_no_web_address_is_none():
@@ -114,18 +116,18 @@ def test_a_provider_whose_address_is_no_web_address_is_none():
         **OAUTH,
         "exchangedAuthCredential": {"oauth2": {"authUri": "javascript:alert(1)//id.example", "state": "s"}},
     }
-    assert credential_requests.wanted({"authConfig": config}).provider == ""
+    assert credential_requests.parse_request({"authConfig": config}).provider == ""
 
 
 @pytest.mark.parametrize("address", ["http://[", "http://[::1", "//", "\x00", "http://id.example:port"])
 def test_an_address_that_is_none_breaks_no_page(address):
     config = {**OAUTH, "exchangedAuthCredential": {"oauth2": {"authUri": address}}}
-    asked = credential_requests.wanted({"authConfig": config})
+    asked = credential_requests.parse_request({"authConfig": config})
     assert asked.kind == "oauth2"
     with pytest.raises(BadInput):
-        credential_requests.came_back(asked, address)
+        credential_requests.answer_after_sign_in(asked, address)
 
 
 @pytest.mark.parametrize("args", [{}, {"authConfig": None}, {"authConfig": {"authScheme": []}}])
 def test_a_request_of_another_shape_asks_for_some_credential(args):
-    assert credential_requests.wanted(args).kind == "other"
+    assert credential_requests.parse_request(args).kind == "other"

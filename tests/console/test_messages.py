@@ -169,9 +169,9 @@ async def test_adk_judges_the_run_config_and_says_it_at_the_field(story, runtime
 
 
 async def test_too_many_and_too_large_files_are_refused(story, runtime, monkeypatch):
-    many = [SimpleUploadedFile(f"{n}.txt", b"x") for n in range(message_draft.MOST_FILES + 1)]
+    many = [SimpleUploadedFile(f"{n}.txt", b"x") for n in range(message_draft.MAX_FILES + 1)]
     assert "too many" in (await send(story, htmx=True, files=many)).content.decode()
-    monkeypatch.setattr(message_draft, "MOST_BYTES", 10)
+    monkeypatch.setattr(message_draft, "MAX_BYTES", 10)
     large = [SimpleUploadedFile("a.txt", b"x" * 6), SimpleUploadedFile("b.txt", b"x" * 6)]
     assert "together" in (await send(story, htmx=True, files=large)).content.decode()
     assert await asked() == []

@@ -166,7 +166,7 @@ async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_th
         )
         assert not form.all("button")
     assert await units_of_work.read(Run.objects.count) == count
-    assert (await units_of_work.read(lifecycle.carried_on, story.pk, "i1")).pk == later.pk
+    assert (await units_of_work.read(lifecycle.find_unresumable_run, story.pk, "i1")).pk == later.pk
 
 
 async def test_an_invocation_whose_later_run_failed_too_goes_on(story):

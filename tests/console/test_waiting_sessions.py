@@ -10,7 +10,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.runs.questions import find_question
 from sessions_app.sessions import listing
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.timeline_reader import read_timeline
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.django_db
@@ -86,5 +86,5 @@ def test_what_was_rewound_asks_nothing_any_more():
     session = story.session
     assert find_question(session, "c1") is not None
     assert find_question(session, "c2") is None
-    shown = [item for group in read(session, windows.newest(session)).groups for item in group.items]
+    shown = [item for group in read_timeline(session, windows.newest(session)).groups for item in group.items]
     assert {item.event.seq: len(item.questions) for item in shown if item.calls} == {1: 1, 2: 0}

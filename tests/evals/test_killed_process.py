@@ -157,7 +157,7 @@ def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
     process.kill()
     process.wait()
     wait_for(lambda: EvalRun.objects.get().status == "cancelled")
-    processes.stop_gone()  # the command itself could not say that it ended
+    processes.mark_gone_stopped()  # the command itself could not say that it ended
     wait_for(lambda: not RuntimeProcess.objects.filter(stopped_at=None).exists())
 
 

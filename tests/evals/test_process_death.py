@@ -68,7 +68,7 @@ def test_runs_wait_for_the_next_process_whoever_gives_them_out_and_once(order, m
     begin(done, "a", "b", "c")
     for attempt in of(done).values():
         writes.finish_attempt(attempt.pk, Outcome(Status.PASSED))
-    server = processes.register("s" * 32, processes.SERVER, 2, "")
+    server = processes.register("s" * 32, processes.SERVER_APP, 2, "")
     monkeypatch.setattr(processes, "_own_id", server.pk)
     left = writes.active_runs_of(PROCESS)
     assert sorted(left) == sorted([run.id, done.id])

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals_app.models import EvalRun
-from sessions_app.runs.process_output import SHOWN_BYTES
+from sessions_app.runs.process_output import LIMIT_BYTES
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo_agent import AGENT
@@ -47,7 +47,7 @@ def test_command_passes_on_little_of_what_an_agent_prints_without_end(store, tmp
     assert "3 of 3 passed" in done.stdout
     for printed in (done.stdout, done.stderr):
         assert NOTE in printed
-        assert SHOWN_BYTES * 0.9 < len(printed) < SHOWN_BYTES * 1.1
+        assert LIMIT_BYTES * 0.9 < len(printed) < LIMIT_BYTES * 1.1
     assert "29.0 MB of output, 290," in done.stdout
 
 
@@ -60,4 +60,4 @@ def test_suite_passes_on_little_of_what_an_agent_prints_without_end(suite):  # n
 
     assert done.returncode == 0, done.stdout[-1000:]
     assert NOTE in done.stderr
-    assert SHOWN_BYTES * 0.9 < len(done.stderr) < SHOWN_BYTES * 1.1
+    assert LIMIT_BYTES * 0.9 < len(done.stderr) < LIMIT_BYTES * 1.1

@@ -89,7 +89,7 @@ def test_runs_that_nobody_will_end_are_ended(run, folder):
     processes.register("r" * 32, "counter", 1, "v1")
     writes.assign([run.id], "r" * 32)
     assert writes.crash_orphans() == 0
-    processes.stop("r" * 32)
+    processes.mark_stopped("r" * 32)
     assert writes.crash_orphans() == 1
     assert fresh(run).status == EvalRun.Status.CRASHED
 

@@ -14,7 +14,7 @@ from websockets.asyncio.client import ClientConnection, connect
 
 from devui.asgi import application
 from sessions_app.live import snapshot
-from sessions_app.live.session_tail import Tail
+from sessions_app.live.session_tail import SessionTail
 from sessions_app.store import units_of_work
 from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
 from tests.live.test_streaming import is_pending, running, runtime  # noqa: F401 - a fixture
@@ -131,7 +131,7 @@ async def test_socket_that_lags_holds_back_nobody_and_misses_nothing(story):
         if sent[-1].get("cursor") == 100:
             caught_up.set()
 
-    lagging = asyncio.create_task(Tail(story.pk, 0, send_slowly).run())
+    lagging = asyncio.create_task(SessionTail(story.pk, 0, send_slowly).run())
     async with many(story.pk, sockets=3) as pages:
         for seq in range(1, 101):
             await units_of_work.write(story.says, f"event {seq}")
@@ -168,20 +168,20 @@ async def test_sockets_that_come_and_go_miss_and_double_nothing_while_another_pr
 
 
 async def test_failing_look_tells_all_to_try_again_and_the_next_ones_are_served(story, monkeypatch):
-    read = snapshot.look_at
+    read = snapshot.read_snapshot
     async with many(story.pk, sockets=3) as pages:
         await asyncio.gather(*(page.until(lambda message: message["type"] == "run") for page in pages))
 
         def fail(session_pk):
             raise RuntimeError("the disk is on fire")
 
-        monkeypatch.setattr(snapshot, "look_at", fail)
+        monkeypatch.setattr(snapshot, "read_snapshot", fail)
         for page in pages:
             frame = await page.socket.receive_output(timeout=PATIENCE)
             while frame["type"] == "websocket.send":
                 frame = await page.socket.receive_output(timeout=PATIENCE)
             assert frame["code"] == 1011
-        monkeypatch.setattr(snapshot, "look_at", read)
+        monkeypatch.setattr(snapshot, "read_snapshot", read)
         async with watching(story.pk) as page:
             await units_of_work.write(story.says, "one")
             await page.until_event(1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sessions_app.live.streaming_text import Pending
+from sessions_app.live.streaming_text import StreamingText
 from sessions_app.models import Event
 
 
@@ -18,12 +18,12 @@ def event(seq: int, author: str = "agent", branch: str = "") -> Event:
     return Event(seq=seq, author=author, branch=branch)
 
 
-def says(pending: Pending) -> list[tuple[str, str]]:
+def says(pending: StreamingText) -> list[tuple[str, str]]:
     return [(stream.author, stream.text) for stream in pending.streams]
 
 
 def test_chunks_of_a_speaker_grow_together_and_thoughts_stand_apart():
-    pending = Pending()
+    pending = StreamingText()
     for frame in (chunk("hm", thought=True), chunk("It is "), chunk("sunny.")):
         assert pending.take(frame)
     [stream] = pending.streams
@@ -31,7 +31,7 @@ def test_chunks_of_a_speaker_grow_together_and_thoughts_stand_apart():
 
 
 def test_branches_speak_side_by_side():
-    pending = Pending()
+    pending = StreamingText()
     pending.take(chunk("a", branch="x"))
     pending.take(chunk("b", branch="y"))
     pending.take(chunk("c", branch="x"))
@@ -39,7 +39,7 @@ def test_branches_speak_side_by_side():
 
 
 def test_text_stays_until_the_event_that_holds_it_is_on_the_page():
-    pending = Pending()
+    pending = StreamingText()
     pending.take(chunk("sunny"))
     assert not pending.take(stored(7))
     assert says(pending) == [("agent", "sunny")]
@@ -48,7 +48,7 @@ def test_text_stays_until_the_event_that_holds_it_is_on_the_page():
 
 
 def test_an_event_ahead_of_the_stream_takes_its_text_along():
-    pending = Pending()
+    pending = StreamingText()
     pending.take(chunk("sunny"))
     assert pending.shown([event(7)])
     assert says(pending) == []
@@ -58,7 +58,7 @@ def test_an_event_ahead_of_the_stream_takes_its_text_along():
 
 
 def test_text_that_began_after_the_stored_event_is_not_taken_by_it():
-    pending = Pending()
+    pending = StreamingText()
     for frame in (chunk("first"), stored(7), chunk("second")):
         pending.take(frame)
     pending.shown([event(7)])
@@ -66,14 +66,14 @@ def test_text_that_began_after_the_stored_event_is_not_taken_by_it():
 
 
 def test_an_event_of_another_speaker_takes_nothing():
-    pending = Pending()
+    pending = StreamingText()
     pending.take(chunk("sunny"))
     assert not pending.shown([event(7, author="user"), event(8, branch="x")])
     assert says(pending) == [("agent", "sunny")]
 
 
 def test_a_chunk_that_comes_late_is_gone_with_its_event():
-    pending = Pending()
+    pending = StreamingText()
     pending.shown([event(7)])
     pending.take(chunk("sun"))
     assert pending.take(stored(7))
@@ -81,12 +81,12 @@ def test_a_chunk_that_comes_late_is_gone_with_its_event():
 
 
 def test_what_was_cut_off_is_gone_at_the_end_of_the_run():
-    pending = Pending()
+    pending = StreamingText()
     pending.take(chunk("sunn"))
     assert pending.take({"n": 9, "type": "end", "status": "cancelled"})
     assert says(pending) == []
 
 
 def test_a_change_of_status_changes_nothing_that_is_said():
-    pending = Pending()
+    pending = StreamingText()
     assert not pending.take({"n": 1, "type": "status", "status": "running"})

@@ -29,7 +29,7 @@ def speak(story: Story, run: Run, text: str = "on it") -> None:
     """Let a run's agent speak, in an invocation of its own."""
     story.invocation = f"i-{run.pk}"
     story.says(text)
-    lifecycle.note_invocation(run.pk, story.invocation)
+    lifecycle.record_invocation(run.pk, story.invocation)
 
 
 def places(page: Page) -> list[str]:

@@ -118,10 +118,10 @@ async def test_a_failing_read_says_try_again_and_names_the_cursor_in_the_log(sto
     def fail(session_pk, cursor, limit):
         raise RuntimeError("the disk is on fire")
 
-    monkeypatch.setattr(snapshot, "events_after", fail)
+    monkeypatch.setattr(snapshot, "read_events_after", fail)
     await units_of_work.write(story.says, "one")
     async with watching(story.pk) as page:
-        assert await page.closed() == consumers.TRY_AGAIN
+        assert await page.closed() == consumers.RETRY_LATER
     assert "after event 0" in caplog.text
     assert "the disk is on fire" in caplog.text
 
@@ -186,7 +186,7 @@ async def test_runs_are_told_from_the_queue_to_the_traceback(story):
 
 
 async def test_a_quiet_line_is_kept_alive(story, monkeypatch):
-    monkeypatch.setattr(session_tail, "BEAT_S", 0.0)
+    monkeypatch.setattr(session_tail, "HEARTBEAT_S", 0.0)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "beat")
 
@@ -242,8 +242,8 @@ async def test_a_look_costs_four_queries_and_a_batch_the_same_at_any_length(stor
         return len(queries)
 
     await units_of_work.write(story.says, "one", delta={"x": 1})
-    assert await units_of_work.read(costs, snapshot.look_at, story.pk) == 4
-    short = await units_of_work.read(costs, snapshot.events_after, story.pk, 0)
+    assert await units_of_work.read(costs, snapshot.read_snapshot, story.pk) == 4
+    short = await units_of_work.read(costs, snapshot.read_events_after, story.pk, 0)
     for number in range(60):
         await units_of_work.write(story.says, f"event {number}", delta={"x": number})
-    assert await units_of_work.read(costs, snapshot.events_after, story.pk, 0) == short <= 9
+    assert await units_of_work.read(costs, snapshot.read_events_after, story.pk, 0) == short <= 9

@@ -98,8 +98,8 @@ def test_each_press_counts_however_fast_they_come(open_page, story):
 
 
 def test_a_long_search_counts_on_by_itself_and_goes_to_hits_it_has_not_counted(open_page, told, monkeypatch):
-    monkeypatch.setattr(scan, "STRETCH", 10)
-    monkeypatch.setattr(scan, "LOOK_S", 0.0)
+    monkeypatch.setattr(scan, "FIRST_BATCH", 10)
+    monkeypatch.setattr(scan, "SCAN_S", 0.0)
     page = open_page(told, "?q=needle&seq=60")
     expect(found(page)).to_have_text("4 hits")
     page.locator("body").press("n")

@@ -434,7 +434,7 @@ def test_a_refused_upload_of_a_new_file_can_be_corrected_where_it_stands(client:
 
 
 def test_an_upload_that_is_too_large_is_refused(client: Client):
-    answer = send(client, b"x" * (message_draft.MOST_BYTES + 1))
+    answer = send(client, b"x" * (message_draft.MAX_BYTES + 1))
     assert answer.status_code == 422
     assert b"20 MB is the most" in answer.content
 

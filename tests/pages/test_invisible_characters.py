@@ -13,7 +13,7 @@ from django.test import Client
 
 from sessions_app.events.attribution import Writer
 from sessions_app.live import snapshot
-from sessions_app.live.streaming_text import Stream
+from sessions_app.live.streaming_text import TextStream
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle as runs
@@ -121,13 +121,13 @@ def test_no_page_of_sessions_hides_anything(story: Story, client: Client):
 
 
 def test_what_comes_by_the_socket_hides_nothing(story: Story):
-    batch = snapshot.events_after(story.pk, 0)
+    batch = snapshot.read_events_after(story.pk, 0)
     assert len(batch.events) == story.told
     assert_shown(batch.html, "events")
-    now = snapshot.look_at(story.pk)
+    now = snapshot.read_snapshot(story.pk)
     assert now is not None
     assert_shown(snapshot.runs_html(story.pk, now.runs), "runs")
-    assert_shown(snapshot.pending_html([Stream(EVIL, EVIL, EVIL, EVIL)]), "pending")
+    assert_shown(snapshot.pending_html([TextStream(EVIL, EVIL, EVIL, EVIL)]), "pending")
 
 
 def test_forms_and_scripts_get_the_very_name(story: Story, client: Client):

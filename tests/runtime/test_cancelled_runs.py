@@ -61,7 +61,7 @@ async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
     kept = await units_of_work.read(AgentSession.objects.get, pk=session.pk)
     assert (kept.error_count, kept.last_text) == (0, summary["text"].strip())
 
-    shown = await units_of_work.read(inspector.inspect, kept, closing)
+    shown = await units_of_work.read(inspector.inspect_event, kept, closing)
     assert [part.type for part in shown.parts] == ["text"]
     assert not shown.item.is_error
     assert not shown.item.is_final
@@ -75,7 +75,7 @@ async def test_a_model_is_not_given_what_a_cancel_broke_off(stage: Stage):
 
     await nothing_open(session)
     asked = await units_of_work.read(ModelCall.objects.filter(session=session).latest, "pk")
-    contents = (await units_of_work.read(model_calls.whole_request, asked))["contents"]
+    contents = (await units_of_work.read(model_calls.request_json, asked))["contents"]
     assert [content["role"] for content in contents] == ["user", "user"]
     assert contents[-1]["parts"][0]["text"] == "say again"
 

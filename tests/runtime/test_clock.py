@@ -97,7 +97,7 @@ def test_a_process_on_another_host_is_heard_whatever_the_clocks_say(session, clo
     clock.step(step)
     passed = processes.SILENCE_S / 2
     assert lifecycle.crash_orphans() == []
-    processes.beat(runtime.pk)
+    processes.record_heartbeat(runtime.pk)
     passed *= 2
     assert lifecycle.crash_orphans() == [], "it beat half of that time ago"
     passed += processes.SILENCE_S
@@ -106,15 +106,15 @@ def test_a_process_on_another_host_is_heard_whatever_the_clocks_say(session, clo
 
 def test_whether_a_process_on_another_host_lives_is_waited_for(session, monkeypatch):
     monkeypatch.setattr(processes, "SILENCE_S", 0.05)
-    monkeypatch.setattr(processes, "LOOK_S", 0.01)
+    monkeypatch.setattr(processes, "POLL_S", 0.01)
     runtime = new_process()
     assert processes.confirm_alive(runtime)
     RuntimeProcess.objects.update(host=socket.gethostname() + "-other")
     runtime.refresh_from_db()
     assert not processes.confirm_alive(runtime)
-    processes.beat(runtime.pk)
+    processes.record_heartbeat(runtime.pk)
     runtime.refresh_from_db()
-    monkeypatch.setattr(time, "sleep", lambda _: processes.beat(runtime.pk))
+    monkeypatch.setattr(time, "sleep", lambda _: processes.record_heartbeat(runtime.pk))
     assert processes.confirm_alive(runtime)
 
 

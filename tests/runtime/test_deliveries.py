@@ -239,7 +239,7 @@ async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that
     async with supervise(sweep=0.05) as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
         gone = await stage.queue(await stage.session("gone"), "say hi")
-        dead = await units_of_work.write(processes.register, "web", processes.SERVER, 2**22 + 1, "")
+        dead = await units_of_work.write(processes.register, "web", processes.SERVER_APP, 2**22 + 1, "")
         for each in (gone, run):
             await units_of_work.write(lifecycle.assign, each.pk, dead.pk)
 

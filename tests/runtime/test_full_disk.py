@@ -85,7 +85,7 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
             assert "Make room" in refused.json()["hint"]
             assert (await client.web.get("/", headers={"Accept": "text/html"})).status_code == 200
             await until(partial(read_log, tmp_path), lambda text: "again until the store takes it" in text)
-            assert processes.started_at(runtime) is not None
+            assert processes.start_time(runtime) is not None
         run = await client.ended(begun)
         assert run["status"] == "done" or (run["status"], run["error_type"]) == ("failed", "StoreFull")
         assert (await client.ended((await client.send("say bye")).json()["id"]))["status"] == "done"

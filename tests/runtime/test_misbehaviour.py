@@ -12,7 +12,7 @@ import pytest
 
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import Run, RuntimeProcess
-from sessions_app.runs.process_output import SHOWN_BYTES
+from sessions_app.runs.process_output import LIMIT_BYTES
 from sessions_app.store import units_of_work
 from tests.runtime.conftest import (
     PATIENCE_S,
@@ -184,7 +184,7 @@ async def test_output_of_an_agent_that_prints_60_mb_is_limited(stage: Stage):
 
     await stage.told("Output is limited", since)
     shown = [line for line in stage.lines[since:] if line.startswith("trouble | ")]
-    assert sum(map(len, shown)) < 1.3 * SHOWN_BYTES, "with the app's name before each line"
+    assert sum(map(len, shown)) < 1.3 * LIMIT_BYTES, "with the app's name before each line"
     assert max(map(len, shown)) < 10_000
 
 

@@ -177,16 +177,16 @@ def test_runs_of_a_process_that_is_gone_are_orphans(session):
 def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(
     session, monkeypatch
 ):
-    server = processes.register("web", processes.SERVER, os.getpid(), "")
+    server = processes.register("web", processes.SERVER_APP, os.getpid(), "")
     runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
     run = new_run(session)
     lifecycle.assign(run.pk, runtime.pk)
     monkeypatch.setattr(lifecycle, "UNASSIGNED_S", 0.0)
-    processes.stop(runtime.pk)
-    assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [])
+    processes.mark_stopped(runtime.pk)
+    assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [])
 
-    processes.stop(server.pk)
-    assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [(run.pk, "weather")])
+    processes.mark_stopped(server.pk)
+    assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [(run.pk, "weather")])
     assert status(run) == Status.QUEUED
 
 
@@ -195,21 +195,21 @@ def test_what_waits_behind_a_run_that_crashed_with_its_server_is_left_behind_in_
     lifecycle.claim(begun.pk, runtime.pk, "v1")
     for run in (second, first):
         lifecycle.assign(run.pk, runtime.pk)
-    processes.stop(runtime.pk)
+    processes.mark_stopped(runtime.pk)
 
     assert lifecycle.crash_orphans() == [begun.pk]
-    assert lifecycle.left_behind() == [(first.pk, "weather"), (second.pk, "weather")]
+    assert lifecycle.abandoned_runs() == [(first.pk, "weather"), (second.pk, "weather")]
 
 
 def test_what_was_left_queued_and_is_to_be_cancelled_is_cancelled(session, runtime):
     run = new_run(session)
     lifecycle.assign(run.pk, runtime.pk)
     lifecycle.request_cancel(run.pk)
-    processes.stop(runtime.pk)
+    processes.mark_stopped(runtime.pk)
 
     lifecycle.crash_orphans()
 
-    assert (status(run), lifecycle.left_behind()) == (Status.CANCELLED, [])
+    assert (status(run), lifecycle.abandoned_runs()) == (Status.CANCELLED, [])
 
 
 def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, runtime):
@@ -222,16 +222,20 @@ def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, ru
 
 def test_a_run_of_adks_path_is_not_handed_on(session, runtime):
     ours = new_run(session)
-    lifecycle.create_run(session.pk, {}, lifecycle.ADK, runtime.pk)
+    lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, runtime.pk)
     lifecycle.assign(ours.pk, runtime.pk)
-    assert lifecycle.not_begun_by(runtime.pk) == [ours.pk]
+    assert lifecycle.unstarted_runs_of(runtime.pk) == [ours.pk]
 
 
 def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(session, runtime):
-    run = lifecycle.create_run(session.pk, {}, lifecycle.ADK, runtime.pk)
-    processes.stop(runtime.pk)
+    run = lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, runtime.pk)
+    processes.mark_stopped(runtime.pk)
 
-    assert (lifecycle.left_behind(), lifecycle.crash_orphans(), status(run)) == ([], [run.pk], Status.CRASHED)
+    assert (lifecycle.abandoned_runs(), lifecycle.crash_orphans(), status(run)) == (
+        [],
+        [run.pk],
+        Status.CRASHED,
+    )
 
 
 @pytest.mark.parametrize("step", STEPS_S)
@@ -240,28 +244,28 @@ def test_queued_run_nobody_took_is_left_behind_after_a_while_whatever_the_clock_
 ):
     clock = Clock(monkeypatch, tmp_path / "shift")
     run = new_run(session)
-    assert lifecycle.left_behind() == []
+    assert lifecycle.abandoned_runs() == []
     clock.step(step)
-    assert lifecycle.left_behind() == []
+    assert lifecycle.abandoned_runs() == []
     with later(lifecycle.UNASSIGNED_S - 1):
-        assert lifecycle.left_behind() == []
+        assert lifecycle.abandoned_runs() == []
     with later(lifecycle.UNASSIGNED_S + 1):
-        assert (lifecycle.crash_orphans(), lifecycle.left_behind()) == ([], [(run.pk, "weather")])
+        assert (lifecycle.crash_orphans(), lifecycle.abandoned_runs()) == ([], [(run.pk, "weather")])
 
 
 def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, monkeypatch):
     monkeypatch.setattr(processes, "BATCH", 2)
     for name in ("old-1", "old-2", "old-3", "young", "living", "busy"):
         new_process(name)
-    long_ago = time.time() - processes.KEPT_S - 1
+    long_ago = time.time() - processes.RETENTION_S - 1
     RuntimeProcess.objects.filter(pk__in=["old-1", "old-2", "old-3", "busy"]).update(stopped_at=long_ago)
-    processes.stop("young")
+    processes.mark_stopped("young")
     run, queued = new_run(session), new_run(session)
     lifecycle.claim(run.pk, "old-1", "v1")
     lifecycle.finish(run.pk, Status.DONE)
     lifecycle.assign(queued.pk, "busy")
 
-    assert [processes.forget_stopped() for _ in range(3)] == [2, 1, 0]
+    assert [processes.delete_stopped() for _ in range(3)] == [2, 1, 0]
 
     kept = set(RuntimeProcess.objects.values_list("pk", flat=True))
     assert kept == {"young", "living", "busy"}
@@ -272,5 +276,5 @@ def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, mo
 def test_no_process_has_started_under_a_pid_that_is_not_in_use():
     with subprocess.Popen([sys.executable, "-c", ""]) as process:
         process.wait()
-    assert processes.started_at(process.pid) is None
-    assert abs((processes.started_at(os.getpid()) or 0) - time.time()) < 3600
+    assert processes.start_time(process.pid) is None
+    assert abs((processes.start_time(os.getpid()) or 0) - time.time()) < 3600

@@ -52,7 +52,7 @@ def test_a_deleted_session_is_gone_for_everybody_and_its_id_is_free():
         runs.create_run(story.pk, {})
     with pytest.raises(SessionMissing):
         story.asks("Is anybody there?")
-    assert snapshot.look_at(story.pk) is None
+    assert snapshot.read_snapshot(story.pk) is None
     writes.create_session(story.key)
     assert not Artifact.objects.filter(realm="").exists()
 

@@ -35,7 +35,7 @@ def clock(monkeypatch) -> list[float]:
 
 @pytest.fixture(autouse=True)
 def ten_bytes(monkeypatch) -> None:
-    monkeypatch.setattr(process_output, "SHOWN_BYTES", 10)
+    monkeypatch.setattr(process_output, "LIMIT_BYTES", 10)
 
 
 def test_output_below_the_limit_passes_as_it_is():
@@ -112,7 +112,7 @@ def read_all(reader: OutputReader, program: str) -> int:
 
 
 def test_all_output_of_both_streams_is_read_and_little_is_passed_on(monkeypatch):
-    monkeypatch.setattr(process_output, "SHOWN_BYTES", 100_000)
+    monkeypatch.setattr(process_output, "LIMIT_BYTES", 100_000)
     shown, seen = Shown(), []
     reader = OutputReader(OutputLimit(shown), seen.append)
 

@@ -107,9 +107,9 @@ async def test_a_run_of_our_own_tells_its_question_itself(script: Script):
     assert not await units_of_work.read(Run.objects.exists)
     event = await units_of_work.read(lambda: Event.objects.get(kind="tool_call"))
     own = await units_of_work.write(lifecycle.create_run, event.session_id, {})
-    await units_of_work.write(lifecycle.note_invocation, own.pk, event.invocation_id)
+    await units_of_work.write(lifecycle.record_invocation, own.pk, event.invocation_id)
     assert not await units_of_work.write(
-        lifecycle.note_question, event.session_id, event.invocation_id, event.seq
+        lifecycle.record_question, event.session_id, event.invocation_id, event.seq
     )
     assert await units_of_work.read(Run.objects.count) == 1
 
@@ -123,7 +123,7 @@ async def test_a_mark_that_cannot_be_kept_fails_no_event(script: Script, monkeyp
     def broken(*args: Any) -> None:
         raise RuntimeError("no room")
 
-    monkeypatch.setattr(lifecycle, "note_question", broken)
+    monkeypatch.setattr(lifecycle, "record_question", broken)
     await script(ASK)
     assert await units_of_work.read(lambda: AgentSession.objects.get().last_seq) == 2
     assert "could not be kept" in caplog.text

@@ -57,9 +57,9 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
 
     def row(run_id: str) -> Run:
         assert written.wait(60)
-        return lifecycle.create_run(session.pk, {}, lifecycle.ADK, run_id=run_id)
+        return lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, run_id=run_id)
 
-    await given_up_while_it_is_written(asyncio.create_task(background.row_of_caller(row)), written)
+    await given_up_while_it_is_written(asyncio.create_task(background.create_callers_row(row)), written)
     await until(lambda: units_of_work.read(statuses), lambda found: found == [Run.Status.CANCELLED])
 
 
@@ -76,7 +76,7 @@ async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended
     given = Given()
     runs.register(given)
     try:
-        await given_up_while_it_is_written(asyncio.create_task(dispatch.start(session, {})), written)
+        await given_up_while_it_is_written(asyncio.create_task(dispatch.start_run(session, {})), written)
         async with asyncio.timeout(60):
             await given.took.wait()
     finally:

@@ -14,9 +14,9 @@ from sessions_app.models import Run
 from sessions_app.sessions import writes
 from sessions_app.state.diff import points
 from sessions_app.state.history import WRITES_COUNTED
-from sessions_app.timeline.board_entries import Entry
-from sessions_app.timeline.key_changes import BRIEF, writer_text
-from sessions_app.timeline.state_board import Board, SeenBoard, board
+from sessions_app.timeline.board_entries import BoardEntry
+from sessions_app.timeline.key_changes import BRIEF_LENGTH, writer_text
+from sessions_app.timeline.state_board import Board, ClientBoard, read_board
 from tests.timeline.story import Story
 
 
@@ -24,7 +24,7 @@ def names(shown: Board) -> list[str]:
     return [entry.name for entry in shown.entries]
 
 
-def entry(shown: Board, name: str) -> Entry:
+def entry(shown: Board, name: str) -> BoardEntry:
     return next(entry for entry in shown.entries if entry.name == name)
 
 
@@ -38,7 +38,7 @@ def told(db) -> Story:
 
 
 def test_the_state_at_an_event_is_that_of_every_scope_then(told):
-    at = board(told.session, told.event(1))
+    at = read_board(told.session, told.event(1))
     assert {entry.name: entry.value for entry in at.entries} == {
         "city": '"Paris"',
         "user:unit": '"C"',
@@ -47,12 +47,12 @@ def test_the_state_at_an_event_is_that_of_every_scope_then(told):
 
 
 def test_the_keys_an_event_wrote_are_marked(told):
-    at = board(told.session, told.event(1))
+    at = read_board(told.session, told.event(1))
     assert [entry.name for entry in at.entries if entry.changed] == ["city", "user:unit"]
 
 
 def test_what_changed_since_and_what_came_later_is_told(told):
-    at = board(told.session, told.event(1))
+    at = read_board(told.session, told.event(1))
     assert entry(at, "user:unit").since.value == '"F"'
     assert entry(at, "city").since is None
     assert [(late.name, late.since.value) for late in at.later] == [("count", "2")]
@@ -72,12 +72,12 @@ def test_a_key_removed_since_has_no_value_now(told):
     )
     row.save()
     told.says("d")
-    assert entry(board(told.session, told.event(1)), "city").since.value is None
-    assert "city" not in names(board(told.session))
+    assert entry(read_board(told.session, told.event(1)), "city").since.value is None
+    assert "city" not in names(read_board(told.session))
 
 
 def test_the_state_now_has_nothing_later(told):
-    now = board(told.session)
+    now = read_board(told.session)
     assert now.seq is None
     assert entry(now, "count").value == "2"
     assert now.later == []
@@ -88,7 +88,7 @@ def test_the_state_now_has_nothing_later(told):
 def test_a_key_written_again_as_it_was_has_not_changed_since(told):
     told.says("d", delta={"count": 1, "city": {"a": 1}})
     told.says("e", delta={"count": 1, "city": "Paris"})
-    at = board(told.session, told.event(2))
+    at = read_board(told.session, told.event(2))
     assert [entry(at, name).since for name in ("count", "city")] == [None, None]
     assert at.changed_since == 1  # `user:unit`
 
@@ -97,14 +97,14 @@ def test_a_key_written_again_as_it_was_has_not_changed_since(told):
 def test_values_of_other_types_are_other_values(told, later):
     told.says("d", delta={"count": 1})
     told.says("e", delta={"count": later})
-    at = board(told.session, told.event(4))
+    at = read_board(told.session, told.event(4))
     assert entry(at, "count").since.value == scopes.dumps(later)
 
 
 def test_a_value_that_differs_further_on_or_in_a_credential_says_so(told):
     told.says("d", delta={"long": "y" * 500, "auth": {"authType": "apiKey", "apiKey": "abc"}})
     told.says("e", delta={"long": "y" * 499 + "z", "auth": {"authType": "apiKey", "apiKey": "xyz"}})
-    at = board(told.session, told.event(4))
+    at = read_board(told.session, told.event(4))
     assert [entry(at, name).since.differs_below for name in ("long", "auth")] == [True, True]
     assert (entry(at, "long").is_cut, entry(at, "auth").is_cut) == (True, False)
     assert at.changed_since == 2
@@ -122,37 +122,37 @@ def running(told: Story, invocation: str) -> Run:
 
 
 def test_while_a_run_is_at_work_the_state_now_has_the_temp_keys_of_its_invocation(told):
-    assert "temp:draft" not in names(board(told.session))
-    before = board(told.session).mark
+    assert "temp:draft" not in names(read_board(told.session))
+    before = read_board(told.session).mark
     run = running(told, "i1")
-    now = board(told.session)
+    now = read_board(told.session)
     assert entry(now, "temp:draft").value == '"x"'
     assert now.mark != before
     run.status = Run.Status.DONE
     run.save()
-    assert "temp:draft" not in names(board(told.session))
-    assert board(told.session).mark == before
+    assert "temp:draft" not in names(read_board(told.session))
+    assert read_board(told.session).mark == before
 
 
 def test_a_run_that_has_no_invocation_yet_shows_no_temp_keys(told):
     running(told, "")
-    assert "temp:draft" not in names(board(told.session))
+    assert "temp:draft" not in names(read_board(told.session))
 
 
 def test_temp_keys_are_ghosts_of_their_own_invocation(told):
-    assert names(board(told.session, told.event(1))) == ["city", "user:unit", "app:motd"]
-    at = board(told.session, told.event(2))
+    assert names(read_board(told.session, told.event(1))) == ["city", "user:unit", "app:motd"]
+    at = read_board(told.session, told.event(2))
     assert (entry(at, "temp:draft").value, entry(at, "temp:draft").changed) == ('"x"', True)
-    assert not entry(board(told.session, told.event(3)), "temp:draft").changed
+    assert not entry(read_board(told.session, told.event(3)), "temp:draft").changed
     told.invocation = "i2"
     told.says("next")
-    assert "temp:draft" not in names(board(told.session, told.event(4)))
+    assert "temp:draft" not in names(read_board(told.session, told.event(4)))
 
 
 def test_every_key_names_its_last_writer(told):
     writers = {"user:unit": Writer("tool", "set_unit", "c9", inferred=False)}
     told.says("d", delta={"user:unit": "K"}, writers=writers)
-    now = board(told.session)
+    now = read_board(told.session)
     assert writer_text(entry(now, "user:unit").writer) == "tool set_unit"
     assert entry(now, "user:unit").event_id == "e4"
     assert entry(now, "city").writer.inferred
@@ -162,7 +162,7 @@ def test_every_key_names_its_last_writer(told):
 def test_a_key_written_by_another_session_says_so(told):
     other = Story("s2")
     other.says("x", delta={"app:motd": "yo"})
-    motd = entry(board(told.session), "app:motd")
+    motd = entry(read_board(told.session), "app:motd")
     assert (motd.elsewhere, motd.from_session, motd.session_pk, motd.event_id) == (True, "s2", other.pk, "e1")
     assert not motd.changed
 
@@ -171,13 +171,13 @@ def test_a_writer_that_was_deleted_keeps_its_name(told):
     other = Story("s2")
     other.says("x", delta={"app:motd": "yo"})
     writes.delete_session(other.key)
-    motd = entry(board(told.session), "app:motd")
+    motd = entry(read_board(told.session), "app:motd")
     assert (motd.from_session, motd.session_pk) == ("s2", None)
 
 
 def test_long_values_are_cut_and_branches_are_known(told):
     told.says("x", delta={"big": "y" * 9000, "list": [1], "empty": {}, "text": "{not json"})
-    now = board(told.session)
+    now = read_board(told.session)
     assert (entry(now, "big").is_cut, entry(now, "big").branches) == (True, False)
     assert {name: entry(now, name).branches for name in ("list", "empty", "text")} == {
         "list": True,
@@ -187,7 +187,7 @@ def test_long_values_are_cut_and_branches_are_known(told):
 
 
 def test_tabs_count_the_keys_of_each_scope(told):
-    at = board(told.session, told.event(2))
+    at = read_board(told.session, told.event(2))
     assert at.tabs() == [
         ("all", 5),
         ("merged", 4),
@@ -204,7 +204,7 @@ def test_the_board_costs_the_same_number_of_queries_at_any_length(told, django_a
         told.says("x", delta={f"k{number}": number, f"user:k{number}": number})
     session, event = told.session, told.event(told.told)
     with django_assert_num_queries(11):
-        board(session, event)
+        read_board(session, event)
 
 
 def untrack(story: Story, invocation: str, *names: str) -> None:
@@ -214,7 +214,7 @@ def untrack(story: Story, invocation: str, *names: str) -> None:
 
 def test_keys_changed_without_an_event_stand_at_the_events_of_their_invocation(told):
     untrack(told, "i1", "count", "user:unit")
-    at = board(told.session, told.event(1))
+    at = read_board(told.session, told.event(1))
     assert [(key.name, key.value, key.stored) for key in at.untracked] == [
         ("count", '"own"', '"stored"'),
         ("user:unit", '"own"', '"stored"'),
@@ -222,45 +222,45 @@ def test_keys_changed_without_an_event_stand_at_the_events_of_their_invocation(t
     assert "count" not in names(at)
     told.invocation = "i2"
     told.says("next")
-    assert board(told.session, told.event(4)).untracked == []
+    assert read_board(told.session, told.event(4)).untracked == []
 
 
 def test_the_state_now_shows_what_the_invocation_lost_that_ended_last(told):
     untrack(told, "i1", "count")
-    assert [key.name for key in board(told.session).untracked] == ["count"]
+    assert [key.name for key in read_board(told.session).untracked] == ["count"]
     told.says("next")
-    assert board(told.session).untracked == []
+    assert read_board(told.session).untracked == []
 
 
 def test_the_mark_changes_when_a_key_is_noticed(told):
-    before = board(told.session).mark
+    before = read_board(told.session).mark
     untrack(told, "i1", "count")
-    assert board(told.session).mark != before
+    assert read_board(told.session).mark != before
 
 
 def test_a_key_tells_when_it_was_written_and_how_often_until_then(told):
     told.says("d", delta={"user:unit": "C"})
-    at = board(told.session, told.event(3))
+    at = read_board(told.session, told.event(3))
     assert [(entry(at, name).writes, entry(at, name).timestamp) for name in ("user:unit", "count")] == [
         (2, told.event(3).timestamp),
         (2, told.event(3).timestamp),
     ]
-    assert entry(board(told.session), "user:unit").writes == 3
-    assert entry(board(told.session), "app:motd").writes == 1
+    assert entry(read_board(told.session), "user:unit").writes == 3
+    assert entry(read_board(told.session), "app:motd").writes == 1
 
 
 def test_writes_are_counted_up_to_a_limit(told):
     for number in range(WRITES_COUNTED):
         told.says("x", delta={"count": number})
-    assert entry(board(told.session), "count").is_counted_out
-    assert not entry(board(told.session), "city").is_counted_out
+    assert entry(read_board(told.session), "count").is_counted_out
+    assert not entry(read_board(told.session), "city").is_counted_out
 
 
 def test_of_a_large_value_only_the_beginning_is_read(told):
     told.says("x", delta={"big": "y" * 100_000})
     with CaptureQueriesContext(connection) as queries:
-        shown = entry(board(told.session), "big")
-    assert len(shown.value) == BRIEF
+        shown = entry(read_board(told.session), "big")
+    assert len(shown.value) == BRIEF_LENGTH
     assert shown.opens
     assert not [
         query for query in queries if re.search(r'(?<!\()"sessions_app_statechange"\."value"', query["sql"])
@@ -270,11 +270,11 @@ def test_of_a_large_value_only_the_beginning_is_read(told):
 # --- What is different from the board that a reader has ---
 
 
-def whole(shown: Board) -> list[list[Entry]]:
+def whole(shown: Board) -> list[list[BoardEntry]]:
     return [column.entries for column in shown.columns]
 
 
-def patched(had: Board, news: Board) -> list[list[Entry]]:
+def patched(had: Board, news: Board) -> list[list[BoardEntry]]:
     """Put a board together as a page does: what came by name alone is taken from the one before."""
     kept = {entry.id: entry for column in had.columns for entry in column.entries}
     return [[kept[entry.id] if entry.same else entry for entry in column.entries] for column in news.columns]
@@ -290,27 +290,27 @@ def test_the_board_of_any_moment_can_be_made_from_that_of_any_other(told, limit)
     told.says("e", delta={"city": "Oslo"})
     session = told.session
     events = [told.event(seq) for seq in range(1, session.last_seq + 1)]
-    boards = {event.seq: board(session, event, limit=limit, watched=["count"]) for event in events}
+    boards = {event.seq: read_board(session, event, limit=limit, watched=["count"]) for event in events}
     for known in events:
-        seen = SeenBoard(known, boards[known.seq].mark)
+        seen = ClientBoard(known, boards[known.seq].mark)
         for event in events:
-            news = board(session, event, limit=limit, watched=["count"], seen=seen)
+            news = read_board(session, event, limit=limit, watched=["count"], seen=seen)
             assert patched(boards[known.seq], news) == whole(boards[event.seq]), (known.seq, event.seq)
             assert news.tabs() == boards[event.seq].tabs()
             assert news.hidden == boards[event.seq].hidden
 
 
 def test_a_step_brings_what_differs_and_names_the_rest(told):
-    seen = SeenBoard(told.event(2), board(told.session).mark)
-    news = board(told.session, told.event(3), seen=seen)
+    seen = ClientBoard(told.event(2), read_board(told.session).mark)
+    news = read_board(told.session, told.event(3), seen=seen)
     assert {entry.id for entry in news.entries if entry.same} == {"city", "app:motd"}
     assert {entry.name for entry in news.entries if not entry.same} == {"count", "user:unit", "temp:draft"}
 
 
 def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
-    seen = SeenBoard(told.event(2), board(told.session).mark)
+    seen = ClientBoard(told.event(2), read_board(told.session).mark)
     Story("s2").says("x", delta={"app:motd": "yo"})
-    news = board(told.session, told.event(3), seen=seen)
+    news = read_board(told.session, told.event(3), seen=seen)
     assert not [entry for entry in news.entries if entry.same]
 
 
@@ -322,7 +322,7 @@ def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypat
     told.told += 1
     told.says("e", delta={"k7": "here", "user:new": 1})
     for event in [None, *map(told.event, range(1, told.told + 1))]:
-        everything, some = board(told.session, event), board(told.session, event, limit=2)
+        everything, some = read_board(told.session, event), read_board(told.session, event, limit=2)
         assert some.tabs() == everything.tabs()
         assert some.changed_since == everything.changed_since
         assert [len(c.entries) + c.hidden for c in some.columns] == [
@@ -334,17 +334,17 @@ def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypat
 def test_keys_are_found_by_what_their_names_have_in_them(told, monkeypatch, few):
     monkeypatch.setattr(points, "FEW_KEYS", few)
     told.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
-    found = board(told.session, told.event(4), like="UNIT")
+    found = read_board(told.session, told.event(4), like="UNIT")
     assert names(found) == ["unit_price", "user:unit", "temp:unit"]
     assert found.tabs()[0] == ("all", 3)
-    assert names(board(told.session, like="user:")) == ["user:unit"]
-    assert names(board(told.session, like="%")) == ["a%b"]
-    assert names(board(told.session, like="a_b")) == ["a_b"]
-    assert names(board(told.session, like="nothing")) == []
+    assert names(read_board(told.session, like="user:")) == ["user:unit"]
+    assert names(read_board(told.session, like="%")) == ["a%b"]
+    assert names(read_board(told.session, like="a_b")) == ["a_b"]
+    assert names(read_board(told.session, like="nothing")) == []
 
 
 def test_a_watched_key_comes_aside_when_it_is_not_what_is_searched_for(told):
-    found = board(told.session, like="unit", watched=["count", "temp:x", "user:unit"], limit=1)
+    found = read_board(told.session, like="unit", watched=["count", "temp:x", "user:unit"], limit=1)
     assert [(entry.name, entry.is_aside) for entry in found.entries] == [
         ("count", True),
         ("user:unit", False),
@@ -355,6 +355,6 @@ def test_a_watched_key_comes_aside_when_it_is_not_what_is_searched_for(told):
 def test_beyond_the_limit_keys_are_shown_that_changed_or_are_watched(told):
     told.says("d", delta={f"k{number}": number for number in range(9)})
     told.says("e", delta={"k7": "here"})
-    now = board(told.session, limit=3, watched=["k5"])
+    now = read_board(told.session, limit=3, watched=["k5"])
     assert [entry.key for entry in now.columns[0].entries] == ["city", "count", "k0", "k5", "k7"]
     assert (now.columns[0].hidden, now.columns[0].count) == (6, 11)

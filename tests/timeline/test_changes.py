@@ -9,8 +9,8 @@ from sessions_app.events.attribution import Writer
 from sessions_app.models import ChangeCause
 from sessions_app.sessions.writes import append_event, edit_state
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.key_changes import BRIEF, KeyChange, changes_of, writer_text
-from sessions_app.timeline.state_board import board
+from sessions_app.timeline.key_changes import BRIEF_LENGTH, KeyChange, changes_of, writer_text
+from sessions_app.timeline.state_board import read_board
 from tests.timeline.story import Story
 
 
@@ -70,7 +70,7 @@ def test_a_value_written_again_is_marked(story):
 
 def test_long_values_are_cut_in_rows_and_whole_where_asked(story):
     seq = story.says("a", delta={"x": "y" * 10_000})
-    assert len(of(story, seq)["x"].new) == BRIEF
+    assert len(of(story, seq)["x"].new) == BRIEF_LENGTH
     assert of(story, seq)["x"].new.endswith("…")
     assert len(of(story, seq, length=0)["x"].new) == 10_002
 
@@ -116,7 +116,7 @@ def test_a_rewind_of_adk_is_told_as_a_rewind(story):
     append_event(story.key, build_record(event, delta={"x": None}), cause=ChangeCause.REWIND)
     change = of(story, 1)["x"]
     assert (change.who, change.is_inferred) == ("rewind by user", False)
-    [entry] = board(story.session).entries
+    [entry] = read_board(story.session).entries
     assert (entry.who, entry.is_inferred) == ("rewind by user", False)
 
 

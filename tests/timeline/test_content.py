@@ -11,8 +11,8 @@ from sessions_app.adk import event_mapping
 from sessions_app.models import Event
 from sessions_app.presentation import message_html
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.items import SHOWN_LINES
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.items import MAX_LINES
+from sessions_app.timeline.timeline_reader import read_timeline
 from tests.pages.html import Element
 from tests.sessions.full_event import full_event
 from tests.timeline.story import START, Story
@@ -207,7 +207,7 @@ def test_a_model_that_was_cut_off_says_why(shown):
 @pytest.mark.parametrize("author", ["user", "agent"])
 def test_a_text_of_very_many_lines_is_a_row_that_one_gets_past(shown, author):
     row = shown({"text": "- line\n" * 400}, author=author)
-    assert row.text.count("line") == SHOWN_LINES
+    assert row.text.count("line") == MAX_LINES
     assert "The text goes on" in row.text
 
 
@@ -289,7 +289,7 @@ def test_a_delta_of_very_many_keys_reads_only_what_is_shown(story, get, django_a
     seq = story.add(delta={f"k{number}": number for number in range(3_000)})
     session = story.session
     with django_assert_max_num_queries(10):
-        [group] = read(session, windows.newest(session)).groups
+        [group] = read_timeline(session, windows.newest(session)).groups
     assert len(group.items[0].changes) == 9
     assert "42 more keys at least" in event(get(page_of(story)), seq).text
 

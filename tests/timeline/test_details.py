@@ -20,9 +20,9 @@ FULL: dict[str, Any] = full_event().model_dump(exclude_none=True, by_alias=True,
 def test_every_field_of_adks_event_has_a_place():
     named = {to_camel(name) for name in Event.model_fields}
     known = (
-        event_details.SHOWN_ELSEWHERE
+        event_details.SHOWN_SEPARATELY
         | event_details.SPECIAL
-        | set(event_details.WORDS)
+        | set(event_details.LABELS)
         | set(event_details.TREES)
     )
     assert named <= known, named - known

@@ -17,15 +17,15 @@ from sessions_app.presentation import value_diff
 from sessions_app.sessions import writes
 from sessions_app.state import diff, history
 from sessions_app.state.diff import points
-from sessions_app.timeline.state_board import board
-from sessions_app.timeline.state_difference import differences
+from sessions_app.timeline.state_board import read_board
+from sessions_app.timeline.state_difference import state_differences
 from tests.pages.client import Get
 from tests.pages.html import parse
 from tests.timeline.story import Story
 
 
 def told(story: Story, base: str, seq: int | None = None) -> list[tuple[str, str, str | None, str | None]]:
-    found = differences(story.session, base, story.event(seq) if seq else None)
+    found = state_differences(story.session, base, story.event(seq) if seq else None)
     return [(entry.name, entry.change, entry.old, entry.new) for entry in found.entries]
 
 
@@ -78,12 +78,12 @@ def test_the_same_moment_does_not_differ_and_a_value_written_again_neither(moved
 @pytest.mark.parametrize("base", ["-1", "x", "1.5", "", "9" * 30])
 def test_what_is_no_moment_is_refused(moved, base):
     with pytest.raises(BadInput):
-        differences(moved.session, base, None)
+        state_differences(moved.session, base, None)
 
 
 def test_an_event_that_does_not_exist_is_named(moved):
     with pytest.raises(NotFound, match="no event 9"):
-        differences(moved.session, "9", None)
+        state_differences(moved.session, "9", None)
 
 
 @pytest.mark.parametrize("events", [3, 60])
@@ -93,7 +93,7 @@ def test_a_comparison_costs_the_same_number_of_queries_at_any_length(db, django_
         story.says("x", delta={"n": number, "user:n": number, "app:n": number})
     session, event = story.session, story.event(events)
     with django_assert_num_queries(18):
-        assert len(differences(session, "1", event).entries) == 3
+        assert len(state_differences(session, "1", event).entries) == 3
 
 
 NAMES = ["a", "b", "user:a", "app:a"]
@@ -231,7 +231,7 @@ def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeyp
     monkeypatch.setattr(points, "FEW_KEYS", few)
     story = Story(initial={"k0": 0, "k1": "as before"})
     story.says("a", delta={"k0": 0, "user:u": 1, **{f"n{number}": number for number in range(5)}})
-    found = differences(story.session, "0", None, limit=2)
+    found = state_differences(story.session, "0", None, limit=2)
     assert [entry.name for entry in found.entries] == ["n0", "n1", "user:u"]
     assert (found.count, found.hidden) == (6, 3)
     assert found.tabs() == [("merged", 6), ("session", 5), ("user", 1), ("app", 0)]
@@ -276,7 +276,7 @@ def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each
         }
     now = plainly(session)
     for seq, then in at.items():
-        shown = board(session, story.event(seq), limit=1)
+        shown = read_board(session, story.event(seq), limit=1)
         assert dict(shown.tabs())["merged"] == len(then)
         assert shown.changed_since == sum(
             then.get(name) != now.get(name) for name in then.keys() | now.keys()
@@ -300,6 +300,6 @@ def test_counting_very_many_keys_that_were_written_since_asks_as_often_as_counti
         story.says("b", delta={f"user:k{number}": many for number in range(many)})
         session, event = story.session, story.event(1)
         with django_assert_num_queries(15):
-            board(session, event, limit=1)
+            read_board(session, event, limit=1)
         with django_assert_num_queries(13):
             diff.diff(session, event, limit=1)

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from sessions_app.errors import BadInput, EventMissing
-from sessions_app.timeline.event_comparison import ComparedRow, compare, like_before
+from sessions_app.timeline.event_comparison import ComparedRow, compare_events, find_similar_before
 from tests.invisible_characters import EVIL, assert_shown
 from tests.sessions.full_event import full_event
 from tests.timeline.story import Story
@@ -17,7 +17,7 @@ def page_of(story: Story, query: str = "") -> str:
 
 
 def rows(story: Story, left: int, right: int) -> dict[str, ComparedRow]:
-    return {row.name: row for row in compare(story.session, left, right).rows}
+    return {row.name: row for row in compare_events(story.session, left, right).rows}
 
 
 def test_fields_stand_side_by_side_and_numbers_say_by_how_much(story):
@@ -75,7 +75,7 @@ def test_the_state_between_them_is_told_whichever_comes_first(story):
     story.says("x", delta={"n": 1})
     story.says("y", delta={"n": 2, "user:tier": "gold"})
     for left, right in ((1, 2), (2, 1)):
-        state = compare(story.session, left, right).state
+        state = compare_events(story.session, left, right).state
         assert (state.first, state.last) == (1, 2)
         assert [(entry.name, entry.old, entry.new) for entry in state.entries] == [
             ("n", "1", "2"),
@@ -90,7 +90,7 @@ def test_the_one_before_is_of_the_same_kind_and_if_possible_of_the_same_author(s
     story.says("d", author="cook")
     story.calls("look", "c1")
     session = story.session
-    assert [like_before(session, seq) for seq in (4, 3, 2, 5, 1)] == [1, 2, 1, 4, 0]
+    assert [find_similar_before(session, seq) for seq in (4, 3, 2, 5, 1)] == [1, 2, 1, 4, 0]
 
 
 def test_an_event_alone_is_led_to_the_one_before_it(story, client):
@@ -122,9 +122,9 @@ def test_what_cannot_be_compared_is_refused_with_the_way_out(story, client, quer
 def test_refusals_name_what_is_wrong(story):
     story.says("a")
     with pytest.raises(BadInput, match="itself"):
-        compare(story.session, 1, 1)
+        compare_events(story.session, 1, 1)
     with pytest.raises(EventMissing, match="no event 2"):
-        compare(story.session, 1, 2)
+        compare_events(story.session, 1, 2)
 
 
 def test_the_page_shows_both_and_what_is_the_same(story, get, django_assert_max_num_queries):

@@ -6,13 +6,13 @@ import pytest
 
 from sessions_app.lookup import find_event
 from sessions_app.timeline import inspector
-from sessions_app.timeline.inspector import Inspection, Partner, inspect
+from sessions_app.timeline.inspector import Inspection, Partner, inspect_event
 from tests.timeline.story import START, Story
 
 
 def opened(story: Story, seq: int) -> Inspection:
     session = story.session
-    return inspect(session, find_event(session, seq=seq))
+    return inspect_event(session, find_event(session, seq=seq))
 
 
 def test_a_call_and_its_result_lead_to_each_other(story):
@@ -65,7 +65,7 @@ def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, mon
     page = get(f"/sessions/id/{story.session.pk}/?seq={seq}")
     assert "7 more keys" in page.text
     assert len(page.one("ul", css="delta-list").all("li")) == 3
-    monkeypatch.setattr(inspector, "CHANGES_AT_MOST", 5)
+    monkeypatch.setattr(inspector, "MAX_CHANGES", 5)
     (more,) = (link for link in page.all("a") if link.text == "Show more keys")
     page = get(f"/sessions/id/{story.session.pk}/{more.attrs['href']}")
     assert len(page.one("ul", css="delta-list").all("li")) == 5

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.items import Item
-from sessions_app.timeline.lanes import DOT, MOST_LANES, Lanes
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.items import TimelineItem
+from sessions_app.timeline.lanes import DOT, MAX_LANES, Lanes
+from sessions_app.timeline.timeline_reader import read_timeline
 from tests.timeline.story import Story
 from tests.timeline.test_session_page import page_of
 
 
 def drawn(story: Story, first: int = 1) -> dict[int, Lanes | None]:
     session = story.session
-    found: list[Item] = [
-        item for group in read(session, windows.after(session, first - 1)).groups for item in group.items
+    found: list[TimelineItem] = [
+        item
+        for group in read_timeline(session, windows.after(session, first - 1)).groups
+        for item in group.items
     ]
     return {item.event.seq: item.lanes for item in found}
 
@@ -59,12 +61,12 @@ def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
 
 
 def test_agents_that_share_the_last_lane_are_counted_and_said(story, get):
-    for number in range(MOST_LANES):
+    for number in range(MAX_LANES):
         story.says("hi", author=f"agent{number}")
     assert "in one lane" not in get(page_of(story)).one("ol", id="events").text
     for number in range(3):
         story.says("hi", author=f"late{number}")
-    assert f"{MOST_LANES + 3} agents, 4 in one lane" in get(page_of(story)).one("ol", id="events").text
+    assert f"{MAX_LANES + 3} agents, 4 in one lane" in get(page_of(story)).one("ol", id="events").text
 
 
 def test_a_window_draws_agents_where_the_whole_invocation_has_them(story):
@@ -110,8 +112,8 @@ def test_a_result_is_drawn_where_its_call_stands(story):
 
 
 def test_many_agents_share_the_last_lane(story):
-    for number in range(MOST_LANES + 4):
+    for number in range(MAX_LANES + 4):
         story.says("x", author=f"agent {number}")
     lanes = drawn(story)
-    assert lanes[MOST_LANES + 4].number == lanes[MOST_LANES + 4].count == MOST_LANES
-    assert lanes[1].width == lanes[MOST_LANES + 4].width
+    assert lanes[MAX_LANES + 4].number == lanes[MAX_LANES + 4].count == MAX_LANES
+    assert lanes[1].width == lanes[MAX_LANES + 4].width

@@ -66,8 +66,8 @@ def test_what_a_part_holds_besides_is_kept():
 
 
 def test_a_long_text_begins_and_says_how_much_follows(monkeypatch):
-    monkeypatch.setattr(content_parts, "TEXT_SHOWN", 10)
-    assert part(text="x" * 25).text == content_parts.Text("x" * 10, 15, "/content/parts/0/text")
+    monkeypatch.setattr(content_parts, "EXCERPT_LENGTH", 10)
+    assert part(text="x" * 25).text == content_parts.TextExcerpt("x" * 10, 15, "/content/parts/0/text")
     code = part(executableCode={"code": "y" * 12})
-    assert code.text == content_parts.Text("y" * 10, 2, "/content/parts/0/executableCode/code")
+    assert code.text == content_parts.TextExcerpt("y" * 10, 2, "/content/parts/0/executableCode/code")
     assert part(functionCall={"name": "f"}).text.shown == ""

@@ -8,24 +8,24 @@ from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle
 from sessions_app.store.json_sql import IS_REWIND_OR_COMPACTION
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.groups import Group
-from sessions_app.timeline.items import Item
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.groups import InvocationGroup
+from sessions_app.timeline.items import TimelineItem
+from sessions_app.timeline.timeline_reader import read_timeline
 from tests.store import store_url
 from tests.timeline.story import START, Story
 
 
-def timeline(story: Story) -> list[Group]:
+def timeline(story: Story) -> list[InvocationGroup]:
     session = story.session
-    return read(session, windows.newest(session)).groups
+    return read_timeline(session, windows.newest(session)).groups
 
 
-def layout(groups: list[Group]) -> list[list[list[int]]]:
+def layout(groups: list[InvocationGroup]) -> list[list[list[int]]]:
     """Return groups of rows of seqs."""
     return [[[row.head.event.seq, *(a.event.seq for a in row.answers)] for row in g.rows] for g in groups]
 
 
-def items(story: Story) -> dict[int, Item]:
+def items(story: Story) -> dict[int, TimelineItem]:
     return {
         item.event.seq: item
         for group in timeline(story)
@@ -73,7 +73,7 @@ def test_a_result_whose_call_is_not_shown_stands_alone(story):
     story.calls("a", "c1")
     story.answers("a", "c1")
     session = story.session
-    groups = read(session, windows.newest(session, limit=1)).groups
+    groups = read_timeline(session, windows.newest(session, limit=1)).groups
     assert layout(groups) == [[[2]]]
 
 
@@ -102,7 +102,7 @@ def test_an_invocation_cut_by_the_window_is_continued(story):
     story.asks("one")
     story.says("two")
     session = story.session
-    [group] = read(session, windows.newest(session, limit=1)).groups
+    [group] = read_timeline(session, windows.newest(session, limit=1)).groups
     assert group.continued
     assert group.totals.events == 2
 
@@ -119,7 +119,7 @@ def test_the_first_event_of_a_window_still_knows_its_elapsed_time(story):
     story.asks("one")
     story.says("two")
     session = story.session
-    [group] = read(session, windows.newest(session, limit=1)).groups
+    [group] = read_timeline(session, windows.newest(session, limit=1)).groups
     assert group.rows[0].head.elapsed == 1.0
 
 
@@ -167,7 +167,7 @@ def test_a_rewind_outside_the_window_still_marks_what_is_shown(story):
     story.invocation = "i2"
     story.add(author="user", actions={"rewindBeforeInvocationId": "i1"})
     session = story.session
-    [group] = read(session, windows.before(session, 2)).groups
+    [group] = read_timeline(session, windows.before(session, 2)).groups
     assert group.rows[0].head.rewound_by == 2
 
 
@@ -257,7 +257,7 @@ def test_a_window_that_begins_after_silence_still_says_so(story):
     story.says("two")
     later(story, 7200)
     session = story.session
-    [group] = read(session, windows.after(session, 1)).groups
+    [group] = read_timeline(session, windows.after(session, 1)).groups
     assert round(group.gap) == 7201
 
 
@@ -284,7 +284,7 @@ def test_a_result_whose_call_came_before_the_window_names_it(story):
     story.says("meanwhile")
     story.answers("look", "c1")
     session = story.session
-    [group] = read(session, windows.after(session, 1)).groups
+    [group] = read_timeline(session, windows.after(session, 1)).groups
     [asked] = group.rows[1].head.asked
     assert (asked.seq, asked.name, asked.args["where"]) == (1, "look", "Paris")
     assert len(asked.args) == 8
@@ -295,7 +295,7 @@ def test_a_call_that_is_answered_after_the_window_names_the_event(story):
     story.says("meanwhile")
     story.answers("look", "c1")
     session = story.session
-    [group] = read(session, windows.before(session, 3)).groups
+    [group] = read_timeline(session, windows.before(session, 3)).groups
     assert [row.head.answered_in for row in group.rows] == [[3], []]
 
 
@@ -341,7 +341,7 @@ def test_an_empty_session_reads_as_no_groups(story, django_assert_num_queries):
     session = story.session
     window = windows.newest(session)
     with django_assert_num_queries(1):
-        assert read(session, window).groups == []
+        assert read_timeline(session, window).groups == []
 
 
 @pytest.mark.parametrize("rounds", [1, 20])
@@ -356,4 +356,4 @@ def test_the_number_of_queries_does_not_depend_on_the_length(story, django_asser
     window = windows.newest(session)
     more = 1 if rounds > 1 else 0  # the event before the window
     with django_assert_num_queries(11 + more):
-        read(session, window)
+        read_timeline(session, window)

@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, processes
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.groups import Group
-from sessions_app.timeline.run_marks import news_of, runs_of
-from sessions_app.timeline.timeline_reader import Timeline, read
+from sessions_app.timeline.groups import InvocationGroup
+from sessions_app.timeline.run_marks import changed_marks, read_session_runs
+from sessions_app.timeline.timeline_reader import Timeline, read_timeline
 from tests.timeline.story import Story
 from tests.timeline.test_session_page import page_of
 
@@ -35,17 +35,17 @@ def told(story: Story, text: str, status: str, **end: str) -> Run:
     story.invocation = f"i-{text}"
     story.asks(text)
     story.says(f"{text}, yes")
-    lifecycle.note_invocation(run.pk, story.invocation)
+    lifecycle.record_invocation(run.pk, story.invocation)
     lifecycle.finish(run.pk, status, **end)
     return run
 
 
 def timeline(story: Story) -> Timeline:
     session = story.session
-    return read(session, windows.newest(session))
+    return read_timeline(session, windows.newest(session))
 
 
-def states(groups: list[Group]) -> dict[str, list[str]]:
+def states(groups: list[InvocationGroup]) -> dict[str, list[str]]:
     return {group.invocation_id: [mark.run.status for mark in group.runs] for group in groups}
 
 
@@ -89,7 +89,7 @@ def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
 def test_a_run_that_goes_on_is_marked(story):
     run = begin(story)
     story.asks("go")
-    lifecycle.note_invocation(run.pk, "i1")
+    lifecycle.record_invocation(run.pk, "i1")
     assert states(timeline(story).groups) == {"i1": ["running"]}
 
 
@@ -131,14 +131,14 @@ def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
     first = begin(story)
     story.asks("go")
     lifecycle.finish(first.pk, Status.FAILED, error_type="ValueError", invocation_id="i1")
-    _, known = news_of(runs_of(story.pk).newest, {})
+    _, known = changed_marks(read_session_runs(story.pk).newest, {})
     second = begin(story)
-    lifecycle.note_invocation(second.pk, "i1")
+    lifecycle.record_invocation(second.pk, "i1")
     lifecycle.finish(second.pk, Status.DONE)
-    [mark], _ = news_of(runs_of(story.pk).newest, known)
+    [mark], _ = changed_marks(read_session_runs(story.pk).newest, known)
     assert (mark.run.pk, mark.is_told) == (second.pk, True)
     told(story, "b", Status.DONE)
-    marks, _ = news_of(runs_of(story.pk).newest, {})
+    marks, _ = changed_marks(read_session_runs(story.pk).newest, {})
     assert [mark.is_told for mark in marks] == [True, True, False]
 
 
@@ -178,10 +178,10 @@ def test_a_run_whose_process_died_before_it_named_the_invocation_finds_its_event
 
 def test_every_part_of_a_long_invocation_is_marked(story, get):
     run = begin(story)
-    for number in range(3 * windows.WINDOW):
+    for number in range(3 * windows.WINDOW_SIZE):
         story.says(f"event {number}")
     lifecycle.finish(run.pk, Status.CRASHED, error="Signal 9.", invocation_id="i1")
-    for query in ("", f"?before={2 * windows.WINDOW}", f"?after={windows.WINDOW}"):
+    for query in ("", f"?before={2 * windows.WINDOW_SIZE}", f"?after={windows.WINDOW_SIZE}"):
         assert "Signal 9." in get(page_of(story, query), target="window").one("div", "run-states").text
 
 
@@ -233,7 +233,7 @@ def test_a_run_that_went_well_without_events_is_not_told(story, status):
 
 
 def test_each_page_shows_the_runs_among_its_events_and_no_other(story, get):
-    size = windows.WINDOW
+    size = windows.WINDOW_SIZE
     alone(story, "at 0")
     for number in range(2 * size + 20):
         story.says(f"event {number}")
@@ -251,7 +251,7 @@ def test_marks_cost_one_query_however_many_runs(story):
         session = story.session
         window = windows.newest(session)
         with CaptureQueriesContext(connection) as seen:
-            read(session, window)
+            read_timeline(session, window)
         return [query["sql"] for query in seen]
 
     told(story, "first", Status.CRASHED, error="lost")

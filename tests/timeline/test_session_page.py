@@ -17,7 +17,7 @@ from sessions_app.realms import FORK
 from sessions_app.runs import lifecycle
 from sessions_app.runs.questions import CONFIRMATION
 from sessions_app.sessions import deletion
-from sessions_app.timeline.event_window import WINDOW
+from sessions_app.timeline.event_window import WINDOW_SIZE
 from sessions_app.views.session import KEYS_AT_MOST
 from tests.pages.html import Element, parse
 from tests.timeline.story import START, Story
@@ -67,25 +67,25 @@ def link(tree: Element, side: str) -> str | None:
 
 
 def test_the_page_opens_at_the_end_and_links_to_what_is_older(story, get):
-    for number in range(WINDOW + 30):
+    for number in range(WINDOW_SIZE + 30):
         story.says(f"event {number}")
     page = get(page_of(story))
-    assert seqs(page) == list(range(31, WINDOW + 31))
+    assert seqs(page) == list(range(31, WINDOW_SIZE + 31))
     assert (link(page, "older"), link(page, "newer")) == ("?before=31", None)
     assert seqs(get(page_of(story, "?before=31"))) == list(range(1, 31))
 
 
 def test_a_window_is_a_piece_of_the_page_that_knows_its_bounds(story, get):
-    for number in range(3 * WINDOW):
+    for number in range(3 * WINDOW_SIZE):
         story.says(f"event {number}")
-    last = str(3 * WINDOW)
-    older = get(page_of(story, f"?before={2 * WINDOW + 1}"), target="window")
-    assert seqs(older) == list(range(WINDOW + 1, 2 * WINDOW + 1))
-    assert bounds(older) == (str(WINDOW + 1), str(2 * WINDOW), last)
+    last = str(3 * WINDOW_SIZE)
+    older = get(page_of(story, f"?before={2 * WINDOW_SIZE + 1}"), target="window")
+    assert seqs(older) == list(range(WINDOW_SIZE + 1, 2 * WINDOW_SIZE + 1))
+    assert bounds(older) == (str(WINDOW_SIZE + 1), str(2 * WINDOW_SIZE), last)
     assert not older.all("html")
-    newer = get(page_of(story, f"?after={2 * WINDOW}"), target="window")
-    assert bounds(newer) == (str(2 * WINDOW + 1), last, last)
-    assert (link(newer, "older"), link(newer, "newer")) == (f"?before={2 * WINDOW + 1}", None)
+    newer = get(page_of(story, f"?after={2 * WINDOW_SIZE}"), target="window")
+    assert bounds(newer) == (str(2 * WINDOW_SIZE + 1), last, last)
+    assert (link(newer, "older"), link(newer, "newer")) == (f"?before={2 * WINDOW_SIZE + 1}", None)
     assert bounds(get(page_of(story, f"?after={last}"), target="window")) == ("0", "0", last)
 
 
@@ -95,7 +95,7 @@ def test_any_place_of_a_session_can_be_gone_to_without_opening_an_event(story, g
         story.says(f"event {number}")
     page = get(page_of(story, f"?around={around}"))
     assert held in seqs(page)
-    assert len(seqs(page)) == WINDOW
+    assert len(seqs(page)) == WINDOW_SIZE
     assert not page.all("article", aria_current="true")
 
 
@@ -555,7 +555,7 @@ def test_ten_thousand_events_make_a_small_page(story, client, get):
         story.calls("f", f"c{number}", city=f"city {number}")
         story.answers("f", f"c{number}", delta={"n": number, f"k{number % 40}": number})
     page = get(page_of(story))
-    assert len(seqs(page)) == WINDOW
+    assert len(seqs(page)) == WINDOW_SIZE
     assert len(list(page)) < 4000
 
 

@@ -8,7 +8,7 @@ from sessions_app import lookup
 from sessions_app.errors import EventMissing
 from sessions_app.models import Event
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.event_window import Window
+from sessions_app.timeline.event_window import EventWindow
 
 
 @pytest.fixture
@@ -18,7 +18,7 @@ def ten(story):
     return story.session
 
 
-def seqs(window: Window) -> list[int]:
+def seqs(window: EventWindow) -> list[int]:
     return [event.seq for event in window.events]
 
 
@@ -84,7 +84,7 @@ def test_totals_count_the_whole_invocation_though_the_window_holds_a_part(story)
     story.says("two", usageMetadata={"totalTokenCount": 5})
     story.says("three")
     window = windows.newest(story.session, limit=1)
-    total = windows.totals(story.session, window.events)["i1"]
+    total = windows.sum_invocations(story.session, window.events)["i1"]
     assert (total.first_seq, total.last_seq, total.events, total.tokens) == (1, 3, 3, 15)
     assert total.seconds == pytest.approx(2.0)
     assert not total.cut
@@ -95,7 +95,7 @@ def test_totals_of_an_endless_invocation_are_bounded_and_say_so(story, monkeypat
         story.says("more")
     monkeypatch.setattr(windows, "TOTALS_REACH", 2)
     [last] = windows.newest(story.session, limit=1).events
-    total = windows.totals(story.session, [last])["i1"]
+    total = windows.sum_invocations(story.session, [last])["i1"]
     assert (total.events, total.cut) == (3, True)
 
 

@@ -11,8 +11,8 @@ from sessions_app.search import indexing
 from sessions_app.search.execution import time_budget
 from sessions_app.search.query import parse
 from sessions_app.timeline import session_search
-from sessions_app.timeline.event_window import WINDOW
-from sessions_app.timeline.session_search import Asked, hits, scan
+from sessions_app.timeline.event_window import WINDOW_SIZE
+from sessions_app.timeline.session_search import HitsRequest, hits, scan
 from tests.invisible_characters import EVIL, assert_shown
 from tests.pages.html import Element
 from tests.timeline.story import Story
@@ -77,20 +77,20 @@ def test_every_term_about_events_finds_them(told, text, found):
 
 def test_hits_are_counted_and_lead_round_in_both_directions(told):
     paris = parse("paris")
-    at_two = session_search.found(told.session, paris, Asked(selected=2))
+    at_two = session_search.find_hits(told.session, paris, HitsRequest(selected=2))
     assert (at_two.count, at_two.number, at_two.previous, at_two.next) == (3, 2, 1, 4)
-    at_last = session_search.found(told.session, paris, Asked(selected=4))
+    at_last = session_search.find_hits(told.session, paris, HitsRequest(selected=4))
     assert (at_last.number, at_last.previous, at_last.next) == (3, 2, 1)
-    beside = session_search.found(told.session, paris, Asked(selected=3))
+    beside = session_search.find_hits(told.session, paris, HitsRequest(selected=3))
     assert (beside.number, beside.previous, beside.next) == (0, 2, 4)
-    nothing_open = session_search.found(told.session, paris, Asked(at=4))
+    nothing_open = session_search.find_hits(told.session, paris, HitsRequest(at=4))
     assert (nothing_open.number, nothing_open.previous, nothing_open.next) == (0, 2, 4)
-    assert session_search.found(told.session, parse("nothing"), Asked(selected=3)).next == 0
+    assert session_search.find_hits(told.session, parse("nothing"), HitsRequest(selected=3)).next == 0
 
 
 def test_the_count_is_bounded_and_says_so(told, monkeypatch, get):
-    monkeypatch.setattr(hits, "MOST_COUNTED", 2)
-    found = session_search.found(told.session, parse("paris"), Asked(selected=4))
+    monkeypatch.setattr(hits, "MAX_COUNTED", 2)
+    found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=4))
     assert (found.count, found.capped, found.number) == (2, True, 0)
     assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="found").text
 
@@ -133,31 +133,33 @@ def test_links_keep_the_search_without_scripts(told, get):
 
 
 def test_hits_come_page_by_page(story, get):
-    for number in range(3 * WINDOW):
+    for number in range(3 * WINDOW_SIZE):
         story.says("needle" if number % 2 else "hay")
-    last = 3 * WINDOW
+    last = 3 * WINDOW_SIZE
     newest = get(page_of(story, "?q=needle&only=1"))
-    assert shown(newest) == list(range(last - 2 * WINDOW + 2, last + 1, 2))
+    assert shown(newest) == list(range(last - 2 * WINDOW_SIZE + 2, last + 1, 2))
     older = newest.one("p", id="older").one("a")
-    assert older.attrs["href"] == f"?before={last - 2 * WINDOW + 2}&q=needle&only=1"
+    assert older.attrs["href"] == f"?before={last - 2 * WINDOW_SIZE + 2}&q=needle&only=1"
     before = get(page_of(story, older.attrs["href"]), target="window")
-    assert shown(before) == list(range(2, WINDOW + 1, 2))
+    assert shown(before) == list(range(2, WINDOW_SIZE + 1, 2))
     events = before.one("ol", id="events")
-    assert (events.attrs["data-first"], events.attrs["data-last"]) == ("1", str(last - 2 * WINDOW + 1))
+    assert (events.attrs["data-first"], events.attrs["data-last"]) == ("1", str(last - 2 * WINDOW_SIZE + 1))
     assert "hidden" in before.one("p", id="older").attrs
-    after = get(page_of(story, f"?after={WINDOW}&q=needle&only=1"), target="window")
-    assert shown(after) == list(range(WINDOW + 2, 3 * WINDOW + 1, 2))
+    after = get(page_of(story, f"?after={WINDOW_SIZE}&q=needle&only=1"), target="window")
+    assert shown(after) == list(range(WINDOW_SIZE + 2, 3 * WINDOW_SIZE + 1, 2))
     assert after.one("ol", id="events").attrs["data-last"] == str(last)
 
 
 def test_a_window_around_an_event_holds_the_hits_near_it(story):
-    for number in range(4 * WINDOW):
+    for number in range(4 * WINDOW_SIZE):
         story.says("needle" if number % 2 else "hay")
     needle = parse("needle")
-    middle = session_search.around(story.session, needle, 2 * WINDOW + 1)
-    assert len(middle.events) == WINDOW
+    middle = session_search.around(story.session, needle, 2 * WINDOW_SIZE + 1)
+    assert len(middle.events) == WINDOW_SIZE
     assert (middle.has_older, middle.has_newer) == (True, True)
-    assert middle.events[WINDOW // 2 - 1].seq < 2 * WINDOW + 1 <= middle.events[WINDOW // 2].seq
+    assert (
+        middle.events[WINDOW_SIZE // 2 - 1].seq < 2 * WINDOW_SIZE + 1 <= middle.events[WINDOW_SIZE // 2].seq
+    )
     start = session_search.around(story.session, needle, 1)
     assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
 
@@ -220,10 +222,10 @@ def test_completions_of_a_session_that_is_gone_are_refused(db, client):
 
 
 def test_a_search_costs_the_same_however_long_the_session_is(story, get, django_assert_max_num_queries):
-    for number in range(2 * WINDOW):
+    for number in range(2 * WINDOW_SIZE):
         story.says(f"needle {number}", delta={"n": number})
     with django_assert_max_num_queries(9):
-        session_search.found(story.session, parse("needle"), Asked(selected=5, stretch=(1, 40)))
+        session_search.find_hits(story.session, parse("needle"), HitsRequest(selected=5, stretch=(1, 40)))
     with django_assert_max_num_queries(45):
         get(page_of(story, "?q=needle&only=1&seq=9"))
 
@@ -243,22 +245,22 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
     story.says("x", author="cook")
     indexing.index_all()
     known, unknown = parse("author:cook"), parse("author:waiter")
-    assert session_search.found(story.session, known).among == []
-    assert session_search.found(story.session, unknown).count == 0
+    assert session_search.find_hits(story.session, known).among == []
+    assert session_search.find_hits(story.session, unknown).count == 0
     story.says("y", author="waiter")
     story.says("z", author="cook")
-    assert session_search.found(story.session, unknown, Asked(stretch=(1, 3))).among == [2]
-    assert session_search.found(story.session, known, Asked(stretch=(1, 3))).among == [1, 3]
+    assert session_search.find_hits(story.session, unknown, HitsRequest(stretch=(1, 3))).among == [2]
+    assert session_search.find_hits(story.session, known, HitsRequest(stretch=(1, 3))).among == [1, 3]
     session = story.session
     indexing.index_all()
     session.refresh_from_db()
     with django_assert_max_num_queries(1):
-        assert session_search.found(session, parse("tool:nothing branch:none author:cook")).count == 0
+        assert session_search.find_hits(session, parse("tool:nothing branch:none author:cook")).count == 0
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
 def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
-    monkeypatch.setattr(scan, "STRETCH", stretch)
+    monkeypatch.setattr(scan, "FIRST_BATCH", stretch)
     monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
     search = session_search.SessionSearch(told.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
@@ -284,7 +286,7 @@ class Clock:
 @pytest.fixture
 def slow(monkeypatch) -> None:
     """A store in which three events take all the time there is."""
-    monkeypatch.setattr(scan, "STRETCH", 3)
+    monkeypatch.setattr(scan, "FIRST_BATCH", 3)
     monkeypatch.setattr(time_budget, "_now", Clock())
 
 
@@ -300,8 +302,8 @@ def long(story: Story) -> Story:
 def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
     rome, counts, found = parse("rome"), [], None
     while found is None or not found.is_all:
-        found = session_search.found(
-            long.session, rome, Asked(counted=found.counted if found else session_search.NOT_YET)
+        found = session_search.find_hits(
+            long.session, rome, HitsRequest(counted=found.counted if found else session_search.NOT_COUNTED)
         )
         counts.append((found.counted.to, found.counted.hits))
     assert counts[:4] == [(3, 0), (6, 0), (9, 1), (12, 1)]
@@ -324,10 +326,10 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
     for _ in hits:
         looked, answers = [0, 0], 0
         while True:
-            found = session_search.found(
-                long.session, parse("rome"), Asked(selected=selected, looked=(looked[0], looked[1]))
+            found = session_search.find_hits(
+                long.session, parse("rome"), HitsRequest(selected=selected, looked=(looked[0], looked[1]))
             )
-            side: session_search.Side = getattr(found, way)
+            side: session_search.HitsBeside = getattr(found, way)
             answers += 1
             if side.seqs or not side.place:
                 break
@@ -343,8 +345,8 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
 def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, way):
     looked, answers = [0, 0], 0
     while True:
-        found = session_search.found(
-            long.session, parse("nothing"), Asked(selected=20, looked=(looked[0], looked[1]))
+        found = session_search.find_hits(
+            long.session, parse("nothing"), HitsRequest(selected=20, looked=(looked[0], looked[1]))
         )
         side = getattr(found, way)
         if not side.place:
@@ -358,18 +360,22 @@ def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, wa
 @pytest.mark.usefixtures("slow")
 def test_what_is_known_already_is_not_looked_for_again(long, get):
     rome = parse("rome")
-    count = session_search.found(
+    count = session_search.find_hits(
         long.session,
         rome,
-        Asked(selected=20, counted=session_search.Counted(6, 0), part=session_search.AskedPart.COUNT),
+        HitsRequest(
+            selected=20, counted=session_search.CountProgress(6, 0), part=session_search.RequestedPart.COUNT
+        ),
     )
     assert (count.counted, count.earlier, count.later) == (
         (9, 1),
-        session_search.Side(),
-        session_search.Side(),
+        session_search.HitsBeside(),
+        session_search.HitsBeside(),
     )
-    later = session_search.found(long.session, rome, Asked(selected=29, part=session_search.AskedPart.LATER))
-    assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), session_search.Side(), [30])
+    later = session_search.find_hits(
+        long.session, rome, HitsRequest(selected=29, part=session_search.RequestedPart.LATER)
+    )
+    assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), session_search.HitsBeside(), [30])
     earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="found").one("p", css="found-line")
     assert (earlier.attrs["data-earlier"], earlier.attrs["data-later"]) == ("[9]", "[]")
     get(page_of(long, "?q=rome&part=nothing"), target="found", status=400)
@@ -401,13 +407,19 @@ def test_the_page_says_that_it_is_still_looking_and_leads_on_without_scripts(lon
 
 
 def test_the_hits_on_either_side_are_named_to_go_through_them_fast(told):
-    found = session_search.found(told.session, parse("paris"), Asked(selected=2))
+    found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=2))
     assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
-    assert session_search.found(told.session, parse("author:helper"), Asked(selected=8)).later.seqs == [8]
+    assert session_search.find_hits(
+        told.session, parse("author:helper"), HitsRequest(selected=8)
+    ).later.seqs == [8]
 
 
 def test_hits_are_listed_for_a_page_and_not_for_a_session(told, monkeypatch):
-    monkeypatch.setattr(hits, "MOST_COUNTED", 1)
-    monkeypatch.setattr(hits, "MOST_AMONG", 3)
-    assert session_search.found(told.session, parse("paris"), Asked(stretch=(1, 4))).among == [1, 2, 4]
-    assert session_search.found(told.session, parse("paris"), Asked(stretch=(1, 5))).among == []
+    monkeypatch.setattr(hits, "MAX_COUNTED", 1)
+    monkeypatch.setattr(hits, "MAX_LISTED_RANGE", 3)
+    assert session_search.find_hits(told.session, parse("paris"), HitsRequest(stretch=(1, 4))).among == [
+        1,
+        2,
+        4,
+    ]
+    assert session_search.find_hits(told.session, parse("paris"), HitsRequest(stretch=(1, 5))).among == []

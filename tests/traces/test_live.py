@@ -63,7 +63,7 @@ async def kept() -> list[ModelCall]:
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    found: dict[str, Any] = await units_of_work.read(lambda: model_calls.whole(row))
+    found: dict[str, Any] = await units_of_work.read(lambda: model_calls.call_json(row))
     return found
 
 

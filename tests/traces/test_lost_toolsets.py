@@ -18,7 +18,7 @@ from sessions_app.models import AgentSession
 from sessions_app.runs import lifecycle as runs
 from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
-from sessions_app.timeline.timeline_reader import read
+from sessions_app.timeline.timeline_reader import read_timeline
 from sessions_app.traces.lost_toolsets import latest_trace, lost_toolsets, toolsets_of
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
@@ -76,7 +76,7 @@ async def test_toolset_that_loads_is_no_warning(store):
 
 async def test_session_page_warns_of_lost_toolsets(store):
     session = await converse("Nothing to do.")
-    timeline = await units_of_work.read(lambda: read(session, windows.newest(session)))
+    timeline = await units_of_work.read(lambda: read_timeline(session, windows.newest(session)))
     assert [group.lost_toolsets for group in timeline.groups] == [[LOST]]
 
 
@@ -85,7 +85,7 @@ async def test_pages_and_api_warn_of_lost_toolsets(store, async_client):
 
     def finished_run() -> str:
         run = runs.create_run(session.pk, {})
-        runs.note_invocation(run.pk, invocation_of(session))
+        runs.record_invocation(run.pk, invocation_of(session))
         runs.finish(run.pk, "done")
         return run.pk
 

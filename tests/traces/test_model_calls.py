@@ -38,7 +38,7 @@ async def kept() -> list[ModelCall]:
 
 
 async def whole(row: ModelCall) -> dict[str, Any]:
-    return await units_of_work.read(lambda: model_calls.whole_request(row))
+    return await units_of_work.read(lambda: model_calls.request_json(row))
 
 
 async def answer(row: ModelCall) -> list[dict[str, Any]]:

@@ -23,7 +23,7 @@ from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event
 from sessions_app.runs import runtime_client as runs_client
 from sessions_app.store import units_of_work
-from sessions_app.traces.preview_point import moment_of
+from sessions_app.traces.preview_point import find_preview_point
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
 from tests.sessions.build import APP, USER
@@ -42,7 +42,7 @@ async def see(runner: Runner, seq: int, *, ask: bool = False, **changed: Any) ->
 
     def question() -> dict[str, Any]:
         session = AgentSession.objects.get()
-        return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, ask)
+        return find_preview_point(session, Event.objects.get(session=session, seq=seq)).question(session, ask)
 
     return await preview_model(runner, PreviewRequest(**{**await units_of_work.read(question), **changed}))
 

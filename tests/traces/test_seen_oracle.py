@@ -27,7 +27,7 @@ from sessions_app.models import AgentSession, Event, ModelCall
 from sessions_app.redaction import redact
 from sessions_app.store import units_of_work
 from sessions_app.traces import model_calls
-from sessions_app.traces.preview_point import moment_of
+from sessions_app.traces.preview_point import find_preview_point
 from tests.fake_models import ScriptedModel, call
 from tests.sessions.build import APP, USER
 
@@ -75,7 +75,7 @@ async def sent() -> dict[int, dict[str, Any]]:
     def read() -> dict[int, dict[str, Any]]:
         by_id = dict(Event.objects.values_list("event_id", "seq"))
         rows = ModelCall.objects.exclude(event_id="").order_by("pk")
-        return {by_id[row.event_id]: model_calls.whole_request(row) for row in rows if row.event_id in by_id}
+        return {by_id[row.event_id]: model_calls.request_json(row) for row in rows if row.event_id in by_id}
 
     return await units_of_work.read(read)
 
@@ -85,7 +85,9 @@ async def computed(runner: Runner, seq: int) -> dict[str, Any]:
 
     def question() -> dict[str, Any]:
         session = AgentSession.objects.get()
-        return moment_of(session, Event.objects.get(session=session, seq=seq)).question(session, True)
+        return find_preview_point(session, Event.objects.get(session=session, seq=seq)).question(
+            session, True
+        )
 
     return await preview_model(runner, PreviewRequest(**await units_of_work.read(question)))
 
@@ -110,7 +112,7 @@ async def assert_equal(runner: Runner, at_least: int) -> dict[int, dict[str, Any
         for text in instruction_of(told).split("\n\n"):
             assert text in request["system_instruction"], f"event {seq}"
         declared = [tool["name"] for tool in told["tools"]]
-        assert list(model_calls.names_of(request["tools"])) == declared
+        assert list(model_calls.tool_names(request["tools"])) == declared
     return requests
 
 

@@ -173,7 +173,7 @@ async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
 
     def read() -> None:
         with django_assert_max_num_queries(1):
-            pagination.paginate(waterfall.told(waterfall.traces("weather")), "started_at")
+            pagination.paginate(waterfall.with_call_totals(waterfall.traces("weather")), "started_at")
 
     await units_of_work.read(read)
 
@@ -218,7 +218,7 @@ def test_what_a_span_does_is_told_apart_from_what_it_is_of(name: str, act: str, 
 async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
     ask, keeper, monkeypatch, caplog, before
 ):
-    monkeypatch.setattr(outboxes, "_run", failing(3, outboxes._run, before=before))
+    monkeypatch.setattr(outboxes, "_run_units", failing(3, outboxes._run_units, before=before))
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
     await outbox().settled()

@@ -76,7 +76,7 @@ def answer(pk: int) -> tuple[list[Json], Json]:
     """Return what a recorded model call answered, and what it had been asked."""
     call = ModelCall.objects.get(pk=pk)
     whole = [one for one in model_calls.responses(call) if not one.get("partial")]
-    return whole, model_calls.whole_request(call)
+    return whole, model_calls.request_json(call)
 
 
 def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:

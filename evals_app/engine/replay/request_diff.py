@@ -35,7 +35,7 @@ def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
     found: Json = {}
     if (recorded.get("model") or "") != (now.get("model") or ""):
         found["model"] = {"recorded": recorded.get("model"), "now": now.get("model")}
-    before, after = (model_calls.text_of(side.get("system_instruction")) for side in (recorded, now))
+    before, after = (model_calls.instruction_text(side.get("system_instruction")) for side in (recorded, now))
     if before != after:
         found["instruction"] = {"recorded": before[:TEXT_MOST], "now": after[:TEXT_MOST]}
     found.update(_history(recorded.get("contents") or [], now.get("contents") or []))
@@ -69,8 +69,8 @@ def _history(recorded: list[Any], now: list[Any]) -> Json:
 
 
 def _tools(recorded: list[Json], now: list[Json]) -> Json:
-    before = dict(zip(model_calls.names_of(recorded), recorded, strict=True))
-    after = dict(zip(model_calls.names_of(now), now, strict=True))
+    before = dict(zip(model_calls.tool_names(recorded), recorded, strict=True))
+    after = dict(zip(model_calls.tool_names(now), now, strict=True))
     changed = [name for name in after if name in before and _text(after[name]) != _text(before[name])]
     names = {
         "added": [name for name in after if name not in before],

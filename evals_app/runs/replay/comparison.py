@@ -130,7 +130,7 @@ def _request(told: Mapping[str, Any]) -> Request:
         call=told["call"],
         instruction=_lines(instruction) if instruction else [],
         history=[
-            HistoryChange(one["change"], request_contents.content(one["place"], one["content"], ""))
+            HistoryChange(one["change"], request_contents.describe_content(one["place"], one["content"], ""))
             for one in told.get("history") or []
         ],
         history_cut=told.get("history_cut") or 0,

@@ -147,7 +147,7 @@ def keep_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
 
 def close_traces(attempt: EvalAttempt) -> None:
     """End what is still open of the traces of an attempt that goes on no more."""
-    traces.close_open(attempt.finished_at or time.time(), session__realm=attempt.realm)
+    traces.close_unfinished(attempt.finished_at or time.time(), session__realm=attempt.realm)
 
 
 def _locked(attempt_pk: int) -> EvalAttempt:

@@ -104,7 +104,7 @@ def _why_it_ended(alone: EvalAttempt, death: Death) -> str:
     """
     why = f"The process ended with {death.how}.\nCase {alone.case_id!r} ran alone in it."
     longest = Limits.read(alone.run.limits).attempt_seconds
-    if longest is None or death.how != processes.ending(FAULT_HANDLER_STATUS):
+    if longest is None or death.how != processes.describe_exit(FAULT_HANDLER_STATUS):
         return why
     return (
         f"{why} Code in C that lets no thread run, such as a regular expression without end, is ended so when an"

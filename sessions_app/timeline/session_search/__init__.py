@@ -5,27 +5,42 @@ what is counted is counted up to a bound, and an answer that takes long ends whe
 the next one goes on from there.
 """
 
-from sessions_app.timeline.session_search.hit_windows import HitWindow, after, around, before, marked, newest
-from sessions_app.timeline.session_search.hits import NOT_YET, Asked, AskedPart, Counted, Found, Side, found
+from sessions_app.timeline.session_search.hit_windows import (
+    HitWindow,
+    after,
+    around,
+    before,
+    matching_seqs,
+    newest,
+)
+from sessions_app.timeline.session_search.hits import (
+    NOT_COUNTED,
+    CountProgress,
+    HitsBeside,
+    HitsRequest,
+    RequestedPart,
+    SessionHits,
+    find_hits,
+)
 from sessions_app.timeline.session_search.scan import SessionSearch
 from sessions_app.timeline.session_search.suggestions import Chip, chips, vocabulary
 
 __all__ = [
-    "NOT_YET",
-    "Asked",
-    "AskedPart",
+    "NOT_COUNTED",
     "Chip",
-    "Counted",
-    "Found",
+    "CountProgress",
     "HitWindow",
+    "HitsBeside",
+    "HitsRequest",
+    "RequestedPart",
+    "SessionHits",
     "SessionSearch",
-    "Side",
     "after",
     "around",
     "before",
     "chips",
-    "found",
-    "marked",
+    "find_hits",
+    "matching_seqs",
     "newest",
     "vocabulary",
 ]

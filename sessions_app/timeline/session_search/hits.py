@@ -11,19 +11,19 @@ from sessions_app import scopes
 from sessions_app.models import AgentSession
 from sessions_app.search import execution
 from sessions_app.search.query import Query
-from sessions_app.timeline.session_search.scan import LONG_LOOK_S, Looked, SessionSearch
+from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
 
-MOST_COUNTED = 10_000
+MAX_COUNTED = 10_000
 """Hits that are counted."""
 
-NEAR = 20
+MAX_NEIGHBORS = 20
 """Hits on either side of the open event that are named, so that one can go through them fast."""
 
-MOST_AMONG = 2_000
+MAX_LISTED_RANGE = 2_000
 """Events between which hits are listed for a page, where they have not all been found."""
 
 
-class AskedPart(StrEnum):
+class RequestedPart(StrEnum):
     """What alone is asked for, where the rest is known."""
 
     COUNT = "count"
@@ -31,18 +31,18 @@ class AskedPart(StrEnum):
     LATER = "later"
 
 
-class Counted(NamedTuple):
+class CountProgress(NamedTuple):
     """How far hits were counted by an answer before: up to which seq, and how many."""
 
     to: int = 0
     hits: int = 0
 
 
-NOT_YET = Counted()
+NOT_COUNTED = CountProgress()
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class HitsRequest:
     """From where a search is looked at, and what answers before have looked at already.
 
     Attributes:
@@ -57,11 +57,11 @@ class Asked:
     selected: int = 0
     at: int = 0
     stretch: tuple[int, int] = (0, 0)
-    counted: Counted = NOT_YET
+    counted: CountProgress = NOT_COUNTED
     looked: tuple[int, int] = (0, 0)
-    part: AskedPart | None = None
+    part: RequestedPart | None = None
 
-    def wants(self, part: AskedPart) -> bool:
+    def wants(self, part: RequestedPart) -> bool:
         """Tell whether a part is to be looked for."""
         return self.part in (None, part)
 
@@ -76,11 +76,11 @@ class Asked:
         return self.selected or max(0, self.at - 1)
 
 
-EVERYTHING = Asked()
+EVERYTHING = HitsRequest()
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class HitsBeside:
     """Hits on one side of a place, the nearest first.
 
     Where the session ends they begin again at its other end. `place` says how far was looked when there is none yet;
@@ -97,7 +97,7 @@ class Side:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class SessionHits:
     """What a query finds in a session.
 
     Attributes:
@@ -115,10 +115,10 @@ class Found:
     count: int
     capped: bool
     number: int
-    earlier: Side
-    later: Side
+    earlier: HitsBeside
+    later: HitsBeside
     among: list[int]
-    counted: Counted | None
+    counted: CountProgress | None
     is_all: bool
     last_seq: int
 
@@ -151,39 +151,39 @@ class Found:
         return [str(term) for term in execution.session_terms(self.query)]
 
 
-def found(session: AgentSession, query: Query, asked: Asked = EVERYTHING) -> Found:
+def find_hits(session: AgentSession, query: Query, asked: HitsRequest = EVERYTHING) -> SessionHits:
     """Return what a query finds in a session, as far as it is asked for."""
-    search = SessionSearch(session, query, LONG_LOOK_S if asked.part else None)
-    counted, earlier, later = asked.counted, Side(), Side()
-    hits: Looked[int] = Looked([], counted.to, is_whole=False)
-    if asked.wants(AskedPart.COUNT):
-        hits = search.seqs_after(counted.to, MOST_COUNTED + 1 - counted.hits)
+    search = SessionSearch(session, query, LONG_SCAN_S if asked.part else None)
+    counted, earlier, later = asked.counted, HitsBeside(), HitsBeside()
+    hits: ScanResult[int] = ScanResult([], counted.to, is_whole=False)
+    if asked.wants(RequestedPart.COUNT):
+        hits = search.seqs_after(counted.to, MAX_COUNTED + 1 - counted.hits)
     if hits.is_whole and not counted.to:
-        return _of_all(session, query, hits.rows, asked)
-    if asked.wants(AskedPart.EARLIER):
+        return _from_all_hits(session, query, hits.rows, asked)
+    if asked.wants(RequestedPart.EARLIER):
         earlier = _earlier(search, session.last_seq, asked.before, asked.looked[0])
-    if asked.wants(AskedPart.LATER):
+    if asked.wants(RequestedPart.LATER):
         later = _later(search, asked.behind, asked.looked[1])
     count = counted.hits + len(hits.rows)
-    return Found(
+    return SessionHits(
         query=query,
-        count=min(max(count, len({*earlier.seqs, *later.seqs})), MOST_COUNTED),
-        capped=count > MOST_COUNTED,
+        count=min(max(count, len({*earlier.seqs, *later.seqs})), MAX_COUNTED),
+        capped=count > MAX_COUNTED,
         number=0,
         earlier=earlier,
         later=later,
-        among=_among(search, asked.stretch),
-        counted=Counted(hits.to, count),
-        is_all=hits.is_whole or count > MOST_COUNTED,
+        among=_hits_between(search, asked.stretch),
+        counted=CountProgress(hits.to, count),
+        is_all=hits.is_whole or count > MAX_COUNTED,
         last_seq=session.last_seq,
     )
 
 
-def _of_all(session: AgentSession, query: Query, seqs: list[int], asked: Asked) -> Found:
+def _from_all_hits(session: AgentSession, query: Query, seqs: list[int], asked: HitsRequest) -> SessionHits:
     """Return what a query finds, where `seqs` are all hits there are."""
-    earlier, later = _beside(seqs, asked.before, asked.behind)
+    earlier, later = _neighbors(seqs, asked.before, asked.behind)
     first, last = asked.stretch
-    return Found(
+    return SessionHits(
         query=query,
         count=len(seqs),
         capped=False,
@@ -197,36 +197,39 @@ def _of_all(session: AgentSession, query: Query, seqs: list[int], asked: Asked) 
     )
 
 
-def _among(search: SessionSearch, stretch: tuple[int, int]) -> list[int]:
+def _hits_between(search: SessionSearch, stretch: tuple[int, int]) -> list[int]:
     first, last = stretch
-    return list(search.seqs_between(first, last)) if 0 <= last - first <= MOST_AMONG else []
+    return list(search.seqs_between(first, last)) if 0 <= last - first <= MAX_LISTED_RANGE else []
 
 
-def _beside(seqs: list[int], place: int, beyond: int) -> tuple[Side, Side]:
+def _neighbors(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, HitsBeside]:
     """Return the hits before a place and those behind another, of all hits there are, round the ends."""
     before, behind = bisect_left(seqs, place), bisect_right(seqs, beyond)
-    earlier = [*reversed(seqs[max(0, before - NEAR) : before]), *reversed(seqs[before:][-NEAR:])]
-    later = [*seqs[behind : behind + NEAR], *seqs[: min(behind, NEAR)]]
-    return Side(earlier[:NEAR]), Side(later[:NEAR])
+    earlier = [
+        *reversed(seqs[max(0, before - MAX_NEIGHBORS) : before]),
+        *reversed(seqs[before:][-MAX_NEIGHBORS:]),
+    ]
+    later = [*seqs[behind : behind + MAX_NEIGHBORS], *seqs[: min(behind, MAX_NEIGHBORS)]]
+    return HitsBeside(earlier[:MAX_NEIGHBORS]), HitsBeside(later[:MAX_NEIGHBORS])
 
 
-def _earlier(search: SessionSearch, last: int, place: int, looked: int) -> Side:
+def _earlier(search: SessionSearch, last: int, place: int, looked: int) -> HitsBeside:
     """Return the hits before a place; `looked` is how far was looked already, behind the place when round the end."""
     if looked <= place:
-        behind = search.seqs_before(looked or place, NEAR)
+        behind = search.seqs_before(looked or place, MAX_NEIGHBORS)
         if behind.rows or not behind.is_whole:
-            return Side(behind.rows, behind.to)
+            return HitsBeside(behind.rows, behind.to)
         looked = last + 1
-    round_the_end = search.seqs_before(looked, NEAR)
-    return Side(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
+    round_the_end = search.seqs_before(looked, MAX_NEIGHBORS)
+    return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
 
 
-def _later(search: SessionSearch, place: int, looked: int) -> Side:
+def _later(search: SessionSearch, place: int, looked: int) -> HitsBeside:
     """Return the hits behind a place; `looked` is how far was looked already, before the place when round the end."""
     if not 0 < looked < place:
-        ahead = search.seqs_after(max(place, looked), NEAR)
+        ahead = search.seqs_after(max(place, looked), MAX_NEIGHBORS)
         if ahead.rows or not ahead.is_whole:
-            return Side(ahead.rows, ahead.to)
+            return HitsBeside(ahead.rows, ahead.to)
         looked = 0
-    round_the_end = search.seqs_after(looked, NEAR)
-    return Side(round_the_end.rows, round_the_end.to if round_the_end.to < place else 0)
+    round_the_end = search.seqs_after(looked, MAX_NEIGHBORS)
+    return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to < place else 0)

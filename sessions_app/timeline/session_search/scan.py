@@ -14,20 +14,20 @@ from sessions_app.search import execution
 from sessions_app.search.execution.time_budget import TimeBudget
 from sessions_app.search.query import Query
 
-KNOWN = ("author", "tool", "branch")
+INDEXED_FIELDS = ("author", "tool", "branch")
 """Terms whose every value in a session the index knows."""
 
-STRETCH = 4_000
+FIRST_BATCH = 4_000
 """Events that are looked at first; then four times as many each time, as long as that is quick."""
 
-LOOK_S, LONG_LOOK_S = 0.04, 0.12
+SCAN_S, LONG_SCAN_S = 0.04, 0.12
 """Seconds after which a look ends, at the end of its stretch: one of several, and one that is all there is to do."""
 
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
-class Looked(Generic[Row]):
+class ScanResult(Generic[Row]):
     """What a look found: all down or up to the seq `to`, as far as so many were wanted; `is_whole`: nothing is left."""
 
     rows: list[Row]
@@ -43,24 +43,24 @@ class SessionSearch:
 
     def __init__(self, session: AgentSession, query: Query, seconds: float | None = None) -> None:
         """Take what is searched for, and how long a look may take; default: `LOOK_S`."""
-        self._seconds = LOOK_S if seconds is None else seconds
+        self._seconds = SCAN_S if seconds is None else seconds
         self._last = session.last_seq
-        self._low, self._high = _reach(session, query)
+        self._low, self._high = _seq_bounds(session, query)
         self._events = execution.EventQuery(session, query)
 
-    def after(self, seq: int, most: int) -> Looked[Event]:
+    def after(self, seq: int, most: int) -> ScanResult[Event]:
         """Return the first hits behind `seq`, as rows of a timeline."""
         return self._upwards(seq, most, self._rows)
 
-    def before(self, seq: int, most: int) -> Looked[Event]:
+    def before(self, seq: int, most: int) -> ScanResult[Event]:
         """Return the last hits before `seq`, the latest first."""
         return self._downwards(seq, most, lambda first, last: self._rows(first, last).reverse())
 
-    def seqs_after(self, seq: int, most: int) -> Looked[int]:
+    def seqs_after(self, seq: int, most: int) -> ScanResult[int]:
         """Return the seqs of the first hits behind `seq`."""
         return self._upwards(seq, most, self.seqs_between)
 
-    def seqs_before(self, seq: int, most: int) -> Looked[int]:
+    def seqs_before(self, seq: int, most: int) -> ScanResult[int]:
         """Return the seqs of the last hits before `seq`, the latest first."""
         return self._downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
 
@@ -71,8 +71,10 @@ class SessionSearch:
     def _rows(self, first: int, last: int) -> QuerySet[Event]:
         return self._events.between(first, last).defer("data", "private")
 
-    def _upwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = max(seq, self._low - 1), TimeBudget(STRETCH, self._seconds)
+    def _upwards(
+        self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
+    ) -> ScanResult[Row]:
+        place, pace = max(seq, self._low - 1), TimeBudget(FIRST_BATCH, self._seconds)
         found: list[Row] = []
         while place < self._high and len(found) < most and pace.goes_on:
             end = min(place + pace.size, self._high)
@@ -80,10 +82,12 @@ class SessionSearch:
             place = end
             pace.step()
         is_whole = place >= self._high and len(found) < most
-        return Looked(found, self._last if is_whole else place, is_whole)
+        return ScanResult(found, self._last if is_whole else place, is_whole)
 
-    def _downwards(self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]) -> Looked[Row]:
-        place, pace = min(seq, self._high + 1), TimeBudget(STRETCH, self._seconds)
+    def _downwards(
+        self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
+    ) -> ScanResult[Row]:
+        place, pace = min(seq, self._high + 1), TimeBudget(FIRST_BATCH, self._seconds)
         found: list[Row] = []
         while place > self._low and len(found) < most and pace.goes_on:
             start = max(self._low, place - pace.size)
@@ -91,10 +95,10 @@ class SessionSearch:
             place = start
             pace.step()
         is_whole = place <= self._low and len(found) < most
-        return Looked(found, 1 if is_whole else place, is_whole)
+        return ScanResult(found, 1 if is_whole else place, is_whole)
 
 
-def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
+def _seq_bounds(session: AgentSession, query: Query) -> tuple[int, int]:
     """Return the seqs between which hits can stand, by what the index knows of authors, tools and branches.
 
     It knows the newest event that has each. What it does not know can only be in what it has not read yet.
@@ -103,11 +107,11 @@ def _reach(session: AgentSession, query: Query) -> tuple[int, int]:
     named = {
         (term.name, event_text.truncate_value(term.value))
         for term in query.fields
-        if term.name in KNOWN and not term.negated
+        if term.name in INDEXED_FIELDS and not term.negated
     }
     if not named:
         return low, high
-    traits = SessionTrait.objects.filter(session=session, name__in=KNOWN)
+    traits = SessionTrait.objects.filter(session=session, name__in=INDEXED_FIELDS)
     known = {
         (name, value): seq
         for name, value, seq in traits.filter(value__in=[value for _, value in named]).values_list(

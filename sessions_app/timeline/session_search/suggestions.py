@@ -9,13 +9,13 @@ from sessions_app.events import event_text
 from sessions_app.models import AgentSession, AppState, Event, EventKind, Scope, SessionTrait, UserState
 from sessions_app.search.query import Field, Query, QueryError, Vocabulary, parse
 
-MOST_NAMES = 60
+MAX_NAMES = 60
 """Authors and tools of a session that are offered."""
 
-NEWEST = 200
+MAX_UNINDEXED = 200
 """Events whose kinds, authors and tools are read from the events themselves, because no index has them yet."""
 
-MOST_KEYS = 300
+MAX_KEYS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ def _chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
 def vocabulary(session: AgentSession) -> Vocabulary:
     """Return the names that a query within a session may mean. Five queries."""
     names = _names(session)
-    own = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MOST_KEYS]]
+    own = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
     owner = {"owner__realm": session.realm, "owner__app_name": session.app_name}
     users = UserState.objects.filter(**owner, owner__user_id=session.user_id).order_by("key")
     apps = AppState.objects.filter(**owner).order_by("key")
-    own += [scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MOST_KEYS]]
-    own += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MOST_KEYS]]
+    own += [scopes.PREFIX[Scope.USER] + key for key in users.values_list("key", flat=True)[:MAX_KEYS]]
+    own += [scopes.PREFIX[Scope.APP] + key for key in apps.values_list("key", flat=True)[:MAX_KEYS]]
     return Vocabulary(tools=names["tool"], authors=names["author"], keys=own)
 
 
@@ -77,9 +77,9 @@ def _names(session: AgentSession) -> dict[str, list[str]]:
     """Return the kinds, authors, tools and branches of a session, from the index and from what it does not have yet."""
     wanted = ("kind", "author", "tool", "branch")
     traits = SessionTrait.objects.filter(session=session, name__in=wanted).order_by("name", "value")
-    pairs = set(traits.values_list("name", "value")[: len(wanted) * MOST_NAMES])
+    pairs = set(traits.values_list("name", "value")[: len(wanted) * MAX_NAMES])
     tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
-    for told in tail.values_list("kind", "author", "branch", "summary")[:NEWEST]:
+    for told in tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED]:
         pairs.update(event_text.traits_of(*told))
-    found = {name: sorted(value for kind, value in pairs if kind == name)[:MOST_NAMES] for name in wanted}
+    found = {name: sorted(value for kind, value in pairs if kind == name)[:MAX_NAMES] for name in wanted}
     return {**found, "kind": [kind for kind in EventKind.values if kind in found["kind"]]}

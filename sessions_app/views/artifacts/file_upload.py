@@ -21,7 +21,7 @@ from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import text_mime_type
-from sessions_app.runs.message_draft import MOST_BYTES, type_of
+from sessions_app.runs.message_draft import MAX_BYTES, detect_type
 from sessions_app.sessions import overview, storage_location
 from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_url, refuse_read_only
 
@@ -42,9 +42,9 @@ class Upload(forms.Form):
     def clean_file(self) -> UploadedFile[Any]:
         """Refuse files above the size limit."""
         file: UploadedFile[Any] = self.cleaned_data["file"]
-        if (file.size or 0) > MOST_BYTES:
+        if (file.size or 0) > MAX_BYTES:
             raise forms.ValidationError(
-                f"The file has {(file.size or 0) / 1e6:.1f} MB; {MOST_BYTES / 1e6:.0f} MB is the most."
+                f"The file has {(file.size or 0) / 1e6:.1f} MB; {MAX_BYTES / 1e6:.0f} MB is the most."
             )
         return file
 
@@ -93,7 +93,7 @@ def _render_form(request: HttpRequest, form: Upload, fields: Mapping[str, str]) 
         "form": form,
         "given": fields,
         "is_version": bool(fields["name"]) and _file_exists(fields),
-        "most": MOST_BYTES,
+        "most": MAX_BYTES,
         "apps": overview.app_names(),
         "back": list_url("artifacts", fields, only=OWNERS),
     }
@@ -126,7 +126,7 @@ def _save(key: FileKey, uploaded: UploadedFile[Any]) -> Artifact:
     claimed = uploaded.content_type or ""
     if claimed in {"", file_type.BINARY}:
         claimed = mimetypes.guess_type(key.filename)[0] or ""
-    mime = type_of(sent_bytes, claimed)
+    mime = detect_type(sent_bytes, claimed)
     if mime == "text/plain":
         mime = text_mime_type(key.filename, mime)
     shell = json.dumps({"inlineData": {"mimeType": mime}})

@@ -28,52 +28,52 @@ def branch(story: Story, seq: int) -> Branch:
     return Branch(fork(story.pk, NewFork(seq=seq)))
 
 
-def shown(page: comparing.Turns) -> list[tuple[list[int], list[int]]]:
+def shown(page: comparing.TurnPage) -> list[tuple[list[int], list[int]]]:
     def seqs(group) -> list[int]:
         return sorted(i.event.seq for row in group.rows for i in (row.head, *row.answers)) if group else []
 
     return [(seqs(turn.left), seqs(turn.right)) for turn in page.turns]
 
 
-def turns(left: Story, right: Story) -> comparing.Turns:
-    common = comparing.common_events(left.session, right.session)
-    return comparing.turns(left.session, right.session, common, common)
+def turns(left: Story, right: Story) -> comparing.TurnPage:
+    common = comparing.count_common_events(left.session, right.session)
+    return comparing.read_turns(left.session, right.session, common, common)
 
 
 def test_a_fork_and_its_original_share_what_was_taken_over():
     story = three_invocations()
     other = branch(story, 5)
-    assert comparing.common_events(story.session, other.session) == 5
-    assert comparing.common_events(other.session, story.session) == 5
+    assert comparing.count_common_events(story.session, other.session) == 5
+    assert comparing.count_common_events(other.session, story.session) == 5
 
 
 def test_two_forks_share_what_both_took_over():
     story = three_invocations()
     short, long = branch(story, 2), branch(story, 6)
     short.asks("else")
-    assert comparing.common_events(short.session, long.session) == 2
-    assert comparing.common_events(long.session, short.session) == 2
+    assert comparing.count_common_events(short.session, long.session) == 2
+    assert comparing.count_common_events(long.session, short.session) == 2
 
 
 def test_a_session_without_another_event_is_shared_whole():
     story = three_invocations()
     other = branch(story, 8)
-    assert comparing.common_events(story.session, other.session) == 8
+    assert comparing.count_common_events(story.session, other.session) == 8
     assert turns(story, other).turns == []
-    assert comparing.common_events(story.session, story.session) == 8
+    assert comparing.count_common_events(story.session, story.session) == 8
 
 
 def test_strangers_share_nothing_unless_their_first_events_have_the_same_ids():
     story, stranger = three_invocations(), Story("stranger")
     stranger.told = 50
     stranger.asks("hi")
-    assert comparing.common_events(story.session, stranger.session) == 0
+    assert comparing.count_common_events(story.session, stranger.session) == 0
     twin = Story("twin")
     twin.asks("one")
     twin.says("1")
     twin.told = 77
     twin.says("else")
-    assert comparing.common_events(story.session, twin.session) == 2
+    assert comparing.count_common_events(story.session, twin.session) == 2
 
 
 def test_turns_stand_side_by_side():
@@ -101,9 +101,9 @@ def test_pages_are_bounded_and_go_on_where_they_ended():
         story.says("y")
         other.asks("x")
     seen, pages = [], 0
-    left_after = right_after = comparing.common_events(story.session, other.session)
+    left_after = right_after = comparing.count_common_events(story.session, other.session)
     while True:
-        page = comparing.turns(story.session, other.session, left_after, right_after)
+        page = comparing.read_turns(story.session, other.session, left_after, right_after)
         seen += shown(page)
         pages += 1
         left_after, right_after = page.left.next, page.right.next
@@ -125,9 +125,9 @@ def test_a_turn_longer_than_a_page_goes_on_on_the_next_without_shifting_the_othe
     other.says("short")
     other.invocation = "f2"
     other.says("second")
-    first = comparing.turns(story.session, other.session, 1, 1)
+    first = comparing.read_turns(story.session, other.session, 1, 1)
     assert [(len(left), right) for left, right in shown(first)] == [(comparing.PAGE, [2])]
-    second = comparing.turns(story.session, other.session, first.left.next, first.right.next)
+    second = comparing.read_turns(story.session, other.session, first.left.next, first.right.next)
     assert [(len(left), right) for left, right in shown(second)] == [(10, []), (1, [3])]
     assert not second.more
 

@@ -33,7 +33,7 @@ from sessions_app.sessions import lineage, writes
 from sessions_app.state import history
 from sessions_app.store import units_of_work
 from sessions_app.timeline.key_changes import changes_of
-from sessions_app.timeline.state_board import board
+from sessions_app.timeline.state_board import read_board
 from tests.sessions.branches.test_rewind import three_invocations
 from tests.timeline.story import Story
 
@@ -94,7 +94,7 @@ def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bo
 def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
     story = three_invocations()
     new = fork(story.pk, NewFork(seq=5))
-    entries = {entry.name: entry for entry in board(new).entries}
+    entries = {entry.name: entry for entry in read_board(new).entries}
     assert (entries["b"].seq, entries["b"].event_id, entries["b"].elsewhere) == (5, "e5", False)
     assert (entries["seed"].cause, entries["seed"].seq) == (ChangeCause.SEED, 0)
     past = [row.value for row in history.history_of_key(Scope.SESSION, new.pk, "b")]
@@ -155,7 +155,7 @@ def test_what_is_written_in_a_realm_of_its_own_does_not_reach_real_life():
 def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_writer():
     story = three_invocations()
     new = fork(story.pk, NewFork(seq=2, own_realm=True))
-    entries = {entry.name: entry for entry in board(new).entries}
+    entries = {entry.name: entry for entry in read_board(new).entries}
     assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (ChangeCause.FORK, "s1")
 
 

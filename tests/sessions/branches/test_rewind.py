@@ -21,7 +21,7 @@ from google.genai import types
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
 from sessions_app.branches import not_undone
 from sessions_app.branches import rewind as rewinding
-from sessions_app.branches.rewind_plan import FileFate, RewindPlan, Text
+from sessions_app.branches.rewind_plan import FileOutcome, RewindPlan, StoredValue
 from sessions_app.errors import (
     BadInput,
     EventMissing,
@@ -237,7 +237,7 @@ def test_credentials_are_restored_whole_and_told_without_their_secret():
     restored = row.get(key="cred")
     assert json.loads(restored.private or "null") == secret
     assert "s3cret" not in restored.value
-    assert found.keys[0].then == Text('{"authType":"apiKey"}', restored.private)
+    assert found.keys[0].then == StoredValue('{"authType":"apiKey"}', restored.private)
 
 
 def test_a_value_keeps_the_note_of_what_was_done_to_make_it_json():
@@ -322,10 +322,14 @@ def test_memory_added_since_is_told():
 
 def test_long_lists_are_cut_and_counted():
     story = Story()
-    for number in range(not_undone.LISTED + 7):
+    for number in range(not_undone.MAX_LISTED + 7):
         story.calls("book", f"c{number}", number=number)
     effects = plan(story, "i1").effects
-    assert (len(effects.shown), effects.count, effects.more) == (not_undone.LISTED, not_undone.LISTED + 7, 7)
+    assert (len(effects.shown), effects.count, effects.more) == (
+        not_undone.MAX_LISTED,
+        not_undone.MAX_LISTED + 7,
+        7,
+    )
 
 
 def test_the_number_of_queries_does_not_depend_on_the_length(django_assert_max_num_queries):
@@ -415,8 +419,8 @@ async def test_the_dry_run_names_the_files_that_change_and_those_that_stay():
     session = await units_of_work.read(AgentSession.objects.get)
     found = await units_of_work.read(lambda: rewinding.plan_rewind(session, invocation_id=second))
     assert [(file.name, file.now, file.then, file.fate) for file in found.files] == [
-        ("a.txt", 1, 0, FileFate.RESTORED),
-        ("b.txt", 0, None, FileFate.HIDDEN),
+        ("a.txt", 1, 0, FileOutcome.RESTORED),
+        ("b.txt", 0, None, FileOutcome.HIDDEN),
     ]
     assert found.user_files == ["user:u.txt"]
 
@@ -426,7 +430,7 @@ async def test_an_old_version_that_is_gone_leaves_the_file_hidden_and_the_dry_ru
     second = await office.tell()
     await units_of_work.write(lambda: Artifact.objects.filter(filename="a.txt", version=0).delete())
     plan_made, _, _ = await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
-    assert plan_made.files[0].fate == FileFate.LOST
+    assert plan_made.files[0].fate == FileOutcome.LOST
     assert (await office.files())["a.txt"] is None
 
 
@@ -436,7 +440,7 @@ async def test_files_that_another_service_keeps_are_left_alone_and_named():
     plan_made, appended, _ = await units_of_work.write(
         rewinding.rewind, await session_pk(), invocation_id=second
     )
-    assert {file.fate for file in plan_made.files} == {FileFate.ELSEWHERE}
+    assert {file.fate for file in plan_made.files} == {FileOutcome.ELSEWHERE}
     event = await units_of_work.read(lambda: Event.objects.get(seq=appended.seq))
     assert json.loads(event.data)["actions"]["artifactDelta"] == {}
     assert not await units_of_work.read(Artifact.objects.exists)

@@ -126,10 +126,10 @@ async def test_a_run_whose_row_may_have_been_written_is_called_off(store, lose):
     lose(lifecycle, "create_run")
 
     def create(run_id: str) -> Run:
-        return lifecycle.create_run(session.pk, {}, lifecycle.ADK, run_id=run_id)
+        return lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, run_id=run_id)
 
     with pytest.raises(StoreUnavailable):
-        await background.row_of_caller(create)
+        await background.create_callers_row(create)
 
     def queued() -> bool:
         return Run.objects.filter(status__in=Run.ACTIVE).exists()
@@ -162,7 +162,7 @@ def test_work_in_a_thread_of_its_own_is_retried_on_a_new_connection(store):
             lost = sqlite3.OperationalError("the disk is gone")
             lost.sqlite_errorname = "SQLITE_IOERR_READ"
             raise OperationalError(str(lost)) from lost
-        processes.stop("r1")
+        processes.mark_stopped("r1")
 
     retry.run_sync(stop)
     assert len(tries) == 3
