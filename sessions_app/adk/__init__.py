@@ -1,4 +1,4 @@
-"""DevUI's services and plug-in for ADK's `Runner`. Importing this room imports `google.adk`.
+"""DevUI's services and plug-in for ADK's `Runner`. Importing this package imports `google.adk`.
 
 import devui
 

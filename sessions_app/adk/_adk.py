@@ -1,4 +1,4 @@
-"""The only place of this room that touches names of ADK that start with an underscore; a test uses each."""
+"""The only module of this package that uses private names of ADK; a test covers each."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.adk.sessions.session import Session
 from google.genai import types
 
 MAX_REFERENCES: int = artifact_util._MAX_ARTIFACT_REFERENCE_DEPTH
-"""Most `artifact://` references that loading an artifact follows."""
+"""Maximum number of `artifact://` references that loading an artifact follows."""
 
 
 def stored_revision(session: Session) -> int | None:
@@ -25,10 +25,9 @@ def mark_revision(session: Session, revision: int) -> None:
 
 
 def sessions_of(app_name: str) -> Callable[[str, str, dict[str, Any], float, int], Session]:
-    """Return what makes an app's sessions without events of (id, user, state, time of update, revision).
+    """Return a factory for an app's sessions without events from (id, user, state, update time, revision).
 
-    It does as unpickling does: to check fields that come from the store takes three quarters of the time of making
-    such a session.
+    The factory restores the state like unpickling, without validation, which would take three quarters of the time.
     """
     model: dict[str, Any] = Session(id="", app_name=app_name, user_id="").__getstate__()
     fields, private = model["__dict__"], model["__pydantic_private__"]
@@ -58,5 +57,5 @@ def sessions_of(app_name: str) -> Callable[[str, str, dict[str, Any], float, int
 
 
 def is_rewind_tombstone(part: types.Part) -> bool:
-    """Say whether a part is what ADK's rewind saves to hide an artifact: every service loads it as absent."""
+    """Return whether a part marks an artifact as removed by ADK's rewind; services load it as missing."""
     return artifact_util._is_rewind_tombstone(part)

@@ -1,4 +1,4 @@
-"""The store's refusals as the exceptions that ADK's callers of artifacts and memory expect."""
+"""Translation of the store's errors to exceptions that ADK's callers expect."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessions_app.errors import BadInput
 
 @contextmanager
 def translate_errors() -> Iterator[None]:
-    """Turn `BadInput` into ADK's `InputValidationError`, which its REST answers with 400."""
+    """Raise `BadInput` as ADK's `InputValidationError`, for which its REST API returns 400."""
     try:
         yield
     except BadInput as error:

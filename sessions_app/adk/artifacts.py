@@ -32,12 +32,12 @@ Holding = Artifact.Holding
 class DjangoArtifactService(BaseArtifactService):
     """ADK's artifact service over DevUI's store, for any `Runner`, inside or outside the server.
 
-    Names are values, not paths: any character is allowed in ids and filenames, and no file is opened by them. To
-    save by a name that would lead out of a folder (`../a`, `/a`, `C:a`) is refused, as ADK's file service does. A
-    user's artifact is listed as `user:name`, which loads it in every session, and without one too.
+    Names are values, not paths: ids and filenames may hold any character, and no file is opened by them. As in ADK's
+    file service, saving under a name that leads out of a folder (`../a`, `/a`, `C:a`) is refused. A user's artifact is
+    listed as `user:name`, which loads in every session, and without one.
 
     Args:
-        realm: the private world to work in; empty is real life. A service sees its own realm only.
+        realm: isolated namespace to work in; empty: none. A service sees only its own realm.
     """
 
     def __init__(self, realm: str = "") -> None:
@@ -58,7 +58,7 @@ class DjangoArtifactService(BaseArtifactService):
 
         Raises:
             InputValidationError: an id, the name or the part cannot be stored, the name leads out of its folder,
-                or a reference leaves its scope.
+                or a reference points outside its scope.
         """
         key = self._key(app_name, user_id, session_id, filename)
         with adk_errors.translate_errors():
@@ -66,7 +66,7 @@ class DjangoArtifactService(BaseArtifactService):
         part = ensure_part(artifact)
         _check_reference(part, app_name, user_id, session_id)
         draft, content = _split_part(part, custom_metadata, session_id)
-        # A cancelled run must not let go of the file before its row is committed.
+        # A cancelled run must not release the file before its row is committed.
         return await asyncio.shield(asyncio.ensure_future(_save(key, draft, content)))
 
     @override
@@ -79,12 +79,12 @@ class DjangoArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """Return a version, or the newest, or None when there is none or a rewind has hidden it.
+        """Return a version, by default the newest; None if it does not exist or was hidden by a rewind.
 
-        An `artifact://` reference is followed.
+        `artifact://` references are followed.
 
         Raises:
-            InputValidationError: a reference leads out of its scope or to too many others.
+            InputValidationError: a reference points outside its scope, or the chain of references is too long.
             ContentMissing: the file that holds the content is gone.
         """
         key = self._key(app_name, user_id, session_id, filename)
@@ -103,7 +103,7 @@ class DjangoArtifactService(BaseArtifactService):
     async def delete_artifact(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> None:
-        """Delete all versions of a file. A missing one is no error."""
+        """Delete all versions of a file. Deleting a missing file is not an error."""
         hashes = await units_of_work.write(
             artifact_versions.delete_file, self._key(app_name, user_id, session_id, filename)
         )
@@ -122,7 +122,7 @@ class DjangoArtifactService(BaseArtifactService):
     async def list_artifact_versions(
         self, *, app_name: str, user_id: str, filename: str, session_id: str | None = None
     ) -> list[ArtifactVersion]:
-        """Return what is known of a file's versions, oldest first."""
+        """Return the metadata of a file's versions, oldest first."""
         key = self._key(app_name, user_id, session_id, filename)
         return [_describe(key, artifact) for artifact in await units_of_work.read(_versions, key)]
 
@@ -136,7 +136,7 @@ class DjangoArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> ArtifactVersion | None:
-        """Return what is known of a version, or of the newest; None when there is none."""
+        """Return the metadata of a version, by default the newest; None if it does not exist."""
         key = self._key(app_name, user_id, session_id, filename)
         artifact = await units_of_work.read(artifact_versions.find_version, key, version)
         return _describe(key, artifact) if artifact else None
@@ -144,7 +144,7 @@ class DjangoArtifactService(BaseArtifactService):
     async def _load(
         self, key: FileKey, version: int | None, session_id: str | None, references: int
     ) -> types.Part | None:
-        """Load a version, following at most so many references."""
+        """Load a version, following at most `references` references."""
         stored = await units_of_work.read(artifact_versions.load_version, key, version)
         if stored is None:
             return None
@@ -197,7 +197,7 @@ def _check_reference(part: types.Part, app_name: str, user_id: str, session_id: 
 def _split_part(
     part: types.Part, metadata: dict[str, Any] | None, session_id: str | None
 ) -> tuple[VersionMetadata, bytes | None]:
-    """Split a part into what its row says and its content, looking at its fields in ADK's order."""
+    """Split a part into its row's fields and its content, checking the part's fields in ADK's order."""
     mime_type: str | None
     if (blob := part.inline_data) is not None:
         if blob.data is None:

@@ -1,9 +1,8 @@
-"""Who writes into a state delta while it grows.
+"""Attribution of state writes to callbacks and tools while a delta grows.
 
-ADK hands the same `EventActions` to every callback and tool that may write one event's delta, with plug-in
-hooks in between (`flows/llm_flows/core/_finalizer.py`, `flows/llm_flows/tools/_caller.py`,
-`agents/base_agent.py`). At each hook the recorder says who may write from now on, and whatever has changed
-since the hook before is theirs.
+ADK passes the same `EventActions` to every callback and tool that may write one event's delta, with plug-in hooks in
+between (`flows/llm_flows/core/_finalizer.py`, `flows/llm_flows/tools/_caller.py`, `agents/base_agent.py`). At each hook
+the recorder names the next writer, and changes since the previous hook are credited to the previous one.
 """
 
 from __future__ import annotations
@@ -21,14 +20,14 @@ from sessions_app.adk.partial_answers import StreamedAnswers
 from sessions_app.events.attribution import Writer, join_alternatives
 
 EXPLICIT = Writer("delta", inferred=False)
-"""No hook and no tool: the event was made with this delta."""
+"""Writer of an event that was created with its delta, outside hooks and tools."""
 
 MAX_INVOCATIONS = 200
 
 
 @dataclass(slots=True, eq=False)
 class WatchedDelta:
-    """One event's delta, who may be writing into it now, and who wrote what is in it."""
+    """An event's delta, its current writer, and the writers of its keys."""
 
     actions: EventActions
     writing: Writer = EXPLICIT
@@ -36,30 +35,30 @@ class WatchedDelta:
     _seen: dict[str, Any] = field(default_factory=dict)
 
     def hand_to(self, writer: Writer) -> None:
-        """Credit what has changed to who was writing, and let `writer` write from now on."""
+        """Credit changes to the current writer, then make `writer` the current one."""
         self.look()
         self.writing = writer
 
     def look(self) -> None:
-        """Credit what has changed since the last look to who is writing."""
+        """Credit changes since the last call to the current writer."""
         for key in self.changed():
             self.credit(key, self.writing)
 
     def changed(self) -> list[str]:
-        """Return the keys set since the last look. (`State` keeps the very object it is given.)"""
+        """Return the keys set since the last call, by object identity: `State` stores the object that it is given."""
         absent = object()
         delta = self.actions.state_delta
         return [key for key, value in delta.items() if self._seen.get(key, absent) is not value]
 
     def credit(self, key: str, writer: Writer) -> None:
-        """Say who wrote a key's present value."""
+        """Record the writer of a key's present value."""
         self._seen[key] = self.actions.state_delta[key]
         self.writers[key] = writer
 
 
 @dataclass(slots=True)
 class WatchedInvocation:
-    """The deltas of an invocation's events, and whose hooks may write into them."""
+    """Deltas of an invocation's events, and the agents and plug-ins that may write to them."""
 
     other_plugins: Sequence[BasePlugin] = ()
     agents: dict[str, BaseAgent] = field(default_factory=dict)
@@ -68,17 +67,17 @@ class WatchedInvocation:
     _deltas: dict[int, WatchedDelta] = field(default_factory=dict)
 
     def delta(self, actions: EventActions) -> WatchedDelta:
-        """Return the watched delta of an event's actions, watched from now on."""
+        """Return the watched delta of an event's actions, creating it if needed."""
         return self._deltas.setdefault(id(actions), WatchedDelta(actions))
 
     def callbacks(self, agent_name: str, hook: str) -> list[str]:
-        """Return the names of what runs at a hook: the agent's callbacks and the other plug-ins'."""
+        """Return the names of the callbacks at a hook: the agent's and the other plug-ins'."""
         agent = self.agents.get(agent_name)
         own = getattr(agent, f"canonical_{hook}s", ())
         return [*map(callback_name, own), *self._plugins_with(hook)]
 
     def _plugins_with(self, hook: str) -> Iterable[str]:
-        """Yield the plug-ins that answer a hook. ADK's own ones watch, log and retry; they write no state."""
+        """Yield the plug-ins that implement a hook, except ADK's own ones, which write no state."""
         for plugin in self.other_plugins:
             is_adks = type(plugin).__module__.startswith("google.adk.")
             if not is_adks and getattr(type(plugin), hook) is not getattr(BasePlugin, hook):
@@ -86,7 +85,7 @@ class WatchedInvocation:
 
 
 class WatchedInvocations:
-    """The invocations under way, by id. Of those that never say that they ended the oldest are dropped."""
+    """Active invocations by id. The oldest are dropped, since an invocation may end without notice."""
 
     def __init__(self) -> None:
         self._by_id: OrderedDict[str, WatchedInvocation] = OrderedDict()
@@ -98,17 +97,17 @@ class WatchedInvocations:
         return invocation
 
     def forget(self, invocation_id: str) -> None:
-        """Drop an invocation that has ended."""
+        """Drop an ended invocation."""
         self._by_id.pop(invocation_id, None)
 
 
 def writer_of_callbacks(names: Sequence[str]) -> Writer:
-    """Return the writer of what changes while these callbacks run."""
+    """Return the writer for changes by these callbacks."""
     return Writer("callback", join_alternatives(names), inferred=False) if names else EXPLICIT
 
 
 def callback_name(callback: Any) -> str:
-    """Return the name a person knows a callback by."""
+    """Return the display name of a callback."""
     target = getattr(callback, "func", callback)  # functools.partial
     name = str(getattr(target, "__name__", type(target).__name__))
     owner = getattr(target, "__self__", None)

@@ -1,4 +1,4 @@
-"""ADK events to rows and back."""
+"""Conversion between ADK events and rows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessions_app.events.attribution import Writer
 from sessions_app.transfer.readers.normalization import UNKNOWN
 
 MOST_MISFITS = 100
-"""Values of one event that are set aside before it is given up."""
+"""Maximum number of invalid values of an event that are set aside."""
 
 
 def to_record(
@@ -26,7 +26,7 @@ def to_record(
     writers: dict[str, Writer] | None = None,
     keep_temp: bool = False,
 ) -> EventRecord:
-    """Return the row of an ADK event. The event is not changed. `delta`: as it was before ADK trimmed it."""
+    """Return the row of an ADK event without changing the event. `delta` is the delta before ADK trimmed it."""
     body = to_wire(event)
     if delta is None:
         delta = event.actions.state_delta if event.actions else {}
@@ -51,7 +51,7 @@ def to_wire(event: Event) -> dict[str, Any]:
 
 
 def from_row(data: str, private: str | None, event_id: str, invocation_id: str) -> Event:
-    """Return the ADK event of a row. The columns win over the payload."""
+    """Return the ADK event of a row. The columns take precedence over the payload."""
     event = _parse(private or data)
     if event.id != event_id:
         event.id = event_id
@@ -73,12 +73,12 @@ def _parse(text: str) -> Event:
 
 
 def _set_misfits_aside(body: dict[str, Any]) -> Event:
-    """Return the event of a body, what ADK's classes refuse set aside in its metadata, so that its session loads.
+    """Return the event of a body, with values that ADK's classes refuse moved to its metadata.
 
-    Imports store what they find; only ADK's classes know what each of their fields may hold.
+    Imported events may hold such values; without this their session could not be loaded.
 
     Raises:
-        ValidationError: that was not enough.
+        ValidationError: the event has more invalid values than are set aside.
     """
     aside: dict[str, Any] = {}
     for _ in range(MOST_MISFITS):
@@ -95,7 +95,7 @@ def _set_misfits_aside(body: dict[str, Any]) -> Event:
 
 
 def _take_out(body: dict[str, Any], place: tuple[int | str, ...], aside: dict[str, Any]) -> bool:
-    """Take the deepest value that an error's place leads to out of a body; False when there is none."""
+    """Move the deepest value on an error's location from a body to `aside`; return False if there is none."""
     holder: Any = None
     last: int | str = ""
     value: Any = body
@@ -119,7 +119,7 @@ def _has_step(value: Any, step: int | str) -> bool:
 
 
 def _field_by_field(value: Any) -> Any:
-    """Return the JSON form of a model whose dump fails, so that only what cannot be dumped becomes text."""
+    """Return the JSON form of a model whose dump fails; only values that cannot be dumped become text."""
     if isinstance(value, BaseModel):
         fields = {
             field.serialization_alias or name: getattr(value, name)

@@ -1,7 +1,7 @@
-"""What the recorder keeps of an invocation from inside: its model calls, and the stages it reached.
+"""Log of an invocation: its model calls and stages.
 
-All of it goes to the outbox (`traces.outbox`). Only the end of a run waits for it, a moment at most, so that what
-was recorded is there when the run is said to have ended.
+Records go to the outbox (`traces.outbox`). Only the end of a run waits for it, for a limited time, so that the records
+are stored when the run is reported as ended.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ from sessions_app.traces.outbox import outbox
 from sessions_app.traces.records import Stage, save_stages
 
 OPEN_S = 0.5
-"""Seconds after which a request is kept though no response has come."""
+"""Seconds after which a request without response is stored."""
 
 END_S = 0.5
-"""Seconds that the end of a run waits at most for what was recorded of it."""
+"""Maximum seconds that the end of a run waits for its records to be stored."""
 
 LOGS_MOST = 200
 PARTIALS_MOST = 2_000
-"""Chunks of an answer that are kept in case it does not come to its end."""
+"""Maximum number of chunks that are kept for an unfinished response."""
 
 STAGES_AT_ONCE = 50
 
@@ -52,7 +52,7 @@ _current_log: contextvars.ContextVar[InvocationLog | None] = contextvars.Context
 
 
 class InvocationLog:
-    """One invocation under way, as seen by the recorder."""
+    """Log of an active invocation."""
 
     def __init__(
         self, key: SessionKey, invocation_id: str, root_agent: str, *, is_live: bool = False
@@ -71,19 +71,19 @@ class InvocationLog:
         self._lost_toolsets: set[str] = set()
 
     def reached(self, name: str, of: str = "", at: float | None = None) -> None:
-        """Note that a stage is reached, for an agent or a tool."""
+        """Note a stage of an agent or a tool."""
         self._stages.append(Stage(name, self._watch.now() if at is None else at, of))
         if len(self._stages) >= STAGES_AT_ONCE:
             self._send_stages(ended=False)
 
     def began(self) -> None:
-        """Note that the run of the root agent begins: its session is loaded, the user's message is stored."""
+        """Note that the root agent starts: the session is loaded, the user's message is stored."""
         self.reached("context ready", self.root_agent)
         self.trace_id = spans.attach_to_invocation(self.key, self.invocation_id) or self.trace_id
         self._send_stages(ended=False)
 
     def asked(self, context: CallbackContext, request: LlmRequest) -> None:
-        """Note a request. It is kept when the response comes, which is after callbacks have changed it."""
+        """Note a model request. It is stored with the response, after callbacks have changed it."""
         call = OpenCall(
             key=self.key,
             ref=uuid.uuid4().hex,
@@ -99,11 +99,11 @@ class InvocationLog:
         if self._is_live:
             self._live[call.agent] = call
         self.reached("request ready", call.agent, call.started_at)
-        # A context of its own: a timer is not to keep a run's spans and variables.
+        # An empty context: the timer must not keep the run's spans and variables alive.
         asyncio.get_running_loop().call_later(OPEN_S, self._keep_open, call, context=contextvars.Context())
 
     def answered(self, context: CallbackContext, response: LlmResponse) -> None:
-        """Note a response, or a chunk of one."""
+        """Note a response or a chunk."""
         call = self._call(context.actions)
         if call is None:
             return
@@ -121,7 +121,7 @@ class InvocationLog:
         self.reached("answer", call.agent, now)
 
     def failed(self, context: CallbackContext, error: Exception) -> None:
-        """Note that a model raised instead of answering."""
+        """Note that a model raised an exception."""
         call = self._call(context.actions)
         if call is not None:
             call.error, call.finished_at = error, self._watch.now()
@@ -129,13 +129,13 @@ class InvocationLog:
             outbox().put(call.snapshot())
 
     def lost_toolset(self, toolset: str) -> None:
-        """Note once that a toolset failed to load; agents try again before every request."""
+        """Note a toolset that failed to load, once: agents retry before every request."""
         if toolset not in self._lost_toolsets:
             self._lost_toolsets.add(toolset)
             self.reached(Trace.LOST_TOOLSET, toolset)
 
     def became(self, event: Event) -> None:
-        """Note the event that a model call became."""
+        """Note the event that a model call produced."""
         call = self._call(event.actions)
         if call is None:
             return
@@ -145,10 +145,10 @@ class InvocationLog:
         outbox().put(call.snapshot())
 
     def said_live(self, event: Event) -> None:
-        """Note what a model says over a live connection: an answer to what its agent was told last.
+        """Note an event of a live connection as a response to its agent's last request.
 
-        ADK tells of what is sent (`before_model_callback`, for typed text and whole transcriptions of speech), and of
-        what comes back only by events. What a tool answers is sent on, and nobody is told.
+        ADK reports what is sent by `before_model_callback` (typed text and complete transcriptions), but responses only
+        by events. It does not report tool results that it sends.
         """
         call = self._live.get(event.author)
         if call is None or event.get_function_responses():
@@ -168,13 +168,13 @@ class InvocationLog:
         outbox().put(call.snapshot())
 
     async def ended(self, error: Exception | None = None) -> None:
-        """Send what is left and wait a moment until it is written."""
+        """Send the remaining records and wait until they are stored, for a limited time."""
         self.reached("failed" if error else "end", type(error).__name__ if error else self.root_agent)
         self._send_rest()
         await outbox().settled(END_S)
 
     def cut_off(self) -> None:
-        """Send what is left of an invocation whose task has ended without a word: it was cancelled."""
+        """Send the remaining records of a cancelled invocation."""
         self.reached(Trace.CUT_OFF, self.root_agent)
         self._send_rest()
 
@@ -191,7 +191,7 @@ class InvocationLog:
         self._send_stages(ended=True)
 
     def _keep_open(self, call: OpenCall) -> None:
-        """Keep a request whose answer is not there yet: it may never come."""
+        """Store a request that has no response yet: it may never get one."""
         if call.finished_at is None:
             outbox().put(call.snapshot())
             self._send_stages(ended=False)
@@ -204,7 +204,7 @@ class InvocationLog:
         outbox().put(lambda: unit)
 
     def _forget_done(self) -> None:
-        """Let go of requests that became events: the next one has begun."""
+        """Drop requests that have produced events, when the next request begins."""
         self._calls = {
             name: (actions, call)
             for name, (actions, call) in self._calls.items()
@@ -225,15 +225,15 @@ report_lost_toolsets(_note_lost_toolset)
 
 
 class InvocationLogs:
-    """The invocations under way, by id. Of those that never say that they ended the oldest are dropped."""
+    """Logs of the active invocations, by id. The oldest are dropped, since an invocation may end without notice."""
 
     def __init__(self) -> None:
         self._by_id: OrderedDict[str, InvocationLog] = OrderedDict()
 
     def open(self, context: InvocationContext) -> InvocationLog | None:
-        """Return the log of an invocation; None: its session is none of ours.
+        """Return the log of an invocation, or None if its session is not in DevUI's store.
 
-        An agent that is used as a tool runs in a session in memory: what it asks belongs to the run around it.
+        An agent that is used as a tool runs in an in-memory session; its model calls belong to the outer invocation.
         """
         open_log = self._by_id.get(context.invocation_id)
         if open_log is not None:
@@ -252,11 +252,11 @@ class InvocationLogs:
         return self._keep(context.invocation_id, log)
 
     def get(self, invocation_id: str) -> InvocationLog | None:
-        """Return the log of an invocation, if it is kept."""
+        """Return the log of an invocation, or None."""
         return self._by_id.get(invocation_id)
 
     async def close(self, invocation_id: str, error: Exception | None = None) -> None:
-        """End the log of an invocation; that of one within another goes on with it."""
+        """End the log of an invocation; a nested invocation does not end the outer log."""
         log = self._by_id.pop(invocation_id, None)
         if log is not None and log.invocation_id == invocation_id:
             _current_log.set(None)
@@ -265,7 +265,7 @@ class InvocationLogs:
             await log.ended(error)
 
     def _cut_off(self, log: InvocationLog, task: asyncio.Task[Any]) -> None:
-        """End the log of an invocation whose task has ended: ADK tells plug-ins nothing of one that is cancelled."""
+        """End the log of an invocation whose task has ended: ADK does not notify plug-ins of a cancellation."""
         if self._by_id.pop(log.invocation_id, None) is log:
             log.cut_off()
 
@@ -281,7 +281,7 @@ class InvocationLogs:
 
 
 def key_of(service: BaseSessionService, context: InvocationContext) -> SessionKey | None:
-    """Return what names the session in the store, when a service of ours keeps it or a copy of it."""
+    """Return the session's key in DevUI's store, or None if neither it nor a copy is stored there."""
     here = service.copy if isinstance(service, MirroredSessionService) else service
     if not isinstance(here, DjangoSessionService):
         return None

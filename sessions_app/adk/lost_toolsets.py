@@ -1,7 +1,7 @@
-"""Toolsets that failed to load, which ADK only logs: the agent then runs without their tools.
+"""Detection of toolsets that fail to load. ADK only logs the failure and runs the agent without their tools.
 
-`LlmAgent` catches what a toolset raises while its tools are listed (`google/adk/agents/llm_agent.py`,
-`_convert_tool_union_to_tools`) and logs it at error level, in the context of the invocation. No callback is told.
+`LlmAgent` catches a toolset's exception while listing its tools (`google/adk/agents/llm_agent.py`,
+`_convert_tool_union_to_tools`) and logs it at error level, in the context of the invocation. It calls no callback.
 """
 
 from __future__ import annotations
@@ -12,24 +12,24 @@ from collections.abc import Callable
 LOGGER = "google_adk.google.adk.agents.llm_agent"
 
 MESSAGE = "Agent %s will run without the tools from toolset"
-"""How the format of ADK's log record begins. Its arguments: agent, class of the toolset, prefix, error."""
+"""Start of the format of ADK's log record. Its arguments: agent, toolset class, prefix, error."""
 
 ERROR_MOST = 300
-"""Characters of the error that are kept."""
+"""Maximum length of the reported error, in characters."""
 
 Report = Callable[[str], None]
-"""Is given a line that names the toolset, its agent and the error; must not block."""
+"""Called with a line that names the toolset, its agent and the error; must not block."""
 
 
 class LostToolsetFilter(logging.Filter):
-    """Reports each toolset that ADK logs as failed; lets every record pass."""
+    """Reports each toolset that ADK logs as failed; passes every record."""
 
     def __init__(self, report: Report) -> None:
         super().__init__()
         self._report = report
 
     def filter(self, record: logging.LogRecord) -> bool:
-        """Report the toolset, if the record is of one."""
+        """Report the toolset if the record describes a failed one."""
         if str(record.msg).startswith(MESSAGE) and isinstance(record.args, tuple) and len(record.args) == 4:
             agent, toolset, prefix, error = record.args
             text = str(error) or type(error).__name__
@@ -38,5 +38,5 @@ class LostToolsetFilter(logging.Filter):
 
 
 def report_lost_toolsets(report: Report) -> None:
-    """Call `report` for every toolset that fails to load in this process from now on."""
+    """Call `report` for every toolset that fails to load in this process."""
     logging.getLogger(LOGGER).addFilter(LostToolsetFilter(report))

@@ -24,17 +24,17 @@ from sessions_app.models import MemoryEntry as Row
 from sessions_app.store import units_of_work
 
 BATCH = 200
-"""Events added in one transaction: bounds how long the first adding of a long session holds up appends."""
+"""Events added per transaction: limits how long adding a long session blocks appends."""
 
 
 class DjangoMemoryService(BaseMemoryService):
     """ADK's memory service over DevUI's store, for any `Runner`, inside or outside the server.
 
-    Remembers what was said: events with text, each once, however often its session is added. A search finds
-    what shares words with the query, in any script, the rarest words first. Thoughts are not searched.
+    Stores events with text, each once, however often its session is added. A search returns entries that share words
+    with the query, in any script; rare words rank highest. Thoughts are not searched.
 
     Args:
-        realm: the private world to work in; empty is real life. A service sees its own realm only.
+        realm: isolated namespace to work in; empty: none. A service sees only its own realm.
     """
 
     def __init__(self, realm: str = "") -> None:
@@ -42,7 +42,7 @@ class DjangoMemoryService(BaseMemoryService):
 
     @override
     async def add_session_to_memory(self, session: Session) -> None:
-        """Remember the events of a session that are not remembered yet."""
+        """Add the events of a session that are not in memory yet."""
         await self._add(self._owner(session.app_name, session.user_id), session.id, session.events, None)
 
     @override
@@ -55,7 +55,7 @@ class DjangoMemoryService(BaseMemoryService):
         session_id: str | None = None,
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember the given events that are not remembered yet; a search returns the metadata with each.
+        """Add the events that are not in memory yet; a search returns the metadata with each.
 
         Raises:
             InputValidationError: an id cannot be stored.
@@ -71,7 +71,7 @@ class DjangoMemoryService(BaseMemoryService):
         memories: Sequence[MemoryEntry],
         custom_metadata: Mapping[str, object] | None = None,
     ) -> None:
-        """Remember entries as they are given. One with the id of another takes its place.
+        """Add entries. An entry replaces an existing one with the same id.
 
         Raises:
             InputValidationError: an id cannot be stored.
@@ -94,7 +94,7 @@ class DjangoMemoryService(BaseMemoryService):
 
     @override
     async def delete_memory(self, *, app_name: str, user_id: str, memory_id: str | None = None) -> None:
-        """Forget a memory for good: adding its session again does not bring it back. A missing one is no error."""
+        """Delete a memory permanently: adding its session again does not restore it. A missing one is not an error."""
         if memory_id:
             owner = self._owner(app_name, user_id)
             with adk_errors.translate_errors():
@@ -121,9 +121,9 @@ class DjangoMemoryService(BaseMemoryService):
 
 
 def remember(session: store.AgentSession) -> int:
-    """Hand a stored session over to its user's memory, as `add_session_to_memory` does; return what was new.
+    """Add a stored session to its user's memory, as `add_session_to_memory` does; return the number of new entries.
 
-    Reads it page by page: it may be too long to be loaded.
+    Reads the session page by page, since it may be too long to load at once.
     """
     owner = memory_entries.make_owner(session.realm, session.app_name, session.user_id)
     before = len(memory_entries.known_ids(owner, session.session_id))
@@ -146,7 +146,7 @@ def _page_of_events(session_pk: int, after: int) -> list[tuple[int, Event]]:
 
 
 def _text(content: types.Content | None) -> str:
-    """Return what was said aloud in a content: the text of its parts, without thoughts."""
+    """Return the text of a content's parts, without thoughts."""
     parts = (content and content.parts) or []
     return "\n".join(part.text for part in parts if part.text and not part.thought)
 
@@ -193,7 +193,7 @@ def _entry(row: Row) -> MemoryEntry:
 
 
 def _timestamp_text(timestamp: float) -> str | None:
-    """Return a time as ADK tells it to the model: local, without a zone (`google/adk/memory/_utils.py`)."""
+    """Format a time as ADK does for the model: local, without a time zone (`google/adk/memory/_utils.py`)."""
     try:
         return datetime.fromtimestamp(timestamp).isoformat()
     except (ValueError, OverflowError, OSError):

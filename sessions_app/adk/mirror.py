@@ -1,4 +1,4 @@
-"""`MirroredSessionService`: sessions that one of ADK's own services keeps, with a copy in DevUI's store."""
+"""`MirroredSessionService`: an ADK session service whose sessions are copied to DevUI's store."""
 
 from __future__ import annotations
 
@@ -33,16 +33,16 @@ log = logging.getLogger(__name__)
 
 
 class MirroredSessionService(BaseSessionService):
-    """Another session service, which stays the truth, with a copy of its sessions in DevUI's store.
+    """Wraps another session service, the source of truth, and copies its sessions to DevUI's store.
 
-    Every answer is the other service's own. What it is given (sessions, events, deletions) is written to the store
-    after it; what other processes gave it is taken over whenever a session is read or listed. That the copy cannot
-    be written never fails a call: it is logged, the copy says so, and the next read or append makes up for it.
+    Results are always those of the other service. New sessions, events and deletions are written to the copy after it;
+    changes by other processes are copied when a session is read or listed. A failure to write the copy never fails a
+    call: it is logged and noted in the copy, and the next read or append retries.
 
     Args:
-        truth: the service that keeps the sessions.
-        place: what it is called on pages: its URI without a password.
-        copy: the service whose store has the copy.
+        truth: the service that stores the sessions.
+        place: its name on pages: its URI without a password.
+        copy: the service whose store holds the copies.
     """
 
     def __init__(
@@ -64,10 +64,10 @@ class MirroredSessionService(BaseSessionService):
         session_id: str | None = None,
         **options: Any,
     ) -> Session:
-        """Create a session there, then its copy.
+        """Create a session in the other service, then its copy.
 
         Raises:
-            InputValidationError: the other service knows no such option; also whatever it raises.
+            InputValidationError: the other service does not support an option.
         """
         self._check_options(options)
         session = await self.truth.create_session(
@@ -82,7 +82,7 @@ class MirroredSessionService(BaseSessionService):
     async def get_session(
         self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
-        """Return the session as it is there, and bring its copy up to date."""
+        """Return the session of the other service, and update its copy."""
         if not session_loading.is_partial(config):
             return await self._get(app_name, user_id, session_id)
         part = await self.truth.get_session(
@@ -94,10 +94,10 @@ class MirroredSessionService(BaseSessionService):
 
     @override
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
-        """Return the sessions that are there; in the background their copies are brought up to date."""
+        """Return the sessions of the other service; update their copies in the background."""
         listed = await self.truth.list_sessions(app_name=app_name, user_id=user_id)
         if self._following is None or self._following.done():
-            # A context of its own: a request's spans and variables are not to live as long as this.
+            # An empty context: the task must not keep the request's spans and variables alive.
             self._following = asyncio.get_running_loop().create_task(
                 self._follow(listed.sessions), name="devui-mirror", context=contextvars.Context()
             )
@@ -105,7 +105,7 @@ class MirroredSessionService(BaseSessionService):
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Delete a session there, then its copy."""
+        """Delete a session in the other service, then its copy."""
         key = self._key(app_name, user_id, session_id)
         async with self.copy.turn(key):
             await self.truth.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
@@ -116,33 +116,33 @@ class MirroredSessionService(BaseSessionService):
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
-        """Return the user's state as it is there."""
+        """Return the user's state in the other service."""
         return await self.truth.get_user_state(app_name=app_name, user_id=user_id)
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Append an event there, then to the copy; partial events are the other service's alone."""
+        """Append an event in the other service, then to the copy; partial events are not copied."""
         if event.partial:
             return await self.truth.append_event(session, event)
-        # A cancelled run must not come between the two.
+        # A cancelled run must not interrupt between the two writes.
         return await asyncio.shield(asyncio.ensure_future(self._append(session, event)))
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
-        """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
+        """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""
         await self.copy.note_untracked(session, invocation_id, keys)
 
     @override
     async def flush(self) -> None:
-        """Let the other service write what it holds back."""
+        """Flush the other service."""
         await self.truth.flush()
 
     async def settled(self) -> None:
-        """Wait until the copies of the sessions listed last are up to date."""
+        """Wait until the copies of the last listed sessions are up to date."""
         if self._following is not None:
             await self._following
 
     async def close(self) -> None:
-        """Let go of what the other service holds open."""
+        """Close the other service."""
         if self._following is not None:
             self._following.cancel()
         if (close := getattr(self.truth, "close", None)) is not None:
@@ -182,7 +182,7 @@ class MirroredSessionService(BaseSessionService):
             return await self._get_in_turn(key)
 
     async def _get_in_turn(self, key: SessionKey) -> Session | None:
-        """Read a session whose lock is held. The copy is looked at first: the truth has all that it has, and more."""
+        """Read a session whose lock is held. The copy is read first, so that the truth is at least as new."""
         copy = await self._look(key)
         _, app_name, user_id, session_id = key
         session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
@@ -204,7 +204,7 @@ class MirroredSessionService(BaseSessionService):
     async def _bring(
         self, key: SessionKey, copy: MirrorState | None, session: Session, seeds: dict[str, Any]
     ) -> None:
-        """Bring a copy up to date. Whatever goes wrong is noted, never raised."""
+        """Update a copy. Errors are noted, never raised."""
         if copy is None:
             return
         try:
@@ -238,7 +238,7 @@ class MirroredSessionService(BaseSessionService):
                     log.warning("Session %r of %s could not be read.", listed.id, self.place, exc_info=True)
 
     async def _fell_behind(self, key: SessionKey, error: Exception) -> None:
-        """Say once that a copy could not be written, here and where pages show it."""
+        """Log once that a copy could not be written, and note it for pages."""
         problem = f"The copy could not be written: {type(error).__name__}: {error}"
         if key not in self._behind:
             self._behind.add(key)
@@ -256,7 +256,7 @@ class MirroredSessionService(BaseSessionService):
             raise InputValidationError(f"{type(self.truth).__name__}: {error}.") from error
 
     def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:
-        """Return the copy's key: the truth's ids, letter by letter."""
+        """Return the key of the copy, which has exactly the ids of the truth."""
         return SessionKey("", app_name, user_id, session_id)
 
 
@@ -265,7 +265,7 @@ def _arrival(event: Event) -> SourceEvent:
 
 
 def _initial_keys(session: Session) -> dict[str, Any]:
-    """Return the session's own keys that none of its events has written: it was created with them."""
+    """Return the session's own keys that no event has written: its initial state."""
     written_keys = {key for event in session.events for key in event.actions.state_delta}
     return {key: value for key, value in _session_keys(session) if key not in written_keys}
 

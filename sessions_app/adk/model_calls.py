@@ -1,7 +1,7 @@
-"""Model requests and responses of ADK as records of the store: what was asked, and what came back.
+"""Conversion of ADK's model requests and responses to records of the store.
 
-Names of pieces are worked out in the thread that writes them, not in the event loop, and a content that was seen
-before is known by a look at it: a request of a long session is mostly the one before.
+Hashes are computed in the thread that writes the records, not in the event loop. Known contents are recognized by a
+cheap fingerprint, since consecutive requests of a long session are mostly equal.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sessions_app.traces.outbox import Make, Unit
 from sessions_app.traces.records import CallRecord, save_call
 
 KNOWN_CONTENTS_MOST = 100_000
-"""Contents that are known by a look at them."""
+"""Maximum number of remembered fingerprints."""
 
 _known_contents: OrderedDict[tuple[Any, ...], str] = OrderedDict()
 
@@ -43,7 +43,7 @@ USAGE = {
 
 @dataclass(eq=False, slots=True)
 class OpenCall:
-    """A model call under way, as the recorder sees it."""
+    """A model call in progress."""
 
     key: SessionKey
     ref: str
@@ -63,7 +63,7 @@ class OpenCall:
     is_live: bool = False
 
     def snapshot(self) -> Make:
-        """Return what makes the record of the call as it is now, in the thread that writes it."""
+        """Return a function that builds the record of the call as of now, for the thread that writes it."""
         request = self.request
         return partial(
             _call_record,
@@ -145,7 +145,7 @@ def _request(
     config: types.GenerateContentConfig | None,
     pieces: list[Piece],
 ) -> dict[str, Any]:
-    """Return a request: contents, instruction and tools by name of their pieces, the rest as it is."""
+    """Return a request with contents, instruction and tools replaced by the hashes of their pieces."""
     fields: dict[str, Any] = {
         name: value
         for name in LlmRequest.model_fields
@@ -187,7 +187,7 @@ def _config(config: types.GenerateContentConfig, pieces: list[Piece]) -> dict[st
 
 
 def _tool_declarations(tools: Iterable[Any]) -> list[Any]:
-    """Return each function that is declared by itself, and each other tool."""
+    """Return all function declarations and all other tools, one item each."""
     declared: list[Any] = []
     for tool in tools:
         functions = getattr(tool, "function_declarations", None)
@@ -219,7 +219,7 @@ def _store_content(content: types.Content, pieces: list[Piece]) -> str:
 
 
 def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
-    """Return what had come of an answer that did not come to its end."""
+    """Return the text of an unfinished response."""
     texts = [
         part.text
         for response in partials
@@ -231,7 +231,7 @@ def _join_partials(partials: Iterable[LlmResponse]) -> types.Content:
 
 
 def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
-    """Return the tokens of a call: of several responses the last that tells them."""
+    """Return the token counts of a call, from the last response that has them."""
     usage: dict[str, int] = {}
     for response in responses:
         if (metadata := response.usage_metadata) is not None:
@@ -240,7 +240,7 @@ def _usage(responses: Iterable[LlmResponse]) -> dict[str, int]:
 
 
 def _content_piece(content: types.Content) -> Piece:
-    """Return the piece of a content. One that was seen before is made JSON only when it has to be stored."""
+    """Return the piece of a content. A known content is serialized only if it has to be stored."""
     fingerprint = _fingerprint(content)
     if fingerprint is None:
         return content_store.piece_of(_to_json(content))
@@ -259,7 +259,7 @@ def _content_json(content: types.Content) -> str:
 
 
 def _fingerprint(content: types.Content) -> tuple[Any, ...] | None:
-    """Return what tells a content from others at a look: of text, of calls and of results; None: of nothing else."""
+    """Return a cheap fingerprint of a content of text, calls and results; None for other contents."""
     fingerprint: list[Any] = [content.role]
     for part in content.parts or ():
         field_names = part.model_fields_set
@@ -277,7 +277,7 @@ def _fingerprint(content: types.Content) -> tuple[Any, ...] | None:
 
 
 def _to_json(value: Any) -> Any:
-    """Return the JSON form of anything: ADK's spelling of its classes, text for what is not JSON."""
+    """Return the JSON form of a value: ADK's aliases for models, text for values that JSON cannot hold."""
     if isinstance(value, BaseModel):
         try:
             dumped = value.model_dump(mode="json", by_alias=True, exclude_none=True, warnings=False)
@@ -293,7 +293,7 @@ def _to_json(value: Any) -> Any:
 
 
 def _fields_to_json(value: BaseModel) -> dict[str, Any]:
-    """Return the JSON form of what cannot be dumped as a whole, so that only what is no JSON becomes text."""
+    """Return the JSON form of a model whose dump fails; only values that are not JSON become text."""
     return {
         (info.serialization_alias or info.alias or name): _to_json(item)
         for name, info in type(value).model_fields.items()

@@ -1,4 +1,4 @@
-"""Answers that are being streamed: what of them is kept when their invocation is cancelled."""
+"""Partial answers: streamed text that is stored when an invocation is cancelled."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from sessions_app import events
 
 
 class StreamedAnswers:
-    """What the agents of an invocation have streamed of answers that are not whole yet.
+    """Unfinished answers of an invocation's agents.
 
-    ADK stores an answer when it is whole. When an invocation is cancelled it stores one event that says so
-    (`runners.Runner._synthesize_abort_events_if_needed`): that event is given what had been streamed, as metadata.
-    Models are not given metadata, so later turns are what ADK makes of them: without the answer that was broken off.
+    ADK stores an answer only when it is complete. For a cancelled invocation ADK stores an abort event
+    (`runners.Runner._synthesize_abort_events_if_needed`), to which the streamed text is added as metadata. Models do
+    not see metadata, so later turns run without the partial answer, as in ADK.
     """
 
     def __init__(self) -> None:
         self._open: dict[tuple[str, str | None], list[tuple[bool, list[str]]]] = {}
 
     def take(self, event: Event) -> None:
-        """Note a chunk or a whole event; give one that closes a cancelled invocation what was streamed."""
+        """Note a chunk or a complete event; add the streamed text to an abort event."""
         if event.partial:
             self._add(event)
         elif event.error_code == events.ABORTED:

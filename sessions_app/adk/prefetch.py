@@ -1,9 +1,8 @@
-"""The next turn's copy of a long session, made while the agent works on this turn's.
+"""Prefetch of a long session's events for the next turn, while the agent works on the current one.
 
-A session that is handed out belongs to the agent: its events can be changed, and agents do change them. So no
-event is handed out twice. After each read the events are made once more from the stored rows, a few at a time with
-pauses between, and the next read finds them made and adds what is new. Making them all takes as long as a cold
-read does, in processor time; it is spent where nobody waits for it.
+A session that was returned belongs to the agent, which may change its events, so events cannot be shared between reads.
+After each read the events are built again from the stored rows, in batches with pauses; the next read takes them and
+adds newer ones. The work takes as much processor time as a cold read, but nobody waits for it.
 """
 
 from __future__ import annotations
@@ -24,20 +23,20 @@ from sessions_app.store.gc_tuning import pause_collector
 log = logging.getLogger(__name__)
 
 MIN_EVENTS = 500
-"""A session of fewer events is read in a few milliseconds anyway."""
+"""Sessions with fewer events are read in a few milliseconds."""
 
 MAX_BYTES = 128 * 2**20
-"""Most memory for events that wait to be handed out, about: those of 20,000 usual events."""
+"""Approximate maximum memory for prefetched events: about 20,000 typical ones."""
 
 EVENT_BYTES = 5000
-"""What an event takes beside its texts, measured."""
+"""Measured memory of an event in addition to its texts."""
 
 BATCH = 200
 DELAY = 0.5
-"""Seconds that a turn is left alone after its read: that is when it makes its first request."""
+"""Seconds between a read and the prefetch: the turn prepares its first model request meanwhile."""
 
 PAUSE = 3.0
-"""How long to pause after a slice, in times of what the slice took."""
+"""Pause after a batch, as a multiple of the batch's duration."""
 
 
 @dataclass(slots=True)
@@ -47,12 +46,12 @@ class _PrefetchedCopy:
 
 
 class ReadAhead:
-    """The events made ahead in this process, those of the session read last first to stay.
+    """Prefetched events of this process. The least recently read sessions are evicted first.
 
     Args:
-        min_events: the shortest session, in events, whose copy is made ahead.
-        max_bytes: most memory for all of them, about.
-        delay: seconds between a read and the making of the next copy.
+        min_events: minimum length of a session to prefetch, in events.
+        max_bytes: approximate maximum memory.
+        delay: seconds between a read and the prefetch.
     """
 
     def __init__(
@@ -67,18 +66,18 @@ class ReadAhead:
 
     @property
     def size(self) -> int:
-        """How much memory is in use, in bytes, about."""
+        """Approximate memory in use, in bytes."""
         with self._lock:
             return sum(draft.size for draft in self._drafts.values())
 
     def take(self, key: SessionKey) -> EventPrefix | None:
-        """Return what is made of a session, for one caller: nobody gets it again. It may be out of date."""
+        """Remove and return the prefetched events of a session, which may be out of date; None without any."""
         with self._lock:
             draft = self._drafts.pop(key, None)
             return draft.made if draft else None
 
     def start(self, key: SessionKey, read: EventPrefix) -> None:
-        """Begin with the next copy of a session that was just read as far as `read` says."""
+        """Start to prefetch a session that was just read as far as `read`."""
         if read.upto < self._min_events:
             return
         draft = _PrefetchedCopy(EventPrefix(read.session_pk, read.rewrites))
@@ -86,7 +85,7 @@ class ReadAhead:
             if key in self._drafts:
                 return
             self._drafts[key] = draft
-        # A context of its own: a turn's spans and variables are not to live as long as this.
+        # An empty context: the task must not keep the turn's spans and variables alive.
         task = asyncio.get_running_loop().create_task(
             self._make(key, draft), name="devui-read-ahead", context=contextvars.Context()
         )
@@ -94,7 +93,7 @@ class ReadAhead:
         task.add_done_callback(self._tasks.discard)
 
     async def settled(self) -> None:
-        """Wait until everything that was begun is made, or was taken or dropped on the way."""
+        """Wait until all prefetches have ended."""
         await asyncio.gather(*self._tasks)
 
     async def _make(self, key: SessionKey, draft: _PrefetchedCopy) -> None:
@@ -104,11 +103,11 @@ class ReadAhead:
             while took:
                 await asyncio.sleep(PAUSE * took)
                 took = await units_of_work.read(self._go_on, key, draft)
-        except Exception:  # nothing depends on it: the next read reads for itself
+        except Exception:  # the next read then does without
             log.warning("The next copy of session %r could not be made ahead.", key.session_id, exc_info=True)
 
     def _go_on(self, key: SessionKey, draft: _PrefetchedCopy) -> float:
-        """Make the events of the next slice. Return the seconds it took; 0 when there is nothing more to do."""
+        """Build the events of the next batch. Return its duration in seconds; 0 if there is nothing left."""
         began = time.perf_counter()
         rows = list(draft.made.following()[:BATCH]) if self._drafts.get(key) is draft else []
         if not rows:
@@ -120,7 +119,7 @@ class ReadAhead:
         return time.perf_counter() - began if self._keep(key, draft, slice_, size) else 0
 
     def _keep(self, key: SessionKey, draft: _PrefetchedCopy, more: EventPrefix, size: int) -> bool:
-        """Add events to a draft, if it is still wanted and there is room; older drafts make room."""
+        """Add events to a prefetched copy if it is still needed and memory suffices; evict older copies first."""
         with self._lock:
             if self._drafts.get(key) is not draft:
                 return False

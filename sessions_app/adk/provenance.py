@@ -1,7 +1,7 @@
-"""What the recorder saw of an event before it is appended, handed to the session service by the event's id.
+"""Notes of the recorder about events, handed to the session service by event id.
 
-The recorder is a plug-in and runs before the append; the service stores what it noted in the same transaction
-as the event. Notes of events that are never appended are dropped, oldest first.
+The recorder is a plug-in and runs before the append; the service stores its notes in the same transaction as the event.
+Notes of events that are never appended are dropped, oldest first.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ MAX_PENDING = 1000
 
 @dataclass(frozen=True, slots=True)
 class EventNotes:
-    """Who wrote each prefixed key of an event's delta, and whether its `temp:` keys are kept as ghosts."""
+    """Writer of each prefixed key of an event's delta, and whether its `temp:` keys are stored as ghost keys."""
 
     writers: dict[str, Writer] = field(default_factory=dict)
     keep_temp: bool = True
@@ -31,40 +31,40 @@ _state_copies: OrderedDict[str, StateCopy] = OrderedDict()
 
 
 def note_event(event_id: str, notes: EventNotes) -> None:
-    """Note what was seen of the event that is about to be appended."""
+    """Store the notes of an event that is about to be appended."""
     _remember(_pending, event_id, notes)
 
 
 def note_invocation(invocation_id: str, notes: EventNotes) -> None:
-    """Note what holds for every event of an invocation: the user's message passes no plug-in on its way."""
+    """Store notes for all events of an invocation, such as the user's message, which passes no plug-in."""
     _remember(_of_invocation, invocation_id, notes)
 
 
 def watch_state(invocation_id: str, copy: StateCopy) -> None:
-    """Keep a copy of the state as an invocation found it; what is stored is noted in it from now on."""
+    """Store a copy of the state at the start of an invocation, in which later writes are noted."""
     _state_copies[invocation_id] = copy
     while len(_state_copies) > MAX_PENDING:
         _state_copies.popitem(last=False)
 
 
 def note_stored(invocation_id: str, writes: Sequence[KeyWrite]) -> None:
-    """Note what an event of an invocation stored."""
+    """Note the writes of an event of an invocation."""
     if writes and (copy := _state_copies.get(invocation_id)):
         copy.note_stored(writes)
 
 
 def end_state_watch(invocation_id: str) -> StateCopy | None:
-    """Return and forget the copy of an invocation that has ended."""
+    """Remove and return the state copy of an ended invocation."""
     return _state_copies.pop(invocation_id, None)
 
 
 def forget_invocation(invocation_id: str) -> None:
-    """Drop what was noted for an invocation that has ended."""
+    """Drop the notes of an ended invocation."""
     _of_invocation.pop(invocation_id, None)
 
 
 def take_notes(event_id: str, invocation_id: str) -> EventNotes | None:
-    """Return and forget the notes of an event, else those of its invocation; None without a recorder."""
+    """Remove and return the notes of an event, or return those of its invocation; None without a recorder."""
     return _pending.pop(event_id, None) or _of_invocation.get(invocation_id)
 
 

@@ -1,11 +1,10 @@
-"""The recorder: a plug-in that sees what stored events cannot tell.
+"""The recorder: a plug-in that observes what stored events do not contain.
 
-Who wrote each key of a state delta (tool and call, callback by name, `output_key`, an explicit delta), what
-the `temp:` keys held that ADK trims before it stores an event, the chunks of text that stream before one is stored,
-and which keys were changed without any event. What it saw is handed to `DjangoSessionService`, which keeps it.
+It records the writer of each key of a state delta (tool call, callback by name, `output_key`, explicit delta), `temp:`
+keys, which ADK removes before it stores an event, streamed chunks of text, and keys that were changed without an event.
+`DjangoSessionService` stores these notes.
 
-What the models were asked and what they answered, and which stages the run reached when, it writes behind the run
-(`invocation_log`).
+Model requests and responses, and the stages of a run, are written asynchronously (`invocation_log`).
 """
 
 from __future__ import annotations
@@ -45,7 +44,7 @@ from sessions_app.events.attribution import Writer, join_alternatives
 P = ParamSpec("P")
 
 ChunkSink = Callable[[Session, Event], None]
-"""Is given the session and the partial event of every streamed chunk, in the event loop; must not block."""
+"""Called with the session and the partial event of every streamed chunk, in the event loop; must not block."""
 
 OUR_SERVICES = (DjangoSessionService, MirroredSessionService)
 
@@ -55,7 +54,7 @@ log = logging.getLogger(__name__)
 def _harmless(
     hook: Callable[Concatenate[Recorder, P], Awaitable[None] | None],
 ) -> Callable[Concatenate[Recorder, P], Coroutine[Any, Any, None]]:
-    """Make a hook of a method that only looks: what goes wrong in it is logged once and never ends a run."""
+    """Turn a method into a hook whose errors are logged once and never end a run."""
 
     @functools.wraps(hook)
     async def harmless(self: Recorder, /, *args: P.args, **kwargs: P.kwargs) -> None:
@@ -73,15 +72,15 @@ def _harmless(
 
 
 class Recorder(BasePlugin):
-    """Records beside the events who wrote each state key, `temp:` writes, streamed chunks and model calls.
+    """Records the writers of state keys, `temp:` writes, streamed chunks and model calls.
 
-    Put it first among the App's plug-ins: a plug-in that answers a hook hides it from those behind it. Where
-    callbacks and a tool could both have written a key between two hooks, the writer is "one of" them.
+    Put it first among the App's plug-ins: a plug-in that returns a value from a hook hides the hook from later ones. If
+    several callbacks or a tool could have written a key between two hooks, the writer is "one of" them.
 
     Args:
-        on_chunk: is given every streamed chunk; without it chunks are not kept.
-        keep_temp: keep `temp:` values as ghosts, shown while their invocation lasts.
-        keep_calls: keep the requests and responses of models, and the stages of runs.
+        on_chunk: called with every streamed chunk; without it chunks are not recorded.
+        keep_temp: record `temp:` values as ghost keys, shown during their invocation.
+        keep_calls: record model requests and responses, and the stages of runs.
         name: the plug-in's name, unique in an App.
     """
 
@@ -105,7 +104,7 @@ class Recorder(BasePlugin):
     def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> None:
-        """Note that the user's message, which passes no other hook, belongs to a recorded invocation."""
+        """Note the invocation of the user's message, which passes no other hook."""
         notes = EventNotes(keep_temp=self._keep_temp)
         provenance.note_invocation(invocation_context.invocation_id, notes)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
@@ -113,7 +112,7 @@ class Recorder(BasePlugin):
 
     @_harmless
     def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
-        """See which other plug-ins may write, and what the state is."""
+        """Note the other plug-ins, which may write, and copy the state."""
         plugins = invocation_context.plugin_manager.plugins
         invocation = self._invocations[invocation_context.invocation_id]
         invocation.other_plugins = [plugin for plugin in plugins if plugin is not self]
@@ -195,11 +194,11 @@ class Recorder(BasePlugin):
 
     @_harmless
     def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
-        """Hand a streamed chunk on; note who wrote the keys of an event that is about to be appended.
+        """Pass on a streamed chunk; note the writers of an event that is about to be appended.
 
-        The event that closes a cancelled invocation is given what had been streamed.
+        The abort event of a cancelled invocation gets the streamed text.
 
-        An agent that is used as a tool runs in a session in memory (`AgentTool`): nothing of it is stored.
+        An agent that is used as a tool (`AgentTool`) runs in an in-memory session, which is not stored.
         """
         if log := self._logs.get(invocation_context.invocation_id):
             if not event.partial:
@@ -245,7 +244,7 @@ class Recorder(BasePlugin):
 
 
 def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
-    """Return who wrote each key of an event's delta."""
+    """Return the writer of each key of an event's delta."""
     calls = _take_calls(invocation, event)
     own = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)
@@ -259,7 +258,7 @@ def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
 
 
 def _take_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelta]:
-    """Return the deltas of the tool calls that the event answers, in the order ADK merges them."""
+    """Return the deltas of the tool calls whose results the event holds, in ADK's merge order."""
     ids = [response.id or "" for response in event.get_function_responses()]
     calls = [call for call_id in ids if (call := invocation.calls.pop(call_id, None))]
     for call in calls:
@@ -268,7 +267,7 @@ def _take_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelt
 
 
 def _output_key(invocation: WatchedInvocation, event: Event) -> str:
-    """Return the key an LLM agent saves this event's text or output under, last of all that write it.
+    """Return the `output_key` under which an LLM agent saves this event's text or output; it is written last.
 
     See `LlmAgent.__maybe_save_output_to_state` and `workflow/_llm_agent_wrapper.py`.
     """
@@ -279,7 +278,7 @@ def _output_key(invocation: WatchedInvocation, event: Event) -> str:
 
 
 def _writer_among(calls: list[WatchedDelta], key: str, value: object) -> Writer | None:
-    """Return the writer of the call whose value the event has; of a dict that ADK merged, all of them."""
+    """Return the writer of the call whose value the event has; for a merged dict, all writers."""
     wrote = [call for call in calls if key in call.writers]
     exact = [call for call in wrote if call.actions.state_delta.get(key) == value]
     if exact or len(wrote) == 1:

@@ -45,13 +45,13 @@ class DjangoSessionService(BaseSessionService):
     refused with `StaleSessionError`; an equal re-delivery of a stored event is a no-op.
 
     Args:
-        realm: the private world to work in; empty is real life. A service sees its own realm only.
-        ahead: makes the next copy of a long session while the agent works on this one. For processes that serve
-            the same sessions turn after turn; it takes memory and as much processor time again as a read.
+        realm: isolated namespace to work in; empty: none. A service sees only its own realm.
+        ahead: prefetches long sessions for their next turn. For processes that serve the same sessions turn after
+            turn; it takes memory, and as much processor time as a second read.
     """
 
     notes_questions = True
-    """Whether questions that stay open are marked in lists of sessions: nobody else knows of a script's run."""
+    """If true, sessions with open questions are marked as waiting; for scripts, whose runs have no rows."""
 
     def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
         self.realm = realm
@@ -67,10 +67,10 @@ class DjangoSessionService(BaseSessionService):
         state: dict[str, Any] | None = None,
         session_id: str | None = None,
     ) -> Session:
-        """Create a session; without an id, or with a blank one, an id is made.
+        """Create a session; generate an id if it is None or blank.
 
         Raises:
-            AlreadyExistsError: the user has a session of this id in this app.
+            AlreadyExistsError: the user already has a session with this id in this app.
             ValueError: an id cannot be stored.
         """
         new_id = (session_id or "").strip() or str(uuid.uuid4())
@@ -86,13 +86,13 @@ class DjangoSessionService(BaseSessionService):
         ttl_s: float | None = None,
         state: dict[str, Any] | None = None,
     ) -> Session:
-        """Return the user's newest session in the app while its last event is at most `ttl_s` seconds old.
+        """Return the user's newest session in the app if its last event is at most `ttl_s` seconds old.
 
-        Else a new one, seeded with `state`. Without `ttl_s` the app's own TTL counts, and without that the newest
-        session is returned, however old. Callers that come at once get the same session. Not part of ADK.
+        Otherwise create a session with the initial `state`. `ttl_s` defaults to the app's TTL; without either, the
+        newest session is returned, however old. Concurrent callers get the same session. Not part of ADK.
 
         Raises:
-            ValueError: an id or the span cannot be used.
+            ValueError: an id or the time to live is invalid.
         """
         while True:
             with _adk_errors(SessionKey(self.realm, app_name, user_id, "")):
@@ -112,7 +112,7 @@ class DjangoSessionService(BaseSessionService):
         session_id: str,
         config: GetSessionConfig | None = None,
     ) -> Session | None:
-        """Return a session with its events and merged state, or None when there is none."""
+        """Return a session with its events and merged state, or None if it does not exist."""
         key = self._key(app_name, user_id, session_id)
         if self.ahead is None or session_loading.is_partial(config):
             loaded = await units_of_work.read(session_loading.load_session, key, config)
@@ -131,7 +131,7 @@ class DjangoSessionService(BaseSessionService):
 
     @override
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
-        """Delete a session and its events; user and app state survive. A missing one is no error."""
+        """Delete a session and its events; user and app state stay. A missing session is not an error."""
         await units_of_work.write(writes.delete_session, self._key(app_name, user_id, session_id))
 
     @override
@@ -146,12 +146,12 @@ class DjangoSessionService(BaseSessionService):
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Append an event to the stored session and to the caller's copy; partial events are passed through.
+        """Append an event to the stored session and to the caller's copy; return partial events unchanged.
 
         Raises:
-            SessionNotFoundError: the session does not exist (any more); nothing changes.
+            SessionNotFoundError: the session does not exist; nothing changes.
             StaleSessionError: the copy is older than the stored session; nothing changes.
-            ValueError: the event's id is taken by another event, or cannot be stored.
+            ValueError: the event's id is used by another event, or cannot be stored.
         """
         if event.partial:
             return event
@@ -160,7 +160,7 @@ class DjangoSessionService(BaseSessionService):
         return await asyncio.shield(asyncio.ensure_future(self._append_in_turn(session, event)))
 
     async def _append_in_turn(self, session: Session, event: Event) -> Event:
-        """Append one at a time per session: parallel branches of an invocation share one copy."""
+        """Append under the session's lock: parallel branches of an invocation share one copy."""
         key = self._key(session.app_name, session.user_id, session.id)
         async with self.turn(key):
             with _adk_errors(key):
@@ -181,15 +181,15 @@ class DjangoSessionService(BaseSessionService):
         return event
 
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
-        """Keep which keys an invocation changed without an event, as the recorder saw. Not part of ADK."""
+        """Store the keys that an invocation changed without an event, as the recorder detected. Not part of ADK."""
         key = self._key(session.app_name, session.user_id, session.id)
         await units_of_work.write(writes.note_untracked, key, invocation_id, keys)
 
     def event_stored(self, session: Session, event: Event, appended: AppendResult) -> None:
-        """Called in the event loop after an event was stored: a hook for services that tell others of it."""
+        """Hook for subclasses: called in the event loop after an event was stored."""
 
     def turn(self, key: SessionKey) -> asyncio.Lock:
-        """Return the lock under which this process appends to a session. Not part of ADK."""
+        """Return this process's lock for appends to a session. Not part of ADK."""
         owner = (id(asyncio.get_running_loop()), key)
         lock = self._turns.get(owner)
         if lock is None:
@@ -201,9 +201,9 @@ class DjangoSessionService(BaseSessionService):
 
 
 async def _note_waiting(event: Event, appended: AppendResult) -> None:
-    """Keep what an event means for lists of sessions that wait: it asks, answers, or takes questions back.
+    """Update whether a session waits for an answer: the event asks, answers, or rewinds questions.
 
-    The event is stored: what fails here is logged and fails no append.
+    The event is already stored, so errors are logged and do not fail the append.
     """
     pk, rewound = appended.session_pk, event.actions.rewind_before_invocation_id
     try:
@@ -218,21 +218,21 @@ async def _note_waiting(event: Event, appended: AppendResult) -> None:
 
 
 def _stringify_keys(event: Event) -> None:
-    """Make every key of the delta text: ADK's base class fails on another one, after the event is stored."""
+    """Convert all keys of the delta to text: ADK's base class fails on other keys after the event was stored."""
     delta = event.actions.state_delta
     if not all(isinstance(key, str) for key in delta):
         event.actions.state_delta = {scopes.canonicalize_key(key): value for key, value in delta.items()}
 
 
 def event_record(event: Event, delta: dict[str, Any] | None = None) -> EventRecord:
-    """Return the row of an event with what the recorder saw of it. `delta`: as it was before ADK trimmed it."""
+    """Return the row of an event with the recorder's notes. `delta` is the delta before ADK trimmed it."""
     notes = provenance.take_notes(event.id, event.invocation_id)
     writers, keep_temp = (notes.writers, notes.keep_temp) if notes else (None, False)
     return event_mapping.to_record(event, delta=delta, writers=writers, keep_temp=keep_temp)
 
 
 def cause_of(event: Event) -> store.ChangeCause:
-    """Return why the keys of an event's delta change."""
+    """Return the cause of an event's state changes: rewind or append."""
     is_rewind = event.actions.rewind_before_invocation_id is not None
     return store.ChangeCause.REWIND if is_rewind else store.ChangeCause.APPEND
 
@@ -244,7 +244,7 @@ def _expected_version(session: Session) -> ExpectedSession:
 
 @contextmanager
 def _adk_errors(key: SessionKey) -> Iterator[None]:
-    """Turn the store's refusals into the exceptions ADK's callers expect."""
+    """Translate the store's errors to the exceptions that ADK's callers expect."""
     try:
         yield
     except AlreadyExists as error:

@@ -1,4 +1,4 @@
-"""Stored sessions as ADK's `Session`. Every function is one synchronous unit of reading."""
+"""Loads stored sessions as ADK's `Session`. Functions are synchronous units of work."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _EVENT = ("seq", "data", "private", "event_id", "invocation_id")
 
 @dataclass(slots=True)
 class EventPrefix:
-    """The first events of a stored session, made and not handed out yet.
+    """The first events of a stored session as ADK events that no caller has yet.
 
     Attributes:
-        session_pk: the session's row; one that is deleted and made again has another.
-        rewrites: how many times the session was changed without an event being appended. Stored events never
-            change; whoever changes one all the same raises the session's `revision`, and this with it.
+        session_pk: primary key of the session; a session that is deleted and recreated has another one.
+        rewrites: number of changes to the session without an appended event (`revision - last_seq`). Code that changes
+            a stored event raises the session's `revision`, and thereby this number.
         upto: seq of the last of the events.
-        events: the events, nobody else's.
+        events: the events.
     """
 
     session_pk: int
@@ -53,7 +53,7 @@ class EventPrefix:
         return cls(row.pk, row.revision - row.last_seq)
 
     def begins(self, row: store.AgentSession) -> bool:
-        """Tell whether a session, as it is now, begins with these events."""
+        """Return whether the session still begins with these events."""
         return (
             self.session_pk == row.pk
             and self.rewrites == row.revision - row.last_seq
@@ -67,7 +67,7 @@ class EventPrefix:
             self.upto = seq
 
     def following(self, upto: int | None = None) -> QuerySet[Any, Row]:
-        """Return the rows that follow, up to a seq or to the end."""
+        """Return the rows of the following events, up to a seq or to the end."""
         rows = store.Event.objects.filter(session_id=self.session_pk, seq__gt=self.upto)
         if upto is not None:
             rows = rows.filter(seq__lte=upto)
@@ -77,14 +77,14 @@ class EventPrefix:
 def load_session(
     key: SessionKey, config: GetSessionConfig | None = None, prefix: EventPrefix | None = None
 ) -> tuple[Session, EventPrefix] | None:
-    """Return a session in one consistent piece, and the events it was made of; None when there is none.
+    """Return a consistent session and its events; None if it does not exist.
 
-    When a write comes between its reads, what it appended is read too.
+    If a write occurs between the reads, the appended events are read, too.
 
     Args:
         key: the session.
-        config: which of its events; default: all.
-        made: its first events, when some are made already. They are given away: to the session returned.
+        config: selects its events; default: all.
+        prefix: its first events, if prefetched. They become part of the returned session.
     """
     row, attempts = _find_row(key), 0
     while row is not None:
@@ -105,8 +105,8 @@ def load_session(
 def list_sessions(realm: str, app_name: str, user_id: str | None) -> list[Session]:
     """Return an app's sessions, one user's or all (None), without their events, oldest update first.
 
-    Three queries, however many sessions there are. The database joins the keys of each session to one text, in no
-    order: a row for each key, or to sort them, would cost more than all the rest.
+    Runs three queries for any number of sessions. The database joins the keys of each session to one unordered text:
+    a row per key, or sorting, would cost more than everything else.
     """
     if not is_storable(app_name, user_id or ""):
         return []
@@ -154,23 +154,23 @@ _LIST_SESSIONS = {
         joined="string_agg(to_json(k.key)::text || ':' || coalesce(k.private, k.value), ',')"
     ),
 }
-"""Sessions with their own state as the inside of a JSON object."""
+"""Statements that return sessions with their own state as the inside of a JSON object."""
 
 
 def _copy_shared(shared: dict[str, Any]) -> dict[str, Any]:
-    """Return state that several sessions have, with nothing in it that one of them could change for the others."""
+    """Return a copy of shared state, so that a session cannot change the values of others."""
     return {
         name: deepcopy(value) if isinstance(value, dict | list) else value for name, value in shared.items()
     }
 
 
 def is_partial(config: GetSessionConfig | None) -> bool:
-    """Tell whether a config leaves events out. As in ADK, a time of 0 is no filter."""
+    """Return whether a config excludes events. As in ADK, a time of 0 is no filter."""
     return config is not None and bool(config.after_timestamp or config.num_recent_events is not None)
 
 
 def to_session(row: store.AgentSession, events: list[Event], merged: dict[str, Any]) -> Session:
-    """Return ADK's session of a row, marked with the row's revision. Its list of events is a new one."""
+    """Return the ADK session of a row, marked with the row's revision, with a new list of events."""
     session = Session(
         id=row.session_id,
         app_name=row.app_name,
@@ -184,7 +184,7 @@ def to_session(row: store.AgentSession, events: list[Event], merged: dict[str, A
 
 
 def new_session(row: store.AgentSession) -> Session:
-    """Return ADK's session of one that was made in this transaction."""
+    """Return the ADK session of a row that was created in this transaction."""
     return to_session(row, [], _merged_state(row))
 
 
@@ -227,7 +227,7 @@ _STATE = """
 
 
 def _merged_state(row: store.AgentSession) -> dict[str, Any]:
-    """Return a session's state in all scopes, by one plain statement: every turn begins with it."""
+    """Return a session's merged state with a single statement, since every turn begins with it."""
     of_app = (row.realm, row.app_name)
     scopes: tuple[list[StoredKey], ...] = ([], [], [])
     with connection.cursor() as cursor:

@@ -1,7 +1,7 @@
-"""ADK's OpenTelemetry spans as rows, each with the session and the invocation that it belongs to.
+"""Stores ADK's OpenTelemetry spans with the session and the invocation that they belong to.
 
-A span says neither: the recorder, which sees the span that is current when an invocation begins, ties it to the
-invocation, and spans below a tied one belong to the same.
+Spans do not name either. The recorder assigns the span that is current when an invocation begins to the invocation;
+child spans inherit the assignment.
 """
 
 from __future__ import annotations
@@ -29,19 +29,19 @@ from sessions_app.traces.records import SpanRecord, save_spans
 T = TypeVar("T")
 
 STEP_S = 0.1
-"""Seconds by which the clock must be off to count as set: below, it was read a little late."""
+"""Minimum clock error, in seconds, that counts as a clock change; smaller ones are read latency."""
 
 SPANS_MOST = 20_000
 TEXT_MOST = 4_000
-"""Longest text of an attribute, in characters."""
+"""Maximum length of an attribute's text, in characters."""
 
 MODEL_CALL_ATTRIBUTES = ("gcp.vertex.agent.llm_request", "gcp.vertex.agent.llm_response")
-"""Attributes that are kept as model calls, each content once."""
+"""Attributes that are stored as model calls instead."""
 
 EVENT_ID = "gcp.vertex.agent.event_id"
 
 _RUN_SPAN_PREFIXES = ("invocation", "invoke_")
-"""How spans are called that begin before the recorder hears of their invocation."""
+"""Name prefixes of spans that begin before the recorder is called for their invocation."""
 
 _KINDS = {
     "invocation": Row.Kind.INVOCATION,
@@ -56,11 +56,11 @@ _KINDS = {
 
 _owners: OrderedDict[int, tuple[SessionKey, str]] = OrderedDict()
 _unowned: OrderedDict[int, tuple[str, int | None]] = OrderedDict()
-"""Spans under way that belong to nothing yet: name, and the id of the span above."""
+"""Active spans without an invocation: name, and id of the parent span."""
 
 
 def attach_to_invocation(key: SessionKey, invocation_id: str) -> str:
-    """Tie the current span to an invocation. Return its trace's id in hex; empty: nobody records spans."""
+    """Assign the current span to an invocation. Return its trace id in hex; empty if no spans are recorded."""
     span = trace.get_current_span().get_span_context()
     if not span.is_valid:
         return ""
@@ -84,9 +84,9 @@ def _remember(spans: OrderedDict[int, T], span_id: int, value: T) -> None:
 
 
 class SpanKeeper(SpanProcessor):
-    """Writes the spans of recorded invocations behind the run. Others are none of ours.
+    """Span processor that stores the spans of recorded invocations asynchronously and ignores others.
 
-    A program with a `Runner` of its own adds one to its tracer provider: `provider.add_span_processor(SpanKeeper())`.
+    A program with its own `Runner` adds it to its tracer provider: `provider.add_span_processor(SpanKeeper())`.
     """
 
     def __init__(self) -> None:
@@ -96,12 +96,12 @@ class SpanKeeper(SpanProcessor):
 
     @override
     def shutdown(self) -> None:
-        """Keep no more spans."""
+        """Stop recording spans."""
         self._is_shut = True
 
     @override
     def on_start(self, span: Span, parent_context: Context | None = None) -> None:
-        """Let a span belong to what the one above it belongs to."""
+        """Assign a span to the invocation of its parent."""
         if error := self._clock_error(span):
             _remember(self._late, span.context.span_id, error)
         parent_id = span.parent.span_id if span.parent is not None else None
@@ -112,7 +112,7 @@ class SpanKeeper(SpanProcessor):
 
     @override
     def on_end(self, span: ReadableSpan) -> None:
-        """Send a span that has ended to the outbox."""
+        """Send an ended span to the outbox."""
         _unowned.pop(span.context.span_id, None)
         errors = self._late.pop(span.context.span_id, 0), self._clock_error(span)
         owner = None if self._is_shut else _owners.pop(span.context.span_id, None)
@@ -120,7 +120,7 @@ class SpanKeeper(SpanProcessor):
             outbox().put(partial(_save_unit, owner, span, errors))
 
     def _clock_error(self, span: ReadableSpan) -> int:
-        """Return by how many nanoseconds the clock was set since the first span of a trace, which tells its times."""
+        """Return by how many nanoseconds the clock was changed since the first span of the trace."""
         watch = self._watches.get(span.context.trace_id)
         if watch is None:
             _remember(self._watches, span.context.trace_id, Stopwatch())
@@ -156,7 +156,7 @@ def _record(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tup
 
 
 def _attribute(value: Any) -> Any:
-    """Return an attribute fit to store; one that is JSON without the credentials in it."""
+    """Return an attribute in storable form, without credentials."""
     value = scopes.to_jsonable(value)
     if isinstance(value, str) and value.startswith(("{", "[")):
         with suppress(ValueError):

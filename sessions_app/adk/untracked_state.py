@@ -1,8 +1,8 @@
-"""Keys of a session's state that an agent changed behind the back of its events.
+"""Detection of state changes without an event.
 
-Only what an event's delta says is stored. An agent that changes `session.state` itself, or a value it has read from
-there, changes its own copy: the next invocation starts without it. Nothing fails, so nobody notices; the recorder
-compares the copy at the end of an invocation with the copy at its start and with what was stored since.
+Only the deltas of events are stored. An agent that changes `session.state` directly, or a value read from it, changes
+only its own copy, and the next invocation starts without the change. The recorder detects this silent loss by comparing
+the state at the end of an invocation with the state at its start and the writes since.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from sessions_app.sessions.writes import UntrackedChange
 
 @dataclass(slots=True)
 class StateCopy:
-    """What the state is by its events: as it was at the start of an invocation, and what was stored since."""
+    """State according to events: a copy from the start of an invocation, and the writes since."""
 
     _start: dict[str, bytes | str]
     _stored: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, session_state: Mapping[Any, Any]) -> StateCopy:
-        """Return a copy of a session's state that later changes do not reach."""
+        """Return a deep copy of a session's state."""
         return cls({name: _freeze(value, name) for name, value in _iter_tracked(session_state)})
 
     def note_stored(self, writes: Iterable[KeyWrite]) -> None:
-        """Note what an appended event stored."""
+        """Note the writes of an appended event."""
         for write in writes:
             self._stored[write.name] = write.value.private or write.value.public
 
     def untracked(self, session_state: Mapping[Any, Any]) -> list[UntrackedChange]:
-        """Return the keys that differ from what the events say, sorted."""
+        """Return the keys whose value differs from the one according to events, sorted."""
         now = dict(_iter_tracked(session_state))
         return [
             difference
@@ -64,7 +64,7 @@ def _iter_tracked(session_state: Mapping[Any, Any]) -> Iterator[tuple[str, Any]]
 
 
 def _freeze(value: Any, name: str) -> bytes | str:
-    """Return what an equal value gives again. Marshal takes a twentieth of the time that JSON takes."""
+    """Return a serialized form that is equal for equal values. Marshal takes a twentieth of JSON's time."""
     try:
         return marshal.dumps(value, 2)  # version 2 has no references, which depend on more than the value
     except ValueError:

@@ -1,9 +1,10 @@
-"""REST of the sessions room: ADK's own paths (`adk`) and DevUI's (`v1`), as routers of django-ninja.
+"""REST API of sessions: ADK's own paths (`adk`) and DevUI's (`v1`), as routers of django-ninja.
 
-ADK's paths answer as `adk api_server` does (`google/adk/cli/api_server.py`): paths, bodies, statuses and
-`detail` are its own. What rows answer is answered here; what needs an agent, or ADK's own classes, is passed
-on to ADK's server in the app's runtime process.
+ADK's paths respond as `adk api_server` does (`google/adk/cli/api_server.py`): paths, bodies, statuses and `detail` are
+its own. Requests that rows can answer are handled here; requests that need an agent or ADK's own classes are forwarded
+to ADK's server in the app's runtime.
 
-Importing a module with operations builds the models of their parameters and answers, which takes longer than a page:
-only `devui.apis.build` imports `routers`. What others need of this package (`live`, `snapshots`) has no operations.
+Importing a module with operations builds pydantic models of their parameters and responses, which takes longer than
+rendering a page: only `devui.apis.build` imports `routers`. Modules that other packages need (`live`, `snapshots`) have
+no operations.
 """

@@ -1,4 +1,4 @@
-"""ADK's own paths, so that its front end and any ADK client work against DevUI unchanged."""
+"""ADK's own REST paths: its front end and any ADK client work with DevUI unchanged."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ router = Router()
 
 @router.get("/health")
 async def health(request: HttpRequest) -> dict[str, str]:
-    """Tell that the server is up."""
+    """Report that the server is up."""
     return {"status": "ok"}
 
 
@@ -56,7 +56,7 @@ async def version(request: HttpRequest) -> dict[str, str]:
 
 @router.get("/list-apps")
 async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
-    """List the apps by name or, detailed, with what their agents say of themselves."""
+    """List the apps by name or, with `detailed`, with their agents' descriptions."""
     if detailed:
         return {"apps": await app_details.details()}
     return provider().apps()
@@ -64,7 +64,7 @@ async def list_apps(request: HttpRequest, detailed: bool = False) -> Any:
 
 @router.get(SESSIONS)
 async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
-    """List a user's sessions with their state and without their events; those of evals are left out."""
+    """List a user's sessions with state and without events; sessions of evals are left out."""
     if storage_location.session_service_of(app_name):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id))
     return json_text(await units_of_work.read(snapshots.sessions_json, app_name, user_id))
@@ -72,7 +72,7 @@ async def list_sessions(request: HttpRequest, app_name: str, user_id: str) -> Ht
 
 @router.get(SESSION)
 async def get_session(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
-    """Return a session with all its events. An eval attempt's session is found by its id."""
+    """Return a session with all its events, also that of an eval attempt."""
     if storage_location.session_service_of(app_name) and not await units_of_work.read(
         _has_realm, app_name, user_id, session_id
     ):
@@ -82,10 +82,10 @@ async def get_session(request: HttpRequest, app_name: str, user_id: str, session
 
 @router.post(SESSIONS)
 async def create_session(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
-    """Create a session. One that brings events is created by ADK's own server, which judges them.
+    """Create a session. A request with events is forwarded to ADK's own server, which validates them.
 
-    That server refuses events that changed state or asked for something, and with them what its own front end exports:
-    such a session is brought in as an import.
+    That server refuses events that changed state or called tools, and thereby exports of its own front end; such a
+    session is imported.
     """
     body = request_bodies.parse(request)
     new_session = (
@@ -112,7 +112,7 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
 async def create_session_with_id(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
-    """Create a session of a given id; the body is its state. Deprecated in ADK."""
+    """Create a session with an id; the body is its state. Deprecated in ADK."""
     body = request_bodies.parse(request)
     if storage_location.session_service_of(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
@@ -125,10 +125,10 @@ async def create_session_with_id(
 async def update_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
-    """Change a session's state by an event. A title, as ADK's front end sends it, is kept beside it.
+    """Change a session's state by an appended event. A title, as ADK's front end sends it, is stored as the title.
 
-    From its list of sessions that front end sends the whole state along, as it was told it: no change either. Another
-    service that keeps the session makes the title a key of its state; the copy has it as its title, too.
+    The front end sends the whole unchanged state with a new title; that appends no event. An external service stores
+    the title as a state key; the copy of its session gets it as title, too.
     """
     delta = request_bodies.validate(request_bodies.parse(request), request_bodies.UpdateSession).state_delta
     title = _title_in({name: value for name, value in delta.items() if name == snapshots.TITLE_KEY})
@@ -154,7 +154,7 @@ async def update_session(
 async def delete_session(
     request: HttpRequest, app_name: str, user_id: str, session_id: str
 ) -> HttpResponseBase:
-    """Delete a session and its events. A missing one is no error."""
+    """Delete a session and its events. Deleting a missing session is not an error."""
     if storage_location.session_service_of(app_name):
         await units_of_work.read(_refuse_busy, app_name, user_id, session_id)
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
@@ -164,7 +164,7 @@ async def delete_session(
 
 @router.post("/run")
 async def run(request: HttpRequest) -> HttpResponseBase:
-    """Run an agent and return its events when it is done."""
+    """Run an agent and return its events when the run has ended."""
     return await proxy.forward(request, _app_to_run(request), "/run")
 
 
@@ -190,7 +190,7 @@ async def _create(
 
 
 def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
-    """Create a session, seeded by the file beside the agent; what the caller gives wins, key by key."""
+    """Create a session with the initial state of the agent's folder; the caller's keys take precedence."""
     check_ids(key)
     initial = {**_initial_state(key.app_name), **state}
     title = _title_in({name: value for name, value in state.items() if name == snapshots.TITLE_KEY})
@@ -200,7 +200,7 @@ def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
 
 
 def _initial_state(app_name: str) -> dict[str, Any]:
-    """Read `initial_state.json` beside the agent; a file that cannot be used is no state (`DevServer`)."""
+    """Read `initial_state.json` in the agent's folder; an unusable file counts as empty, as in ADK's `DevServer`."""
     try:
         found = configured_folder()
         if found is None:
@@ -232,7 +232,7 @@ def _rename(app_name: str, user_id: str, session_id: str, title: str) -> None:
 
 
 def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> None:
-    """Let the copy of a session have the title that its service was given. There may be no copy."""
+    """Set the title of a session's copy, if there is one, to the title that its service got."""
     with suppress(SessionMissing):
         _rename(app_name, user_id, session_id, title)
 
@@ -256,7 +256,7 @@ def _delete(app_name: str, user_id: str, session_id: str) -> None:
 
 
 def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:
-    """Refuse to change a session that another service keeps while a run is active on it."""
+    """Refuse to change a session of an external service while a run is active on it."""
     with suppress(SessionMissing):
         session = snapshots.find_session(app_name, user_id, session_id)
         lifecycle.require_idle(session.pk, session_id)
@@ -272,8 +272,8 @@ def _app_to_run(request: HttpRequest) -> str:
     """Return the app that a run's body names, or the default one.
 
     Raises:
-        InvalidBody: the body does not say whose session is meant.
-        BadInput: in the words of ADK's server.
+        InvalidBody: the body does not name the session's user.
+        BadInput: no app is named and there is no default; worded as ADK's server words it.
     """
     body = request_bodies.parse(request)
     requested_app = body.get("appName", body.get("app_name")) if isinstance(body, dict) else None

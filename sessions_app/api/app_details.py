@@ -1,4 +1,4 @@
-"""What `GET /list-apps?detailed=true` tells of each app: what its `AgentCard` says."""
+"""App descriptions for `GET /list-apps?detailed=true`, from agent cards."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 async def details() -> list[dict[str, Any]]:
     """Return name, root agent, description and language of each app that loads, as ADK's `AppInfo`.
 
-    Apps of which nothing is known are loaded first. ADK's list leaves out those that cannot be, and so does this.
+    Apps without a description are loaded first. As in ADK, apps that fail to load are left out.
     """
     names = provider().apps()
     for name in sorted(set(names) - await units_of_work.read(_described_apps)):

@@ -1,4 +1,4 @@
-"""What DevUI's own API sends and takes of rewinds, forks and comparisons. Times as in `schemas`."""
+"""Schemas of rewinds, forks and comparisons. Times as in `schemas`."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sessions_app.ids import StorableText
 
 
 class RewindBody(Schema):
-    """Where to rewind to: before an invocation, which any of its events names too."""
+    """Invocation before which to rewind, by its id or by one of its events."""
 
     model_config = ConfigDict(extra="forbid")
 
     before_invocation: StorableText = Field(
-        "", description="Id of the invocation that is taken back, with all after it."
+        "", description="Id of the invocation to undo, with all later ones."
     )
     event_id: StorableText = Field("", description="Instead: id or number of an event of that invocation.")
-    dry_run: bool = Field(False, description="Only say what would change.")
+    dry_run: bool = Field(False, description="Return the plan without carrying it out.")
     revision: int | None = Field(
-        None, description="`revision` of the plan agreed to: when the session has moved on since, 409."
+        None, description="`revision` of the reviewed plan: 409 if the session has changed since."
     )
 
     @model_validator(mode="after")
@@ -35,19 +35,19 @@ class RewindBody(Schema):
 
 
 class Was(Schema):
-    """A key's value, credentials left out; `exists` tells null from a key that does not exist."""
+    """A key's value without credentials; `exists` distinguishes null from a missing key."""
 
     exists: bool
     value: Any = None
 
     @classmethod
     def of(cls, text: StoredValue | None) -> Was:
-        """Return what is told of a stored value."""
+        """Return the schema of a stored value."""
         return cls(exists=False) if text is None else cls(exists=True, value=json.loads(text.public))
 
 
 class KeyPlanOut(Schema):
-    """A session key that gets another value."""
+    """A session key whose value changes."""
 
     key: str
     now: Was
@@ -64,7 +64,7 @@ class FilePlanOut(Schema):
 
 
 class SharedKeyOut(Schema):
-    """A `user:` or `app:` key that was written since and stays as it is."""
+    """A `user:` or `app:` key that was written since; it keeps its value."""
 
     key: str
     before: Was
@@ -72,16 +72,16 @@ class SharedKeyOut(Schema):
 
 
 class EffectOut(Schema):
-    """A tool call since: what it did outside is not undone."""
+    """A later tool call, whose external effects are not undone."""
 
     seq: int
     event_id: str
     tool: str
-    args: dict[str, str] = Field(description="Each cut to its beginning.")
+    args: dict[str, str] = Field(description="Arguments, each shortened.")
 
 
 class RecalledOut(Schema):
-    """A memory entry added since; it stays."""
+    """A memory entry that was added since and is not removed."""
 
     entry_id: str
     time: float
@@ -89,7 +89,7 @@ class RecalledOut(Schema):
 
 
 class DifferenceOut(Schema):
-    """A key that ADK's own rewind would leave otherwise."""
+    """A key that ADK's own rewind would set to another value."""
 
     key: str
     here: Was
@@ -97,7 +97,7 @@ class DifferenceOut(Schema):
 
 
 class StaysOut(Schema):
-    """What a rewind does not undo. Lists are cut; the counts are not."""
+    """Changes that a rewind does not undo. Lists are limited; counts are complete."""
 
     state: list[SharedKeyOut]
     state_count: int
@@ -109,14 +109,14 @@ class StaysOut(Schema):
 
 
 class RewindOut(Schema):
-    """A rewind, planned or done."""
+    """A planned or completed rewind."""
 
     done: bool
     session: int
     revision: int = Field(description="Of the session the plan was made for.")
     before_invocation: str
-    first_seq: int = Field(description="The first event that is taken back.")
-    events: int = Field(description="How many are taken back. They stay in the history.")
+    first_seq: int = Field(description="First event that is undone.")
+    events: int = Field(description="Number of undone events. They stay in the history.")
     invocations: int
     state: list[KeyPlanOut]
     artifacts: list[FilePlanOut]
@@ -127,7 +127,7 @@ class RewindOut(Schema):
 
     @classmethod
     def of(cls, plan: RewindPlan, seq: int | None = None, event_id: str | None = None) -> RewindOut:
-        """Return what is told of a plan, and of the event by which it was done."""
+        """Return the schema of a plan and, if carried out, of the appended event."""
         return cls(
             done=seq is not None,
             seq=seq,
@@ -169,35 +169,35 @@ class RewindOut(Schema):
 
 
 class ForkBody(Schema):
-    """What a fork should be. All may be left out."""
+    """Options of a fork. All are optional."""
 
     model_config = ConfigDict(extra="forbid")
 
     event_id: StorableText = Field(
-        "", description="Id or number of the last event to take over; default: the newest."
+        "", description="Id or number of the last event to copy; default: the newest."
     )
-    seq: int | None = Field(None, description="Instead of its id: its place.")
-    app: str | None = Field(None, description="Default: the session's. It need not be known here.")
-    user: str | None = Field(None, description="Default: the session's.")
-    id: str = Field("", description="Blank: one is made.")
+    seq: int | None = Field(None, description="Sequence number of that event, instead of `event_id`.")
+    app: str | None = Field(None, description="Default: the session's app. An unknown app is allowed.")
+    user: str | None = Field(None, description="Default: the session's user.")
+    id: str = Field("", description="Blank: an id is generated.")
     title: str | None = None
     own_realm: bool = Field(
         False,
-        description="Give it `user:` and `app:` state of its own, as it was at the event; else it is live.",
+        description="Give the fork its own copy of `user:` and `app:` state as of the event, instead of the live one.",
     )
 
 
 class Lineage(Schema):
-    """Where a session comes from, and its forks."""
+    """Origin of a session, and its forks."""
 
     forked_from: dict[str, Any] | None = Field(
-        description="app, user, session, realm, seq and event_id; key: null when that session is gone."
+        description="app, user, session, realm, seq and event_id; key: null if that session was deleted."
     )
     forks: list[SessionOut]
 
 
 class BriefEvent(Schema):
-    """An event in short; its body has its own address."""
+    """Summary of an event."""
 
     seq: int
     event_id: str
@@ -208,14 +208,14 @@ class BriefEvent(Schema):
 
 
 class TurnOut(Schema):
-    """Consecutive events of an invocation in each session; empty where there is no such turn."""
+    """Consecutive events of an invocation in each session; empty if a session has no such turn."""
 
     left: list[BriefEvent]
     right: list[BriefEvent]
 
 
 class KeyPairOut(Schema):
-    """A key that has not the same value in both."""
+    """A key whose value differs between the sessions."""
 
     key: str
     left: Was
@@ -223,13 +223,13 @@ class KeyPairOut(Schema):
 
 
 class Comparison(Schema):
-    """Two sessions from their common events on."""
+    """Comparison of two sessions after their common events."""
 
     left: SessionOut
     right: SessionOut
-    common: int = Field(description="How many first events they share.")
+    common: int = Field(description="Number of common first events.")
     turns: list[TurnOut]
-    left_after: int = Field(description="Pass these two to go on.")
+    left_after: int = Field(description="Pass `left_after` and `right_after` for the next page.")
     right_after: int
     more: bool
     state: list[KeyPairOut] = Field(description="Keys that differ, at `left_at` and `right_at`.")

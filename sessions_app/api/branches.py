@@ -1,4 +1,4 @@
-"""Branches of a session over DevUI's API: rewinding it, forking it, laying two sessions side by side."""
+"""DevUI's API for rewinding, forking and comparing sessions."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ CONFLICTS = {**ERRORS, 409: Problem}
 
 @router.post("/sessions/{int:session}/rewind", response={200: RewindOut, **CONFLICTS})
 async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -> RewindOut:
-    """Rewind a session to before an invocation by appending an event, as ADK does, or say what that would change.
+    """Rewind a session to before an invocation by appending an event, as ADK does; `dry_run` returns only the plan.
 
-    Session keys, seeded ones too, and session artifacts become what they were. `user:` and `app:` keys, `user:`
-    artifacts, memory and what tools did outside stay: `stays` lists them.
+    Session keys, including seeded ones, and session artifacts get their earlier values. `user:` and `app:` keys,
+    `user:` artifacts, memory and external effects of tools are not undone; `stays` lists them.
     """
     where = {"invocation_id": body.before_invocation, "event_id": body.event_id}
     if body.dry_run:
@@ -51,7 +51,7 @@ async def rewind_session(request: HttpRequest, session: int, body: RewindBody) -
 
 @router.post("/sessions/{int:session}/fork", response={201: SessionOut, **CONFLICTS})
 async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> Status[SessionOut]:
-    """Make a session that begins as this one did, up to an event; this one stays as it is."""
+    """Create a session with this session's events up to one of them; this session stays unchanged."""
     new_fork = NewFork(
         event_id=body.event_id,
         seq=body.seq,
@@ -67,7 +67,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
 
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})
 async def get_lineage(request: HttpRequest, session: int) -> Lineage:
-    """Return where a session was forked, and its own forks, oldest first."""
+    """Return the event at which a session was forked, and the session's own forks, oldest first."""
     return await units_of_work.read(_read_lineage, session)
 
 
@@ -85,7 +85,7 @@ async def compare_sessions(
     left_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
     right_after: QueryEx[int | None, P(ge=0, description="From the page before.")] = None,
 ) -> Comparison:
-    """Compare two sessions: what they share, what came then turn by turn, and how their states differ."""
+    """Compare two sessions: number of common events, later events turn by turn, and differences in state."""
     return await units_of_work.read(_compare, left, right, (left_at, right_at), (left_after, right_after))
 
 

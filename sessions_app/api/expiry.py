@@ -1,4 +1,4 @@
-"""How long an app keeps its sessions, and the session to go on with."""
+"""Time to live of an app's sessions, and the user's active session."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Span = Annotated[float, Strict()] | str
 
 
 class AppSettingsOut(Schema):
-    """What a person decided for an app's sessions."""
+    """Settings of an app."""
 
     app: str
     session_ttl_s: float | None = Field(description="Seconds without an event; null: sessions never expire.")
@@ -30,7 +30,7 @@ class AppSettingsOut(Schema):
 
 
 class AppSettingsIn(Schema):
-    """What to decide for an app's sessions."""
+    """New settings of an app."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -38,28 +38,28 @@ class AppSettingsIn(Schema):
 
 
 class ActiveIn(Schema):
-    """Whose session to go on with, and how old its last event may be."""
+    """App and user of the session to continue, and the maximum age of its last event."""
 
     model_config = ConfigDict(extra="forbid")
 
     app: str
     user: str
     ttl: Span | None = Field(
-        default=None, description="Seconds, or a span: 30d, 12h, 90m; null: the app's own, else however old."
+        default=None, description="Seconds, or a span: 30d, 12h, 90m; null: the app's setting, else no limit."
     )
     state: dict[str, Any] | None = Field(default=None, description="Initial state of a new session.")
 
 
 class ActiveOut(Schema):
-    """The session to go on with."""
+    """The session to continue."""
 
-    created: bool = Field(description="It is new: there was none to go on with.")
+    created: bool = Field(description="The session is new: there was none to continue.")
     session: SessionOut
 
 
 @router.get("/apps/{seg:app}/settings", response={200: AppSettingsOut, 404: Problem}, tags=["apps"])
 async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
-    """Return how long an app keeps its sessions."""
+    """Return the settings of an app."""
     return await units_of_work.read(_settings, app)
 
 
@@ -69,7 +69,7 @@ async def get_settings(request: HttpRequest, app: str) -> AppSettingsOut:
     tags=["apps"],
 )
 async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> AppSettingsOut:
-    """Decide how long an app keeps its sessions. Expired ones are marked; nothing is removed by it."""
+    """Set the time to live of an app's sessions. Expired sessions are marked, not removed."""
     await units_of_work.read(_settings, app)
     await units_of_work.write(app_settings.set_session_ttl, app, _seconds(body.session_ttl))
     return await units_of_work.read(_settings, app)
@@ -81,7 +81,7 @@ async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> A
     tags=["sessions"],
 )
 async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[ActiveOut]:
-    """Return a user's newest session in an app unless its last event is too old, else a new one (201)."""
+    """Return a user's newest session in an app if its last event is recent enough, else create one (201)."""
     session, created = await units_of_work.write(
         active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )

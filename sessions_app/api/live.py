@@ -1,7 +1,7 @@
-"""ADK's socket `/run_live`: both directions of a live run, passed on to ADK's own server in the app's process.
+"""ADK's socket `/run_live`: relays a live run between the client and ADK's own server in the app's runtime.
 
-Messages, codes and reasons of a close are that server's (`google/adk/cli/api_server.py`). What it cannot say itself,
-because there is no such app or its process died, is said in the reason of the close.
+Messages, close codes and reasons are that server's (`google/adk/cli/api_server.py`). If there is no such app or its
+runtime died, DevUI closes the socket with a reason.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sessions_app.errors import BadInput, DevUIError, NotFound, SessionMissing
 from sessions_app.runs.runtime_client import RuntimeSocket, close_reason, provider
 
 PROTOCOL_ERROR = 1002
-"""How ADK's server closes when there is no such session."""
+"""Close code of ADK's server for a missing session."""
 
 POLICY_VIOLATION = 1008
 INTERNAL_ERROR = 1011
@@ -26,7 +26,7 @@ Send = Callable[[dict[str, Any]], Awaitable[None]]
 
 
 async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
-    """Connect a client with an app's process until one of them closes."""
+    """Connect a client with an app's runtime until one of them closes."""
     await receive()
     query = scope.get("query_string", b"").decode("latin-1")
     app_name = parse_qs(query).get("app_name", [os.environ.get("ADK_DEFAULT_APP_NAME", "")])[0]
@@ -50,7 +50,7 @@ async def run_live(scope: dict[str, Any], receive: Receive, send: Send) -> None:
 
 
 async def _relay(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
-    """Pass messages on in both directions. Whoever ends it, the other is told."""
+    """Relay messages in both directions until either side closes."""
     listening = asyncio.ensure_future(_relay_to_runtime(upstream, receive))
     telling = asyncio.ensure_future(_relay_to_client(upstream, send))
     try:
@@ -62,14 +62,14 @@ async def _relay(upstream: RuntimeSocket, receive: Receive, send: Send) -> None:
 
 
 async def _relay_to_runtime(upstream: RuntimeSocket, receive: Receive) -> None:
-    """Pass on what the client sends until it is gone."""
+    """Relay the client's messages until the client disconnects."""
     while (message := await receive())["type"] == "websocket.receive":
         text = message.get("text")
         await upstream.send(message["bytes"] if text is None else text)
 
 
 async def _relay_to_client(upstream: RuntimeSocket, send: Send) -> None:
-    """Pass on what the process sends, and how it closes."""
+    """Relay the runtime's messages and its close code."""
     try:
         async for message in upstream.messages():
             kind = "text" if isinstance(message, str) else "bytes"

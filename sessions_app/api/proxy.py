@@ -1,7 +1,7 @@
-"""Requests that only an agent's process can answer, passed on to ADK's own server there.
+"""Reverse proxy to ADK's own server in an app's runtime.
 
-The body goes on unchanged and the answer comes back as it is made. A client that goes away closes the
-upstream request, and ADK cancels the run.
+The body is forwarded unchanged and the response is streamed. When the client disconnects, the upstream request is
+closed and ADK cancels the run.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from sessions_app.runs.runtime_client import provider
 FORWARDED_HEADERS = ("Content-Type", "Accept", "Traceparent", "Tracestate")
 EVENT_STREAM = "text/event-stream"
 STREAMS = (EVENT_STREAM, "text/plain")
-"""What is sent on as it comes. ADK's server sends the output of its tests as text."""
+"""Content types that are streamed. ADK's server sends the output of its tests as text."""
 
 FRAME_END = b"\n\n"
 
@@ -37,8 +37,8 @@ CODES = {
     502: "upstream_failed",
 }
 HINTS = {
-    400: "ADK's own server refused this; `detail` says what.",
-    403: "ADK's own server keeps this to itself; `detail` says why.",
+    400: "ADK's own server refused the request; `detail` says why.",
+    403: "ADK's own server does not allow this; `detail` says why.",
     404: "The path without its last part lists what there is, and GET /list-apps the apps.",
     409: "Leave the id out to have one made, or delete the session first.",
     422: "Send what `detail` asks for; `loc` says where.",
@@ -51,11 +51,11 @@ UNKNOWN_HINT = "The server's log has the output of the agent's process."
 
 
 async def forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:
-    """Pass a request on to ADK's server in the app's runtime process and answer what it answers.
+    """Forward a request to ADK's server in the app's runtime and return its response.
 
     Raises:
         NotFound: no such app.
-        RuntimeUnavailable: the process cannot be started, or died before it answered.
+        RuntimeUnavailable: the runtime cannot be started, or died before it responded.
     """
     client = await provider().client(app_name)
     headers = {name: request.headers[name] for name in FORWARDED_HEADERS if name in request.headers}
@@ -75,7 +75,7 @@ def _full_response(status: int, content: bytes) -> HttpResponse:
 
 
 def _explain_error(status: int, content: bytes) -> Mapping[str, object]:
-    """Return an error of ADK's server with the code and the hint that DevUI's errors have."""
+    """Add DevUI's code and hint to an error of ADK's server."""
     try:
         body = json.loads(content)
     except ValueError:
@@ -97,7 +97,7 @@ def _streaming_response(upstream: httpx.Response, closing: AsyncExitStack) -> St
 
 
 async def _frames(upstream: httpx.Response, closing: AsyncExitStack) -> AsyncIterator[bytes]:
-    """Yield what ADK's server sends; a process that dies is one more frame, as ADK sends an agent's error."""
+    """Yield the response of ADK's server; if the runtime dies, end with an error frame as ADK sends agent errors."""
     end = FRAME_END
     try:
         async with closing:

@@ -1,4 +1,4 @@
-"""The routers of the sessions room: ADK's own paths (`adk`) and DevUI's (`v1`), with all that belongs to each."""
+"""Complete routers of the app: ADK's own paths (`adk`) and DevUI's API (`v1`)."""
 
 from sessions_app.api import expiry, runtime_paths, unsupported
 from sessions_app.api.adk import router as adk

@@ -1,6 +1,6 @@
-"""ADK's paths that only the agent's process can answer: artifacts, memory, graphs, tests. Traces are rows.
+"""ADK's paths that are forwarded to the app's runtime: artifacts, memory, graphs, tests. Traces are read from rows.
 
-Bodies and answers are those of ADK's own server there (`google/adk/cli/{api_server,dev_server}.py`).
+Bodies and responses are those of ADK's own server (`google/adk/cli/{api_server,dev_server}.py`).
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ router = Router()
 
 @router.get(APP + "/app-info")
 async def app_info(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Tell of an app's agents and their tools."""
+    """Describe an app's agents and their tools."""
     return await _forward(request, app_name, f"/apps/{quote(app_name, safe='')}/app-info")
 
 
@@ -44,7 +44,7 @@ async def add_to_memory(request: HttpRequest, app_name: str, user_id: str) -> Ht
 
 @router.api_operation(["GET", "POST"], ARTIFACTS)
 async def artifacts(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
-    """List the names of a session's artifacts, those of its user too, or save one."""
+    """List the names of a session's and its user's artifacts, or save an artifact."""
     return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id))
 
 
@@ -52,7 +52,7 @@ async def artifacts(request: HttpRequest, app_name: str, user_id: str, session_i
 async def artifact(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, name: str
 ) -> HttpResponseBase:
-    """Return an artifact, one of its versions, or what is known of them; or delete it."""
+    """Return an artifact, one of its versions, or their metadata; or delete the artifact."""
     return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id, name))
 
 
@@ -64,13 +64,13 @@ async def agent_tree(request: HttpRequest, app_name: str) -> HttpResponseBase:
 
 @router.get(DEV + "/build_graph_image")
 async def workflow_graphs(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Return an app's workflows as graphs in the language of Graphviz."""
+    """Return an app's workflows as Graphviz graphs."""
     return await _forward(request, app_name, upstream_dev_path(app_name, "build_graph_image"))
 
 
 @router.get(DEV + "/graph")
 async def app_graph(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Return an app's agents and tools as a graph in the language of Graphviz."""
+    """Return an app's agents and tools as a Graphviz graph."""
     return await _forward(request, app_name, upstream_dev_path(app_name, "graph"))
 
 
@@ -78,20 +78,20 @@ async def app_graph(request: HttpRequest, app_name: str) -> HttpResponseBase:
 async def event_graph(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str
 ) -> HttpResponseBase:
-    """Return an app's graph with what an event did."""
+    """Return an app's graph with an event's path highlighted."""
     parts = ("users", user_id, "sessions", session_id, "events", event_id, "graph")
     return await _forward(request, app_name, upstream_dev_path(app_name, *parts))
 
 
 @router.get(DEV + "/debug/trace/session/{seg:session_id}")
 async def session_trace(request: HttpRequest, app_name: str, session_id: str) -> HttpResponseBase:
-    """Return the spans of a session's runs, from rows: a restart forgets none."""
+    """Return the spans of a session's runs from rows, which survive restarts."""
     return json_text(json.dumps(await units_of_work.read(adk_spans.session_trace, app_name, session_id)))
 
 
 @router.get(DEV + "/debug/trace/{seg:event_id}")
 async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> HttpResponseBase:
-    """Return the attributes of the span that made an event, from rows."""
+    """Return the attributes of the span that produced an event, from rows."""
     attributes = await units_of_work.read(adk_spans.event_trace, app_name, event_id)
     if attributes is None:
         raise NotFound("Trace not found", hint="No span that is kept has made this event.")
@@ -100,19 +100,19 @@ async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> Htt
 
 @router.get(TESTS)
 async def list_tests(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """List the recorded tests beside an agent."""
+    """List the recorded tests in an agent's folder."""
     return await _forward(request, app_name, upstream_dev_path(app_name, "tests"))
 
 
 @router.post(TESTS + "/rebuild")
 async def rebuild_tests(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Run the agent anew on one test's messages, or on those of all, and record what it does."""
+    """Run the agent on the messages of one test or of all, and record the results."""
     return await _forward(request, app_name, upstream_dev_path(app_name, "tests", "rebuild"))
 
 
 @router.post(TESTS + "/run")
 async def run_tests(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Replay one test, or all, and return what pytest prints while it does."""
+    """Replay one test or all, and stream pytest's output."""
     return await _forward(request, app_name, upstream_dev_path(app_name, "tests", "run"))
 
 
@@ -124,7 +124,7 @@ async def recorded_test(request: HttpRequest, app_name: str, test_name: str) -> 
 
 @router.post("/agent-identity/finalize")
 async def finalize_agent_identity(request: HttpRequest) -> HttpResponseBase:
-    """Finish a consent of Google's agent identity. It belongs to no app, so any app's process may do it."""
+    """Finish a consent of Google's agent identity, which belongs to no app, in the runtime of any app."""
     names = provider().apps()
     if not names:
         raise NotFound("No agent is here to finish the consent.", hint="Serve a folder that has one.")

@@ -1,4 +1,4 @@
-"""Searches that people keep under a name."""
+"""Saved views: named searches of the session list."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ router = Router()
 
 
 class ViewIn(Schema):
-    """A search to keep."""
+    """A view to save."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -26,7 +26,7 @@ class ViewIn(Schema):
 
 
 class ViewName(Schema):
-    """Another name for a view."""
+    """New name of a view."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -34,7 +34,7 @@ class ViewName(Schema):
 
 
 class ViewOut(Schema):
-    """A search that is kept."""
+    """A saved view."""
 
     id: int
     name: str
@@ -44,33 +44,33 @@ class ViewOut(Schema):
 
 
 class Views(Schema):
-    """The searches that are kept, by name."""
+    """Saved views, ordered by name."""
 
     views: list[ViewOut]
 
 
 @router.get("/views", response=Views, tags=["views"])
 async def list_views(request: HttpRequest) -> Views:
-    """List the searches that are kept."""
+    """List the saved views."""
     return Views(views=[ViewOut.from_orm(view) for view in await units_of_work.read(saved_views.all_views)])
 
 
 @router.post("/views", response={201: ViewOut, **REFUSALS}, tags=["views"])
 async def save_view(request: HttpRequest, body: ViewIn) -> Status[ViewOut]:
-    """Keep a search under a name."""
+    """Save a view."""
     view = await units_of_work.write(saved_views.save, body.name, body.query, replace=body.replace)
     return Status(201, ViewOut.from_orm(view))
 
 
 @router.patch("/views/{int:view}", response={200: ViewOut, **REFUSALS}, tags=["views"])
 async def rename_view(request: HttpRequest, view: int, body: ViewName) -> ViewOut:
-    """Give a kept search another name."""
+    """Rename a saved view."""
     return ViewOut.from_orm(await units_of_work.write(saved_views.rename, view, body.name))
 
 
 @router.delete("/views/{int:view}", response={204: None, 404: Problem}, tags=["views"])
 async def delete_view(request: HttpRequest, view: int) -> Status[None]:
-    """Delete a kept search."""
+    """Delete a saved view."""
     if not await units_of_work.write(saved_views.delete, view):
         raise NotFound(f"There is no view {view}.", hint="GET /api/v1/views lists them.")
     return Status(204, None)

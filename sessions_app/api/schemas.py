@@ -1,4 +1,4 @@
-"""What DevUI's own API sends and takes of sessions, events and runs, and the shape of its errors.
+"""Schemas of sessions, events, runs and errors.
 
 Times are seconds since the epoch; `key` is a session's surrogate key.
 """
@@ -17,25 +17,27 @@ from sessions_app.sessions import lineage, listing, storage_location
 
 
 class Problem(Schema):
-    """The shape of every error."""
+    """An error."""
 
-    detail: Any = Field(description="What happened, or the list of a body's faults.")
-    code: str = Field(description="The kind of error, for programs.")
-    hint: str = Field(description="The way out.")
+    detail: Any = Field(description="Error message, or the list of errors in the body.")
+    code: str = Field(description="Machine-readable error code.")
+    hint: str = Field(description="How to fix or avoid the error.")
 
 
 REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
-"""Of an operation that changes what people see."""
+"""Error responses of operations that change sessions."""
 
 
 class SessionOut(Schema):
-    """A session as lists show it."""
+    """A session without state and events."""
 
-    key: int = Field(description="Names the session in this API: its ids may hold any character.")
+    key: int = Field(
+        description="Primary key; identifies the session in this API, since ids may hold any character."
+    )
     app: str
     user: str
     id: str
-    realm: str = Field(description="Empty: real life; else the private world of an eval attempt or a fork.")
+    realm: str = Field(description="Empty, or the isolated namespace of an eval attempt or a fork.")
     title: str
     tags: list[str]
     pinned: bool
@@ -47,20 +49,20 @@ class SessionOut(Schema):
     errors: int
     tokens: int
     url: str = Field(description="The session's page.")
-    kept_in: str = Field(description="The store: what it is, and its file or server.")
+    kept_in: str = Field(description="Type of the store, and its file or server.")
     survives_restart: bool | None = Field(
-        description="False: the session is gone when the server ends. Null: a remote server keeps it."
+        description="False: the session is lost when the server ends. Null: a remote server stores it."
     )
     behind: str = Field(
-        description="How the copy here differs from what ADK's service keeps; empty: not at all."
+        description="Why the copy is out of date with ADK's service; empty: it is up to date."
     )
     imported_from: str = Field(
-        description="Path or URL of the store it was imported from; empty: it was not."
+        description="Path or URL of the store it was imported from; empty: not imported."
     )
 
     @classmethod
     def of(cls, row: AgentSession) -> Self:
-        """Return what is told of a row."""
+        """Return the schema of a session."""
         place = storage_location.location_of(row)
         return cls(
             key=row.pk,
@@ -94,7 +96,7 @@ class SessionPage(Schema):
 
 
 class EventOut(Schema):
-    """An event and its place in the session."""
+    """An event and its sequence number in the session."""
 
     seq: int
     kind: str
@@ -105,12 +107,12 @@ class EventPage(Schema):
     """Events in order."""
 
     events: list[EventOut]
-    cursor: int = Field(description="Pass it as `after` to go on, now or when there is more.")
+    cursor: int = Field(description="Pass it as `after` for the next page, now or later.")
     more: bool
 
 
 class RunOut(Schema):
-    """One message sent to an agent and what became of it."""
+    """A run: a message to an agent and its outcome."""
 
     id: str
     status: str = Field(
@@ -125,8 +127,8 @@ class RunOut(Schema):
     created_at: float
     started_at: float | None
     finished_at: float | None
-    first_seq: int | None = Field(description="seq of the session when the run started.")
-    last_seq: int | None = Field(description="seq of the session when the run ended.")
+    first_seq: int | None = Field(description="Last seq of the session when the run started.")
+    last_seq: int | None = Field(description="Last seq of the session when the run ended.")
     error_type: str
     error: str
     lost_toolsets: list[str] = Field(
@@ -135,7 +137,7 @@ class RunOut(Schema):
 
     @classmethod
     def of(cls, row: Run, lost_toolsets: Sequence[str] = ()) -> Self:
-        """Return what is told of a row; its session is read with it."""
+        """Return the schema of a run, which must be loaded with its session."""
         return cls(
             id=row.id,
             status=row.status,
@@ -164,7 +166,7 @@ class Runs(Schema):
 
 
 class NewRun(Schema):
-    """A message for an agent. `message` is text, or ADK's Content; without one `invocation_id` is resumed."""
+    """A message for an agent: text or ADK's Content. Without a message, `invocation_id` is resumed."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -178,7 +180,7 @@ class NewRun(Schema):
     custom_metadata: dict[str, Any] | None = None
 
     def request(self) -> dict[str, Any]:
-        """Return what is kept of it in `Run.request`."""
+        """Return the value of `Run.request`."""
         options = self.dict(exclude={"session", "message"})
         if isinstance(self.message, str):
             return {"new_message": {"role": "user", "parts": [{"text": self.message}]}, **options}

@@ -1,4 +1,4 @@
-"""What people do to sessions of a list: title, tags, pin, deletion with a way back, export."""
+"""Operations on sessions of a list: title, tags, pin, deletion with undo, export."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ Keys = QueryEx[
 
 
 class SessionChange(Schema):
-    """What to change; what is left out stays. Neither the agent's state nor the revision is touched."""
+    """Changes to a session's title, pin and tags; omitted fields stay. The state and the revision stay, too."""
 
     model_config = ConfigDict(extra="forbid")
 
-    title: str | None = Field(default=None, description="Empty: none; pages show the first text then.")
+    title: str | None = Field(default=None, description="Empty: no title; pages then show the first text.")
     pinned: bool | None = None
     add_tags: list[str] = []
     remove_tags: list[str] = []
@@ -45,39 +45,39 @@ class Sessions(Schema):
 
 
 class DeletionOut(Schema):
-    """Sessions that were deleted together and can come back together."""
+    """A deletion of one or more sessions that can be undone."""
 
     id: str = Field(description="For POST /api/v1/deletions/{id}/undo.")
     deleted_at: float
-    until: float = Field(description="When they are removed for good.")
+    until: float = Field(description="Time at which the sessions are removed for good.")
     sessions: list[int] = Field(description="Their keys.")
 
     @classmethod
     def of(cls, batch: deletion.DeletionBatch) -> Self:
-        """Return what is told of a batch."""
+        """Return the schema of a deletion."""
         keys = [session.pk for session in batch.sessions]
         return cls(id=batch.id, deleted_at=batch.deleted_at, until=batch.until, sessions=keys)
 
 
 class Deleted(Schema):
-    """What a deletion has done."""
+    """Result of a deletion."""
 
     deletion: DeletionOut | None = Field(description="null: nothing was deleted.")
-    left: list[str] = Field(description="Sessions that were left alone, each with the reason.")
+    left: list[str] = Field(description="Sessions that were not deleted, each with the reason.")
 
 
 class Deletions(Schema):
-    """What can come back, the newest deletion first."""
+    """Deletions that can be undone, newest first."""
 
     deletions: list[DeletionOut]
 
 
 def change_labels(key: int, labels_change: SessionChange) -> None:
-    """Change what people call a session by: all that is wanted, or nothing.
+    """Change a session's title, pin and tags in one transaction.
 
     Raises:
         SessionMissing: there is no such session.
-        BadInput: a title or a tag cannot be used.
+        BadInput: the title or a tag is invalid.
     """
     with transaction.atomic():
         pk = find_session(key).pk
@@ -93,21 +93,21 @@ def change_labels(key: int, labels_change: SessionChange) -> None:
 
 @router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
-    """Return a ZIP file with a file a session, as `manage.py export_sessions` writes it, without credentials."""
+    """Return a ZIP archive with one file per session, as `manage.py export_sessions` writes it, without credentials."""
     file = await units_of_work.read(exports.export_zip, exports.Wanted(pks=tuple(session)))
     return download(file, "sessions.zip", "application/zip")
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])
 async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
-    """Delete sessions with a way back. Those on which a run is active are left alone; 409 when all are."""
+    """Delete sessions; the deletion can be undone. Sessions with an active run are skipped; 409 if all have one."""
     result = await units_of_work.write(deletion.delete, body.sessions)
     return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, left=result.left)
 
 
 @router.get("/deletions", response=Deletions, tags=["sessions"])
 async def list_deletions(request: HttpRequest) -> Deletions:
-    """List what was deleted and can come back."""
+    """List deletions that can be undone."""
     return Deletions(
         deletions=[DeletionOut.of(batch) for batch in await units_of_work.read(deletion.recent_batches)]
     )
@@ -115,5 +115,5 @@ async def list_deletions(request: HttpRequest) -> Deletions:
 
 @router.post("/deletions/{batch}/undo", response={200: Sessions, **REFUSALS}, tags=["sessions"])
 async def undo_deletion(request: HttpRequest, batch: str) -> Sessions:
-    """Bring back what was deleted together, all of it or nothing."""
+    """Undo a deletion: restore all of its sessions, or none."""
     return Sessions(sessions=[row.pk for row in await units_of_work.write(deletion.undo, batch)])

@@ -1,8 +1,8 @@
-"""A session that is sent with all its events, as ADK's front end imports what it has exported.
+"""Creation of a session with all its events, as ADK's front end imports its own exports.
 
-ADK's own server takes only events that did nothing (`_validate_session_initialization_events`), so its front end
-cannot bring back a session whose agent wrote state. Here it is an import like any other: every event with its time
-and its changes, and shared state that is here already keeps its values.
+ADK's own server accepts only events without actions (`_validate_session_initialization_events`), so its front end
+cannot re-import a session whose agent wrote state. DevUI imports it like any other session: events keep their times and
+changes, and existing shared state keeps its values.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from sessions_app.transfer.readers import SentSession
 from sessions_app.transfer.writers import import_sessions
 
 REFUSAL = "Session initialization event"
-"""How ADK's server begins when it refuses an event that did something; by then all are valid ones."""
+"""Prefix of ADK's error for an event with actions; ADK checks the events' validity first."""
 
 
 def is_refused_for_its_events(response: HttpResponseBase) -> bool:
-    """Tell whether ADK's server has refused a session because its events did something."""
+    """Return whether ADK's server refused a session because its events have actions."""
     if response.status_code != BadInput.status or not isinstance(response, HttpResponse):
         return False
     return str(json.loads(response.content).get("detail", "")).startswith(REFUSAL)
 
 
 def restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
-    """Bring in a session with its events. `merged` is the state it had in the end, its scopes by prefix.
+    """Import a session with its events. `merged` is its final state, with prefixed keys.
 
-    An event that tells no time is one of now, as at ADK's server.
+    Events without a time get the present time, as in ADK's server.
 
     Raises:
         AlreadyExists: the id is taken.
-        BadInput: an id that no store can hold, or an event that cannot be read.
+        BadInput: an id cannot be stored, or an event cannot be read.
     """
     check_ids(key)
     if AgentSession.objects.filter(**key._asdict()).exists():

@@ -1,7 +1,7 @@
-"""Sessions as ADK's REST sends them, joined from the JSON texts of the store: nothing is parsed on the way.
+"""Sessions as ADK's REST API returns them, joined from stored JSON texts without parsing them.
 
-Events are never changed, so a snapshot is the session's row and state in one consistent piece and the number
-of its last event; the events up to there are read as they are sent.
+Events are immutable, so a snapshot consists of a consistent read of the session's row and state, and the number of its
+last event; events up to that number are read while they are sent.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ BATCH = 2000
 
 READ_ATTEMPTS = 5
 HIDDEN_PREFIXES = ("adk-eval-session-", "___eval___session___")
-"""Ids of sessions that evals made; ADK's list leaves them out (`google/adk/cli/cli_eval.py`)."""
+"""Prefixes of session ids that ADK's evals create; ADK's list leaves them out (`google/adk/cli/cli_eval.py`)."""
 
 TITLE_KEY = "__session_metadata__"
 """State key under which ADK's front end reads and writes a session's title."""
@@ -34,7 +34,7 @@ TITLE_KEY = "__session_metadata__"
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """A session at a moment: what comes before its events and after them, and which events those are."""
+    """A session at a point in time: the JSON before and after its events, and the number of its last event."""
 
     head: str
     session_pk: int
@@ -43,12 +43,11 @@ class Snapshot:
 
 
 def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool = False) -> AgentSession:
-    """Return the session of a path; ids are stripped as ADK does. With `attempts` an eval attempt's is found
-    too.
+    """Return the session of a path; ids are stripped as in ADK. With `attempts`, include eval attempts.
 
     Raises:
-        SessionMissing: in the words of ADK's server.
-        BadInput: an id that no store can hold.
+        SessionMissing: there is no such session; worded as ADK's server words it.
+        BadInput: an id cannot be stored.
     """
     key = SessionKey("", app_name, user_id, session_id.strip())
     check_ids(key)
@@ -67,7 +66,7 @@ def find_session(app_name: str, user_id: str, session_id: str, *, attempts: bool
 def take_snapshot(
     app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
 ) -> Snapshot:
-    """Return a session's snapshot; `temp` are keys of this very answer that no scope stores.
+    """Return a session's snapshot; `temp` are keys to add to this response, which are not stored.
 
     Raises:
         SessionMissing: there is no such session.
@@ -92,10 +91,10 @@ async def stream_json(snapshot: Snapshot) -> AsyncIterator[str]:
 
 
 def sessions_json(app_name: str, user_id: str) -> str:
-    """Return a user's sessions in an app, oldest update first, with their state and without their events.
+    """Return a user's sessions in an app as JSON, oldest update first, with state and without events.
 
     Raises:
-        BadInput: an id that no store can hold.
+        BadInput: an id cannot be stored.
     """
     check_ids(SessionKey("", app_name, user_id, ""))
     sessions = AgentSession.objects.filter(realm="", app_name=app_name, user_id=user_id)
@@ -113,7 +112,7 @@ def sessions_json(app_name: str, user_id: str) -> str:
 
 
 def has_values(app_name: str, user_id: str, session_id: str, values: dict[str, Any]) -> bool:
-    """Tell whether a session's state has these values, as ADK's REST tells them. A client may write 1 for 1.0.
+    """Return whether a session's state has these values as the REST API returns them. 1 equals 1.0.
 
     Raises:
         SessionMissing: there is no such session.
@@ -126,7 +125,7 @@ def has_values(app_name: str, user_id: str, session_id: str, values: dict[str, A
 
 
 def _is_same(stored: Any, other: Any) -> bool:
-    """Compare two JSON values; true is not 1."""
+    """Compare two JSON values; true does not equal 1."""
     if isinstance(stored, dict) and isinstance(other, dict):
         return stored.keys() == other.keys() and all(_is_same(stored[key], other[key]) for key in stored)
     if isinstance(stored, list) and isinstance(other, list):
@@ -153,7 +152,7 @@ def _state_text(
     shared: Iterable[tuple[str, str]],
     temp: dict[str, Any],
 ) -> str:
-    """Join a session's keys, those it shares, and its title where ADK's front end looks for it."""
+    """Join a session's keys, its shared keys, and its title under the key that ADK's front end reads."""
     texts = dict([*own, *shared])
     if row.title:
         texts.setdefault(TITLE_KEY, scopes.dumps({"displayName": row.title}))

@@ -1,10 +1,10 @@
-"""State over DevUI's API: whole or by key, now or at an event, by scope; changed by appended events.
+"""DevUI's API for state: whole or by key, now or at an event, by scope; changed by appended events.
 
-A key is named in the query, whole and with its prefix: it may hold any character, and `user:preferences.theme`
-is one key. A path into its value is another parameter, `pointer`, a JSON pointer (RFC 6901) such as `/theme/0`.
+The query parameter `key` is the whole key with its prefix: it may hold any character, and `user:preferences.theme` is
+one key. The parameter `pointer` is a JSON pointer (RFC 6901) into its value, such as `/theme/0`.
 
-What a caller saw can be made a condition of a change: `revision` is the session's, and the `ETag` of a key, sent
-back as `If-Match`, is the key's own, which other sessions change too when it is a `user:` or an `app:` key.
+Changes can be conditional: `revision` is compared with the session's revision, and `If-Match` with the key's `ETag`,
+which changes with every write, also by other sessions for `user:` and `app:` keys.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ ERRORS = {400: Problem, 404: Problem, 422: Problem}
 STATE = "/sessions/{int:session}/state"
 
 Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tier`.")]
-At = QueryEx[str | None, P(description="Id or number of an event: the state as it was then.")]
+At = QueryEx[str | None, P(description="Id or number of an event: return the state at that event.")]
 Revision = QueryEx[int | None, P(description="Refuse with 409 unless this is the session's revision.")]
 IfMatch = HeaderEx[
     str | None,
-    P(alias="If-Match", description="`ETag` of the key: refuse with 409 when it was written since."),
+    P(alias="If-Match", description="`ETag` of the key: refuse with 409 if it was written since."),
 ]
 IfNoneMatch = HeaderEx[
-    str | None, P(alias="If-None-Match", description="`*`: refuse with 409 when the key has a value.")
+    str | None, P(alias="If-None-Match", description="`*`: refuse with 409 if the key has a value.")
 ]
 OneScope = QueryEx[Literal["session", "user", "app"] | None, P(description="This scope only.")]
 
@@ -65,7 +65,7 @@ class NewValue(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    value: Any = Field(description="Any JSON; an object replaces the one before, nothing is merged.")
+    value: Any = Field(description="Any JSON. An object replaces the previous value; nothing is merged.")
 
 
 @router.get(STATE, response={200: StateOut, **ERRORS})
@@ -86,7 +86,7 @@ async def list_keys(
     at: At = None,
     scope: OneScope = None,
 ) -> Keys:
-    """Return the keys with their values and who wrote each last, now or at an event."""
+    """Return the keys with their values and last writes, now or at an event."""
     return await units_of_work.read(_read_keys, session, at, scope)
 
 
@@ -99,7 +99,7 @@ async def get_key(
     at: At = None,
     pointer: QueryEx[str, P(description="JSON pointer of a piece of the value: `/theme/0`.")] = "",
 ) -> KeyOut:
-    """Return one key, or a piece of its value, now or at an event. `ETag` names its last write."""
+    """Return one key, or a piece of its value, now or at an event. `ETag` identifies its last write."""
     key_out = await units_of_work.read(_read_key, session, key, at, pointer)
     response["ETag"] = key_out.etag
     return key_out
@@ -116,7 +116,7 @@ async def put_key(
     if_match: IfMatch = None,
     if_none_match: IfNoneMatch = None,
 ) -> Status[EditOut]:
-    """Give a key a value by an appended event. Refused while a run is active on the session."""
+    """Set a key's value by an appended event. Refused while a run is active on the session."""
     condition = _condition(key, revision, if_match, if_none_match)
     edited = await units_of_work.write(state_edits.put_key, session, key, body.value, condition)
     response["ETag"] = etag(edited.change)
@@ -131,9 +131,9 @@ async def remove_key(
     revision: Revision = None,
     if_match: IfMatch = None,
 ) -> EditOut:
-    """Take a key out of the state by an appended event.
+    """Remove a key from the state by an appended event.
 
-    ADK's deltas cannot remove: the event says null for the key, and the store keeps no value. (ADK's own session
+    ADK's deltas cannot remove keys: the event sets the key to null, and the store removes it. (ADK's own session
     services would keep the key with null.)
     """
     edited = await units_of_work.write(
@@ -147,11 +147,11 @@ async def get_history(
     request: HttpRequest,
     session: int,
     key: Key,
-    limit: QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")] = 50,
+    limit: QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")] = 50,
     before: QueryEx[int | None, P(description="`next` of the page before.")] = None,
-    here: QueryEx[bool, P(description="Only what this session wrote.")] = False,
+    here: QueryEx[bool, P(description="Only writes by this session.")] = False,
 ) -> HistoryPage:
-    """Return who wrote a key, newest first; a `user:` or `app:` key across all sessions."""
+    """Return the writes of a key, newest first; of a `user:` or `app:` key across all sessions."""
     return await units_of_work.read(_read_history, session, key, limit, before, here)
 
 
@@ -160,11 +160,11 @@ async def get_diff(
     request: HttpRequest,
     session: int,
     from_: QueryEx[
-        str | None, P(alias="from", description="Id or number of the earlier event; left out: the start.")
+        str | None, P(alias="from", description="Id or number of the earlier event; default: the start.")
     ] = None,
-    to: QueryEx[str | None, P(description="Id or number of the later event; left out: now.")] = None,
+    to: QueryEx[str | None, P(description="Id or number of the later event; default: now.")] = None,
 ) -> DiffOut:
-    """Return the keys that differ between two events, in every scope as it was at each."""
+    """Return the keys that differ between two events, in every scope."""
     return await units_of_work.read(_read_diff, session, from_, to)
 
 
@@ -174,36 +174,38 @@ async def get_drift(
     session: int,
     fold: QueryEx[
         Literal["ledger", "events"],
-        P(description="`events` folds every event's delta, which takes as long as the session is."),
+        P(
+            description="`events` folds every event's delta, which takes time proportional to the session's length."
+        ),
     ] = "ledger",
 ) -> DriftOut:
-    """Return the keys whose value nothing explains, and those that something else than this session's events does."""
+    """Return keys whose value nothing explains, and keys explained by something other than this session's events."""
     return await units_of_work.read(_read_drift, session, fold)
 
 
 @router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
 async def get_lint(request: HttpRequest, session: int) -> LintOut:
-    """Return hints at what may be kept in the wrong scope or form, read off the state as it is now.
+    """Return lint hints for the current state: values that may have the wrong scope or form.
 
-    Each has its evidence and a remedy. None is an error: an agent may have good reasons.
+    Each hint has evidence and a remedy. Hints are not errors: an agent may have good reasons.
     """
     return await units_of_work.read(_read_lint, session)
 
 
 @router.get("/apps/{seg:app}/state", response={200: OwnerState, **ERRORS})
 async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
-    """Return what everyone in an app shares, now: the `app:` keys, without their prefix."""
+    """Return the current state that all users of an app share: the `app:` keys, without their prefix."""
     return await units_of_work.read(_read_owner_state, app, None)
 
 
 @router.get("/apps/{seg:app}/users/{seg:user}/state", response={200: OwnerState, **ERRORS})
 async def get_user_state(request: HttpRequest, app: str, user: str) -> OwnerState:
-    """Return what all sessions of a user in an app share, now: the `user:` keys, without their prefix."""
+    """Return the current state that all sessions of a user share: the `user:` keys, without their prefix."""
     return await units_of_work.read(_read_owner_state, app, user)
 
 
 def etag(change: StateChange) -> str:
-    """Return the tag of a key as a write left it: its scope and the position of the write."""
+    """Return the `ETag` of a write: the key's scope and the position of the write."""
     return f'"{change.scope}-{change.position}"'
 
 
@@ -216,7 +218,7 @@ def _condition(key: str, revision: int | None, if_match: str | None, if_none_mat
 
 
 def _position_in(key: str, if_match: str | None) -> int | None:
-    """Return the position of the write that an `If-Match` names."""
+    """Return the position of the write that an `If-Match` header names."""
     if if_match is None:
         return None
     scope, _ = state_edits.parse_name(key)

@@ -1,4 +1,4 @@
-"""What DevUI's own API sends of state: values, who wrote them, differences and drift. Times as in `schemas`."""
+"""Schemas of state: values, writers, differences, drift, lint hints. Times as in `schemas`."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ from sessions_app.state.drift import Drift, DriftReport
 
 
 class StateOut(Schema):
-    """State as agents read it and by scope, credentials left out."""
+    """State merged as agents read it, and by scope; without credentials."""
 
-    seq: int = Field(description="The event at which: its seq, or that of the newest event.")
-    event_id: str | None = Field(description="The event asked for; null: now.")
-    revision: int = Field(description="The session's, now: a condition for changes.")
+    seq: int = Field(description="Sequence number of the event, or of the newest event.")
+    event_id: str | None = Field(description="The requested event; null: now.")
+    revision: int = Field(description="Current revision of the session: a condition for changes.")
     merged: dict[str, Any]
     scopes: dict[str, dict[str, Any]] = Field(description="session, user, app: keys without their prefix.")
 
 
 class WriterOut(Schema):
-    """Who wrote a key."""
+    """Writer of a key."""
 
     kind: str
     name: str
     call_id: str
-    inferred: bool = Field(description="Concluded from the event; no recorder saw it.")
+    inferred: bool = Field(description="Inferred from the event; no recorder observed the write.")
 
 
 class ChangeOut(Schema):
@@ -54,7 +54,7 @@ class ChangeOut(Schema):
 
     @classmethod
     def of(cls, row: StateChange) -> Self:
-        """Return what is told of a row of the ledger."""
+        """Return the schema of a ledger row."""
         return cls(
             position=row.position,
             value=None if row.value is None else json.loads(row.value),
@@ -75,20 +75,20 @@ class ChangeOut(Schema):
 
 
 class KeyOut(Schema):
-    """A key, its value and who wrote it last."""
+    """A key, its value and its last write."""
 
     key: str = Field(description="With its prefix.")
     scope: str
     value: Any
     note: str = Field(description="What had to be done to make the value JSON.")
     etag: str = Field(
-        description="Names the last write: send it as `If-Match` to change the key only if unchanged."
+        description="Identifies the last write: send it as `If-Match` to change the key only if unchanged."
     )
     last_write: ChangeOut
 
 
 class Keys(Schema):
-    """The keys of a session's scopes at a moment: session, user, app, each sorted."""
+    """The keys of a session's scopes at a point in time: session, user, app, each sorted."""
 
     seq: int
     event_id: str | None
@@ -96,7 +96,7 @@ class Keys(Schema):
 
 
 class OwnerState(Schema):
-    """What an app or a user shares, now."""
+    """Current shared state of an app or a user."""
 
     app: str
     user: str | None
@@ -106,7 +106,7 @@ class OwnerState(Schema):
 
 
 class EditOut(Schema):
-    """A change made by hand: the event that was appended."""
+    """A change by hand: the appended event."""
 
     key: str
     removed: bool
@@ -114,11 +114,11 @@ class EditOut(Schema):
     etag: str
     event_id: str
     seq: int
-    revision: int = Field(description="The session's, after the change.")
+    revision: int = Field(description="Revision of the session after the change.")
 
     @classmethod
     def of(cls, edited: StateEdit, etag: str) -> Self:
-        """Return what is told of a change."""
+        """Return the schema of a change."""
         change = edited.change
         return cls(
             key=PREFIX[Scope(change.scope)] + change.key,
@@ -132,20 +132,20 @@ class EditOut(Schema):
 
 
 class KeyDiffOut(Schema):
-    """A key that differs. `old` or `new` is null, and its write too, where the key has no value."""
+    """A key that differs. `old` or `new`, and its write, is null if the key has no value."""
 
     key: str = Field(description="With its prefix.")
     scope: str
     change: str = Field(description="added, changed or removed.")
     old: Any
     new: Any
-    hidden: bool = Field(description="Only credentials differ, which are left out.")
+    hidden: bool = Field(description="Only credentials differ; they are not returned.")
     old_write: ChangeOut | None
     new_write: ChangeOut | None
 
     @classmethod
     def of(cls, entry: KeyDiff) -> Self:
-        """Return what is told of a difference."""
+        """Return the schema of a difference."""
         old, new = (None if row is None else ChangeOut.of(row) for row in (entry.old, entry.new))
         return cls(
             key=entry.name,
@@ -160,9 +160,9 @@ class KeyDiffOut(Schema):
 
 
 class DiffOut(Schema):
-    """What differs between two moments of a session, in every scope."""
+    """Differences between two points in a session, in every scope."""
 
-    from_seq: int = Field(description="0: the start, what the first event found.")
+    from_seq: int = Field(description="0: the start, before the first event.")
     from_event_id: str | None
     to_seq: int
     to_event_id: str | None = Field(description="null: now.")
@@ -172,7 +172,7 @@ class DiffOut(Schema):
     def of(
         cls, session: AgentSession, before: Event | None, after: Event | None, differences: list[KeyDiff]
     ) -> Self:
-        """Return what is told of the differences."""
+        """Return the schema of the differences."""
         return cls(
             from_seq=before.seq if before else 0,
             from_event_id=before.event_id if before else None,
@@ -183,16 +183,16 @@ class DiffOut(Schema):
 
 
 class KeyDriftOut(Schema):
-    """A key whose stored value is not what the session's own events add up to."""
+    """A key whose stored value differs from the fold of the session's own events."""
 
     key: str = Field(description="With its prefix.")
     scope: str
     has_stored: bool
     stored: Any
     has_folded: bool | None = Field(
-        description="null: not known, the session's last write lies too far back; `fold=events` finds it."
+        description="null: unknown, the session's last write is too long ago to look up; `fold=events` finds it."
     )
-    folded: Any = Field(description="What the events say. A removed key's event says null.")
+    folded: Any = Field(description="Value by the events. For a removed key: null.")
     cause: str = Field(
         description="seed, other_session, import, fork, removed, rewind, or foreign: not changed by DevUI."
     )
@@ -200,7 +200,7 @@ class KeyDriftOut(Schema):
 
     @classmethod
     def of(cls, entry: Drift) -> Self:
-        """Return what is told of a key."""
+        """Return the schema of a key's drift."""
         return cls(
             key=entry.name,
             scope=str(entry.scope),
@@ -214,31 +214,33 @@ class KeyDriftOut(Schema):
 
 
 class UntrackedOut(Schema):
-    """A key that an invocation had changed without an event when it ended: nothing stored it."""
+    """A key that an invocation changed without an event, so the change was not stored."""
 
     key: str = Field(description="With its prefix.")
     scope: str
-    removed: bool = Field(description="The key was taken out.")
+    removed: bool = Field(description="The key was removed.")
     value: Any
     has_stored: bool
-    stored: Any = Field(description="What events had stored.")
+    stored: Any = Field(description="Value that events had stored.")
     invocation_id: str
     seq: int = Field(description="The session's last event when the invocation ended.")
     time: float
 
 
 class DriftOut(Schema):
-    """Where the stored state is not what the session's own events add up to."""
+    """Differences between the stored state and the fold of the session's own events."""
 
     keys: list[KeyDriftOut] = Field(
         description="Drift: no event, seed, fork, removal or other session explains the value."
     )
-    explained: list[KeyDriftOut] = Field(description="Ordinary: `cause` tells where the value comes from.")
+    explained: list[KeyDriftOut] = Field(
+        description="Expected differences: `cause` names the source of the value."
+    )
     untracked: list[UntrackedOut] = Field(description="Newest first, the last 200.")
 
     @classmethod
     def of(cls, report: DriftReport) -> Self:
-        """Return what is told of the drift."""
+        """Return the schema of a drift report."""
         return cls(
             keys=[KeyDriftOut.of(entry) for entry in report.drifted],
             explained=[KeyDriftOut.of(entry) for entry in report.explained],
@@ -260,7 +262,7 @@ class DriftOut(Schema):
 
 
 class SightOut(Schema):
-    """Where something was seen: an event of a session, or the session as a whole."""
+    """Evidence of a hint: an event of a session, or the session as a whole."""
 
     says: str
     session: int | None = Field(description="Key of the session; null: it was deleted.")
@@ -269,7 +271,7 @@ class SightOut(Schema):
 
 
 class HintOut(Schema):
-    """Something that may be better otherwise, what it was seen by, and what ADK offers instead."""
+    """A lint hint with its evidence and the alternative that ADK offers."""
 
     rule: str
     key: str = Field(description="The whole key with its prefix.")
@@ -279,7 +281,7 @@ class HintOut(Schema):
 
     @classmethod
     def of(cls, hint: lint.Hint) -> Self:
-        """Return what is told of a hint."""
+        """Return the schema of a hint."""
         return cls(
             rule=str(hint.rule),
             key=hint.name,
@@ -298,15 +300,15 @@ class HintOut(Schema):
 
 
 class LintOut(Schema):
-    """Hints at a session's state as it is now."""
+    """Lint hints for a session's current state."""
 
     hints: list[HintOut]
     sizes: dict[str, int] = Field(description="Bytes of the values of each scope, in UTF-8.")
-    unread: int = Field(description="Keys that were left out: there are too many.")
+    unread: int = Field(description="Number of keys that were not checked because there are too many.")
 
     @classmethod
     def of(cls, report: lint.LintReport) -> Self:
-        """Return what is told of a report."""
+        """Return the schema of a lint report."""
         return cls(
             hints=[HintOut.of(hint) for hint in report.hints], sizes=report.sizes, unread=report.unread
         )

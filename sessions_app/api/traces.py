@@ -1,4 +1,4 @@
-"""Model calls and traces over DevUI's API: what models were asked and answered, spans and stages of runs."""
+"""DevUI's API for model calls and traces."""
 
 from __future__ import annotations
 
@@ -22,42 +22,42 @@ router = Router(tags=["traces"])
 ERRORS = {400: Problem, 404: Problem, 422: Problem}
 CALLS = "/sessions/{int:session}/model-calls"
 
-PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
+PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]
-Invocation = QueryEx[str | None, P(description="Of this invocation only.")]
+Invocation = QueryEx[str | None, P(description="Only calls of this invocation.")]
 
 
 class CallOut(Schema):
-    """One request to a model, without what it said."""
+    """A model call without its request and responses."""
 
     id: int
     invocation_id: str
-    number: int = Field(description="1, 2, 3 … in its invocation.")
+    number: int = Field(description="Number within the invocation, from 1.")
     agent: str
     branch: str
     model: str
-    event_ids: list[str] = Field(description="The events that it became.")
+    event_ids: list[str] = Field(description="Events that the call produced.")
     started_at: float
-    first_at: float | None = Field(description="When the first of the answer came.")
+    first_at: float | None = Field(description="Time of the first response chunk.")
     finished_at: float | None
     chunks: int
     tokens: dict[str, int] = Field(description="prompt, output, thought, cached, total.")
-    by_callback: bool = Field(description="A callback or plug-in answered in the model's place.")
+    by_callback: bool = Field(description="A callback or plug-in responded in place of the model.")
     error_type: str
     error: str
 
     @classmethod
     def of(cls, row: ModelCall) -> Self:
-        """Return what is told of a row."""
+        """Return the schema of a row."""
         return cls(**_call_fields(row))
 
 
 class WholeCall(CallOut):
-    """One request to a model with all that it said, and what came back; credentials left out."""
+    """A model call with its request and responses, without credentials."""
 
     request: dict[str, Any] = Field(description="model, system_instruction, contents, tools, config, …")
     responses: list[dict[str, Any]]
-    before: int | None = Field(description="The call of the same agent before it, to compare with.")
+    before: int | None = Field(description="Previous call of the same agent, to compare with.")
 
 
 class CallPage(Schema):
@@ -84,15 +84,15 @@ class SpanOut(Schema):
 
 
 class StageOut(Schema):
-    """A moment that a run reached."""
+    """A stage that an invocation reached."""
 
     name: str
-    of: str = Field(description="The agent or the tool.")
+    of: str = Field(description="Name of the agent or tool.")
     at: float
 
 
 class TraceOut(Schema):
-    """An invocation from inside."""
+    """The trace of an invocation."""
 
     id: int
     session: int
@@ -101,16 +101,18 @@ class TraceOut(Schema):
     root_agent: str
     started_at: float
     finished_at: float | None
-    working_seconds: float | None = Field(description="Without waiting to be answered or resumed.")
+    working_seconds: float | None = Field(
+        description="Duration without the time that it waited to be answered or resumed."
+    )
 
     @classmethod
     def of(cls, row: Trace) -> Self:
-        """Return what is told of a row."""
+        """Return the schema of a row."""
         return cls(**_trace_fields(row))
 
 
 class WholeTrace(TraceOut):
-    """An invocation from inside, with its stages and spans."""
+    """The trace of an invocation with its stages and spans."""
 
     stages: list[StageOut]
     spans: list[SpanOut]
@@ -128,7 +130,9 @@ async def list_model_calls(
     request: HttpRequest,
     session: int,
     invocation: Invocation = None,
-    event: QueryEx[str | None, P(description="The call that became the event of this id or number.")] = None,
+    event: QueryEx[
+        str | None, P(description="The call that produced the event of this id or number.")
+    ] = None,
     limit: PageSize = 50,
     before: Older = "",
 ) -> CallPage:
@@ -138,7 +142,7 @@ async def list_model_calls(
 
 @router.get(CALLS + "/{int:call}", response={200: WholeCall, **ERRORS})
 async def get_model_call(request: HttpRequest, session: int, call: int) -> WholeCall:
-    """Return a model call whole: the request as the model was given it, and what came back."""
+    """Return a model call with its request and responses."""
     return await units_of_work.read(_whole_call, session, call)
 
 
@@ -150,13 +154,13 @@ async def list_traces(
     limit: PageSize = 50,
     before: Older = "",
 ) -> TracePage:
-    """List what was recorded of invocations, newest first."""
+    """List traces of invocations, newest first."""
     return await units_of_work.read(_trace_page, session, app, limit, before)
 
 
 @router.get("/traces/{int:trace}", response={200: WholeTrace, 404: Problem, 422: Problem})
 async def get_trace(request: HttpRequest, trace: int) -> WholeTrace:
-    """Return an invocation from inside: its stages and its spans."""
+    """Return the trace of an invocation with its stages and spans."""
     return await units_of_work.read(_whole_trace, trace)
 
 

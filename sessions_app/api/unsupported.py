@@ -1,4 +1,4 @@
-"""ADK's paths that DevUI answers with a refusal, or with nothing: what it leaves to `adk` itself."""
+"""ADK's paths for features that DevUI leaves to `adk`: telemetry consent, agent builder, deployment."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ router = Router()
 
 
 class Consent(BaseModel):
-    """Body of an answer to ADK's question whether use may be reported to Google."""
+    """Body of the user's decision on whether ADK may report usage to Google."""
 
     telemetry: bool
 
 
 @router.get("/config/telemetry")
 async def telemetry(request: HttpRequest) -> dict[str, bool]:
-    """Tell that nothing is reported to anybody, so that ADK's front end does not ask."""
+    """Report that telemetry is off, so that ADK's front end does not ask for consent."""
     return {"telemetry": False}
 
 
 @router.post("/config/telemetry")
 async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
-    """Take an answer to the question whether use may be reported; nothing is, whatever it says."""
+    """Accept the telemetry decision and ignore it: DevUI never reports usage."""
     if request.headers.get(CONSENT_HEADER) != "true":
         raise BadInput("Forbidden: missing required security header", hint=f"Send `{CONSENT_HEADER}: true`.")
     request_bodies.validate(request_bodies.parse(request), Consent)
@@ -38,7 +38,7 @@ async def set_telemetry(request: HttpRequest) -> dict[str, bool]:
 
 @router.get(DEV + "/builder")
 async def builder(request: HttpRequest, app_name: str) -> HttpResponse:
-    """Return no YAML: to ADK's front end that says that it cannot edit the agent."""
+    """Return empty YAML, which tells ADK's front end that the agent is not editable."""
     return HttpResponse("", content_type="text/plain; charset=utf-8")
 
 
@@ -50,13 +50,13 @@ async def save_agent(request: HttpRequest, app_name: str) -> None:
 
 @router.post(DEV + "/builder/cancel")
 async def cancel_agent(request: HttpRequest, app_name: str) -> None:
-    """Refuse to throw a draft of an agent away: there are none."""
+    """Refuse to discard a draft of an agent: DevUI has no drafts."""
     raise _building_unsupported()
 
 
 @router.get(DEV + "/deploy/defaults")
 async def deploy_defaults(request: HttpRequest, app_name: str) -> None:
-    """Refuse to say how an agent would be deployed."""
+    """Refuse to return deployment defaults."""
     raise _deploying_unsupported()
 
 

@@ -1,7 +1,7 @@
-"""DevUI's own API: sessions, their events and state at any moment, the history of a key, runs.
+"""DevUI's own API: sessions, events and runs; includes the routers of state, branches and traces.
 
-Sessions are named by their surrogate key, since ids may hold any character. Lists go on from a cursor, so a
-page costs the same wherever it is and nothing is skipped while rows are added.
+Sessions are identified by their primary key, since ids may hold any character. Lists are paginated by cursor, so every
+page costs the same and nothing is skipped while rows are added.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ router.add_router("", session_actions.router)
 router.add_router("", saved_views.router)
 router.add_router("", traces.router)
 
-PageSize = QueryEx[int, P(ge=1, le=200, description="Rows in the answer.")]
+PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]
 
 
@@ -56,7 +56,7 @@ async def list_sessions(
     app: str | None = None,
     user: str | None = None,
     session: QueryEx[str | None, P(description="A session's id.")] = None,
-    realm: QueryEx[str, P(description="Empty: real life; else that of an eval attempt or a fork.")] = "",
+    realm: QueryEx[str, P(description="Realm of an eval attempt or a fork; empty: none.")] = "",
     q: QueryEx[str, P(description="A query as in the search box: docs/search.md.")] = "",
     limit: PageSize = 50,
     before: Older = "",
@@ -124,7 +124,7 @@ async def list_runs(
     tags=["runs"],
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
-    """Send a message to an agent. The run goes on by itself; its events appear in the session."""
+    """Send a message to an agent. The run continues in the background; its events appear in the session."""
     app_name = await units_of_work.read(_app_to_run, body)
     client = await provider().client(app_name)
     run = await background.run_to_completion(_start_run(client, body))
@@ -141,7 +141,7 @@ async def get_run(request: HttpRequest, run_id: str) -> RunOut:
     "/runs/{run_id}/cancel", response={200: RunOut, 404: Problem, 502: Problem, 503: Problem}, tags=["runs"]
 )
 async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
-    """Cancel a run and return how it ended. One that has ended is left as it is."""
+    """Cancel a run and return it. An ended run stays as it is."""
     run = await units_of_work.read(_read_run, run_id)
     if await units_of_work.write(lifecycle.request_cancel, run_id):
         client = await provider().client(run.app)
@@ -161,7 +161,7 @@ def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str
 
 
 def _event_page(session_key: int, after: int, limit: int) -> str:
-    """Return an `EventPage` as text, joined from the events' own texts."""
+    """Return an `EventPage` as JSON, joined from the stored JSON of the events."""
     session = find_session(session_key)
     events = Event.objects.filter(session_id=session.pk, seq__gt=after).order_by("seq")
     page = list(events.values_list("seq", "kind", "data")[: limit + 1])

@@ -1,4 +1,4 @@
-"""What people send: filters in the query string, and forms of sessions, keys, forks and settings."""
+"""Query string forms of lists and pages, and forms of sessions, keys, forks and settings."""
 
 from sessions_app.forms.branches import CompareQuery, EditMessageForm, ForkForm, ForkQuery, RewindQuery
 from sessions_app.forms.lists import (

@@ -1,4 +1,4 @@
-"""Sessions that come from others: edited messages, rewinds and forks; two sessions compared."""
+"""Forms of edited messages, rewinds, forks and session comparison."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from sessions_app.sessions.writes import ID_BYTES
 
 
 class EditMessageForm(forms.Form):
-    """A message said otherwise, in a new session."""
+    """An edited message to run in a new session."""
 
     message = forms.CharField(label="Message", required=False, strip=False, widget=forms.Textarea)
     state_delta = forms.CharField(label="State delta", required=False, widget=forms.Textarea)
     title = forms.CharField(label="Title of the new session", required=False, max_length=fork.TITLE_LIMIT)
 
     def clean_state_delta(self) -> dict[str, Any]:
-        """Read the change of state as a JSON object."""
+        """Parse the state delta as a JSON object."""
         return state_object(self.cleaned_data["state_delta"])
 
 
 class RewindQuery(QueryForm):
-    """Which invocation a rewind goes to before: that of an event. `revision` is that of the plan agreed to."""
+    """Event before whose invocation to rewind; `revision` is that of the reviewed plan."""
 
     event = forms.CharField(strip=False)
     revision = forms.IntegerField(required=False)
 
 
 class ForkQuery(QueryForm):
-    """At which event a session is forked; without one, at the newest."""
+    """Event at which to fork a session; defaults to the newest."""
 
     seq = forms.IntegerField(required=False)
 
 
 class ForkForm(forms.Form):
-    """What a fork should be. Ids may hold any character, so nothing is stripped."""
+    """Options of a fork. Ids may hold any character, so nothing is stripped."""
 
     seq = forms.IntegerField(widget=forms.HiddenInput)
     app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
@@ -58,7 +58,7 @@ class ForkForm(forms.Form):
     )
 
     def wanted(self) -> fork.NewFork:
-        """Return what is wanted. Only of a form that is valid."""
+        """Return the options of a valid form."""
         values = self.cleaned_data
         return fork.NewFork(
             seq=values["seq"],
@@ -71,7 +71,7 @@ class ForkForm(forms.Form):
 
 
 class CompareQuery(QueryForm):
-    """Which sessions are compared, at which events their states, and where the page begins."""
+    """Sessions to compare, the events at which their states are compared, and the pagination cursors."""
 
     left = forms.IntegerField()
     right = forms.IntegerField(required=False)

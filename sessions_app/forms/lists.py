@@ -1,4 +1,4 @@
-"""Which sessions and runs a list shows, and what is done with those that are ticked."""
+"""Filters of the session and run lists, and actions on selected sessions."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sessions_app.sessions.writes import ID_BYTES
 from sessions_app.store.pagination import PAGE_SIZE, integer_key
 
 MAX_SESSIONS_PER_ACTION = 500
-"""Sessions to which something is done at once."""
+"""Maximum number of sessions per action."""
 
 
 class SessionQuery(PageQuery):
@@ -32,11 +32,11 @@ class SessionQuery(PageQuery):
     age = forms.ChoiceField(required=False, choices=[("idle", "idle"), ("expired", "expired")])
 
     def wanted(self) -> SessionFilter:
-        """Return which sessions are meant.
+        """Return the filters.
 
         Raises:
-            QueryProblem: the query cannot be meant as it stands.
-            BadInput: another parameter cannot be meant.
+            QueryProblem: the search query is invalid.
+            BadInput: another parameter is invalid.
         """
         values = self.read()
         return SessionFilter(
@@ -50,16 +50,15 @@ class SessionQuery(PageQuery):
 
 
 class SessionWatch(SessionQuery, ListWatch):
-    """A session list on screen. `left`: how many sessions it says are not indexed yet."""
+    """Query for changes of a session list on screen; `left` is the number of unindexed sessions that it shows."""
 
     left = forms.IntegerField(required=False, min_value=0)
 
 
 class SessionListQuery(SessionWatch):
-    """A session list, and what looks before came to that its page is to be found by.
+    """Query of a session list, with the progress of earlier requests that searched for the same page.
 
-    They looked at `looked` sessions and found `found` of the page, which stand on the screen above; `top` tells that it
-    is the newest page.
+    They searched `looked` sessions and found `found` rows of the page, now on screen; `top` marks the newest page.
     """
 
     looked = forms.IntegerField(required=False, min_value=0, max_value=10**12)
@@ -67,14 +66,14 @@ class SessionListQuery(SessionWatch):
     top = forms.BooleanField(required=False)
 
     def so_far(self) -> ScanProgress:
-        """Return what looks before came to, once the form is read."""
+        """Return the progress of earlier requests; call `wanted` first."""
         return ScanProgress(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
 
 
 class SessionActionForm(forms.Form):
-    """What is to be done with sessions of a list: those ticked, or the one that its row's button names.
+    """Action on the selected sessions of a list, or on one session.
 
-    `act` is one of `VERBS`, or one with a session's key: `pin:7`.
+    `act` is one of `VERBS`; with a primary key (`pin:7`) it applies to that session only.
     """
 
     VERBS = ("tag", "untag", "pin", "unpin", "delete", "export")
@@ -83,10 +82,10 @@ class SessionActionForm(forms.Form):
     tag = forms.CharField(required=False, max_length=200)
 
     def read(self, ticked: Sequence[str]) -> tuple[str, list[int], str]:
-        """Return what is to be done, with which sessions, and the tag.
+        """Return the action, the primary keys of its sessions, and the tag.
 
         Raises:
-            BadInput: it cannot be meant, no session is meant, or too many.
+            BadInput: the action is unknown, or no sessions or too many are selected.
         """
         self.is_valid()
         verb, _, key = str(self.cleaned_data.get("act", "")).partition(":")
@@ -105,7 +104,7 @@ class SessionActionForm(forms.Form):
 
 
 class SavedViewForm(forms.Form):
-    """A search to keep under a name, or another name for one."""
+    """Form of a saved view."""
 
     name = forms.CharField(label="Name", max_length=saved_views.NAME_LENGTH)
     query = forms.CharField(required=False, max_length=4000, strip=False)
@@ -113,10 +112,10 @@ class SavedViewForm(forms.Form):
 
 
 class TimeField(forms.CharField):
-    """A time as the search of sessions takes it, such as `2h` or `2026-11-01`: the text, once it can be meant."""
+    """A validated time in the syntax of the query language, such as `2h` or `2026-11-01`; its value is the text."""
 
     def clean(self, value: Any) -> str:
-        """Return the text."""
+        """Return the text if it is a valid time."""
         text: str = super().clean(value)
         try:
             if text:
@@ -127,7 +126,7 @@ class TimeField(forms.CharField):
 
 
 class RunQuery(PageQuery):
-    """Filters of the list of runs. `after` and `until` are when they were created."""
+    """Filters of the run list; `after` and `until` limit the creation time."""
 
     FILTERS = ("app", "status", "user", "session", "error", "after", "until")
 
@@ -141,4 +140,4 @@ class RunQuery(PageQuery):
 
 
 class RunWatch(RunQuery, ListWatch):
-    """A list of runs on screen."""
+    """Query for changes of a run list on screen."""

@@ -1,4 +1,4 @@
-"""Parameters of the query string, read into what they mean."""
+"""Base forms for query strings."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from django import forms
 from sessions_app.errors import BadInput
 
 MAX_QUERY_CHARACTERS = 8_000
-"""Characters of a query that a search box takes and that is read at all: more than the language allows, because it says
-of too long a query what is wrong, and a box that cuts one would not."""
+"""Maximum length of a query in the search box. Above the limit of the query language, so that too long a query gets the
+language's error instead of being cut by the browser."""
 
 
 class QueryForm(forms.Form):
-    """A form over the query string."""
+    """A form for the query string."""
 
     def read(self) -> dict[str, Any]:
         """Return the cleaned values.
 
         Raises:
-            BadInput: a parameter cannot be meant.
+            BadInput: a parameter is missing or invalid.
         """
         if self.is_valid():
             return self.cleaned_data
@@ -33,7 +33,7 @@ class QueryForm(forms.Form):
 
 
 class MultiValueField(forms.Field):
-    """A parameter that may stand in the query string several times: a list of texts."""
+    """A parameter that may occur several times in the query string."""
 
     widget = forms.MultipleHiddenInput
 
@@ -49,7 +49,7 @@ class PageQuery(QueryForm):
 
 
 class ListWatch(QueryForm):
-    """What a list on screen shows and knows of (see `sessions_app.sessions.list_updates`)."""
+    """State of a list on screen that polls for changes (see `sessions_app.sessions.list_updates`)."""
 
     shown = forms.CharField(required=False)
     since = forms.FloatField(required=False)
@@ -57,16 +57,16 @@ class ListWatch(QueryForm):
 
 
 class CompletionQuery(QueryForm):
-    """What stands in a search box, and where the caret is."""
+    """Text of a search box, and the position of the caret."""
 
     q = forms.CharField(required=False, strip=False, max_length=MAX_QUERY_CHARACTERS)
     caret = forms.IntegerField(required=False, min_value=0)
 
     def asked(self) -> tuple[str, int]:
-        """Return the text and the offset of the caret in it; without one, that of its end.
+        """Return the text and the offset of the caret, which defaults to the end.
 
         Raises:
-            BadInput: a parameter cannot be meant.
+            BadInput: a parameter is invalid.
         """
         values = self.read()
         text: str = values["q"]

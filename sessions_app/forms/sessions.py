@@ -1,4 +1,4 @@
-"""A new session, its title, and how long an app keeps its sessions."""
+"""Forms of a new session, a session's title, and an app's time to live."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sessions_app.sessions.writes import ID_BYTES
 
 
 class NewSessionForm(forms.Form):
-    """A new session. Ids may hold any character, so nothing is stripped."""
+    """Form of a new session. Ids may hold any character, so nothing is stripped."""
 
     app = forms.CharField(label="App", strip=False, max_length=ID_BYTES)
     user = forms.CharField(label="User", strip=False, max_length=ID_BYTES, initial="user")
@@ -24,23 +24,23 @@ class NewSessionForm(forms.Form):
     how = forms.ChoiceField(required=False, choices=[("new", "new"), ("continue", "continue")])
 
     def clean_state(self) -> dict[str, Any]:
-        """Read the state as a JSON object."""
+        """Parse the state as a JSON object."""
         return state_object(self.cleaned_data["state"])
 
 
 class SessionTitleForm(forms.Form):
-    """The title of a session; an empty one takes it away."""
+    """Form of a session's title; an empty title removes it."""
 
     title = forms.CharField(label="Title", required=False, max_length=labels.TITLE_LENGTH)
 
 
 class SessionTtlForm(forms.Form):
-    """How long an app keeps its sessions: a span, or nothing for ever."""
+    """Form of the time to live of an app's sessions; empty means that they never expire."""
 
     ttl = forms.CharField(label="Sessions expire after", required=False, max_length=40)
 
     def clean_ttl(self) -> float | None:
-        """Read the span as seconds."""
+        """Return the time span in seconds."""
         text = self.cleaned_data["ttl"]
         try:
             return durations.parse(text) if text else None

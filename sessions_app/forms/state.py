@@ -1,4 +1,4 @@
-"""What a page of state shows, and keys that are written by hand."""
+"""Forms of state pages, JSON pieces, and key edits."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sessions_app.sessions.writes import ID_BYTES
 
 
 class StateQuery(QueryForm):
-    """Whose state a page shows, and behind which keys."""
+    """App and user whose state is shown, and pagination cursors of their keys."""
 
     app = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     user = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
@@ -23,9 +23,9 @@ class StateQuery(QueryForm):
 
 
 class HistoryQuery(QueryForm):
-    """Which page of a key's history: writes before a position, all or only those of the session `here`.
+    """Page of a key's history: writes before a position, optionally only those of the session `here`.
 
-    `session` is the one whose page leads here.
+    `session` is the session whose page links here.
     """
 
     before = forms.IntegerField(required=False, min_value=0)
@@ -34,28 +34,28 @@ class HistoryQuery(QueryForm):
 
 
 class JsonPieceQuery(QueryForm):
-    """Which piece of a JSON value is wanted."""
+    """JSON pointer to a piece of a value, and an offset in it."""
 
     pointer = forms.CharField(required=False, strip=False)
     offset = forms.IntegerField(required=False, min_value=0)
 
 
 class WholeValueQuery(QueryForm):
-    """In which form a whole value is wanted: a page, or its `json`."""
+    """Representation of a whole value: a page, or `json`."""
 
     form = forms.ChoiceField(required=False, choices=[("json", "json")])
 
 
 class KeyQuery(QueryForm):
-    """Which key a form is about, whole and with its prefix; without one, a new key."""
+    """Key with its prefix; empty for a new key."""
 
     key = forms.CharField(required=False, strip=False)
 
 
 class KeyEditForm(forms.Form):
-    """A key and the value it is to have. `seen` is the position of the key's last write when the form was made.
+    """Form of a key and its new value. `seen` is the position of the key's last write when the form was rendered.
 
-    `is_new`: the key is typed, and a prefix before it chooses the scope.
+    With `is_new` the user types the key, whose prefix selects the scope.
     """
 
     scope = forms.ChoiceField(choices=[(str(scope), str(scope)) for scope in Scope])
@@ -70,7 +70,7 @@ class KeyEditForm(forms.Form):
         self.is_new = is_new
 
     def clean(self) -> dict[str, Any]:
-        """Read the value, and hold the key to the scope it is to go to."""
+        """Parse the value, and take the scope from the prefix of a new key."""
         cleaned: dict[str, Any] = super().clean() or self.cleaned_data
         cleaned["value"] = self._value(cleaned.get("kind"), cleaned.get("value", ""))
         key = cleaned.get("key", "")
@@ -105,16 +105,16 @@ class KeyEditForm(forms.Form):
 
 
 class KeyRemovalForm(forms.Form):
-    """The removal of a key, as `KeyEdit`."""
+    """Form that removes a key; `seen` as in `KeyEditForm`."""
 
     seen = forms.IntegerField(min_value=0)
 
 
 def state_object(text: str) -> dict[str, Any]:
-    """Return a state that is written as JSON.
+    """Parse a state in JSON.
 
     Raises:
-        ValidationError: it is no JSON object.
+        ValidationError: the text is not a JSON object.
     """
     if not text.strip():
         return {}

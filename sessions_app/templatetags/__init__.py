@@ -1,1 +1,1 @@
-"""Tags and filters."""
+"""Template tags and filters."""

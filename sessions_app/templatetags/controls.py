@@ -1,4 +1,4 @@
-"""Controls that stand in many places, written once: `{% load controls %}`."""
+"""Tags of shared controls (links, buttons, dialogs, filters): `{% load controls %}`."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sessions_app.templatetags import devui
 register = template.Library()
 
 DIALOG = "#dialog-content"
-"""Where a page that is small enough opens in the page one is on."""
+"""Element in which small pages open as a dialog."""
 
 NUMBER = SafeString("<span data-number></span>")
 
 
 @register.simple_tag(takes_context=True)
 def app_of_page(context: template.Context) -> str:
-    """`{% app_of_page as about %}`: the app of the address, or of what is shown; empty: all apps."""
+    """`{% app_of_page as about %}`: the app of the URL or of the object shown; empty: all apps."""
     page_app = getattr(context.get("shell"), "app", "") or context.get("app_name")
     object_apps = (getattr(context.get(name), "app_name", "") for name in ("session", "run"))
     return str(page_app or next(filter(None, object_apps), ""))
@@ -33,9 +33,9 @@ def app_of_page(context: template.Context) -> str:
 
 @register.simple_tag
 def address(route: str, *parts: Any, **query: Any) -> str:
-    """`{% address "session-fork" session.pk seq=7 as url %}`: a route with a query; without one, this page's query.
+    """`{% address "session-fork" session.pk seq=7 as url %}`: the URL of a route with a query string.
 
-    A parameter that is None is left out.
+    An empty route returns only the query string. Parameters that are None are left out.
     """
     path = reverse(route, args=parts) if route else ""
     query_string = urlencode({name: value for name, value in query.items() if value is not None})
@@ -44,17 +44,17 @@ def address(route: str, *parts: Any, **query: Any) -> str:
 
 @register.simple_tag
 def in_dialog(url: str) -> SafeString:
-    """`<a {% in_dialog url %}>`: a link to a page of its own, which with scripts opens in the dialog."""
+    """`<a {% in_dialog url %}>`: a link to a page, which opens in a dialog when scripts run."""
     return format_html('href="{0}" hx-get="{0}" hx-target="{1}"', url, DIALOG)
 
 
 @register.simple_tag
 def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: Any) -> SafeString:
-    """`{% icon_link "fork" "Fork from here" url dialog=True %}`: a link that shows an icon, named by its label.
+    """`{% icon_link "fork" "Fork from here" url dialog=True %}`: a link with an icon and an accessible label.
 
-    `of` names what it is about, behind the label, for who cannot see where it stands. `title` is what hovering
-    tells, else the label. `command` puts it into the palette, by a better name if it is a text. Without `shown`
-    it is hidden until a script shows it. `counts` makes room for a number. Others are attributes: `data_step="-1"`.
+    `of` appends the object's name to the label for screen readers. `title` is the tooltip and defaults to the label.
+    `command` adds the link to the command palette, under its own name if it is a text. With `shown=False` it is hidden
+    until a script shows it. `counts` adds an element for a number. Other arguments are attributes: `data_step="-1"`.
     """
     opened = {"hx-get": url, "hx-target": DIALOG} if dialog else {}
     return _control("a", icon, label, {"href": url, **opened}, **how)
@@ -62,15 +62,15 @@ def icon_link(icon: str, label: str, url: str, *, dialog: bool = False, **how: A
 
 @register.simple_tag
 def icon_button(icon: str, label: str, **how: Any) -> SafeString:
-    """`{% icon_button "pause" "Pause" title="Pause live updates" %}`: a button for scripts, told as a link is."""
+    """`{% icon_button "pause" "Pause" title="Pause live updates" %}`: a button for scripts; see `icon_link`."""
     return _control("button", icon, label, {"type": "button"}, **how)
 
 
 @register.simple_block_tag
 def dialog_head(content: str, back: str, icon: str = "", scope: str = "") -> SafeString:
-    """`{% dialog_head back icon="fork" %}Fork at event 7{% enddialog_head %}`: the title of a dialog, and its way out.
+    """`{% dialog_head back icon="fork" %}Fork at event 7{% enddialog_head %}`: title and close button of a dialog.
 
-    `back` is where the way out leads when the dialog is a page of its own.
+    `back` is the target of the close button when the dialog is shown as a page.
     """
     mark = devui.scope(scope) if scope else devui.icon(icon) if icon else ""
     close = icon_link("close", "Close", back, small=False, data_close_dialog=True)
@@ -88,9 +88,9 @@ def dialog_acts(
     is_danger: bool = False,
     is_off: object = False,
 ) -> SafeString:
-    """`{% dialog_acts back "fork" %}Fork{% enddialog_acts %}`: a dialog's button, and the link that leaves it.
+    """`{% dialog_acts back "fork" %}Fork{% enddialog_acts %}`: submit button and cancel link of a dialog.
 
-    `is_danger` when it takes something away, `is_off` when it cannot be pressed now.
+    `is_danger` marks a destructive action, `is_off` disables the button.
     """
     return format_html(
         '<p class="wide actions"><button class="button {}"{}>{}{}</button>'
@@ -108,10 +108,10 @@ def dialog_acts(
 def filters(
     content: str, label: str, route: str, *, button: str = "Filter", as_typed: bool = False
 ) -> SafeString:
-    """`{% filters "Filter runs" "runs" %}fields{% endfilters %}`: what narrows the list at a route.
+    """`{% filters "Filter runs" "runs" %}fields{% endfilters %}`: filter form of the list at a route.
 
-    The list is in the element whose id is the route's name. `as_typed` looks while one types. Without scripts `button`
-    sends it.
+    The list is the element whose id is the route's name. `as_typed` filters on every keystroke. Without scripts,
+    `button` submits the form.
     """
     context = {
         "content": content,

@@ -1,4 +1,4 @@
-"""Tags and filters of DevUI's templates: `{% load devui %}`."""
+"""General template tags and filters: `{% load devui %}`."""
 
 from __future__ import annotations
 
@@ -63,18 +63,18 @@ WRITER_ICONS = {
     "user": "edit",
     "seed": "session",
 }
-"""What caused the write of a key, or else its kind of writer -> icon. All others are agents."""
+"""Cause or kind of writer of a key's write -> icon. The default is the agent icon."""
 
 
 @register.simple_tag
 def icon(name: str, label: str = "", css: str = "") -> SafeString:
-    """`{% icon "tool_call" %}`: an icon of the sprite; hidden from screen readers unless it has a label."""
+    """`{% icon "tool_call" %}`: an icon; hidden from screen readers without a label."""
     return _icon(settings.STATIC_URL, name, label, css)
 
 
 @lru_cache(maxsize=1024)
 def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
-    """Make an icon. A page of rows shows the same few hundreds of times; `static_url` is where the sprite lies."""
+    """Build an icon, cached: a list shows the same few icons hundreds of times. `static_url` locates the sprite."""
     href = f"{static('devui/icons.svg')}#{name}"
     classes = f"icon {css}".strip()
     if label:
@@ -110,7 +110,7 @@ def scope(name: str) -> SafeString:
 
 @register.simple_tag
 def writer_icon(change: StateChange) -> SafeString:
-    """`{% writer_icon change %}`: the icon of a writer; its name stands beside it."""
+    """`{% writer_icon change %}`: the icon of a key's writer."""
     return icon(WRITER_ICONS.get(change.cause) or WRITER_ICONS.get(change.writer) or "agent")
 
 
@@ -143,7 +143,7 @@ def session_url(session: AgentSession) -> str:
 
 @register.filter
 def age(session: AgentSession) -> str:
-    """`{% with age=session|age %}`: `idle` or `expired` by its app's TTL, else nothing."""
+    """`{% with age=session|age %}`: `idle` or `expired` by the app's TTL, else empty."""
     session_age = expiry.age_of(session)
     return "" if session_age == expiry.Age.FRESH else str(session_age)
 
@@ -153,43 +153,43 @@ register.filter("expires_at", expiry.expires_at)
 
 @register.simple_tag
 def place_of(session: AgentSession) -> storage_location.StorageLocation:
-    """`{% place_of session as place %}`: where a session is kept, and how the copy here differs."""
+    """`{% place_of session as place %}`: the storage location of a session."""
     return storage_location.location_of(session)
 
 
 @register.filter
 def prefix(name: str) -> str:
-    """`{{ change.scope|prefix }}`: what names the scope in an agent's code: `user:`, `app:`, `temp:`."""
+    """`{{ change.scope|prefix }}`: the key prefix of a scope: `user:`, `app:`, `temp:` or empty."""
     return scopes.TEMP_PREFIX if name == "temp" else scopes.PREFIX[Scope(name)]
 
 
 @register.filter
 def key_name(change: StateChange) -> str:
-    """`{{ change|key_name }}`: the key a ledger row wrote, as agents write it, with its prefix."""
+    """`{{ change|key_name }}`: the key of a ledger row, with its prefix."""
     return scopes.PREFIX[Scope(change.scope)] + change.key
 
 
 @register.filter(name="name")
 def name_shown(value: object) -> SafeString:
-    """`{{ session.user_id|name }}`: a name (id, key, author, tool), every unseen character as a marked escape."""
+    """`{{ session.user_id|name }}`: a name (id, key, author, tool) with invisible characters as marked escapes."""
     return visible_text.name_html(str(value))
 
 
 @register.filter
 def shown(value: object) -> SafeString:
-    """`{{ run.error|shown }}`: text or a value; lines stay, other unseen characters are marked escapes."""
+    """`{{ run.error|shown }}`: text with invisible characters, except line breaks, as marked escapes."""
     return visible_text.text_html(str(value))
 
 
 @register.filter
 def removed(pieces: Iterable[DiffPiece]) -> SafeString:
-    """`{{ turn.expected|removed }}`: a text, struck out what the text beside it does not have."""
+    """`{{ turn.expected|removed }}`: the old side of a text difference, with deletions marked."""
     return _mark_differences("del", "removed", pieces)
 
 
 @register.filter
 def added(pieces: Iterable[DiffPiece]) -> SafeString:
-    """`{{ turn.actual|added }}`: a text, marked what the text beside it does not have."""
+    """`{{ turn.actual|added }}`: the new side of a text difference, with insertions marked."""
     return _mark_differences("ins", "added", pieces)
 
 
@@ -204,7 +204,7 @@ def _mark_differences(tag: str, css: str, pieces: Iterable[DiffPiece]) -> SafeSt
 
 @register.filter
 def plain(value: object, kind_of_text: str = "name") -> str:
-    """`title="{{ key|plain }}"`: the escapes of `name` without marks; `plain:"text"` has those of `shown`."""
+    """`title="{{ key|plain }}"`: like `name` without markup, for attributes; `plain:"text"` is like `shown`."""
     return (
         visible_text.escape_text(str(value))
         if kind_of_text == "text"
@@ -214,7 +214,7 @@ def plain(value: object, kind_of_text: str = "name") -> str:
 
 @register.filter
 def json_escapes(text: str) -> str:
-    """`{{ raw|json_escapes }}`: JSON text, its unseen characters in JSON's own escapes."""
+    """`{{ raw|json_escapes }}`: JSON text with invisible characters as JSON escapes."""
     return visible_text.escape_json(text)
 
 
@@ -226,15 +226,15 @@ def query(value: object, name: str) -> str:
 
 @register.filter
 def dom_id(value: object, kind_of_thing: str) -> str:
-    """`id="{{ app|dom_id:'agent' }}"`: an element id for what is named by any characters."""
+    """`id="{{ app|dom_id:'agent' }}"`: an element id for a name with any characters."""
     return f"{kind_of_thing}-{sha256(str(value).encode()).hexdigest()[:12]}"
 
 
 @register.filter
 def moment(epoch: float | str | None, style: str = "short") -> SafeString:
-    """`{{ t|moment }}`: float epoch seconds as a time the page shows in the viewer's zone, exact on hover.
+    """`{{ t|moment }}`: epoch seconds as a time, which the page converts to the viewer's zone; exact on hover.
 
-    `{{ t|moment:"clock" }}` always shows hours, minutes and seconds. What a template does not have is an empty text.
+    `{{ t|moment:"clock" }}` always shows hours, minutes and seconds. None and missing variables give an empty text.
     """
     if epoch is None or isinstance(epoch, str):
         return SafeString("")
@@ -251,11 +251,11 @@ def moment(epoch: float | str | None, style: str = "short") -> SafeString:
 
 
 PLAUSIBLE_YEARS = range(1990, 2100)
-"""A time that is no date and would be one of these years in a smaller unit was meant in that."""
+"""If an invalid time is in one of these years when read in a smaller unit, that unit is suggested."""
 
 
 def _date(epoch: float) -> datetime | None:
-    """Return a time as a date, when a calendar has one: in the years 1 to 9999."""
+    """Return epoch seconds as a date, or None outside the years 1 to 9999."""
     try:
         return datetime.fromtimestamp(float(epoch), UTC)
     except (OverflowError, OSError, ValueError):
@@ -263,7 +263,7 @@ def _date(epoch: float) -> datetime | None:
 
 
 def _no_date(epoch: float) -> SafeString:
-    """Return a time that no calendar has as what it says; hovering tells what else it may mean."""
+    """Render a time outside the calendar as a number; the tooltip suggests another unit."""
     if not math.isfinite(epoch):
         return format_html('<span title="The time is {}, which is no number">no time</span>', str(epoch))
     suggestion = ""
@@ -286,7 +286,7 @@ def count(number: int | None) -> str:
 
 @register.filter
 def compact(number: float | None) -> str:
-    """`{{ 12345|compact }}`: 12.3k. Three digits at most."""
+    """`{{ 12345|compact }}`: 12.3k, at most three digits."""
     if number is None:
         return ""
     for limit, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
@@ -342,28 +342,28 @@ def markdown(text: str) -> SafeString:
 
 @register.simple_tag
 def json_tree(value: Any, url: str = "", depth: int = 2) -> SafeString:
-    """`{% json_tree value %}`: a JSON value as a tree; `url` serves the pieces that are left out at first."""
+    """`{% json_tree value %}`: a JSON value as a tree; `url` serves the pieces that are loaded later."""
     return jsontree.render(value, url=url, depth=depth)
 
 
 @register.simple_tag
 def json_text_tree(text: str | None, url: str = "", depth: int = 2) -> SafeString:
-    """`{% json_text_tree row.value %}`: the same for JSON text as the store keeps it."""
+    """`{% json_text_tree row.value %}`: like `json_tree` for JSON text."""
     return jsontree.render(json.loads(text or "null"), url=url, depth=depth)
 
 
 @register.filter
 def json_entries(text: str) -> SafeString:
-    """`<ul>{{ entry.value|json_entries }}</ul>`: what an object or array of short JSON text has, as list items."""
+    """`<ul>{{ entry.value|json_entries }}</ul>`: the entries of a short JSON object or array as list items."""
     return jsontree.render_piece(json.loads(text), "")
 
 
 @register.simple_block_tag
 def squeeze(content: str) -> SafeString:
-    """`{% squeeze %}…{% endsqueeze %}`: without the line breaks between tags, which a page of rows has thousands of.
+    """`{% squeeze %}…{% endsqueeze %}`: removes line breaks between tags, of which a list has thousands.
 
-    Unlike `spaceless` it keeps plain blanks: they part words that are copied or read aloud. After an `include`, whose
-    file ends with a line break, a blank is written as `&#32;`.
+    Unlike `spaceless` it keeps spaces, which separate words when text is copied or read aloud. After an `include`,
+    whose file ends with a line break, write a space as `&#32;`.
     """
     return SafeString(_BREAKS.sub("><", content))
 

@@ -17,7 +17,7 @@ register = template.Library()
 
 
 class Limits(TypedDict):
-    """How many files a message may carry, and their bytes together."""
+    """Maximum number of files of a message, and of their bytes in total."""
 
     files: int
     bytes: int
@@ -25,39 +25,39 @@ class Limits(TypedDict):
 
 @register.simple_tag
 def file_limits() -> Limits:
-    """`{% file_limits as limits %}`: what a message may carry."""
+    """`{% file_limits as limits %}`: limits of a message's files."""
     return {"files": message_draft.MAX_FILES, "bytes": message_draft.MAX_BYTES}
 
 
 @register.simple_tag
 def send_id() -> SafeString:
-    """`{% send_id %}`: the field by which a form that is sent twice queues one run: the id of that run."""
+    """`{% send_id %}`: a hidden field with the id of the run to queue, so that a form sent twice queues one run."""
     return format_html('<input type="hidden" name="send_id" value="{}" autocomplete="off">', uuid.uuid4().hex)
 
 
 @register.filter
 def input_label(name: str) -> str:
-    """`{{ name|input_label }}`: what an input of the console is called, by its name in the form."""
+    """`{{ name|input_label }}`: the label of a console input, from its form name."""
     return name.removeprefix(message_draft.CONFIG_PREFIX)
 
 
 @register.filter("diagnosis")
 def diagnosis_of(run: Run) -> str:
-    """`{{ run|diagnosis }}`: what its error means, and the way out."""
+    """`{{ run|diagnosis }}`: explanation of a run's error, and how to fix it."""
     return error_hints.hint_for(run.error_type)
 
 
 @register.filter
 def can_repeat(run: Run) -> bool:
-    """`{% if run|can_repeat %}`: it ended badly, and its message can be sent once more. It needs its request."""
+    """`{% if run|can_repeat %}`: the run failed and its message can be sent again. Needs `run.request` loaded."""
     return run.status in lifecycle.UNSUCCESSFUL and rerun.can_repeat(run.request)
 
 
 @register.filter
 def can_be_spoken_with(session: AgentSession) -> bool:
-    """`{% if session|can_be_spoken_with %}`: its agent is not known to refuse. At most one query.
+    """`{% if session|can_be_spoken_with %}`: the session's agent may support live runs. At most one query.
 
-    ADK's live socket finds no private fork; of an agent that was never loaded nothing is known.
+    True for an agent that was never loaded; false for sessions of realms, which ADK's live socket does not find.
     """
     if session.realm:
         return False
@@ -69,9 +69,9 @@ def can_be_spoken_with(session: AgentSession) -> bool:
 
 @register.filter
 def can_resume(run: Run) -> bool:
-    """`{% if run|can_resume %}`: it ended badly within an invocation that its app resumes. At most two queries.
+    """`{% if run|can_resume %}`: the run failed within a resumable invocation that no later run has resumed.
 
-    What a later run went on with is not offered.
+    At most two queries.
     """
     if run.status not in lifecycle.UNSUCCESSFUL or not run.invocation_id:
         return False

@@ -1,7 +1,7 @@
-"""What a row of the session list shows: `{% load session_list %}`.
+"""Rows of the session list: `{% load session_list %}`.
 
-The template of a row is rendered once, with the places of its fields in it, and filled for each session: fifty rows of
-thirty tags and filters each would take most of a page's time.
+The template of a row is rendered once with placeholders, which are replaced for each session: rendering fifty rows with
+thirty tags and filters each would take most of the page's time.
 """
 
 from __future__ import annotations
@@ -28,19 +28,19 @@ register = template.Library()
 TITLE_SHOWN = 200
 TAGS_SHOWN = 4
 QUIET_STATUSES = {Run.Status.DONE, Run.Status.CANCELLED}
-"""How a newest run stands when nobody needs to be told."""
+"""Statuses of the newest run that the row does not show."""
 
 EMPTY = SafeString("")
 
 FORM = "devui/sessions/list/row_template.html"
-"""The template of a row, written for one session whose fields are places."""
+"""Template of a row."""
 
 PLACE = "\0"
-"""Stands around the name of a field where it goes: a character that no template holds."""
+"""Delimiter of placeholders: a character that no template contains."""
 
 
 class _Pin(TypedDict):
-    """What a row shows of whether its session is pinned."""
+    """Fields of a row that depend on whether the session is pinned."""
 
     pin_mark: SafeString
     pin_act: str
@@ -48,7 +48,7 @@ class _Pin(TypedDict):
 
 
 class Row(_Pin):
-    """A session as its row shows it; everything is fit for HTML."""
+    """Fields of a row, escaped for HTML."""
 
     pk: str
     url: str
@@ -97,14 +97,14 @@ def row_of(
 
 
 def _fill_template(template: list[str], row: Row) -> str:
-    """Return the form of a row with what stands between its places, and the fields in them."""
+    """Return the row's template with its placeholders replaced by the row's fields."""
     filled = template.copy()
     filled[1::2] = [row[name] for name in template[1::2]]  # type: ignore[literal-required]  # names of the form
     return "".join(filled)
 
 
 def session_row(session: AgentSession, hits: Mapping[int, Hit] | str = "") -> Row:
-    """Return what a row shows of a session."""
+    """Return the fields of a session's row."""
     title = session.name[:TITLE_SHOWN]
     app, user, state = session.app_name, session.user_id, paths.fixed_url("state")
     url = visible_text.escape_html(paths.session_url(session))
@@ -145,7 +145,7 @@ def _pin_fields(*, is_pinned: bool) -> _Pin:
 
 
 def _marks(session: AgentSession) -> SafeString:
-    """Return how the newest run stands, when it matters, and that the session is idle or has expired."""
+    """Return badges for a notable status of the newest run, and for an idle or expired session."""
     badges = []
     run: str | None = getattr(session, "run_status", None)
     if run and run not in QUIET_STATUSES:
@@ -156,7 +156,7 @@ def _marks(session: AgentSession) -> SafeString:
 
 
 def _hit(hit: Hit, url: str) -> SafeString:
-    """Return the event that a session was found by, linked, with what matches marked."""
+    """Return a link to the matching event, with its matches highlighted."""
     pieces = ((visible_text.text_html(text), matches) for text, matches in hit.snippet)
     text = SafeString("".join(f"<mark>{piece}</mark>" if matches else piece for piece, matches in pieces))
     return format_html('{} <a href="{}?seq={}"><bdi>{}</bdi></a>', devui.kind(hit.kind), url, hit.seq, text)

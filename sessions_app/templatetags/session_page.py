@@ -19,7 +19,7 @@ register = template.Library()
 
 @register.filter
 def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
-    """`{% for name, value in args|pairs %}`: `args.items` would be the argument that is called `items`."""
+    """`{% for name, value in args|pairs %}`: items of a mapping; `args.items` would look up the key `items`."""
     return list((mapping or {}).items())
 
 
@@ -29,17 +29,17 @@ register.filter("message_text", run_marks.message_text)
 
 @register.filter
 def writer_text(change: StateChange) -> str:
-    """`{{ change|writer_text }}`: who wrote a row of the ledger, in words."""
+    """`{{ change|writer_text }}`: the writer of a ledger row."""
     return key_changes.writer_text(key_changes.writer_of_change(change), change.author, change.cause)
 
 
 @register.filter
 def is_inferred(change: StateChange) -> bool:
-    """`{% if change|is_inferred %}`: the writer of a row of the ledger was read off the event."""
+    """`{% if change|is_inferred %}`: the writer of a ledger row was inferred from the event."""
     return key_changes.is_inferred(key_changes.writer_of_change(change), change.author, change.cause)
 
 
 @register.simple_tag
 def event_tree(value: Any, url: str, pointer: str, depth: int = 2) -> SafeString:
-    """`{% event_tree value json_url pointer %}`: what stands at a pointer of an event; `url` is the event's JSON."""
+    """`{% event_tree value json_url pointer %}`: the tree of an event's value; `url` is the event's JSON."""
     return json_tree.render(value, url=f"{url}?{urlencode({'base': pointer})}", depth=depth)

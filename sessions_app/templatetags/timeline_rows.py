@@ -19,7 +19,7 @@ register.filter("family", file_type.media_family)
 
 @register.filter
 def web_address(uri: object) -> str:
-    """`{% if uri|web_address %}`: an address that a link may lead to; empty for all others, such as `javascript:`."""
+    """`{% if uri|web_address %}`: an http or https URL; empty for other schemes, such as `javascript:`."""
     text = str(uri)
     try:
         return text if urlsplit(text).scheme in {"http", "https"} else ""
@@ -29,11 +29,11 @@ def web_address(uri: object) -> str:
 
 @register.filter
 def pointer_query(pointer: str) -> str:
-    """`?{{ media.pointer|pointer_query }}`: the place of a part in its event."""
+    """`?{{ media.pointer|pointer_query }}`: query string with the pointer to a part of an event."""
     return urlencode({"pointer": pointer})
 
 
 @register.simple_tag
 def artifact_query(name: str, version: object = None) -> str:
-    """`?{% artifact_query name version %}`: an artifact of the session; without a version the newest."""
+    """`?{% artifact_query name version %}`: query string for an artifact; without a version, the newest."""
     return urlencode({"name": name} | ({} if version is None else {"version": version}))

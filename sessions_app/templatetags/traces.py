@@ -15,23 +15,23 @@ register = template.Library()
 
 @register.filter
 def call_seconds(call: ModelCall) -> float | None:
-    """Seconds from a request to the whole answer; None: it has not come."""
+    """Seconds from the request to the complete response; None if unfinished."""
     return None if call.finished_at is None else call.finished_at - call.started_at
 
 
 @register.filter
 def first_seconds(call: ModelCall) -> float | None:
-    """Seconds from a request to the first of the answer; None: nothing has come."""
+    """Seconds from the request to the first response chunk; None without one."""
     return None if call.first_at is None else call.first_at - call.started_at
 
 
 @register.filter
 def trace_seconds(trace: Trace) -> float | None:
-    """Seconds in which an invocation was worked on; None: it has not ended."""
+    """Seconds that an invocation worked, without waiting; None if unfinished."""
     return waterfall.working_seconds(trace)
 
 
 @register.filter
 def without(mapping: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """`{{ response|without:"content" }}`."""
+    """`{{ response|without:"content" }}`: the mapping without one key."""
     return {key: value for key, value in mapping.items() if key != name}

@@ -294,7 +294,7 @@ def test_the_command_ends_with_1_and_names_what_it_left():
 
 
 def test_the_command_refuses_to_remove_everything():
-    with pytest.raises(CommandError, match="Nothing says which sessions are to go") as refusal:
+    with pytest.raises(CommandError, match="No sessions selected") as refusal:
         call_command("purge_sessions", "--app", "weather")
     assert refusal.value.returncode == 2
 

@@ -1,4 +1,4 @@
-"""`manage.py clean_artifacts`: remove files of artifacts that no row refers to."""
+"""`manage.py clean_artifacts`: remove artifact files that no row refers to."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from sessions_app.artifacts import artifact_versions, content_files
 
 
 class Command(BaseCommand):
-    """Removes what killed saves and deletions have left. Safe while agents run."""
+    """Removes files left behind by killed saves and deletions. Safe while agents run."""
 
     help = (
-        "Remove files of artifacts that nothing refers to any more, such as those of a save that was killed."
+        "Remove artifact files that nothing refers to, such as those of an interrupted save. "
+        "Safe while agents run."
     )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Clean up and say what was done."""
+        """Remove the files and print their number."""
         removed = artifact_versions.remove_orphaned_content()
         self.stdout.write(f"Removed {removed} orphaned file(s) from {content_files.folder()}.")

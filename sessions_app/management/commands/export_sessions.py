@@ -1,4 +1,4 @@
-"""`manage.py export_sessions`: sessions for another store, another machine or `adk web`."""
+"""`manage.py export_sessions`: export sessions for another store or for `adk web`."""
 
 from __future__ import annotations
 
@@ -15,36 +15,36 @@ FORMATS = {"json": export_json, "adk-sqlite": export_adk_sqlite}
 
 
 class Command(BaseCommand):
-    """Writes a new file; an existing one is never overwritten."""
+    """Writes a new file; refuses to overwrite an existing one."""
 
-    help = "Write sessions with their events and state to a file."
+    help = "Export sessions with their events and state to a file."
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments; underscores work for hyphens, as in ADK's own commands."""
         add = parser.add_argument
-        add("--app", default="", help="sessions of this app")
-        add("--user", default="", help="sessions of this user")
-        add("--session", default="", help="the session of this id")
+        add("--app", default="", help="only sessions of this app")
+        add("--user", default="", help="only sessions of this user")
+        add("--session", default="", help="only the session with this id")
         add(
             "--format",
             choices=FORMATS,
             default="json",
             help="json: lossless, for import_sessions; adk-sqlite: a store that `adk web` opens",
         )
-        add("--output", type=Path, required=True, metavar="PATH", help="the file to write")
+        add("--output", type=Path, required=True, metavar="PATH", help="file to write; must not exist")
         add(
             "--with-credentials",
             "--with_credentials",
             action="store_true",
-            help="keep the credentials that agents stored; without it they are left out",
+            help="include credentials that agents stored; by default they are left out",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Export.
 
         Raises:
-            CommandError: nothing matches, or the file cannot be written.
+            CommandError: no session matches, or the file cannot be written.
         """
         selection = Wanted(options["app"], options["user"], options["session"])
         try:

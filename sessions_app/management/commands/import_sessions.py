@@ -1,4 +1,4 @@
-"""`manage.py import_sessions SOURCE`: sessions, with their artifacts, that ADK or DevUI stored elsewhere."""
+"""`manage.py import_sessions SOURCE`: import sessions and artifacts from stores and exports of ADK and DevUI."""
 
 from __future__ import annotations
 
@@ -23,9 +23,12 @@ MOST_LINES = 50
 
 
 class Command(BaseCommand):
-    """Exits 0 when everything came, 1 when something was left alone or unreadable, 2 when it could not read."""
+    """Exits with 0 if everything was imported, 1 if something was skipped, 2 if the source is unreadable."""
 
-    help = "Import sessions from ADK stores (file, folder or URL), session JSON or DevUI exports. Only reads them."
+    help = (
+        "Import sessions from ADK stores (file, folder or URL), session JSON or DevUI exports. "
+        "The source is only read."
+    )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -38,23 +41,28 @@ class Command(BaseCommand):
         )
         add("--app", help="only sessions of this app")
         add("--user", help="only sessions of this user")
-        add("--into-app", "--into_app", help="the app to import into, whatever the source calls it")
-        add("--dry-run", "--dry_run", action="store_true", help="only say what would come")
-        add("--follow", action="store_true", help="keep up with a live store until Ctrl-C")
+        add("--into-app", "--into_app", help="import into this app, regardless of the source's app names")
+        add(
+            "--dry-run",
+            "--dry_run",
+            action="store_true",
+            help="show what would be imported without importing",
+        )
+        add("--follow", action="store_true", help="keep importing changes of a live store until Ctrl-C")
         add(
             "--timezone",
             type=_zone,
             default=ZoneInfo("UTC"),
             metavar="ZONE",
-            help="zone of event times in an old (v0) store, such as Europe/Berlin",
+            help="time zone of event times in an old (v0) store, such as Europe/Berlin",
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import, once or again and again.
+        """Import once or, with `--follow`, repeatedly.
 
         Raises:
             CommandError: the source cannot be read.
-            SystemExit: something did not come.
+            SystemExit: something was not imported.
         """
         self._told = 0.0
         try:
@@ -113,7 +121,7 @@ class Command(BaseCommand):
 
 
 def pause() -> None:
-    """Wait until it is time to look at a live store again."""
+    """Wait until the next check of a live store."""
     time.sleep(FOLLOW_S)
 
 

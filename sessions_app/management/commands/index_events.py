@@ -1,4 +1,4 @@
-"""`manage.py index_events`: bring the indexes of the search up to date, or make them anew."""
+"""`manage.py index_events`: update or rebuild the search indexes."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ PROGRESS_S = 0.5
 
 
 class Command(BaseCommand):
-    """Exits 0 when everything is indexed, 2 when the store cannot be used."""
+    """Exits with 0 if everything is indexed, 2 if the store cannot be used."""
 
     help = (
-        "Index what search does not know yet; the web process does so by itself, in the background. "
-        "Safe while agents run, and may be stopped at any time."
+        "Index events for search. The web process does this in the background; use this command to index at once "
+        "or to rebuild. Safe while agents run; can be interrupted at any time."
     )
     requires_system_checks = []
     _told = 0.0
@@ -30,7 +30,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments."""
         parser.add_argument(
-            "--rebuild", action="store_true", help="first forget everything that was indexed before"
+            "--rebuild", action="store_true", help="delete the indexes first and index everything again"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:

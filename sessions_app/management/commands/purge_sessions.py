@@ -1,4 +1,4 @@
-"""`manage.py purge_sessions`: remove old or expired sessions for good, while agents run."""
+"""`manage.py purge_sessions`: permanently remove old or expired sessions."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ MOST_LINES = 50
 
 
 class Command(BaseCommand):
-    """Exits 0 when everything that was due is gone, 1 when something was left alone, 2 when nothing could be done."""
+    """Exits with 0 if all matching sessions were removed, 1 if some were skipped, 2 if the store cannot be used."""
 
     help = (
-        "Remove sessions without an event for a while, with their events, state and artifacts, in small batches. "
-        "User and app state and memory stay. Safe while agents run: sessions with an active run are left alone."
+        "Permanently remove old or expired sessions with their events, state and artifacts, in small batches. "
+        "User and app state and memory are kept. Safe while agents run: sessions with an active run are skipped."
     )
     requires_system_checks = []
 
@@ -39,27 +39,32 @@ class Command(BaseCommand):
             metavar="SPAN",
             help="only sessions whose last event is older: 30d, 12h, 90m",
         )
-        add("--expired", action="store_true", help="only sessions that have outlived their app's TTL")
+        add("--expired", action="store_true", help="only sessions older than their app's TTL")
         add("--app", help="only sessions of this app")
         add(
             "--to-memory",
             "--to_memory",
             action="store_true",
-            help="first hand what was said over to the user's memory, where agents find it",
+            help="add each session's messages to the user's memory first",
         )
-        add("--dry-run", "--dry_run", action="store_true", help="only say what would be removed")
+        add(
+            "--dry-run",
+            "--dry_run",
+            action="store_true",
+            help="show what would be removed without removing it",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Remove what is due.
+        """Remove the matching sessions.
 
         Raises:
-            CommandError: nothing says which sessions are meant, or the store cannot be used.
-            SystemExit: something was left alone.
+            CommandError: neither `--older-than` nor `--expired` is given, or the store cannot be used.
+            SystemExit: some sessions were skipped.
         """
         self._told = 0.0
         if options["older_than"] is None and not options["expired"]:
             raise CommandError(
-                "Nothing says which sessions are to go: give --older-than SPAN, such as 30d, or --expired.",
+                "No sessions selected. Pass --older-than SPAN, such as 30d, or --expired.",
                 returncode=COULD_NOT,
             )
         selection = PurgeFilter(options["older_than"], options["expired"], options["app"])
@@ -97,12 +102,12 @@ class Command(BaseCommand):
         if report.dry_run:
             self._list(report.named)
         else:
-            write(f"{report.artifacts} artifact(s) and {report.files} file(s) of theirs removed.")
+            write(f"{report.artifacts} artifact(s) and {report.files} file(s) removed with them.")
             if to_memory:
-                write(f"{report.memories} memories were made of them.")
+                write(f"{report.memories} memories were added.")
             if report.finished:
                 write(
-                    f"{report.finished} session(s) that an earlier purge had begun to remove are gone, too."
+                    f"{report.finished} session(s) that an interrupted purge had left behind were removed, too."
                 )
         if report.copies:
             write(
