@@ -75,5 +75,5 @@ def test_a_generated_store_is_indexed_and_found_in(db: None):
 
     large_store.fill(4)
     assert not index_backlog.has_any()
-    found = execution.Search(parse("antique")).narrowed(AgentSession.objects.order_by("pk"))
+    found = execution.Search(parse("antique")).filter_rows(AgentSession.objects.order_by("pk"))
     assert list(found.values_list("session_id", flat=True)) == ["s1", "s2"]

@@ -154,7 +154,7 @@ def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
     if not query.is_empty:
-        matching = execution.Search(query).narrowed(matching)
+        matching = execution.Search(query).filter_rows(matching)
     page = pagination.paginate(matching, "updated_at", before, size=limit)
     listing.read_tags(page.rows)
     return SessionPage(sessions=[SessionOut.of(row) for row in page.rows], next=page.older or None)

@@ -1,6 +1,7 @@
-"""What the search indexes do not have yet, by the cursor of each session: `indexed_seq`.
+"""The events and sessions that the search indexes do not cover yet.
 
-What was written up to it is in the indexes (see `indexing`); searches look at the rest themselves (see `execution`).
+Each session has a cursor, `indexed_seq`: events up to it are indexed (see `indexing`), and searches scan the later ones
+themselves (see `execution.unindexed_scan`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,14 @@ from django.db.models import F, Q, QuerySet
 from sessions_app.models import UNINDEXED, AgentSession
 
 BEHIND_CURSOR = Q(seq__gt=F("session__indexed_seq"))
-"""Of events, and of rows of the ledger that a session wrote."""
+"""Condition on events and on ledger rows that their session's cursor has not reached them."""
 
 
 def sessions() -> QuerySet[AgentSession]:
-    """Return the sessions that went on since they were indexed."""
+    """Return the sessions with events that are not indexed yet."""
     return AgentSession.objects.filter(UNINDEXED)
 
 
 def has_any() -> bool:
-    """Tell whether something is not indexed yet. Sorted, so that PostgreSQL asks the index and reads no sessions."""
+    """Return whether any session has unindexed events. The order makes PostgreSQL use the index."""
     return bool(sessions().order_by("-pk").values_list("pk", flat=True)[:1])

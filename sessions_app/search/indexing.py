@@ -1,8 +1,8 @@
-"""What finds sessions and events, written behind the appends: words and traits of events, values of state.
+"""Writes the search indexes after appends: words and traits of events, and values of state.
 
-Each session has a cursor of its own (see `unindexed`), and searches look at what stands behind it. So an append pays
-nothing, and an event is found as soon as it is stored. Ids that commit out of order do not matter: a session's seqs
-have no holes.
+Each session has a cursor (see `index_backlog`), and searches scan the events behind it. So indexing costs an append
+nothing, and an event can be found as soon as it is stored. Out-of-order commits do not matter, because the seqs of a
+session have no gaps.
 """
 
 from __future__ import annotations
@@ -20,18 +20,18 @@ from sessions_app.search import event_index, index_backlog
 from sessions_app.store import json_sql, tokens
 
 BATCH_EVENTS = 64
-"""Events that are indexed in one transaction, which holds SQLite's one write lock."""
+"""Events indexed in one transaction, which holds SQLite's only write lock."""
 
 BATCH_SESSIONS = 16
-"""Sessions that a batch may be of."""
+"""Maximum number of sessions in one batch."""
 
 CHUNK = 500
-"""Rows removed at a time."""
+"""Rows deleted in one transaction."""
 
 
 @dataclass(slots=True)
 class IndexBatch:
-    """What a session's cursor passes next: events behind `start` up to `end`, read and split into words."""
+    """Index entries of one session's events behind `start` up to `end`."""
 
     session_pk: int
     start: int
@@ -42,38 +42,38 @@ class IndexBatch:
 
 
 def read_batches() -> list[IndexBatch]:
-    """Return what is to be indexed next, newest sessions first; nothing when everything is. Only reads."""
-    pieces: list[IndexBatch] = []
-    room = BATCH_EVENTS
+    """Read the next events to index, newest sessions first; an empty list when all are indexed."""
+    batches: list[IndexBatch] = []
+    limit = BATCH_EVENTS
     for pk, start, last in _backlog_rows():
-        piece = _read_batch(pk, start, last, room)
-        pieces.append(piece)
-        room -= len(piece.words)
-        if room <= 0:
+        batch = _read_batch(pk, start, last, limit)
+        batches.append(batch)
+        limit -= len(batch.words)
+        if limit <= 0:
             break
-    return pieces
+    return batches
 
 
-def store_batches(pieces: Iterable[IndexBatch]) -> None:
-    """Write what was gathered. What somebody else has indexed meanwhile is left as it is."""
-    for piece in pieces:
-        _store_batch(piece)
+def store_batches(batches: Iterable[IndexBatch]) -> None:
+    """Write batches; a batch that another process indexed meanwhile is skipped."""
+    for batch in batches:
+        _store_batch(batch)
 
 
 def index_all(progress: Callable[[int], None] = lambda events: None) -> int:
-    """Index everything that waits. Return how many events that were; `progress` is told it batch by batch."""
+    """Index all unindexed events and return their number; `progress` gets it after each batch."""
     events = 0
-    while pieces := read_batches():
-        store_batches(pieces)
-        events += sum(len(piece.words) for piece in pieces)
+    while batches := read_batches():
+        store_batches(batches)
+        events += sum(len(batch.words) for batch in batches)
         progress(events)
     return events
 
 
 def forget_session(session_pk: int) -> None:
-    """Remove what finds a session that is about to go, in small transactions. Its traits go with its row.
+    """Delete the index entries of a session to be deleted, in small transactions. Its traits go with its row.
 
-    What it wrote to the state of its user and app stays to be found by.
+    Values that it wrote to user and app state stay indexed.
     """
     shared = StateChange.objects.filter(index_backlog.BEHIND_CURSOR, session=session_pk, removed=False)
     put_values(shared.exclude(scope=Scope.SESSION).only("scope", "key_id", "owner_id", "value").iterator())
@@ -83,13 +83,13 @@ def forget_session(session_pk: int) -> None:
 
 
 def reset() -> None:
-    """Forget everything that was indexed, so that it is indexed anew."""
+    """Delete all index entries, so that everything is indexed again."""
     for pk in AgentSession.objects.filter(indexed_seq__gte=0).order_by("pk").values_list("pk", flat=True):
         reset_session(pk)
 
 
 def reset_session(session_pk: int) -> None:
-    """Forget what was indexed of a session, so that it is indexed anew."""
+    """Delete the index entries of a session, so that it is indexed again."""
     forget_session(session_pk)
     with transaction.atomic():
         SessionTrait.objects.filter(session=session_pk).delete()
@@ -97,15 +97,15 @@ def reset_session(session_pk: int) -> None:
 
 
 def forget_owner(scope: Scope, owner_id: int) -> None:
-    """Remove the values that find an owner of shared state."""
+    """Delete the indexed values of an owner of shared state."""
     StateValue.objects.filter(scope=scope, owner_id=owner_id).delete()
 
 
 def put_values(changes: Iterable[StateChange]) -> None:
-    """Let owners be found by values that were written without an event, as an import does."""
+    """Index values that were written without an event, such as by an import."""
     values = (value for change in changes for value in _state_values(change))
-    while some := list(islice(values, CHUNK)):
-        StateValue.objects.bulk_create(some, ignore_conflicts=True)
+    while batch := list(islice(values, CHUNK)):
+        StateValue.objects.bulk_create(batch, ignore_conflicts=True)
 
 
 def _backlog_rows() -> list[tuple[int, int, int]]:
@@ -113,57 +113,57 @@ def _backlog_rows() -> list[tuple[int, int, int]]:
     return list(rows[:BATCH_SESSIONS])
 
 
-def _read_batch(pk: int, start: int, last: int, room: int) -> IndexBatch:
-    """Read what a session's cursor passes next. Seqs have no holes, so a full batch says where the next one begins."""
+def _read_batch(pk: int, start: int, last: int, limit: int) -> IndexBatch:
+    """Read the next events of a session. Seqs have no gaps, so the last event of a full batch is the next start."""
     rows = Event.objects.filter(session=pk, seq__gt=start, seq__lte=last).order_by("seq")
-    events = list(rows.only(*event_text.COLUMNS)[:room])
-    piece = IndexBatch(pk, start, events[-1].seq if len(events) == room else last)
-    seen: set[str] = set()
+    events = list(rows.only(*event_text.COLUMNS)[:limit])
+    batch = IndexBatch(pk, start, events[-1].seq if len(events) == limit else last)
+    earlier_words: set[str] = set()
     for event in events:
         words = tokens.tokenize(event_text.text_of_data(event.data))
         ids = {"event": event.event_id, "invocation": event.invocation_id}
-        piece.words.append(event_index.make_entry(pk, event.seq, words, ids, seen))
+        batch.words.append(event_index.make_entry(pk, event.seq, words, ids, earlier_words))
         traits = event_text.traits_of(event.kind, event.author, event.branch, event.summary)
-        piece.traits.update(dict.fromkeys(traits, event.seq))
-    changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=piece.end, removed=False)
-    wanted = changes.only("scope", "key_id", "owner_id", "value")
-    values = (value for change in wanted.iterator() for value in _state_values(change))
-    piece.values = list(
+        batch.traits.update(dict.fromkeys(traits, event.seq))
+    changes = StateChange.objects.filter(session=pk, seq__gt=start, seq__lte=batch.end, removed=False)
+    columns = changes.only("scope", "key_id", "owner_id", "value")
+    values = (value for change in columns.iterator() for value in _state_values(change))
+    batch.values = list(
         {(value.scope, value.key_id, value.mark, value.owner_id): value for value in values}.values()
     )
-    return piece
+    return batch
 
 
 def _state_values(change: StateChange) -> Iterator[StateValue]:
-    """Yield what finds the owner of a change by the value that it wrote, and by any value."""
+    """Yield the index rows of a changed value: one for any value, one for this value's mark."""
     if change.value is not None:
         for mark in (json_sql.ANY, json_sql.mark(change.value)):
             yield StateValue(scope=change.scope, key_id=change.key_id, mark=mark, owner_id=change.owner_id)
 
 
-def _store_batch(piece: IndexBatch) -> None:
-    """Write one piece. The session's row is touched last, so that an append to it hardly waits."""
+def _store_batch(batch: IndexBatch) -> None:
+    """Write one batch. The session's row is updated last, so that an append to it hardly waits."""
     with transaction.atomic():
-        event_index.write_entries(piece.words)
+        event_index.write_entries(batch.words)
         SessionTrait.objects.bulk_create(
             [
-                SessionTrait(session_id=piece.session_pk, name=name, value=value, seq=seq)
-                for (name, value), seq in piece.traits.items()
+                SessionTrait(session_id=batch.session_pk, name=name, value=value, seq=seq)
+                for (name, value), seq in batch.traits.items()
             ],
             update_conflicts=True,
             unique_fields=["session", "name", "value"],
             update_fields=["seq"],
         )
-        StateValue.objects.bulk_create(piece.values, ignore_conflicts=True)
-        moved = AgentSession.objects.filter(pk=piece.session_pk, indexed_seq=piece.start).update(
-            indexed_seq=piece.end
+        StateValue.objects.bulk_create(batch.values, ignore_conflicts=True)
+        is_current = AgentSession.objects.filter(pk=batch.session_pk, indexed_seq=batch.start).update(
+            indexed_seq=batch.end
         )
-        if not moved:
+        if not is_current:
             transaction.set_rollback(True)
 
 
 def _delete_chunk(session_pk: int) -> bool:
-    """Remove some of what finds a session; return whether there may be more."""
+    """Delete a chunk of a session's index entries; return whether there may be more."""
     with transaction.atomic():
         entries = event_index.delete_entries(session_pk, CHUNK)
         values = StateValue.objects.filter(scope=Scope.SESSION, owner_id=session_pk)

@@ -1,7 +1,7 @@
-"""Terms about state as conditions on stored values, and on the marks of values that ever were.
+"""State terms as conditions on stored values and on the marks of all values a key ever had.
 
-Numbers compare as numbers, texts as texts by their code points, in order by their first characters; true, false, null,
-lists and objects are equal or not.
+Numbers compare as numbers, texts by code point, in order by their first characters; true, false, null, lists and
+objects are only equal or not equal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from sessions_app.store.json_sql import (
 )
 
 EXACT_INTEGER = 2**53
-"""Beyond it, integers that differ are one number to a database."""
+"""Integers beyond this that differ may be equal to a database."""
 
 _NUMERIC: dict[str, Any] = {
     ">": GreaterThan,
@@ -46,7 +46,7 @@ _NUMERIC: dict[str, Any] = {
 
 
 def value_condition(column: str, term: StateTerm) -> Q:
-    """Return the condition that the JSON text in a column is as a term says."""
+    """Return the condition that the JSON text in a column matches a term."""
     value = JsonAt(F(column), term.path) if term.path else F(column)
     is_there = Q(IsNull(value, False))
     if not term.op:
@@ -62,7 +62,7 @@ def value_condition(column: str, term: StateTerm) -> Q:
 
 
 def mark_condition(term: StateTerm) -> Q:
-    """Return the condition on the marks of all values that a term may ask for; `ANY` where it may be any value."""
+    """Return the condition on the marks of all values that may match a term; `ANY` if any value may."""
     if term.path:
         return _type_range(OTHER)
     if not term.op:
@@ -83,22 +83,22 @@ def mark_condition(term: StateTerm) -> Q:
 
 
 _IS_VALUE_MARK = Q(mark__gt=ANY)
-"""The condition that a mark is one value's."""
+"""Condition that a mark belongs to a specific value."""
 
 
 def marks_to_read(term: StateTerm) -> Q:
-    """Return the range of the marks that are read for a part of a text: of numbers only where it may be of one."""
+    """Return the range of marks to read for a substring; number marks only if the text may be part of a number."""
     if set(term.value.lower()) <= _NUMBER_LETTERS:
         return _IS_VALUE_MARK
     return Q(mark__gt=ANY, mark__lt=NUMBER) | Q(mark__gte=_range_end(NUMBER))
 
 
 _NUMBER_LETTERS = frozenset("0123456789+-.e" + "infinity")
-"""Letters of JSON texts that have the mark of a number."""
+"""Characters of JSON texts that have the mark of a number."""
 
 
 def excluded_marks(term: StateTerm) -> list[Q]:
-    """Return ranges of the marks of all values that are not as a term says, of one that `is_told_by_marks`."""
+    """Return the ranges of marks of values that do not match a term for which `is_decided_by_marks` holds."""
     if not term.op:
         return []
     mark = _mark_of(term.value)
@@ -116,7 +116,7 @@ def excluded_marks(term: StateTerm) -> list[Q]:
 
 
 def is_decided_by_marks(term: StateTerm) -> bool:
-    """Tell whether every value with a mark that `marked` asks for is as the term says."""
+    """Return whether every value whose mark satisfies `mark_condition` matches the term."""
     if term.path or term.op == "~":
         return False
     if term.op not in ("=", "!="):
@@ -127,16 +127,16 @@ def is_decided_by_marks(term: StateTerm) -> bool:
     return len(mark) <= PREFIX_LENGTH and json_sql.UNKNOWN not in mark
 
 
-def _equal_condition(value: Any, wanted: Any) -> Q:
-    if _is_number(wanted) and not _is_long(wanted):
-        return Q(Exact(JsonNumber(value), float(wanted)))
-    return Q(Exact(value, scopes.dumps(wanted)))
+def _equal_condition(value: Any, operand: Any) -> Q:
+    if _is_number(operand) and not _is_long(operand):
+        return Q(Exact(JsonNumber(value), float(operand)))
+    return Q(Exact(value, scopes.dumps(operand)))
 
 
-def _order_condition(value: Any, op: str, wanted: Any) -> Q:
-    if _is_number(wanted):
-        return Q(_NUMERIC[op](JsonNumber(value), _float(wanted)))
-    whole = scopes.dumps(wanted)
+def _order_condition(value: Any, op: str, operand: Any) -> Q:
+    if _is_number(operand):
+        return Q(_NUMERIC[op](JsonNumber(value), _float(operand)))
+    whole = scopes.dumps(operand)
     start = JsonPrefix(value)
     first = whole[:-1][:PREFIX_LENGTH]
     above = Q(GreaterThanOrEqual(start, first)) & Q(LessThan(start, "#"))
@@ -146,12 +146,12 @@ def _order_condition(value: Any, op: str, wanted: Any) -> Q:
 
 
 def _type_range(kind: str) -> Q:
-    """Return the range of a type's marks."""
+    """Return the range of marks of one JSON type."""
     return Q(mark__gte=kind, mark__lt=_range_end(kind))
 
 
 def _mark_range(op: str, mark: str) -> Q:
-    """Return the range of marks of one type above or below one. With two lower bounds SQLite may seek the farther."""
+    """Return the range of marks of one type above or below a mark. SQLite may seek the wrong of two lower bounds."""
     kind = mark[0]
     if op in (">", ">="):
         return Q(**{"mark__gt" if op == ">" else "mark__gte": mark}, mark__lt=_range_end(kind))
@@ -159,7 +159,7 @@ def _mark_range(op: str, mark: str) -> Q:
 
 
 def _range_end(kind: str) -> str:
-    """Return what the marks of a type stand before: the letter behind theirs."""
+    """Return the upper bound of the marks of a type: the next letter."""
     return chr(ord(kind) + 1)
 
 
@@ -176,5 +176,5 @@ def _is_long(value: float) -> bool:
 
 
 def _float(value: float) -> float:
-    """Return a number as databases compare it; an integer that is too large for that as infinity."""
+    """Return a number as databases compare it; infinity for an integer that is too large."""
     return float(str(value))

@@ -1,5 +1,6 @@
-"""The names that a query may mean: apps, users, tools, authors, tags and keys of the state. Bounded, by skipping along
-indexes: one seek a name, however many sessions have it.
+"""The names that queries can refer to: apps, users, tools, authors, tags and state keys.
+
+Reads are bounded: a skip scan of an index takes one seek a name, however many sessions have it.
 """
 
 from __future__ import annotations
@@ -16,16 +17,16 @@ from sessions_app.search import event_index, index_backlog
 from sessions_app.search.query import CaretWord, Name, Vocabulary
 
 MOST_NAMES = 300
-"""Names of a kind; of more, the first in their order."""
+"""Maximum names of a kind, in sorted order."""
 
 NEWEST_SESSIONS = 1_000
-"""Sessions whose users are known."""
+"""Newest sessions whose users are read."""
 
 ID_LENGTH, MOST_IDS = 6, 5
-"""Shortest text that could be an id, and how many are looked for."""
+"""Minimum length of a text that could be an id, and how many such texts are looked up."""
 
 MOST_COMPLETIONS = 12
-"""Names that begin with what is typed, besides those that are known."""
+"""Maximum names looked up by the typed prefix."""
 
 _NAMES = """
 WITH RECURSIVE names(name, number) AS (
@@ -43,9 +44,9 @@ _USERS = _NAMES.format(table="sessions_app_agentsession", column="user_id", fixe
 
 
 def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
-    """Return the names that the store knows, as far as it is indexed, and which of some texts are ids. Nine queries.
+    """Return the names that are indexed, and which of the texts are ids.
 
-    Two more for each text that could be an id.
+    Nine queries, and two for each text that could be an id.
     """
     ids = [(scope, key_id) for scope in Scope for key_id in _distinct_names(_KEYS, str(scope))]
     keys = [scopes.PREFIX[scope] + key for scope, key in ids if not key.startswith(scopes.HASH_PREFIX)]
@@ -62,32 +63,33 @@ def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
 
 
 def vocabulary_at(spot: CaretWord) -> Vocabulary:
-    """Return the names that are known, and those that begin with what is typed at a place, however many there are."""
-    found = read_vocabulary()
+    """Return the vocabulary, extended by the stored names that begin with the word at the caret."""
+    vocabulary = read_vocabulary()
     if not spot.typed:
-        return found
+        return vocabulary
     if spot.name == "tool":
         return replace(
-            found, tools=[*found.tools, *_names_with_prefix(_TRAITS, SessionTrait.Name.TOOL, spot.typed)]
+            vocabulary,
+            tools=[*vocabulary.tools, *_names_with_prefix(_TRAITS, SessionTrait.Name.TOOL, spot.typed)],
         )
     if spot.name == "author":
         more = _names_with_prefix(_TRAITS, SessionTrait.Name.AUTHOR, spot.typed)
-        return replace(found, authors=[*found.authors, *more])
+        return replace(vocabulary, authors=[*vocabulary.authors, *more])
     if spot.name == "user":
-        users = {name for app in found.apps for name in _names_with_prefix(_USERS, app, spot.typed)}
-        found = replace(found, users=[*found.users, *sorted(users)])
-    return replace(found, keys=[*found.keys, *_keys_with_prefix(spot)])
+        users = {name for app in vocabulary.apps for name in _names_with_prefix(_USERS, app, spot.typed)}
+        vocabulary = replace(vocabulary, users=[*vocabulary.users, *sorted(users)])
+    return replace(vocabulary, keys=[*vocabulary.keys, *_keys_with_prefix(spot)])
 
 
 def _keys_with_prefix(spot: CaretWord) -> list[str]:
-    """Return keys that begin with what is typed; as the value of a term of their scope's name without the prefix."""
+    """Return state keys that begin with the typed text; in the value of a `user:` or `app:` term without the prefix."""
     name = spot.typed if spot.name in ("", "key") else f"{spot.name}:{spot.typed}"
     try:
         scope, key = scopes.scope_of(name)
-    except ValueError:  # of no state: a temporary key
+    except ValueError:  # a temp: key, which is not stored
         return []
-    found = _names_with_prefix(_KEYS, scope, key)
-    return [scopes.PREFIX[scope] + key_id for key_id in found if not key_id.startswith(scopes.HASH_PREFIX)]
+    key_ids = _names_with_prefix(_KEYS, scope, key)
+    return [scopes.PREFIX[scope] + key_id for key_id in key_ids if not key_id.startswith(scopes.HASH_PREFIX)]
 
 
 def _names_with_prefix(statement: str, value: str, typed: str) -> list[str]:
@@ -97,7 +99,7 @@ def _names_with_prefix(statement: str, value: str, typed: str) -> list[str]:
 
 
 def existing_names(names: Iterable[Name]) -> set[Name]:
-    """Return which of the names that a query has exist, also beyond those that are `known`. A seek each."""
+    """Return which names of a query exist, also beyond `read_vocabulary`. One seek a name."""
     return {(kind, name) for kind, name in names if _EXISTENCE_CHECKS[kind](name)}
 
 
@@ -110,7 +112,7 @@ def _has_user(name: str) -> bool:
 def _has_key(name: str) -> bool:
     try:
         scope, key = scopes.scope_of(name)
-    except ValueError:  # of no state: a temporary key
+    except ValueError:  # a temp: key, which is not stored
         return False
     return StateValue.objects.filter(scope=scope, key_id=scopes.key_id(key)).exists()
 
@@ -130,7 +132,7 @@ _EXISTENCE_CHECKS: dict[str, Callable[[str], bool]] = {
 
 
 def _find_ids(texts: Iterable[str]) -> dict[str, str]:
-    """Return which of the texts are ids of events or invocations, each with the name of the term that finds it."""
+    """Return the texts that are ids of events or invocations, each with the name of the term that matches it."""
     possible = [text for text in texts if len(text) >= ID_LENGTH and any(map(str.isdigit, text))]
     return {
         text: field

@@ -72,7 +72,7 @@ def list_sessions(wanted: SessionFilter, search: execution.Search | None = None)
     `search` is that of the query wanted, where more is asked of it.
     """
     rows = _filter_sessions(wanted)
-    return rows if wanted.query.is_empty else (search or execution.Search(wanted.query)).narrowed(rows)
+    return rows if wanted.query.is_empty else (search or execution.Search(wanted.query)).filter_rows(rows)
 
 
 def _filter_sessions(wanted: SessionFilter) -> QuerySet[AgentSession]:
@@ -155,9 +155,9 @@ def list_page(wanted: SessionFilter, before: str = "", so_far: ScanProgress = NO
     Raises:
         BadInput: `before` is no cursor.
     """
-    search = execution.Search(wanted.query, goes_on=so_far.looked > 0)
+    search = execution.Search(wanted.query, is_resumed=so_far.looked > 0)
     rows = _filter_sessions(wanted)
-    found = rows if wanted.query.is_empty else search.narrowed(rows)
+    found = rows if wanted.query.is_empty else search.filter_rows(rows)
     pinned_first = found.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     pinned = list(pinned_first[:MOST_PINNED])
     others = found.exclude(pk__in=[row.pk for row in pinned]) if pinned else found
@@ -238,7 +238,7 @@ def count_new_sessions(wanted: SessionFilter, since: float, shown: Collection[in
         return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
-    plan = execution.Search(wanted.query, goes_on=True).plan
+    plan = execution.Search(wanted.query, is_resumed=True).plan
     of = newer.filter(*plan.of)
     return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, NEW_SCAN_S).rows)
 

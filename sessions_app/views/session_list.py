@@ -190,7 +190,7 @@ def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tu
     A query without matches may be misspelled. A query with matches gets a remark when it excludes a name that no
     session has.
     """
-    names = names_in(query, of_what_is_not=not is_nothing)
+    names = names_in(query, only_negative=not is_nothing)
     existing = vocabulary.existing_names(names)
     if query.is_empty or (not is_nothing and existing.issuperset(names)):
         return []

@@ -60,7 +60,7 @@ async def test_an_event_that_the_stream_told_otherwise_becomes_what_the_session_
     await units_of_work.write(indexing.index_all)
 
     def found(words: str) -> int:
-        return Search(parse(words)).narrowed(AgentSession.objects.all()).count()
+        return Search(parse(words)).filter_rows(AgentSession.objects.all()).count()
 
     assert [await units_of_work.read(found, words) for words in ("first", "other")] == [0, 1]
 

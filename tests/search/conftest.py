@@ -42,7 +42,7 @@ def finder(*, is_indexed: bool) -> Find:
     def found(text: str) -> list[str]:
         if is_indexed:
             indexing.index_all()
-        rows = execution.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
+        rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
         return sorted(rows.values_list("session_id", flat=True))
 
     return found
@@ -50,6 +50,6 @@ def finder(*, is_indexed: bool) -> Find:
 
 def events(session: AgentSession, text: str) -> list[int]:
     """Return the seqs of the events of a session that a query asks for."""
-    rows = execution.EventQuery(session, parse(text)).between(1, session.last_seq)
+    rows = execution.EventQuery(session, parse(text)).matching_events(1, session.last_seq)
     assert all(isinstance(event, Event) for event in rows[:1])
     return [event.seq for event in rows]

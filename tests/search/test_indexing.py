@@ -29,7 +29,7 @@ def indexed(word: str) -> set[int]:
 
 
 def found(text: str) -> list[str]:
-    rows = execution.Search(parse(text)).narrowed(AgentSession.objects.filter(realm=""))
+    rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
     return sorted(rows.values_list("session_id", flat=True))
 
 

@@ -316,7 +316,7 @@ def test_terms_that_hold_where_nothing_has_a_name_are_told_apart():
     query = parse(
         "tool:a -tool:b k1 = 3 k2 != 3 -k3 = 3 k4 > 3 ever k5 > 3 never k6 missing -k7 missing k8 never"
     )
-    assert [name for _, name in names_in(query, of_what_is_not=True)] == ["b", "k3", "k5", "k6", "k8"]
+    assert [name for _, name in names_in(query, only_negative=True)] == ["b", "k3", "k5", "k6", "k8"]
 
 
 @pytest.mark.parametrize(

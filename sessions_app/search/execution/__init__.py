@@ -1,10 +1,9 @@
-"""Queries of the search box, answered by the store: sessions, the hit that each is found by, events of one session.
+"""Execution of search queries: sessions, the hit shown for each, and events within one session.
 
-Lists show the newest sessions first and need one page of them. A term that an index knows few sessions of is answered
-by their keys. Any other one is tested on the list's way from the newest session on, where a sample of the newest tells
-that a page is soon found; else an index lists its sessions at once. What neither answers is looked for window by
-window, each look for a short time (see `windows`). What was written since a session was last indexed (see `indexing`)
-is looked at itself.
+A list shows one page of sessions, newest first. If an index knows few sessions for a term, their keys select them.
+Other terms are tested on each session from the newest on, if a sample of the newest shows that a page fills soon; else
+an index lists the matching sessions. What neither covers is scanned window by window, each scan for a short time (see
+`windowed_scan`). Events behind a session's index cursor are scanned directly (see `unindexed_scan`).
 """
 
 from sessions_app.search.execution.event_queries import EVENT_FIELDS, EventQuery, session_terms

@@ -1,4 +1,4 @@
-"""Terms about a session itself: its names, its numbers, its times, and what `is:` may say of it."""
+"""Terms about columns of a session: names, numbers, times, and the values of `is:`."""
 
 from __future__ import annotations
 
@@ -19,27 +19,26 @@ from sessions_app.search.query import Field, parse_duration, parse_time
 
 
 def find_by_column(term: Field) -> SessionSet:
-    """Return the sessions of a term about themselves, without its negation."""
+    """Return the sessions that match a column term, ignoring its negation."""
     if term.name == "tag":
         return sessions_of_rows(SessionTag.objects.filter(name=term.value))
     if term.name == "is":
-        found = _TRAIT_CONDITIONS[term.value]()
-        return ConditionSet(found, is_sought=term.value in _INDEXED) if isinstance(found, Q) else found
+        matches = _TRAIT_CONDITIONS[term.value]()
+        return ConditionSet(matches, is_sought=term.value in _INDEXED) if isinstance(matches, Q) else matches
     return ConditionSet(_COLUMNS[term.name](term), is_sought=term.name in _INDEXED)
 
 
 def id_starts_with(text: str) -> Q:
-    """Return the condition that a session's id begins so: a range of an index, where ids are sorted by code points."""
+    """Return the condition that a session's id starts with a text. On SQLite a range, as ids sort by code point."""
     if connection.vendor == "sqlite":
         return Q(session_id__gte=text, session_id__lt=text + chr(sys.maxunicode))
     return Q(session_id__startswith=text)
 
 
 def column_contains(column: str, text: str) -> Q:
-    """Return the condition that a column holds a text in any case.
+    """Return the condition that a column contains a text, ignoring case.
 
-    Of a text in ASCII only letters in ASCII differ by case: PostgreSQL folds them ten times as fast as those of all
-    languages.
+    For ASCII text the "C" collation suffices, in which PostgreSQL folds case ten times as fast.
     """
     is_plain = connection.vendor == "postgresql" and text.isascii()
     return Q(IContains(Collate(F(column), "C") if is_plain else F(column), text))
@@ -65,15 +64,15 @@ def _number_condition(column: str) -> Callable[[Field], Q]:
 
 
 def _duration_condition(term: Field) -> Q:
-    seconds, lasted = parse_duration(term.value), F("updated_at") - F("created_at")
+    seconds, duration = parse_duration(term.value), F("updated_at") - F("created_at")
     if term.op in _COMPARE:
-        return Q(_COMPARE[term.op](lasted, seconds))
-    equal = Q(GreaterThanOrEqual(lasted, seconds)) & Q(LessThan(lasted, seconds + 1))
+        return Q(_COMPARE[term.op](duration, seconds))
+    equal = Q(GreaterThanOrEqual(duration, seconds)) & Q(LessThan(duration, seconds + 1))
     return ~equal if term.op == "!=" else equal
 
 
 def _age_condition(column: str) -> Callable[[Field], Q]:
-    """Return the condition on an age: the younger, the later the time."""
+    """Return the condition on an age: a lower age is a later time."""
     return lambda term: Q(
         **{f"{column}__{_REVERSED_LOOKUP[term.op]}": time.time() - parse_duration(term.value)}
     )
@@ -99,7 +98,7 @@ _COLUMNS: dict[str, Callable[[Field], Q]] = {
 
 
 _INDEXED = frozenset({"app", "session", "updated", "after", "before", "pinned", "error", "idle", "expired"})
-"""Terms, and values of `is:`, by which an index of sessions is sorted or made."""
+"""Terms, and values of `is:`, that an index of sessions covers."""
 
 
 def _origin_condition(origin: str) -> Q:

@@ -1,4 +1,4 @@
-"""Queries within one session: its events that match the terms that say something about events."""
+"""Queries within one session: its events that match the terms about events."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ from sessions_app.store.json_sql import COUNTS_AS_ERROR
 EVENT_FIELDS = frozenset(
     {"kind", "author", "tool", "error", "key", "event", "invocation", "branch", "after", "before", "is"}
 )
-"""Names of the terms that say something about events; of `is:` only `is:error` does."""
+"""Names of terms about events; of `is:` only `is:error`."""
 
 TOOL_KINDS = (EventKind.TOOL_CALL, EventKind.TOOL_RESULT, EventKind.ERROR)
 
 
-def session_terms(wanted: Query) -> list[Term]:
-    """Return the terms of a query that say nothing about events, which a search in a session leaves out."""
-    return [term for term in wanted.terms if isinstance(term, Field) and not _is_of_events(term)]
+def session_terms(query: Query) -> list[Term]:
+    """Return the terms of a query that are not about events; a search within a session ignores them."""
+    return [term for term in query.terms if isinstance(term, Field) and not _is_of_events(term)]
 
 
 class EventQuery:
-    """A query within a session. A stretch of it is cheaper than the whole where a word is in most of its events."""
+    """A query within a session, run for a range of seqs: cheaper than the whole where most events match."""
 
-    def __init__(self, session: AgentSession, wanted: Query) -> None:
+    def __init__(self, session: AgentSession, query: Query) -> None:
         self.session = session
-        self.wanted = wanted
+        self.query = query
         self._tail = UnindexedTail(session)
 
-    def between(self, first: int, last: int) -> QuerySet[Event]:
-        """Return the events from a seq to another that match, oldest first. Terms about the session are left out."""
+    def matching_events(self, first: int, last: int) -> QuerySet[Event]:
+        """Return the matching events from seq `first` to `last`, oldest first. Terms not about events are ignored."""
         rows = Event.objects.filter(session=self.session)
         is_listed = False
-        for term in self.wanted.terms:
+        for term in self.query.terms:
             condition = self._condition(term, first, last)
             if condition is not None:
                 rows = rows.exclude(condition) if term.negated else rows.filter(condition)
@@ -52,24 +52,24 @@ class EventQuery:
         return rows.filter(_range_condition(first, last, is_sought=not is_listed)).order_by("seq")
 
     def _condition(self, term: Term, first: int, last: int) -> Q | None:
-        """Return the condition of a term, without its negation; None: it says nothing about events."""
+        """Return the condition of a term, ignoring its negation; None if it is not about events."""
         if isinstance(term, Word):
-            return self._with_word(term.text, first, last)
+            return self._word_condition(term.text, first, last)
         if isinstance(term, StateTerm):
-            return self._writing(term, first, last)
+            return self._state_condition(term, first, last)
         if term.name == "key":
-            return self._writing(written_key_term(term.value), first, last)
+            return self._state_condition(written_key_term(term.value), first, last)
         return _FIELD_CONDITIONS[term.name](term.value) if _is_of_events(term) else None
 
-    def _with_word(self, text: str, first: int, last: int) -> Q:
-        wanted = tokens.parse_phrase(text)
-        if wanted is None:
+    def _word_condition(self, text: str, first: int, last: int) -> Q:
+        phrase = tokens.parse_phrase(text)
+        if phrase is None:
             return Q(pk__in=[])
-        tail = [event.seq for event in self._tail.with_words(wanted)]
-        return Q(seq__in=event_index.seqs_subquery(self.session.pk, wanted, first, last)) | Q(seq__in=tail)
+        tail = [event.seq for event in self._tail.events_with_phrase(phrase)]
+        return Q(seq__in=event_index.seqs_subquery(self.session.pk, phrase, first, last)) | Q(seq__in=tail)
 
-    def _writing(self, term: StateTerm, first: int, last: int) -> Q:
-        """Return the events that wrote a value as the term says, whatever it says of when."""
+    def _state_condition(self, term: StateTerm, first: int, last: int) -> Q:
+        """Return the condition that an event wrote a matching value; `ever`, `missing` and `never` are ignored."""
         rows = StateChange.objects.filter(
             scope=term.scope,
             owner_id__in=owner_keys(self.session, term.scope),
@@ -82,16 +82,17 @@ class EventQuery:
 
 
 def _has_index(term: Term) -> bool:
-    """Tell whether an index lists the events of a term."""
+    """Return whether an index lists the events of a term."""
     return not isinstance(term, Field) or term.name == "key"
 
 
 def _range_condition(first: int, last: int, *, is_sought: bool) -> Q:
-    """Return the condition that an event is of a stretch. Where others list its events SQLite is not to walk all of it.
+    """Return the condition that an event is in a range of seqs.
 
     Args:
-        first, last: seqs of the stretch.
-        is_sought: whether the index of seqs is to find it.
+        first, last: seqs of the range.
+        is_sought: whether the index of seqs should be used; if other indexes list the events, SQLite should not walk
+            the range.
     """
     seq = F("seq") if is_sought or connection.vendor != "sqlite" else F("seq") + Value(0)
     return Q(GreaterThanOrEqual(seq, first)) & Q(LessThanOrEqual(seq, last))
@@ -102,7 +103,7 @@ def _is_of_events(term: Field) -> bool:
 
 
 def _tool_condition(tool: str) -> Q:
-    """Return the condition that an event calls a tool or brings its result, as `wire.summarise` writes it."""
+    """Return the condition that an event calls a tool or has its result, in the form of `wire.summarise`."""
     name = scopes.dumps(tool)
     return Q(kind__in=TOOL_KINDS) & (
         Q(summary__contains=f'"name":{name},"args":') | Q(summary__contains=f'"name":{name},"result":')

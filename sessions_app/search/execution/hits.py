@@ -1,4 +1,4 @@
-"""The event that a session is found by, and what of it matches."""
+"""Hits: the event shown for a found session, and its matching text."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from sessions_app.search.state_conditions import value_condition
 from sessions_app.store import tokens
 
 LARGE_EVENT = 200_000
-"""Characters of an event from which on its hit is shown out of its summary."""
+"""Length in characters from which an event's hit is taken from its summary."""
 
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """The newest event that matches, and what of it does."""
+    """The newest matching event of a session."""
 
     seq: int
     kind: str
@@ -32,14 +32,14 @@ class Hit:
     snippet: list[SnippetPart]
 
 
-def find_hits(wanted: Query, sessions: Sequence[AgentSession], tail: UnindexedTail) -> dict[int, Hit]:
-    """Return the hit of each session that has one. At most four queries, and those of the tail."""
-    places = _hit_seqs(wanted, [session.pk for session in sessions], tail)
+def find_hits(query: Query, sessions: Sequence[AgentSession], tail: UnindexedTail) -> dict[int, Hit]:
+    """Return the hit of each session that has one. At most four queries, and those of the unindexed tail."""
+    places = _hit_seqs(query, [session.pk for session in sessions], tail)
     if not places:
         return {}
-    words = [word.text for word in wanted.words if not word.negated]
+    words = [word.text for word in query.words if not word.negated]
     words += [
-        term.value for term in wanted.fields if term.name in trait_terms.TRAIT_NAMES and not term.negated
+        term.value for term in query.fields if term.name in trait_terms.TRAIT_NAMES and not term.negated
     ]
     return {
         event.session_id: Hit(event.seq, event.kind, event.author, make_snippet(_hit_text(event), words))
@@ -48,10 +48,10 @@ def find_hits(wanted: Query, sessions: Sequence[AgentSession], tail: UnindexedTa
 
 
 def _events_at(places: Mapping[int, int]) -> Iterable[Event]:
-    """Return the events of sessions at these seqs, one of each: of a list of pairs every database seeks them."""
+    """Return one event of each session, at these seqs. A join with a list of pairs makes every database seek."""
     pairs = ", ".join(["(%s, %s)"] * len(places))
-    given = [number for place in places.items() for number in place]
-    return Event.objects.raw(_EVENTS_AT.format(pairs=pairs), given)
+    params = [number for place in places.items() for number in place]
+    return Event.objects.raw(_EVENTS_AT.format(pairs=pairs), params)
 
 
 _EVENTS_AT = """
@@ -61,32 +61,32 @@ FROM place CROSS JOIN sessions_app_event e WHERE e.session_id = place.session_id
 """
 
 
-def _hit_seqs(wanted: Query, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
-    """Return the seq of each session's hit: of the words, else of an id, a trait, or a value that was written."""
+def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
+    """Return the seq of each session's hit: by its words, else by an id, a trait, or a written value."""
     phrases = [
-        found for word in wanted.words if not word.negated and (found := tokens.parse_phrase(word.text))
+        phrase for word in query.words if not word.negated and (phrase := tokens.parse_phrase(word.text))
     ]
     if phrases:
         return _word_hits(phrases, pks, tail)
-    fields = [term for term in wanted.fields if not term.negated]
-    if called := [term for term in fields if term.name in id_terms.COLUMNS]:
-        return _id_hits(called[-1], pks)
-    if given := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
-        return _trait_hits(given[-1], pks, tail)
-    written = [term for term in wanted.states if _is_own_value(term)]
-    return _value_hits(written[-1], pks) if written else {}
+    fields = [term for term in query.fields if not term.negated]
+    if id_fields := [term for term in fields if term.name in id_terms.COLUMNS]:
+        return _id_hits(id_fields[-1], pks)
+    if trait_fields := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
+        return _trait_hits(trait_fields[-1], pks, tail)
+    value_terms = [term for term in query.states if _is_own_value(term)]
+    return _value_hits(value_terms[-1], pks) if value_terms else {}
 
 
 def _word_hits(phrases: list[tokens.Phrase], pks: list[int], tail: UnindexedTail) -> dict[int, int]:
-    """Prefer an event that holds all words to one that holds any, and then a newer one."""
+    """Prefer events that contain all words to those that contain any, then newer ones."""
     shown = set(pks)
     all_of_tail: dict[int, int] = {}
     any_of_tail: dict[int, int] = {}
     for event in reversed(tail.events):
-        held = [tail.holds(event, each) for each in phrases] if event.session_id in shown else []
-        if any(held):
+        matches = [tail.holds(event, each) for each in phrases] if event.session_id in shown else []
+        if any(matches):
             any_of_tail[event.session_id] = event.seq
-        if held and all(held):
+        if matches and all(matches):
             all_of_tail[event.session_id] = event.seq
     some = event_index.newest_seqs(pks, phrases, every=False) | any_of_tail
     every = event_index.newest_seqs(pks, phrases, every=True) if len(phrases) > 1 else {}
@@ -94,7 +94,7 @@ def _word_hits(phrases: list[tokens.Phrase], pks: list[int], tail: UnindexedTail
 
 
 def _id_hits(term: Field, pks: list[int]) -> dict[int, int]:
-    """Return the newest events that are called so: a seek for each session."""
+    """Return the newest events with an id: one seek for each session."""
     rows = Event.objects.filter(**{id_terms.COLUMNS[term.name]: term.value}, session__in=pks).order_by()
     return dict(rows.values_list("session").annotate(Max("seq")))
 
@@ -103,8 +103,8 @@ def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, i
     rows, matches = trait_terms.trait_lookup(term)
     places = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
     shown = set(pks)
-    found = [event for event in tail.with_trait(matches) if event.session_id in shown]
-    return places | {event.session_id: event.seq for event in reversed(found)}
+    events = [event for event in tail.events_with_trait(matches) if event.session_id in shown]
+    return places | {event.session_id: event.seq for event in reversed(events)}
 
 
 def _is_own_value(term: StateTerm) -> bool:
@@ -112,16 +112,16 @@ def _is_own_value(term: StateTerm) -> bool:
 
 
 def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
-    """Return the newest events that wrote a value as a term about a session's own state says."""
+    """Return the newest events that wrote a matching value to the session's own state."""
     rows = StateChange.objects.filter(
         scope=Scope.SESSION, owner_id__in=pks, key_id=scopes.key_id(term.key), removed=False, seq__gt=0
     )
-    found = rows.filter(value_condition("value", term)).order_by()
-    return dict(found.values_list("owner_id").annotate(Max("seq")))
+    matching = rows.filter(value_condition("value", term)).order_by()
+    return dict(matching.values_list("owner_id").annotate(Max("seq")))
 
 
 def _hit_text(event: Event) -> str:
-    """Return the text that a hit is shown out of."""
+    """Return the text from which the snippet is made."""
     if len(event.data) <= LARGE_EVENT:
         return event_text.text_of_data(event.data)
     return event_text.text_of_summary(event.summary)

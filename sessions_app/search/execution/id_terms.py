@@ -1,4 +1,4 @@
-"""Terms about events by what they are called: their own id, or that of their invocation."""
+"""Terms about the id of an event or of its invocation."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field
 
 COLUMNS = {"event": "event_id", "invocation": "invocation_id"}
-"""Names of these terms, and where events have the id."""
+"""Names of these terms, and the columns of events with the id."""
 
 
 def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions with an event that is called so."""
+    """Return the sessions with an event of this id."""
     column = COLUMNS[term.name]
-    found = event_index.find_sessions(event_index.id_phrase(term.name, term.value), ENTRIES_PER_SESSION * FEW)
-    if not found.is_all:
+    matches = event_index.find_sessions(
+        event_index.id_phrase(term.name, term.value), ENTRIES_PER_SESSION * FEW
+    )
+    if not matches.is_all:
         return ConditionSet(Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk")))))
-    return found.pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}
+    return matches.pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}

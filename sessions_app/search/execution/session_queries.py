@@ -1,4 +1,4 @@
-"""Queries over sessions: those that a query asks for, and by which event each is found."""
+"""Search over sessions: a plan of conditions and tests, and the hit of each session."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ Rows = QuerySet[AgentSession]
 
 
 class SearchPlan(NamedTuple):
-    """How sessions are found.
+    """The conditions that find the sessions of a query.
 
     Attributes:
-        of: what indexes find.
-        tests: what is tested on each of these, where sessions that pass may be far between; empty: `of` says all.
+        of: conditions that indexes answer.
+        tests: conditions tested on each of these, where matches may be rare; empty: `of` is sufficient.
     """
 
     of: list[Q]
@@ -41,53 +41,53 @@ class SearchPlan(NamedTuple):
 
 
 class Search:
-    """A query over sessions. What no index has yet is looked at once for all that is asked of it."""
+    """A query over sessions. Unindexed events are read once for all its terms."""
 
-    def __init__(self, wanted: Query, *, goes_on: bool = False) -> None:
-        """Take what is asked for, and whether a look through the sessions goes on: then there is nothing to weigh."""
-        self.wanted = wanted
-        self._goes_on = goes_on
+    def __init__(self, query: Query, *, is_resumed: bool = False) -> None:
+        """Take the query, and whether a scan of the sessions is resumed: then no plan is weighed."""
+        self.query = query
+        self._is_resumed = is_resumed
         self._tail = UnindexedTail()
 
-    def narrowed(self, rows: Rows) -> Rows:
-        """Return those of the sessions that are asked for. It asks the indexes at once, the rest when it is read."""
+    def filter_rows(self, rows: Rows) -> Rows:
+        """Return the matching sessions of `rows`. Indexes are queried at once, the rest when the result is read."""
         return rows.filter(*self.plan.of, *self.plan.tests)
 
     @cached_property
     def plan(self) -> SearchPlan:
-        """How the sessions that are asked for are found. It asks the indexes."""
+        """The plan of the query. Building it queries the indexes."""
         keys: set[int] | None = None
         many: list[ConditionSet] = []
-        for term in self.wanted.terms:
-            answer = _find_sessions(term, self._tail)
-            answer = complement_of(answer) if term.negated else answer
-            if isinstance(answer, ConditionSet):
-                many.append(answer)
+        for term in self.query.terms:
+            matches = _find_sessions(term, self._tail)
+            matches = complement_of(matches) if term.negated else matches
+            if isinstance(matches, ConditionSet):
+                many.append(matches)
             else:
-                keys = answer if keys is None else keys & answer
+                keys = matches if keys is None else keys & matches
         of = [each.test for each in many if each.is_sought]
         tested = [each for each in many if not each.is_sought]
         if keys is not None:
             return SearchPlan([in_keys(keys), *of, *_tests_of(tested)], [])
-        if self._goes_on or not tested:
+        if self._is_resumed or not tested:
             return SearchPlan(of, _tests_of(tested))
         return _make_plan(of, tested)
 
     def hits(self, sessions: Sequence[AgentSession]) -> dict[int, hits.Hit]:
-        """Return by which event each of the sessions is found, as far as a term is about events."""
-        return hits.find_hits(self.wanted, sessions, self._tail)
+        """Return the hit of each session, where a term is about events."""
+        return hits.find_hits(self.query, sessions, self._tail)
 
 
 def _make_plan(of: list[Q], many: list[ConditionSet]) -> SearchPlan:
-    """Return how sessions are found of which no index tells all at once.
+    """Return the plan for sets of which none is small.
 
-    A list is made at once, which takes as long as a few hundred tests for a word, and some ten thousand for others. So
-    one is made of what is far between, where most of its sessions pass the other tests; of two, a short one. Else
-    sessions are looked through, of which each look says how far it came.
+    Making a list takes as long as a few hundred word tests, or some ten thousand others. So a list is made of a rare
+    set most of whose sessions pass the other tests; of two rare sets, the short one. Otherwise sessions are scanned,
+    and each scan reports its progress.
 
     Args:
-        of: what all of them are, by an index.
-        many: what they are besides.
+        of: conditions that an index answers.
+        many: the other sets.
     """
     tests = _tests_of(many)
     if all(each.listed is None for each in many) or is_common(*tests, of=of):
@@ -108,17 +108,19 @@ def _make_plan(of: list[Q], many: list[ConditionSet]) -> SearchPlan:
         [_list_sessions(each, LONGEST_LIST) for each in many] if any(each.is_slow for each in many) else []
     )
     if any(listed is not None for listed in lists):
-        found = [each.test if listed is None else listed for each, listed in zip(many, lists, strict=True)]
-        return SearchPlan([*of, *found], [])
+        conditions = [
+            each.test if listed is None else listed for each, listed in zip(many, lists, strict=True)
+        ]
+        return SearchPlan([*of, *conditions], [])
     return SearchPlan(of, tests)
 
 
-def _except(one: ConditionSet, many: list[ConditionSet]) -> list[ConditionSet]:
-    return [each for each in many if each is not one]
+def _except(excluded: ConditionSet, many: list[ConditionSet]) -> list[ConditionSet]:
+    return [each for each in many if each is not excluded]
 
 
 def _are_common(rest: list[ConditionSet], rare: ConditionSet, of: list[Q]) -> bool:
-    """Tell whether enough of the sessions of a rare answer pass the other tests."""
+    """Return whether enough sessions of a rare set pass the other tests."""
     if not rest:
         return True
     listed = in_keys(rare.some) if rare.some else _list_sessions(rare, LONGEST_LIST)
@@ -129,12 +131,12 @@ def _tests_of(many: list[ConditionSet]) -> list[Q]:
     return [each.test for each in many]
 
 
-def _list_sessions(answer: ConditionSet, most: int) -> Q | None:
-    return None if answer.listed is None else answer.listed(most)
+def _list_sessions(matches: ConditionSet, most: int) -> Q | None:
+    return None if matches.listed is None else matches.listed(most)
 
 
 def _few_keys(listed: Q | None) -> set[int] | None:
-    """Return the sessions on a list; None: there is no list, or they are more than `FEW_SHARED`."""
+    """Return the sessions on a list; None if there is no list or more than `FEW_SHARED` sessions."""
     if listed is None:
         return None
     keys = set(AgentSession.objects.filter(listed).values_list("pk", flat=True)[: FEW_SHARED + 1])
@@ -142,7 +144,7 @@ def _few_keys(listed: Q | None) -> set[int] | None:
 
 
 def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions of a term, without its negation."""
+    """Return the sessions that match a term, ignoring its negation."""
     if isinstance(term, Word):
         return find_by_word(term, tail)
     if isinstance(term, StateTerm):

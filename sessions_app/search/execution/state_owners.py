@@ -1,4 +1,4 @@
-"""Owners of state and the sessions that read it. Sessions name their user and their app, they do not point there."""
+"""Owners of shared state and the sessions that read it. A session has its user's and app's name, no foreign key."""
 
 # ruff: noqa: S608 - what is put into statements are names of our own tables and columns
 
@@ -23,35 +23,34 @@ _IDENTITY = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", 
 
 
 def owner_of_outer_session(scope: Scope) -> QuerySet[Any]:
-    """Return the user or app of a session that an outer query looks at."""
+    """Return a subquery of the user or app of an outer query's session."""
     return OWNERS[scope].filter(**{name: OuterRef(name) for name in _IDENTITY[scope]})
 
 
 def owner_keys(session: AgentSession, scope: Scope) -> Any:
-    """Return the keys of a session's owner of a scope."""
+    """Return the primary keys of a session's owner of a scope."""
     if scope is Scope.SESSION:
         return [session.pk]
     return OWNERS[scope].filter(**{name: getattr(session, name) for name in _IDENTITY[scope]}).values("pk")
 
 
 def find_sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
-    """Return the sessions of users or apps, at most one more than `FEW_SHARED`."""
+    """Return the sessions of users or apps, at most `FEW_SHARED` + 1."""
     keys = keys_statement(owners)
-    named = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table_name(scope)} WHERE id IN ({keys.sql})"
-    return _find_sessions_by_names(scope, Statement(named, keys.given))
+    matching = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table_name(scope)} WHERE id IN ({keys.sql})"
+    return _find_sessions_by_names(scope, Statement(matching, keys.params))
 
 
 def find_sessions_without(scope: Scope, owners: Statement, *, where: str = "true") -> list[int]:
-    """Return the sessions whose user or app is none of these, at most one more than `FEW_SHARED`.
+    """Return the sessions whose user or app is none of these, at most `FEW_SHARED` + 1.
 
-    Users and apps that have sessions are found by skipping along the index of what names these: a set of names, less
-    the set of those that owners have.
+    The names in sessions are read by skipping along their index; the names of the owners are subtracted from them.
     """
     names = ", ".join(_IDENTITY[scope])
     everyone = f"SELECT DISTINCT {names} FROM {_SESSIONS} WHERE {where}"
-    named = f"SELECT {names} FROM {_table_name(scope)} WHERE id IN ({owners.sql})"
-    others = f"SELECT * FROM ({everyone}) AS everyone EXCEPT {named}"
-    return _find_sessions_by_names(scope, Statement(others, owners.given))
+    matching = f"SELECT {names} FROM {_table_name(scope)} WHERE id IN ({owners.sql})"
+    others = f"SELECT * FROM ({everyone}) AS everyone EXCEPT {matching}"
+    return _find_sessions_by_names(scope, Statement(others, owners.params))
 
 
 def _find_sessions_by_names(scope: Scope, names: Statement) -> list[int]:
@@ -59,7 +58,7 @@ def _find_sessions_by_names(scope: Scope, names: Statement) -> list[int]:
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT s.id FROM ({names.sql}) AS o CROSS JOIN {_SESSIONS} s WHERE {same} LIMIT %s",
-            [*names.given, FEW_SHARED + 1],
+            [*names.params, FEW_SHARED + 1],
         )
         return [pk for (pk,) in cursor.fetchall()]
 

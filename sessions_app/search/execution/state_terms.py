@@ -1,4 +1,4 @@
-"""Terms about state: keys and their values, now and ever."""
+"""Terms about state: keys and their values, current or ever."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ from sessions_app.search.state_conditions import (
 
 
 def written_key_term(name: str) -> StateTerm:
-    """Return the term that asks for a key that was ever written."""
+    """Return the term `KEY ever`."""
     try:
         scope, key = scopes.scope_of(name)
     except ValueError:
@@ -54,30 +54,30 @@ def written_key_term(name: str) -> StateTerm:
 
 
 def find_by_state(term: StateTerm, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions whose state is or was as the term says, without its negation.
+    """Return the sessions whose state matches a term, ignoring its negation.
 
-    Missing and never are what is not, now or ever.
+    `missing` and `never` are the complements of a current value and of any value ever.
     """
     is_turned = term.when in (When.MISSING, When.NEVER)
     is_now = term.when in (When.NOW, When.MISSING)
     if term.scope is not Scope.SESSION and is_turned != term.negated and not _compares_value(term):
         test = _holds_now(term) if is_now else _was_written(term)
         had = _owners_of_key(term, tail, is_now=is_now)
-        answer: SessionSet = ConditionSet(
+        matches: SessionSet = ConditionSet(
             test, None, None if had is None else lambda _: _reads_none_of(term.scope, had, ~test)
         )
     else:
-        answer = _find_current(replace(term, when=When.NOW), tail) if is_now else _find_ever(term, tail)
-    return complement_of(answer) if is_turned else answer
+        matches = _find_current(replace(term, when=When.NOW), tail) if is_now else _find_ever(term, tail)
+    return complement_of(matches) if is_turned else matches
 
 
 def _compares_value(term: StateTerm) -> bool:
-    """Tell whether a term is about a key's value, and not about the key alone."""
+    """Return whether a term compares the key's value, instead of asking for the key alone."""
     return bool(term.op or term.path)
 
 
 def _holds_now(term: StateTerm) -> Q:
-    """Return the condition that the value which the session reads now is as the term says."""
+    """Return the condition that the value which the session reads now matches the term."""
     rows = _current_rows(term)
     if term.scope is Scope.SESSION:
         return Q(Exists(rows.filter(owner=OuterRef("pk"))))
@@ -85,34 +85,34 @@ def _holds_now(term: StateTerm) -> Q:
 
 
 def _current_rows(term: StateTerm) -> QuerySet[Any]:
-    """Return the rows of the state that are as a term says; of a whole key no value is read."""
+    """Return the current state rows that match a term. For a whole key no value is read."""
     rows = STATE_ROWS[term.scope]._default_manager.filter(key_id=scopes.key_id(term.key))
     return rows.filter(value_condition("value", term)) if _compares_value(term) else rows
 
 
 def _reads_none_of(scope: Scope, owners: Statement, test: Q) -> Q:
-    """Return the condition that a session reads the state of none of these owners, as a test tells, too."""
-    found = find_sessions_without(scope, owners)
-    if len(found) <= FEW_SHARED:
-        return in_keys(found)
-    # Eval attempts are many, and each has a user of its own.
-    found = find_sessions_without(scope, owners, where="realm = ''")
-    return in_keys(found) | ~Q(realm="") & test if len(found) <= FEW_SHARED else test
+    """Return the condition that a session reads the state of none of these owners; `test` is the same as a test."""
+    pks = find_sessions_without(scope, owners)
+    if len(pks) <= FEW_SHARED:
+        return in_keys(pks)
+    # There are many eval attempts, each with its own user.
+    pks = find_sessions_without(scope, owners, where="realm = ''")
+    return in_keys(pks) | ~Q(realm="") & test if len(pks) <= FEW_SHARED else test
 
 
 def _owners_of_key(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> Statement | None:
-    """Return what yields the users or apps that have a key, or ever had it; None: no index tells them all."""
+    """Return a statement of the users or apps that have a key, or ever had it; None if no index lists all."""
     if is_now:
         return Statement(*_current_rows(term).values("owner").query.sql_with_params())
     if not tail.has_all:
         return None
     late = keys_statement(tail.owners(term))
-    indexed, given = _value_rows(term).values("owner_id").query.sql_with_params()
-    return Statement(f"{indexed} UNION ALL {late.sql}", (*given, *late.given))
+    indexed, params = _value_rows(term).values("owner_id").query.sql_with_params()
+    return Statement(f"{indexed} UNION ALL {late.sql}", (*params, *late.params))
 
 
 def _find_current(term: StateTerm, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions that read such a value now: among those that ever did, where an index knows them."""
+    """Return the sessions that read a matching value now, searched among those that ever did if an index lists them."""
     is_now = _holds_now(term)
     had = _owners_ever(term, tail)
     if had is None:
@@ -124,7 +124,7 @@ def _find_current(term: StateTerm, tail: UnindexedTail) -> SessionSet:
 
 
 def _find_ever(term: StateTerm, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions that ever read such a value."""
+    """Return the sessions that ever read a matching value."""
     is_in_ledger = _was_written(term)
     had = _owners_ever(term, tail)
     if had is not None:
@@ -138,7 +138,7 @@ def _find_ever(term: StateTerm, tail: UnindexedTail) -> SessionSet:
 
 
 def _sample_of(term: StateTerm) -> frozenset[int]:
-    """Return a few sessions whose own key ever had such a value, where the index tells them."""
+    """Return a sample of sessions whose own key ever had a matching value, if the index has it."""
     if term.scope is not Scope.SESSION or not is_decided_by_marks(term):
         return frozenset()
     return frozenset(_value_rows(term).values_list("owner_id", flat=True)[:FEW])
@@ -147,14 +147,14 @@ def _sample_of(term: StateTerm) -> frozenset[int]:
 def _complement_lister(
     term: StateTerm, tail: UnindexedTail, having: Statement, test: Q, listed: Lister | None
 ) -> Lister | None:
-    """Return what lists the sessions that a term does not hold for; None where no index tells which may be so.
+    """Return the lister of the sessions that a term does not match; None if no index has the candidates.
 
-    They lack the key, or a value of it is another one, or they are not indexed: these are tested.
+    Candidates lack the key, have another value, or are not indexed; they are tested.
 
     Args:
         having: yields the sessions that have the key, or ever had it.
-        test: the condition that the term does not hold.
-        listed: lists the sessions that it holds for.
+        test: the condition that the term does not match.
+        listed: lists the sessions that it matches.
     """
     if term.scope is not Scope.SESSION or not tail.has_all or not is_decided_by_marks(term):
         return None
@@ -170,43 +170,43 @@ def _complement_lister(
 
 
 def _whole_key_term(term: StateTerm) -> StateTerm:
-    """Return the term about the whole key of a term."""
+    """Return the term about a term's whole key."""
     return replace(term, op="", path=())
 
 
 def _owners_differing(term: StateTerm) -> set[int] | None:
-    """Return the owners who had a value that is not as a term says; None: they are more than `FEW_SHARED`."""
+    """Return the owners who had a value that does not match a term; None if there are more than `FEW_SHARED`."""
     values = StateValue.objects.filter(scope=term.scope, key_id=scopes.key_id(term.key))
     owners: set[int] = set()
     for other in excluded_marks(term):
-        found = list(
+        owner_ids = list(
             values.filter(other).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * FEW_SHARED + 1]
         )
-        owners.update(found)
-        if len(found) > ENTRIES_PER_SESSION * FEW_SHARED or len(owners) > FEW_SHARED:
+        owners.update(owner_ids)
+        if len(owner_ids) > ENTRIES_PER_SESSION * FEW_SHARED or len(owners) > FEW_SHARED:
             return None
     return owners
 
 
 def _value_lister(term: StateTerm, tail: UnindexedTail, besides: Q) -> Lister | None:
-    """Return what lists sessions by the values that their own keys had; None where the index cannot tell.
+    """Return the lister of sessions by the values of their own keys; None if the index cannot decide.
 
     Args:
-        besides: what is tested on each session of the list. Where that reads values, a long list is of no use.
+        besides: condition tested on each listed session. Where it reads values, a long list is useless.
     """
     if term.scope is not Scope.SESSION or not tail.has_all or _reads_too_many(term):
         return None
     rows = _value_rows(term)
 
     def listed(most: int) -> Q | None:
-        found = in_column(rows, "owner_id", most if is_decided_by_marks(term) else min(most, MOST_READ))
-        return None if found is None else (found | Q(pk__in=tail.owners(term))) & besides
+        matches = in_column(rows, "owner_id", most if is_decided_by_marks(term) else min(most, MOST_READ))
+        return None if matches is None else (matches | Q(pk__in=tail.owners(term))) & besides
 
     return listed
 
 
 def _was_written(term: StateTerm) -> Q:
-    """Return the condition that a value was written which is as the term says."""
+    """Return the condition that a matching value was ever written."""
     rows = _ledger_rows(term).filter(owner_id=OuterRef("pk"))
     if term.scope is Scope.SESSION:
         return Q(Exists(rows))
@@ -214,36 +214,36 @@ def _was_written(term: StateTerm) -> Q:
 
 
 def _ledger_rows(term: StateTerm) -> QuerySet[StateChange]:
-    """Return the rows of the ledger that a term asks for; a key was written when it has any: no row itself is read."""
+    """Return the ledger rows that match a term. A key was written if it has any row: no row itself is read."""
     rows = StateChange.objects.filter(scope=term.scope, key_id=scopes.key_id(term.key))
     return rows.filter(value_condition("value", term), removed=False) if _compares_value(term) else rows
 
 
 def _value_rows(term: StateTerm, marks: Q | None = None) -> QuerySet[StateValue]:
-    """Return the values that owners ever had and that may be as a term says; or of these marks, of its key."""
+    """Return the indexed values that may match a term, or the values of its key with these marks."""
     return StateValue.objects.filter(
         marks or mark_condition(term), scope=term.scope, key_id=scopes.key_id(term.key)
     )
 
 
 def _reads_too_many(term: StateTerm) -> bool:
-    """Tell whether the index of values would have to be read for a term, entry by entry, and has too many for it."""
+    """Return whether a term needs the index of values entry by entry, and there are too many entries."""
     if term.op != "~" or term.path or not has_more_rows(_value_rows(_whole_key_term(term)), MOST_READ):
         return False
     return has_more_rows(_value_rows(term, marks_to_read(term)), MOST_READ)
 
 
 def _owners_ever(term: StateTerm, tail: UnindexedTail) -> set[int] | None:
-    """Return the owners whose key ever had such a value, by the index of values; None: it cannot tell, or of too many.
+    """Return the owners whose key ever had a matching value; None if the index cannot decide or they are too many.
 
-    For what is now, that they may have had it is enough.
+    For a term about the current value it suffices that they may have had it.
     """
     if not tail.has_all or _reads_too_many(term):
         return None
     most = FEW if term.scope is Scope.SESSION else FEW_SHARED
-    found = list(_value_rows(term).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * most + 1])
-    owners = set(found)
-    if len(found) > ENTRIES_PER_SESSION * most or len(owners) > most:
+    owner_ids = list(_value_rows(term).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * most + 1])
+    owners = set(owner_ids)
+    if len(owner_ids) > ENTRIES_PER_SESSION * most or len(owners) > most:
         return None
     if term.when is not When.NOW and not is_decided_by_marks(term):
         changes = _ledger_rows(term).filter(owner_id__in=keys_subquery(owners))
@@ -252,10 +252,10 @@ def _owners_ever(term: StateTerm, tail: UnindexedTail) -> set[int] | None:
 
 
 def _sessions_reading(term: StateTerm, owners: set[int], test: Q) -> SessionSet:
-    """Return the sessions that read the state of these owners, who are all for whom a test holds."""
+    """Return the sessions that read the state of these owners; `test` is the same as a condition."""
     if term.scope is Scope.SESSION or not owners:
         return owners
-    found = find_sessions_of(term.scope, owners)
-    if len(found) <= FEW_SHARED:
-        return set(found)
+    pks = find_sessions_of(term.scope, owners)
+    if len(pks) <= FEW_SHARED:
+        return set(pks)
     return ConditionSet(test)

@@ -1,4 +1,4 @@
-"""How fast something long is looked through, stretch by stretch, and when a look at it ends."""
+"""Time budget of a long scan: the size of its next batch, and whether there is time for it."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import time
 
 
 class TimeBudget:
-    """How large the next stretch of a look is, and whether there is time for it."""
+    """The size of a scan's next batch, and whether there is time left for it."""
 
-    def __init__(self, stretch: int, seconds: float) -> None:
-        """Take the size of the first stretch, and after how many seconds a look ends, at the end of a stretch."""
-        self.size = stretch
+    def __init__(self, batch_size: int, seconds: float) -> None:
+        """Take the size of the first batch and the seconds after which the scan ends with its current batch."""
+        self.size = batch_size
         self._seconds = seconds
-        self.goes_on = True
+        self.has_time = True
         self._began = self._stepped = _now()
 
     def step(self) -> None:
-        """Take note that a stretch was looked at: the next is four times as large as long as that is quick."""
+        """Record that a batch was scanned. The next one is four times as large if it was quick."""
         now = _now()
-        self.goes_on = now - self._began < self._seconds
+        self.has_time = now - self._began < self._seconds
         if (now - self._stepped) * 8 < self._seconds:
             self.size *= 4
         self._stepped = now

@@ -1,4 +1,4 @@
-"""Terms about what is among a session's events: a kind, an author, a tool, an error, a branch."""
+"""Terms about the events of a session: kind, author, tool, error, branch."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
 
 
 def trait_lookup(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
-    """Return the rows of a trait, and what tells it in events that are not indexed. Of an error a part is enough."""
+    """Return the rows of a trait, and a predicate for traits of unindexed events. For an error a substring matches."""
     rows = SessionTrait.objects.filter(name=term.name)
     if term.name == SessionTrait.Name.ERROR:
         part = term.value.casefold()
@@ -36,9 +36,9 @@ def trait_lookup(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_t
 def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:
     """Return the sessions that have a trait."""
     rows, matches = trait_lookup(term)
-    late = {event.session_id for event in tail.with_trait(matches)}
+    tail_pks = {event.session_id for event in tail.events_with_trait(matches)}
     if term.name == SessionTrait.Name.ERROR and has_more_rows(
         SessionTrait.objects.filter(name=term.name), MOST_READ
     ):
-        return ConditionSet(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=late))
-    return sessions_of_rows(rows, late)
+        return ConditionSet(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=tail_pks))
+    return sessions_of_rows(rows, tail_pks)

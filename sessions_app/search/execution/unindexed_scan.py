@@ -1,4 +1,4 @@
-"""What was written since sessions were indexed: searches look at it themselves."""
+"""Scan of the events behind each session's index cursor."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from sessions_app.store import tokens
 
 MOST_SESSIONS = 200
 MOST_EVENTS = 500
-"""Most that is looked at because no index has it yet. A store that is indexed for the first time has more."""
+"""Maximum sessions and events scanned. A store that is being indexed for the first time has more."""
 
 
 def count_unindexed() -> int:
-    """Return how many sessions are not indexed yet; 0 also where they are few enough to be looked at."""
+    """Return the number of sessions that are not indexed; 0 if they are few enough to scan."""
     waiting = index_backlog.sessions().order_by("-pk")
     newest = list(waiting.values_list("indexed_seq", "last_seq")[:MOST_SESSIONS])
     if len(newest) == MOST_SESSIONS:
@@ -32,46 +32,46 @@ def count_unindexed() -> int:
 
 @dataclass
 class UnindexedTail:
-    """The tail of all sessions, or of one."""
+    """The unindexed events of all sessions, or of one."""
 
-    of: AgentSession | None = None
+    session: AgentSession | None = None
     _texts: dict[tuple[int, int], list[str]] = field(default_factory=dict)
 
     @cached_property
     def sessions(self) -> dict[int, int]:
-        """Primary keys and cursors, newest sessions first."""
+        """Index cursors by primary key, newest sessions first."""
         rows = index_backlog.sessions()
-        if self.of is not None:
-            rows = rows.filter(pk=self.of.pk)
+        if self.session is not None:
+            rows = rows.filter(pk=self.session.pk)
         return dict(rows.order_by("-pk").values_list("pk", "indexed_seq")[:MOST_SESSIONS])
 
     @property
     def has_all(self) -> bool:
-        """Tell whether there are no more sessions."""
+        """Return whether the tail is complete."""
         return len(self.sessions) < MOST_SESSIONS
 
     @cached_property
     def events(self) -> list[Event]:
-        """Their events behind the cursors, newest sessions first."""
+        """The events behind the cursors, newest sessions first."""
         if not self.sessions:
             return []
         rows = Event.objects.filter(index_backlog.BEHIND_CURSOR, session__in=self.sessions)
         return list(rows.only(*event_text.COLUMNS).order_by("-session", "-seq")[:MOST_EVENTS])
 
-    def with_words(self, wanted: tokens.Phrase) -> list[Event]:
-        """Return the events that hold a phrase."""
-        return [event for event in self.events if self.holds(event, wanted)]
+    def events_with_phrase(self, phrase: tokens.Phrase) -> list[Event]:
+        """Return the events that contain a phrase."""
+        return [event for event in self.events if self.holds(event, phrase)]
 
-    def holds(self, event: Event, wanted: tokens.Phrase) -> bool:
-        """Tell whether one of the events holds a phrase."""
-        return tokens.contains_phrase(self._tokens(event), wanted)
+    def holds(self, event: Event, phrase: tokens.Phrase) -> bool:
+        """Return whether an event contains a phrase."""
+        return tokens.contains_phrase(self._tokens(event), phrase)
 
-    def with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
-        """Return the events that give their session a trait."""
+    def events_with_trait(self, matches: Callable[[event_text.Trait], bool]) -> list[Event]:
+        """Return the events with a trait."""
         return [event for event in self.events if any(map(matches, _traits_of(event)))]
 
     def owners(self, term: StateTerm) -> set[int]:
-        """Return the owners of state that had a value which the term asks for."""
+        """Return the owners of state that had a matching value."""
         if not self.sessions:
             return set()
         rows = StateChange.objects.filter(

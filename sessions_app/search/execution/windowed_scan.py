@@ -1,4 +1,4 @@
-"""Sessions looked through for what no index lists: the newest first, window by window, for a short time."""
+"""Scan of sessions for conditions that no index answers: newest first, window by window, for a short time."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from sessions_app.store import pagination
 Rows = QuerySet[AgentSession]
 
 FIRST_WINDOW = 250
-"""Sessions that are looked at first: so few that a slow test of each ends soon. The next window is larger."""
+"""Sessions in the first window: so few that it ends soon even if tests are slow. Later windows are larger."""
 
 SCAN_S = 0.025
-"""Seconds after which a look ends, at the end of its window."""
+"""Seconds after which a scan ends with its current window."""
 
 ORDER_FIELD = "updated_at"
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult:
-    """What a look found: all down to the cursor `to`, as far as so many were wanted.
+    """The matches of a scan, complete down to the cursor `to` unless `most` were found.
 
     Attributes:
-        rows: the newest of them first.
-        to: where the next look goes on; empty: nothing is left.
-        sessions: how many were looked at, in whole windows.
+        rows: the matches, newest first.
+        to: cursor from which the next scan resumes; empty: nothing is left.
+        sessions: number of sessions scanned, in whole windows.
     """
 
     rows: list[AgentSession]
@@ -36,40 +36,40 @@ class ScanResult:
     sessions: int
 
 
-def scan(of: Rows, found: Rows, before: str, most: int, seconds: float | None = None) -> ScanResult:
-    """Return the newest sessions found that are older than the cursor `before`, as far as a look comes.
+def scan(of: Rows, matching: Rows, before: str, most: int, seconds: float | None = None) -> ScanResult:
+    """Return the newest matching sessions older than the cursor `before`, as far as a scan gets.
 
     Args:
-        of: the sessions that are looked at, of which an index has the order.
-        found: those of them that are sought.
-        before: where an earlier look ended; empty: at the newest.
-        most: how many are wanted.
-        seconds: how long a look may take; default: `LOOK_S`.
+        of: the sessions to scan, whose order an index has.
+        matching: the matching ones of them.
+        before: where an earlier scan ended; empty: at the newest.
+        most: maximum number of matches.
+        seconds: time budget; default: `SCAN_S`.
 
     Raises:
-        BadInput: `before` is no cursor.
+        BadInput: `before` is not a cursor.
     """
-    pace = TimeBudget(FIRST_WINDOW, SCAN_S if seconds is None else seconds)
+    budget = TimeBudget(FIRST_WINDOW, SCAN_S if seconds is None else seconds)
     rows: list[AgentSession] = []
-    place, looked = before, 0
-    while len(rows) < most and pace.goes_on:
-        end = _window_end(pagination.rows_before(of, ORDER_FIELD, place), pace.size)
-        window = pagination.rows_before(found, ORDER_FIELD, place)
+    place, scanned = before, 0
+    while len(rows) < most and budget.has_time:
+        end = _window_end(pagination.rows_before(of, ORDER_FIELD, place), budget.size)
+        window = pagination.rows_before(matching, ORDER_FIELD, place)
         if end:
             window = pagination.rows_down_to(window, ORDER_FIELD, end)
         rows += window[: most - len(rows)]
         if not end:
             return ScanResult(
-                rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else "", looked
+                rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else "", scanned
             )
-        place, looked = end, looked + pace.size
-        pace.step()
+        place, scanned = end, scanned + budget.size
+        budget.step()
     return ScanResult(
-        rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else place, looked
+        rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else place, scanned
     )
 
 
 def _window_end(rows: Rows, size: int) -> str:
-    """Return the cursor of the last session of a window; empty: there are not so many."""
+    """Return the cursor of the last session of a window; empty if the window is not full."""
     last = rows.values_list(ORDER_FIELD, "pk")[size - 1 : size]
     return "".join(pagination.make_cursor(*place) for place in last)

@@ -1,4 +1,4 @@
-"""Free words and phrases: in events, in a title, or at the start of an id."""
+"""Free words and phrases: in events, in the title, or at the start of an id."""
 
 from __future__ import annotations
 
@@ -28,33 +28,33 @@ from sessions_app.store import tokens
 
 
 def find_by_word(term: Word, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions of a word or phrase, without the term's negation."""
-    named = id_starts_with(term.text) | ~Q(title="") & column_contains("title", term.text)
-    wanted = tokens.parse_phrase(term.text)
-    if wanted is None:
-        return ConditionSet(named)
-    pks = {event.session_id for event in tail.with_words(wanted)}
-    holds = Q(HoldsPhrase(F("pk"), wanted))
-    is_everywhere = event_index.is_frequent(wanted) and is_common(holds)
-    found = (
+    """Return the sessions that match a word or phrase, ignoring its negation."""
+    is_named = id_starts_with(term.text) | ~Q(title="") & column_contains("title", term.text)
+    phrase = tokens.parse_phrase(term.text)
+    if phrase is None:
+        return ConditionSet(is_named)
+    pks = {event.session_id for event in tail.events_with_phrase(phrase)}
+    holds = Q(HoldsPhrase(F("pk"), phrase))
+    is_everywhere = event_index.is_frequent(phrase) and is_common(holds)
+    matches = (
         PhraseSessions(set(), is_all=False)
         if is_everywhere
-        else event_index.find_sessions(wanted, ENTRIES_PER_SESSION * FEW)
+        else event_index.find_sessions(phrase, ENTRIES_PER_SESSION * FEW)
     )
-    if found.is_all:
-        called = set(AgentSession.objects.filter(named).values_list("pk", flat=True)[: FEW + 1])
-        if len(called) <= FEW:
-            return found.pks | pks | called
-    others = Q(pk__in=pks) | named
+    if matches.is_all:
+        named_pks = set(AgentSession.objects.filter(is_named).values_list("pk", flat=True)[: FEW + 1])
+        if len(named_pks) <= FEW:
+            return matches.pks | pks | named_pks
+    others = Q(pk__in=pks) | is_named
     test = holds | others
 
     def listed(most: int) -> Q | None:
-        found = event_index.sessions_subquery(wanted, most)
-        return None if found is None else in_subquery(RawSQL(*found)) | others  # noqa: S611 - of our own
+        subquery = event_index.sessions_subquery(phrase, most)
+        return None if subquery is None else in_subquery(RawSQL(*subquery)) | others  # noqa: S611 - of our own
 
     def without(most: int) -> Q | None:
-        found = event_index.sessions_subquery(wanted, LONGEST_LIST)
-        lacking = None if found is None else sessions_not_in(Statement(*found))
-        return negate_list(listed(most)) if lacking is None else in_keys(lacking - pks) & ~named
+        subquery = event_index.sessions_subquery(phrase, LONGEST_LIST)
+        lacking = None if subquery is None else sessions_not_in(Statement(*subquery))
+        return negate_list(listed(most)) if lacking is None else in_keys(lacking - pks) & ~is_named
 
-    return ConditionSet(test, listed, without, is_slow=True, some=frozenset(found.pks))
+    return ConditionSet(test, listed, without, is_slow=True, some=frozenset(matches.pks))

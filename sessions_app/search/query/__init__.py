@@ -1,8 +1,8 @@
-"""The query language of the search box: read, written in one form, corrected and completed. Pure.
+"""The query language of the search box: parsing, canonical text, correction and completion. Pure.
 
     user:tier = gold  tool:get_weather  errors>0  updated:<2h  "no such city"
 
-Every term must hold. docs/search.md describes the language.
+All terms must match. docs/search.md describes the language.
 """
 
 from sessions_app.search.query.completion import CaretWord, Completion, Vocabulary, complete, word_at_caret

@@ -1,4 +1,4 @@
-"""What may be written where the caret stands in a query. Pure."""
+"""Completions of a query at the caret. Pure."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from sessions_app.search.query.terms import (
 )
 
 MOST_COMPLETIONS = 12
-"""Most completions that are offered at once."""
+"""Maximum completions offered at once."""
 
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
-    """Names that the store knows.
+    """The names that a store has.
 
     Attributes:
-        keys: keys of the state with their prefixes.
-        ids: texts that are ids of events or invocations, each with the name of the term that finds it.
-        is_whole: whether everything that was written is in the indexes that tools, authors and keys are read from.
+        keys: state keys with their prefixes.
+        ids: texts that are ids of events or invocations, each with the name of the term that matches it.
+        is_whole: whether the indexes of tools, authors and keys cover all events.
     """
 
     apps: Sequence[str] = ()
@@ -42,7 +42,7 @@ class Vocabulary:
     is_whole: bool = True
 
     def of(self, name: str) -> Sequence[str]:
-        """Return the values that a term of this name may have."""
+        """Return the possible values of a term."""
         return {
             "app": self.apps,
             "user": self.users,
@@ -55,13 +55,13 @@ class Vocabulary:
 
 @dataclass(frozen=True, slots=True)
 class Completion:
-    """What may be put in place of `text[start:end]`.
+    """A replacement for `text[start:end]`.
 
     Attributes:
-        text: what is put in.
-        label: what is shown for it.
+        text: the replacement.
+        label: the label shown for it.
         kind: `term`, `value`, `key` or `comparison`.
-        detail: what it means.
+        detail: its description.
     """
 
     start: int
@@ -77,10 +77,10 @@ class CaretWord:
     """The word at the caret.
 
     Attributes:
-        start, end: its place, without a minus sign before it.
-        name: of the term whose value is being written; empty: none.
-        typed: what of the name, the value or the key stands before the caret.
-        before: the word before it, when a space is between.
+        start, end: its offsets, without a minus sign before it.
+        name: name of the term whose value is being typed; empty: none.
+        typed: the part of the name, value or key before the caret.
+        before: the word before it, after a space.
     """
 
     start: int
@@ -91,7 +91,7 @@ class CaretWord:
 
 
 def word_at_caret(text: str, caret: int) -> CaretWord:
-    """Return what is being written at the caret."""
+    """Return the word at the caret."""
     caret = max(0, min(caret, len(text)))
     start = _word_start(text, caret)
     end = caret
@@ -111,7 +111,7 @@ def word_at_caret(text: str, caret: int) -> CaretWord:
 def complete(
     text: str, caret: int, vocabulary: Vocabulary, names: Collection[str] = DESCRIPTIONS.keys()
 ) -> list[Completion]:
-    """Return what may be written at the caret, most likely first; of terms those of these names."""
+    """Return the completions at the caret, most likely first; terms are limited to `names`."""
     here = word_at_caret(text, caret)
     return list(
         islice(_drop_repeats(_offers(here, vocabulary, names), text[here.start : here.end]), MOST_COMPLETIONS)
@@ -156,8 +156,8 @@ def _term_completions(here: CaretWord, names: Collection[str]) -> Iterator[Compl
 
 def _key_completions(here: CaretWord, keys: Iterable[str]) -> Iterator[Completion]:
     for key in _matching_names(here.typed, keys):
-        written = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(" ever")
-        yield Completion(here.start, here.end, written, key, "key", "key of the state")
+        spelling = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(" ever")
+        yield Completion(here.start, here.end, spelling, key, "key", "key of the state")
 
 
 _COMPARISONS = {
@@ -183,23 +183,23 @@ def _is_key(word: str, vocabulary: Vocabulary) -> bool:
 
 
 def _matching_names(typed: str, names: Iterable[str]) -> list[str]:
-    """Return the names that begin with what was typed, then those that hold it."""
-    wanted = typed.casefold()
-    found = [name for name in names if wanted in name.casefold()]
-    return sorted(found, key=lambda name: not name.casefold().startswith(wanted))
+    """Return the names that begin with the typed text, then those that contain it."""
+    folded = typed.casefold()
+    matches = [name for name in names if folded in name.casefold()]
+    return sorted(matches, key=lambda name: not name.casefold().startswith(folded))
 
 
-def _drop_repeats(found: Iterable[Completion], written: str) -> Iterator[Completion]:
-    """Leave out what stands there already, and what was offered before."""
-    seen = {written}
-    for completion in found:
-        if completion.text not in seen:
-            seen.add(completion.text)
+def _drop_repeats(completions: Iterable[Completion], current: str) -> Iterator[Completion]:
+    """Drop the current text, and repeated completions."""
+    texts = {current}
+    for completion in completions:
+        if completion.text not in texts:
+            texts.add(completion.text)
             yield completion
 
 
 def _word_start(text: str, at: int) -> int:
-    """Return where the word that ends at `at` begins; spaces in quotation marks belong to it."""
+    """Return the start of the word that ends at `at`; quoted spaces belong to it."""
     start, inside, index = 0, False, 0
     while index < at:
         char = text[index]

@@ -1,4 +1,4 @@
-"""What was probably meant by a query that finds nothing: names that nothing has, and words that are names. Pure."""
+"""Remarks on a query that finds nothing: unknown names, and words that are names. Pure."""
 
 from __future__ import annotations
 
@@ -12,58 +12,58 @@ from sessions_app.search.query.suggestions import suggest_terms
 from sessions_app.search.query.terms import NUMBER, Field, Query, StateTerm, Term, When, Word, canonical_value
 
 Name = tuple[str, str]
-"""What is named, such as `tool`, and its name."""
+"""The name's kind, such as `tool`, and the name."""
 
 NAME_TERMS = ("app", "user", "tool", "author", "tag", "key")
-"""Terms whose values are names that the store knows."""
+"""Terms whose values are names in the store."""
 
 INDEXED_TERMS = ("tool", "author", "key")
-"""Those of which it knows as many as the indexes have."""
+"""Terms whose names are read from the indexes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """What is to be said of a part of a query. `suggestion` is the whole query as it was probably meant, or nothing."""
+    """A remark on a part of a query. `suggestion` is the whole corrected query, or empty."""
 
     message: str
     suggestion: str = ""
 
 
-def names_in(query: Query, *, of_what_is_not: bool = False) -> list[Name]:
+def names_in(query: Query, *, only_negative: bool = False) -> list[Name]:
     """Return the names in a query.
 
     Args:
         query: the query.
-        of_what_is_not: only those in terms that hold where nothing has the name, such as `-tool:look` or
-            `order_id missing`: these find as much with a name misspelled.
+        only_negative: only names in terms that match where nothing has the name, such as `-tool:look` or
+            `order_id missing`: a misspelt name goes unnoticed there.
     """
-    names = [_name_in(term) for term in query.terms if not of_what_is_not or _holds_without_name(term)]
+    names = [_name_in(term) for term in query.terms if not only_negative or _holds_without_name(term)]
     return [name for name in names if name]
 
 
 def remark_unknown_names(
     query: Query,
-    known: Vocabulary,
+    vocabulary: Vocabulary,
     *,
     existing: Collection[Name] = (),
     names: Collection[Name] | None = None,
 ) -> list[Remark]:
-    """Return what is to be said of the names in a query that are not among the known ones.
+    """Return remarks on the names in a query that the vocabulary does not have.
 
     Args:
         query: the query.
-        known: names that the store has.
-        existing: those in the query that it has besides.
-        names: of which in the query something is said; None: of all.
+        vocabulary: the vocabulary of the store.
+        existing: names in the query that exist besides.
+        names: the names to remark on; None: all.
     """
     remarks = []
     for position, term in enumerate(query.terms):
-        wanted = _name_in(term)
-        if wanted is None or wanted in existing or (names is not None and wanted not in names):
+        item = _name_in(term)
+        if item is None or item in existing or (names is not None and item not in names):
             continue
-        kind, name = wanted
-        if name not in known.of(kind):
-            remarks.append(_unknown_name_remark(query, position, kind, name, known))
+        kind, name = item
+        if name not in vocabulary.of(kind):
+            remarks.append(_unknown_name_remark(query, position, kind, name, vocabulary))
     return remarks
 
 
@@ -72,12 +72,12 @@ def _holds_without_name(term: Term) -> bool:
     return term.negated != is_turned
 
 
-def remark_value_types(query: Query, known: Vocabulary) -> list[Remark]:
-    """Return how else the texts and numbers could be meant that the values of known keys are compared with."""
+def remark_value_types(query: Query, vocabulary: Vocabulary) -> list[Remark]:
+    """Return remarks on texts and numbers compared with known keys that could be meant as another type."""
     return [
         Remark(message, _replace_terms(query, position, meant))
         for position, term in enumerate(query.terms)
-        if isinstance(term, StateTerm) and term.op == "=" and term.name in known.keys
+        if isinstance(term, StateTerm) and term.op == "=" and term.name in vocabulary.keys
         for message, meant in _other_types(term)
     ]
 
@@ -93,7 +93,7 @@ def _other_types(term: StateTerm) -> Iterator[tuple[str, StateTerm]]:
 
 
 def remark_stars(query: Query) -> list[Remark]:
-    """Return what is to be said of words with a star, which stands for anything in other languages."""
+    """Return remarks on words with a star, which is a wildcard in other languages."""
     return [
         Remark(f"{term.text[:80]!r}: words match whole, and a star stands for nothing else.")
         for term in query.words
@@ -101,12 +101,12 @@ def remark_stars(query: Query) -> list[Remark]:
     ]
 
 
-def remark_names(query: Query, known: Vocabulary) -> list[Remark]:
-    """Return what is to be said of parts of a query that are names or ids: which terms find what is called so."""
+def remark_names(query: Query, vocabulary: Vocabulary) -> list[Remark]:
+    """Return remarks on words that are names or ids, with the terms that match these."""
     return [
         Remark(f"{name[:80]!r} is {what}.", _replace_terms(query, position, meant))
         for position, term in enumerate(query.terms)
-        for name, what, meant in _names_matching(term, known)
+        for name, what, meant in _names_matching(term, vocabulary)
     ]
 
 
@@ -121,20 +121,20 @@ _KINDS = {
 }
 
 
-def _names_matching(term: Term, known: Vocabulary) -> Iterator[tuple[str, str, Term]]:
-    """Yield names that a term holds, what has that name, and the term that finds it."""
+def _names_matching(term: Term, vocabulary: Vocabulary) -> Iterator[tuple[str, str, Term]]:
+    """Yield each name in a term, a description of it, and the term that matches it."""
     if isinstance(term, StateTerm):
         return
     text = term.text if isinstance(term, Word) else f"{term.name}:{term.value}"
-    if text in known.keys:
+    if text in vocabulary.keys:
         scope, key = scopes.scope_of(text)
         yield text, "a key of the state", StateTerm(scope, key, when=When.EVER, negated=term.negated)
     if isinstance(term, Field):
         return
-    if name := known.ids.get(text):
+    if name := vocabulary.ids.get(text):
         yield text, f"the id of an {name}", Field(name, text, negated=term.negated)
     for name, what in _KINDS.items():
-        if canonical_value(name, text) in known.of(name):
+        if canonical_value(name, text) in vocabulary.of(name):
             yield text, what, Field(name, canonical_value(name, text), negated=term.negated)
 
 
@@ -149,7 +149,7 @@ _TIMES = {
     "once": When.EVER,
     "at no time": When.NEVER,
 }
-"""Words that people write behind a comparison for when it holds, and what the language says for them."""
+"""Phrases after a comparison that state its time, and the language's word for them."""
 
 _ALWAYS = ("at all times", "all the time", "always")
 
@@ -157,23 +157,25 @@ _OPPOSITES = {"=": "!=", "!=": "=", ">": "<=", "<=": ">", "<": ">=", ">=": "<"}
 
 
 def remark_times(query: Query) -> list[Remark]:
-    """Return what is to be said of words behind a comparison that tell at which times it holds."""
+    """Return remarks on words after a comparison that state its time."""
     remarks = []
     for position, term in enumerate(query.terms):
         if not isinstance(term, StateTerm) or not term.op or term.when is not When.NOW:
             continue
-        behind = list(_leading_words(query.terms[position + 1 :]))
+        following = list(_leading_words(query.terms[position + 1 :]))
         for words, meant in _time_phrases(term):
-            if behind[: len(words)] == words:
-                found = " ".join(words)
+            if following[: len(words)] == words:
+                phrase = " ".join(words)
                 suggestion = _replace_terms(query, position, meant, words=len(words))
-                remarks.append(Remark(f"{found!r} is read as text: did you mean {str(meant)!r}?", suggestion))
+                remarks.append(
+                    Remark(f"{phrase!r} is read as text: did you mean {str(meant)!r}?", suggestion)
+                )
                 break
     return remarks
 
 
 def _leading_words(terms: tuple[Term, ...]) -> Iterator[str]:
-    """Yield the words that the terms begin with, in lower case."""
+    """Yield the leading free words of the terms, in lower case."""
     for term in terms:
         if not isinstance(term, Word) or term.negated:
             return
@@ -181,7 +183,7 @@ def _leading_words(terms: tuple[Term, ...]) -> Iterator[str]:
 
 
 def _time_phrases(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
-    """Yield words that may stand behind a comparison, with the term that is meant by it and them."""
+    """Yield phrases that may follow a comparison, with the term that they and it mean."""
     for text, when in _TIMES.items():
         yield text.split(), replace(term, when=when)
     if term.op in _OPPOSITES:
@@ -190,7 +192,7 @@ def _time_phrases(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
 
 
 def _replace_terms(query: Query, position: int, *meant: Term, words: int = 0) -> str:
-    """Return the query with other terms in place of the one at a position and of so many words behind it."""
+    """Return the query with other terms in place of the one at `position` and the `words` after it."""
     terms = list(query.terms)
     terms[position : position + 1 + words] = meant
     return str(Query(tuple(terms)))
@@ -204,11 +206,11 @@ def _name_in(term: Term) -> tuple[str, str] | None:
     return None
 
 
-def _unknown_name_remark(query: Query, position: int, kind: str, name: str, known: Vocabulary) -> Remark:
+def _unknown_name_remark(query: Query, position: int, kind: str, name: str, vocabulary: Vocabulary) -> Remark:
     what = "No state has a key" if kind == "key" else f"No session has the {kind}"
-    if kind in INDEXED_TERMS and not known.is_whole:
+    if kind in INDEXED_TERMS and not vocabulary.is_whole:
         what = f"Search, which has yet to read some sessions, knows no {kind}"
     message = f"{what} {name[:80]!r}"
-    for shown, terms in suggest_terms(query, position, name, known.of(kind)):
+    for shown, terms in suggest_terms(query, position, name, vocabulary.of(kind)):
         return Remark(f"{message}: did you mean {shown!r}?", _replace_terms(query, position, *terms))
     return Remark(f"{message}.")

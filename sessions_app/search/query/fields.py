@@ -1,4 +1,4 @@
-"""Named terms, read behind their names: `app:weather`, `kind:error`, `events>100`, `updated:<2h`. Pure."""
+"""Parsing of named terms: `app:weather`, `kind:error`, `events>100`, `updated:<2h`. Pure."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ _WHOLE = re.compile(r"(\d{1,12})([km]?)", re.ASCII | re.IGNORECASE)
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNIT_APART = re.compile(r"\s+(ms|[smhd])(?!\S)")
 _SYNONYMS = {"failed": "error", "failing": "error"}
-"""Words for what a session is that are no terms, but stand on pages."""
+"""Words for traits that pages use but the language does not."""
 
 
 def field_name(atom: Atom) -> str:
-    """Return the known name that an atom begins with, or nothing."""
+    """Return the known term name that an atom begins with, or an empty string."""
     at = atom.find(":")
     if at <= 0 or any(atom.quoted[:at]):
         return ""
@@ -42,17 +42,17 @@ def field_name(atom: Atom) -> str:
 
 
 def is_field(scanner: Scanner, atom: Atom, name: str) -> bool:
-    """Tell whether a word with a known name is a named term, not a key of the user's or the app's state."""
+    """Return whether a word with a known name is a named term, not a key of user or app state."""
     if name in SHARED and len(atom.text) > len(name) + 1:
         return scanner.comparison_follows() is None and not scanner.suffix_follows()
     return True
 
 
 def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Field:
-    """Return the named term that an atom begins.
+    """Parse the named term that an atom begins.
 
     Raises:
-        QueryProblem: its value cannot be meant.
+        QueryError: its value is invalid.
     """
     value = atom.after(atom.find(":") + 1).text
     if name in AGES | MEASURES:
@@ -64,14 +64,14 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
             follows,
             follows + len(scanner.operator(follows)),
             hint=f"Write {name}:value; a key of the state of this name stands in quotation marks.",
-            instead=(*atom.place, _key_spelling(atom, name)),
+            replacement=(*atom.place, _key_spelling(atom, name)),
         )
     if not value.strip():
         scanner.refuse(
             f"{name}: needs a value.",
             *atom.place,
             hint=_example_hint(name),
-            instead=_join_value(scanner, atom),
+            replacement=_join_value(scanner, atom),
         )
     if name in TIMES:
         _check_time(scanner, times.parse_time, value, atom.place)
@@ -79,14 +79,14 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
 
 
 def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated: bool) -> Field:
-    """Read what follows the name of a number: `events>100`, `duration>30s`, `updated:<2h`.
+    """Parse the rest of a numeric term: `events>100`, `duration>30s`, `updated:<2h`.
 
     Args:
-        scanner: stands behind the name.
+        scanner: positioned behind the name.
         atom: the name.
         name: its known form.
-        value: what stands behind a colon, if one does; then the number equals it.
-        negated: whether a minus sign stands before it.
+        value: the text after a colon, if there is one: the number equals it.
+        negated: whether a minus sign precedes it.
 
     Raises:
         QueryProblem: nothing follows, or no number.
@@ -117,13 +117,13 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
             f"{name}: is compared by < or >.",
             *place,
             hint=_example_hint(name),
-            instead=(*place, f"{name}:<{value}"),
+            replacement=(*place, f"{name}:<{value}"),
         )
     return Field(name, value, op, negated)
 
 
 def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
-    """Refuse a word that looks like a named term and is none.
+    """Refuse a word that looks like a named term but has an unknown name.
 
     Raises:
         QueryProblem: it does.
@@ -142,45 +142,45 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
         atom.start,
         atom.start + at + 1,
         hint="Text with a colon stands in quotation marks; a key of the state is compared, as in retries = 3.",
-        instead=(*atom.place, meant),
+        replacement=(*atom.place, meant),
     )
 
 
 def _check_value(scanner: Scanner, name: str, value: str, place: tuple[int, int]) -> str:
-    """Return the value in its one spelling; of a closed set only its members will do."""
+    """Return the canonical value; for a closed set only its members are accepted."""
     if name not in CLOSED_VALUES:
         return canonical_value(name, value)
-    known = CLOSED_VALUES[name]
+    values = CLOSED_VALUES[name]
     plain = value.lower().replace("-", "_")
-    if plain in known:
+    if plain in values:
         return plain
-    close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in known else get_close_matches(plain, known, 1)
+    close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in values else get_close_matches(plain, values, 1)
     scanner.refuse(
         f"{value[:40]!r} is no {'trait' if name == 'is' else name}{_did_you_mean(close)}",
         *place,
-        hint=f"{name}: is one of {', '.join(known)}.",
-        instead=(*place, f"{name}:{close[0]}") if close else None,
+        hint=f"{name}: is one of {', '.join(values)}.",
+        replacement=(*place, f"{name}:{close[0]}") if close else None,
     )
 
 
 def _whole_number(text: str) -> int | None:
-    """Return the number of `100`, `10k` or `2m`."""
-    found = _WHOLE.fullmatch(text)
-    return int(found[1]) * _THOUSANDS[found[2].lower()] if found else None
+    """Return the number that `100`, `10k` or `2m` means."""
+    match = _WHOLE.fullmatch(text)
+    return int(match[1]) * _THOUSANDS[match[2].lower()] if match else None
 
 
 def _join_value(scanner: Scanner, atom: Atom) -> Replacement | None:
-    """Return the name and the word behind it without the space between them, where that could be its value."""
+    """Return a replacement that joins the name and the next word, if that could be its value."""
     start = scanner.beyond_space()
     end = scanner.word_end(start)
-    written = scanner.text[start:end]
-    if not written or ":" in written:
+    value = scanner.text[start:end]
+    if not value or ":" in value:
         return None
-    return atom.start, end, scanner.text[atom.start : atom.end] + written
+    return atom.start, end, scanner.text[atom.start : atom.end] + value
 
 
 def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: tuple[int, int]) -> None:
-    """Refuse `duration > 1 s`, which would be a number of seconds and a word to look for."""
+    """Refuse `duration > 1 s`, which would be a number of seconds and a separate word."""
     unit = _UNIT_APART.match(scanner.text, scanner.at)
     if unit is None or not value[-1:].isdigit():
         return
@@ -190,7 +190,7 @@ def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: 
         place[0],
         unit.end(),
         hint=_example_hint(name),
-        instead=(place[0], unit.end(), f"{name}{colon}{op}{value}{unit[1]}"),
+        replacement=(place[0], unit.end(), f"{name}{colon}{op}{value}{unit[1]}"),
     )
 
 
@@ -202,7 +202,7 @@ def _check_time(scanner: Scanner, read: Callable[[str], float], value: str, plac
 
 
 def _key_spelling(atom: Atom, name: str) -> str:
-    """Return how an atom that looks like a named term is written as a key of the state."""
+    """Return the spelling as a state key of an atom that looks like a named term."""
     return atom.text[len(name) + 1 :] if name == "session" else quote(atom.text)
 
 

@@ -1,7 +1,7 @@
-"""From the text of a query to its terms. Pure.
+"""Parser of queries. Pure.
 
-What follows a word decides what it is: with a comparison, or `ever`, `missing` or `never`, it is a key of the state;
-with a known name and a colon a named term; else free text.
+The text after a word decides its meaning: with a comparison, or `ever`, `missing` or `never`, the word is a state key;
+with a known name and a colon it is a named term; otherwise free text.
 """
 
 from __future__ import annotations
@@ -36,19 +36,19 @@ from sessions_app.search.query.values import path_of, take_value
 from sessions_app.store import tokens
 
 MAX_LENGTH = 2_000
-"""Longest query, in characters."""
+"""Maximum length of a query, in characters."""
 
 MAX_TERMS = 40
 
 MOST_CORRECTIONS = 5
-"""Mistakes that one suggestion mends; what has more was meant otherwise."""
+"""Maximum number of errors that one suggestion corrects."""
 
 
 def parse(text: str) -> Query:
-    """Read a query; blank text is the empty one.
+    """Parse a query; blank text is the empty query.
 
     Raises:
-        QueryProblem: it cannot be meant; the problem says where, and what was probably meant.
+        QueryError: the text is not a valid query.
     """
     try:
         return _parse(text)
@@ -58,7 +58,7 @@ def parse(text: str) -> Query:
 
 
 def _valid_suggestion(suggestion: str) -> str:
-    """Return a suggestion, or what it leads to when it is refused itself, or nothing."""
+    """Return a suggestion with its own errors corrected, or an empty string."""
     for _ in range(MOST_CORRECTIONS):
         try:
             _parse(suggestion)
@@ -81,17 +81,17 @@ def _parse(text: str) -> Query:
 
 
 def _take_terms(scanner: Scanner) -> list[Term]:
-    found: list[Term] = []
+    terms: list[Term] = []
     scanner.skip_space()
     while not scanner.is_at_end:
         start = scanner.at
-        found.append(_take_term(scanner))
-        if len(found) > MAX_TERMS:
+        terms.append(_take_term(scanner))
+        if len(terms) > MAX_TERMS:
             scanner.refuse(
                 f"A query has at most {MAX_TERMS} terms.", start, hint="Look for a few telling words."
             )
         scanner.skip_space()
-    return found
+    return terms
 
 
 def _take_term(scanner: Scanner) -> Term:
@@ -118,7 +118,7 @@ def _take_term(scanner: Scanner) -> Term:
 
 
 def _refuse_operator(scanner: Scanner) -> None:
-    """Refuse a comparison without a key."""
+    """Refuse a comparison that has no key before it."""
     op = scanner.operator()
     if not op:
         return
@@ -129,31 +129,31 @@ def _refuse_operator(scanner: Scanner) -> None:
         scanner.at,
         scanner.at + len(op),
         hint='Write user:tier = gold; text goes in quotation marks, as in "=>x".',
-        instead=(scanner.at, end, quote(rest)) if tokens.parse_phrase(rest) else None,
+        replacement=(scanner.at, end, quote(rest)) if tokens.parse_phrase(rest) else None,
     )
 
 
 def _refuse_second_minus(scanner: Scanner, start: int) -> None:
-    """Refuse `--verbose`: that is text, or a term turned around twice."""
+    """Refuse a double minus sign as in `--verbose`: text, or a term negated twice."""
     if (
         not scanner.is_at_end
         and scanner.text[scanner.at] == "-"
         and not scanner.text.startswith(ARROW, scanner.at)
     ):
         end = scanner.word_end(start)
-        written = scanner.text[start:end]
-        if tokens.parse_phrase(written):
+        word = scanner.text[start:end]
+        if tokens.parse_phrase(word):
             scanner.refuse(
                 "Two minus signs stand before a term.",
                 start,
                 scanner.at + 1,
                 hint="One turns it around; text that begins with them stands in quotation marks.",
-                instead=(start, end, quote(written)),
+                replacement=(start, end, quote(word)),
             )
 
 
 def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
-    """Refuse `AND`, `OR` and `NOT`, which other languages have, and which would be searched as words."""
+    """Refuse `AND`, `OR` and `NOT`: operators of other languages, which would be searched as words."""
     if not atom.is_bare or atom.text not in CONNECTIVES:
         return
     rest = scanner.text[atom.end :].lstrip()
@@ -162,12 +162,12 @@ def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
         f"There is no {atom.text}: every term must hold, and a minus sign before one turns it around.",
         *atom.place,
         hint=f"Open a list for each side of an OR. The word itself stands in quotation marks: {quote(atom.text)}.",
-        instead=(atom.start, len(scanner.text), meant) if rest and meant else None,
+        replacement=(atom.start, len(scanner.text), meant) if rest and meant else None,
     )
 
 
 def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
-    """Refuse a word in which no word is: it would find nothing, and everything with a minus sign before it."""
+    """Refuse a text without a letter or digit: it would match nothing, and everything when negated."""
     if tokens.parse_phrase(atom.text) is not None:
         return
     if not atom.text.strip():
@@ -180,7 +180,7 @@ def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
         start,
         atom.end,
         hint="Leave it out; title: and error: and a comparison with ~ find signs too, as in title:*.",
-        instead=(0, len(scanner.text), f"{before} {after}".strip()) if before or after else None,
+        replacement=(0, len(scanner.text), f"{before} {after}".strip()) if before or after else None,
     )
 
 
@@ -188,7 +188,7 @@ def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
 
 
 def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
-    """Read what follows a key: a comparison and a value, or a suffix alone."""
+    """Parse the rest of a state term: a comparison and a value, or a suffix alone."""
     follows = scanner.comparison_follows()
     if follows is None:
         return _take_state(scanner, atom, negated=negated)
@@ -221,7 +221,7 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
 
 
 def _take_state(scanner: Scanner, atom: Atom, op: str = "", value: Any = None, *, negated: bool) -> StateTerm:
-    """Read when a comparison holds."""
+    """Parse the time suffix of a state term."""
     end = scanner.at
     when = scanner.take_suffix()
     if op and when is When.MISSING:
@@ -242,7 +242,7 @@ def _take_state(scanner: Scanner, atom: Atom, op: str = "", value: Any = None, *
 
 
 def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | int, ...]]:
-    """Return a key's scope, its name without the prefix, and the path into its value."""
+    """Return the scope, the key without its prefix, and the path into its value."""
     arrow = atom.find(ARROW)
     key = atom.text if arrow < 0 else atom.text[:arrow]
     path = () if arrow < 0 else path_of(scanner, atom.after(arrow + len(ARROW)))
@@ -252,7 +252,7 @@ def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | in
     try:
         return (*scopes.scope_of(key), path)
     except ValueError:
-        raise scanner.problem(
+        raise scanner.error(
             f"{key[:40]!r} is temporary: it lives in one invocation and no state keeps it.",
             *atom.place,
             hint="The session's page shows temp: keys beside the events that wrote them.",

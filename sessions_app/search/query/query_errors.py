@@ -1,4 +1,4 @@
-"""What is wrong with a query, where, and what was probably meant."""
+"""The error of a query, with its position and a suggested correction."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sessions_app.errors import BadInput
 
 
 class QueryError(BadInput):
-    """A query that cannot be meant as it stands.
+    """An invalid query.
 
     Attributes:
-        start, end: offsets in the text of what is wrong.
-        suggestion: the whole query as it was probably meant, or nothing.
+        start, end: offsets of the invalid part of the text.
+        suggestion: the whole corrected query, or empty.
     """
 
     code: ClassVar[str] = "bad_query"

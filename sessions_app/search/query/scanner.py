@@ -1,4 +1,4 @@
-"""The text of a query, read from its start to its end: words, comparisons, quotation marks, and refusals. Pure."""
+"""Scanner of query text: words, comparisons, quotation marks, and errors. Pure."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from sessions_app.search.query.query_errors import QueryError
 from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quote
 
 Replacement = tuple[int, int, str]
-"""Which part of a text was probably meant to be what."""
+"""Start, end and new text of a suggested replacement."""
 
 
 class Atom(NamedTuple):
-    """A word of the query as it was read: its place, its characters, and which of them stood in quotation marks."""
+    """A word of the query: its offsets, its characters, and which of them were quoted."""
 
     start: int
     end: int
@@ -21,16 +21,16 @@ class Atom(NamedTuple):
 
     @property
     def place(self) -> tuple[int, int]:
-        """Where it stands."""
+        """Its start and end."""
         return self.start, self.end
 
     @property
     def is_bare(self) -> bool:
-        """Tell whether nothing in it was quoted and it is no quoted nothing."""
+        """Return whether it is not empty and no part is quoted."""
         return bool(self.text) and not any(self.quoted)
 
     def find(self, mark: str) -> int:
-        """Return where an unquoted mark begins in the text, or -1."""
+        """Return the index of an unquoted mark in the text, or -1."""
         at = self.text.find(mark)
         while at >= 0 and any(self.quoted[at : at + len(mark)]):
             at = self.text.find(mark, at + 1)
@@ -42,9 +42,9 @@ class Atom(NamedTuple):
 
 
 class Scanner:
-    """Reads one text. `at` is the offset of what is read next.
+    """Scans one text. `at` is the offset of the next character.
 
-    A word is read up to the next space or comparison; quotation marks keep both.
+    A word ends at a space or comparison; quotation marks include both.
     """
 
     def __init__(self, text: str) -> None:
@@ -53,15 +53,15 @@ class Scanner:
 
     @property
     def is_at_end(self) -> bool:
-        """Tell whether all of the text was read."""
+        """Return whether the end of the text is reached."""
         return self.at == len(self.text)
 
     def skip_space(self) -> None:
-        """Go on to the next character that is no space."""
+        """Move to the next character that is not a space."""
         self.at = self.beyond_space()
 
     def take_negation(self) -> bool:
-        """Go on behind a minus sign that stands before a term; return whether there is one."""
+        """Move past a minus sign that negates a term; return whether there is one."""
         ahead = self.text[self.at : self.at + 2]
         if len(ahead) == 2 and ahead[0] == "-" and not ahead[1].isspace() and ahead != ARROW:
             self.at += 1
@@ -69,15 +69,15 @@ class Scanner:
         return False
 
     def operator(self, at: int | None = None) -> str:
-        """Return the comparison that stands here or at another place, or nothing."""
+        """Return the comparison at the current or another offset, or an empty string."""
         place = self.at if at is None else at
         return next((op for op in OPERATORS if self.text.startswith(op, place)), "")
 
     def take_operator(self) -> str:
-        """Return the comparison that stands here and go on behind it.
+        """Return the comparison at the current offset and move past it.
 
         Raises:
-            QueryProblem: it is one of another language.
+            QueryError: the comparison is from another language.
         """
         foreign = self.text[self.at : self.at + 2]
         if meant := FOREIGN_OPERATORS.get(foreign):
@@ -86,20 +86,20 @@ class Scanner:
                 self.at,
                 self.at + len(foreign),
                 hint="A value that begins with < or > stands in quotation marks.",
-                instead=(self.at, self.at + len(foreign), meant),
+                replacement=(self.at, self.at + len(foreign), meant),
             )
         op = self.operator()
         self.at += len(op)
         return op
 
     def word_end(self, at: int) -> int:
-        """Return where the next space stands, or the end."""
+        """Return the offset of the next space, or of the end."""
         while at < len(self.text) and not self.text[at].isspace():
             at += 1
         return at
 
     def take_atom(self) -> Atom:
-        """Read up to a space or a comparison; what stands in quotation marks is taken as it is."""
+        """Read up to a space or comparison; quoted text is taken literally."""
         start, text, marks = self.at, "", []
         while not self.is_at_end and not self.text[self.at].isspace():
             if self.text.startswith(ARROW, self.at):
@@ -117,35 +117,35 @@ class Scanner:
         return Atom(start, self.at, text, tuple(marks))
 
     def take_quoted(self) -> str:
-        """Read a text in quotation marks, in which a backslash takes the next character as it is."""
-        start, found = self.at, ""
+        """Read a quoted text; a backslash escapes the next character."""
+        start, text = self.at, ""
         self.at += 1
         while not self.is_at_end:
             char = self.text[self.at]
             if char == '"':
                 self.at += 1
-                return found
+                return text
             if char == "\\" and self.at + 1 < len(self.text):
                 self.at += 1
                 char = self.text[self.at]
-            found += char
+            text += char
             self.at += 1
-        end, meant = len(self.text), found.rstrip()
-        raise self.problem(
+        end, meant = len(self.text), text.rstrip()
+        raise self.error(
             "The quotation mark is never closed.",
             start,
             end,
             hint=r"Close it, or write \" for a quotation mark inside quoted text.",
-            instead=(start, end, quote(meant) if meant else ""),
+            replacement=(start, end, quote(meant) if meant else ""),
         )
 
     def comparison_follows(self) -> int | None:
-        """Return where the comparison behind the spaces begins, or None."""
+        """Return the offset of a comparison after spaces, or None."""
         ahead = self.beyond_space()
         return ahead if self.operator(ahead) else None
 
     def suffix_follows(self) -> str:
-        """Return `ever`, `missing` or `never` when one is the next word, else nothing."""
+        """Return `ever`, `missing` or `never` if it is the next word, else an empty string."""
         ahead = self.beyond_space()
         if ahead == self.at:
             return ""
@@ -153,7 +153,7 @@ class Scanner:
         return word.lower() if is_suffix(word) else ""
 
     def take_suffix(self) -> When:
-        """Return when a term about state holds, and go on behind the word that says so."""
+        """Return the time suffix of a state term, and move past it."""
         suffix = self.suffix_follows()
         if not suffix:
             return When.NOW
@@ -168,35 +168,35 @@ class Scanner:
         end: int | None = None,
         *,
         hint: str = "",
-        instead: Replacement | None = None,
+        replacement: Replacement | None = None,
     ) -> NoReturn:
-        """Refuse the text: see `problem`.
+        """Raise the error that `error` returns.
 
         Raises:
-            QueryProblem: always.
+            QueryError: always.
         """
-        raise self.problem(message, start, end, hint=hint, instead=instead)
+        raise self.error(message, start, end, hint=hint, replacement=replacement)
 
-    def problem(
+    def error(
         self,
         message: str,
         start: int,
         end: int | None = None,
         *,
         hint: str = "",
-        instead: Replacement | None = None,
+        replacement: Replacement | None = None,
     ) -> QueryError:
-        """Return what is wrong from `start` to `end`, without one to the end of the text."""
+        """Return the error for the text from `start` to `end`, by default to the end of the text."""
         suggestion = ""
-        if instead:
-            first, last, meant = instead
+        if replacement:
+            first, last, meant = replacement
             suggestion = (self.text[:first] + meant + self.text[last:]).strip()
         return QueryError(
             message, start, len(self.text) if end is None else end, hint=hint, suggestion=suggestion
         )
 
     def beyond_space(self) -> int:
-        """Return where the next character stands that is no space, or the end."""
+        """Return the offset of the next character that is not a space, or of the end."""
         ahead = self.at
         while ahead < len(self.text) and self.text[ahead].isspace():
             ahead += 1

@@ -1,4 +1,4 @@
-"""What a term was probably meant as whose name nothing in the store has. Pure."""
+"""Suggestions for a term whose name the store does not have. Pure."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from sessions_app.search.query.terms import (
 from sessions_app.store import tokens
 
 CLOSENESS = 0.65
-"""How alike two names are of which one was probably meant for the other: from 0 to 1, as `difflib` has it."""
+"""Minimum similarity of a suggested name, from 0 to 1 (`difflib`)."""
 
 
 def suggest_terms(
     query: Query, position: int, name: str, names: Iterable[str]
 ) -> Iterator[tuple[str, tuple[Term, ...]]]:
-    """Yield what was probably meant by a term with an unknown name, most likely first: in short, and as terms."""
+    """Yield suggestions for a term with an unknown name, most likely first: a short text, and terms."""
     term = query.terms[position]
     if isinstance(term, Field) and term.name != "key":
         if close := _closest_name(name, {each: each for each in names}):
@@ -55,13 +55,13 @@ def suggest_terms(
 
 
 def _is_text(term: StateTerm) -> bool:
-    """Tell whether a term may be two words of a text, such as `weather never`."""
+    """Return whether a term may be two words of text, such as `weather never`."""
     return not (term.op or term.path or term.negated) and tokens.parse_phrase(term.name) is not None
 
 
-def _closest_name(name: str, called: Mapping[str, str]) -> str:
-    """Return what is called most like a name, in any case; nothing: all are called otherwise."""
-    folded = {each.casefold(): what for each, what in called.items()}
+def _closest_name(name: str, by_name: Mapping[str, str]) -> str:
+    """Return the value of the most similar name, ignoring case, or an empty string."""
+    folded = {each.casefold(): what for each, what in by_name.items()}
     close = get_close_matches(name.casefold(), folded, 1, CLOSENESS)
     return folded[close[0]] if close else ""
 
@@ -69,12 +69,12 @@ def _closest_name(name: str, called: Mapping[str, str]) -> str:
 def _scope_of(name: str) -> tuple[Scope | None, str]:
     try:
         return scopes.scope_of(name)
-    except ValueError:  # of no state: a temporary key
+    except ValueError:  # a temp: key, which is not stored
         return None, name.partition(":")[2]
 
 
 def _with_key(term: Term, name: str) -> Term:
-    """Return a term about another key."""
+    """Return the term with another key."""
     if isinstance(term, Field):
         return replace(term, value=name)
     scope, key = scopes.scope_of(name)
@@ -82,38 +82,38 @@ def _with_key(term: Term, name: str) -> Term:
 
 
 def _as_field(term: StateTerm) -> Field | None:
-    """Return the named term that a comparison of a key of the same name was meant as: `tool = look`, `updated < 2h`."""
+    """Return the named term meant by a comparison of a key with a term's name: `tool = look`, `updated < 2h`."""
     name = ALIASES.get(term.key.lower(), term.key.lower())
     if term.scope is not Scope.SESSION or term.path or not term.op or name not in FIELDS - MEASURES:
         return None
     op = term.op if name in AGES else "="
     value = term.value if isinstance(term.value, str) else json.dumps(term.value)
     negated = term.negated ^ (term.op == "!=") ^ (term.when is When.NEVER)
-    read = _parse_term(str(Field(name, value, op, negated)))
-    return read if isinstance(read, Field) else None
+    parsed = _parse_term(str(Field(name, value, op, negated)))
+    return parsed if isinstance(parsed, Field) else None
 
 
 def _as_path(term: StateTerm, keys: Iterable[str]) -> StateTerm | None:
-    """Return the term about a value inside a known key: of `cart.sku` or `cart[0]`, where `cart` is one."""
+    """Return the term about a value inside a known key: for `cart.sku` or `cart[0]`, where `cart` is a key."""
     if term.path:
         return None
     for key in sorted(keys, key=len, reverse=True):
         rest = term.name.removeprefix(key)
         if rest != term.name and rest[0] in ".[":
-            written = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(f" {When.EVER}")
+            key_text = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(f" {When.EVER}")
             path = _INDEX.sub(r"[\1]", rest).removeprefix(".")
-            read = _parse_term(f"{written}{ARROW}{path} {When.EVER}")
-            if isinstance(read, StateTerm):
-                return replace(term, scope=read.scope, key=read.key, path=read.path)
+            parsed = _parse_term(f"{key_text}{ARROW}{path} {When.EVER}")
+            if isinstance(parsed, StateTerm):
+                return replace(term, scope=parsed.scope, key=parsed.key, path=parsed.path)
     return None
 
 
 _INDEX = re.compile(r"\.(\d+)(?![^.\[])", re.ASCII)
-"""A place in a list as other languages write it: `cities.0`."""
+"""A list index as other languages write it: `cities.0`."""
 
 
 def _parse_term(text: str) -> Term | None:
-    """Return the only term of a text, if it is one."""
+    """Parse a text of a single term; None if it is not one."""
     try:
         (term,) = parse(text).terms
     except (QueryError, ValueError):

@@ -1,4 +1,4 @@
-"""What a query is made of, and the one form in which it is written. Pure."""
+"""The terms of a query, and their canonical text. Pure."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from sessions_app import scopes
 from sessions_app.models import EventKind, Scope
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
-"""Longer ones first, as they are looked for."""
+"""Longer ones first, because the first match is taken."""
 
 ORDERS = frozenset({">=", "<=", ">", "<"})
 FOREIGN_OPERATORS = {"=>": ">=", "=<": "<=", "<>": "!="}
-"""Comparisons of other languages, and what this one says for them."""
+"""Comparisons of other languages, and their equivalents here."""
 
 ARROW = "->"
-"""Leads from a key to a path into its value."""
+"""Separates a key from a path into its value."""
 
 KINDS = tuple(EventKind.values)
 ORIGINS = ("live", "import", "fork", "eval")
@@ -36,15 +36,15 @@ TRAITS = (
     "forked",
     "eval",
 )
-"""What may stand behind `is:`."""
+"""Values of `is:`."""
 
 CLOSED_VALUES = {"kind": KINDS, "origin": ORIGINS, "is": TRAITS}
-"""Terms whose values are known beforehand."""
+"""Terms with a closed set of values."""
 
 TIMES = frozenset({"after", "before"})
 AGES = frozenset({"updated", "created"})
 MEASURES = frozenset({"events", "tokens", "errors", "duration"})
-"""Terms that are a number compared."""
+"""Terms that compare a number."""
 
 DESCRIPTIONS = {
     "app": "sessions of an app",
@@ -71,21 +71,21 @@ DESCRIPTIONS = {
     "after": "last event at this time or later",
     "before": "last event before this time",
 }
-"""Name of every term → what it finds, for help and completion."""
+"""Description of every term, for help and completion."""
 
 ALIASES = {"agent": "author"}
 FIELDS = frozenset(DESCRIPTIONS)
 SHARED = frozenset({"user", "app"})
-"""Prefixes of state keys that are names of terms too."""
+"""Prefixes of state keys that are also names of terms."""
 
 CONNECTIVES = frozenset({"AND", "OR", "NOT"})
-"""Words of other query languages, which are read as text in quotation marks only."""
+"""Operators of other query languages, which are accepted as text only in quotation marks."""
 
 _BARE_WORD = re.compile(r'(?!-)([^\s"=<>~!]|!(?!=))+')
 
 
 class When(StrEnum):
-    """At which times a state term holds."""
+    """The time at which a state term must match."""
 
     NOW = "now"
     EVER = "ever"
@@ -98,7 +98,7 @@ SUFFIXES = (When.EVER, When.MISSING, When.NEVER)
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """Free text: a word, or a phrase whose words stand side by side."""
+    """Free text: a word, or a phrase of adjacent words."""
 
     text: str
     negated: bool = False
@@ -127,12 +127,12 @@ class Field:
 
 @dataclass(frozen=True, slots=True)
 class StateTerm:
-    """A key of the state, now or ever.
+    """A key of the state, at present or ever.
 
     Attributes:
         key: without its scope's prefix, matched whole.
-        path: names and indexes into the value; empty: the value itself.
-        op: how `value` is compared; empty: whether there is a value at all.
+        path: names and indexes into the value; empty: the whole value.
+        op: the comparison with `value`; empty: whether there is a value.
         value: a JSON value.
         when: with `MISSING` and no operator, the key has no value now.
     """
@@ -165,7 +165,7 @@ Term = Word | Field | StateTerm
 
 @dataclass(frozen=True, slots=True)
 class Query:
-    """Terms that must all hold. `str` writes it in one form, which `parse` reads as the same query."""
+    """Terms that must all match. `str` gives the canonical text, which `parse` reads as the same query."""
 
     terms: tuple[Term, ...] = ()
 
@@ -175,7 +175,7 @@ class Query:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether it asks for nothing in particular."""
+        """Return whether it has no terms."""
         return not self.terms
 
     @property
@@ -195,9 +195,9 @@ class Query:
 
     @property
     def wants_evals(self) -> bool:
-        """Tell whether it asks for eval attempts, which lists hide unless asked."""
-        asked = {("is", "eval"), ("origin", "eval")}
-        return any((term.name, term.value) in asked and not term.negated for term in self.fields)
+        """Return whether it asks for eval attempts, which lists hide by default."""
+        eval_terms = {("is", "eval"), ("origin", "eval")}
+        return any((term.name, term.value) in eval_terms and not term.negated for term in self.fields)
 
 
 def _negation(negated: bool) -> str:
@@ -205,35 +205,35 @@ def _negation(negated: bool) -> str:
 
 
 def quote(text: str) -> str:
-    """Return a text in quotation marks."""
+    """Return a text in quotation marks, escaped."""
     escaped = text.replace("\\", "\\\\").replace('"', '\\"')
     return f'"{escaped}"'
 
 
 def is_suffix(text: str) -> bool:
-    """Tell whether a bare word says when a state term holds."""
+    """Return whether a bare word is a time suffix of a state term."""
     return text.lower() in SUFFIXES
 
 
 def is_ambiguous(text: str) -> bool:
-    """Tell whether a bare word would be read as something else than text, or refused."""
+    """Return whether a bare word would not be read as text."""
     name, colon, value = text.partition(":")
     is_named = name.lower() in FIELDS or name.lower() in ALIASES or looks_like_a_name(name, value)
     return is_suffix(text) or text in CONNECTIVES or bool(colon and is_named)
 
 
 def tag_name(text: str) -> str:
-    """Return a tag in its one spelling: in lower case, blanks run together."""
+    """Return the canonical form of a tag: lower case, single spaces."""
     return " ".join(text.casefold().split())
 
 
 def canonical_value(name: str, value: str) -> str:
-    """Return the value of a named term in its one spelling."""
+    """Return the canonical value of a named term."""
     return tag_name(value) if name == "tag" else value
 
 
 def looks_like_a_name(name: str, value: str) -> bool:
-    """Tell whether a word with a colon was probably meant as a term: letters, then something other than an address."""
+    """Return whether a word with a colon was probably meant as a term: letters, then a value that is no address."""
     return len(name) > 1 and name.isascii() and name.isalpha() and bool(value) and value[0] not in "/:\\"
 
 
@@ -245,20 +245,20 @@ def _write_text(text: str, *, of_word: bool = False) -> str:
 def _write_key(name: str) -> str:
     bare = _BARE_WORD.fullmatch(name) and name.lower() not in MEASURES and not is_suffix(name)
     prefix, colon, rest = name.partition(":")
-    known = prefix.lower() in FIELDS or prefix.lower() in ALIASES
-    is_taken = colon and known and not (prefix in SHARED and rest)
+    is_field = prefix.lower() in FIELDS or prefix.lower() in ALIASES
+    is_taken = colon and is_field and not (prefix in SHARED and rest)
     return name if bare and not is_taken else quote(name)
 
 
 def _write_path(path: Iterable[str | int]) -> str:
-    written = ""
+    text = ""
     for step in path:
         if isinstance(step, int):
-            written += f"[{step}]"
+            text += f"[{step}]"
         else:
             bare = re.fullmatch(r'[^\s"=<>~!.\[\]-][^\s"=<>~!.\[\]]*', step)
-            written += f"{'.' if written else ''}{step if bare else quote(step)}"
-    return ARROW + written if written else ""
+            text += f"{'.' if text else ''}{step if bare else quote(step)}"
+    return ARROW + text if text else ""
 
 
 def _write_value(value: Any) -> str:
@@ -268,7 +268,7 @@ def _write_value(value: Any) -> str:
 
 
 def is_bare_string(text: str) -> bool:
-    """Tell whether a value without quotation marks is read as this very string."""
+    """Return whether an unquoted value is read as this very string."""
     return (
         bool(text)
         and text[0] not in '"[{'

@@ -1,4 +1,4 @@
-"""Moments and spans of time as a query writes them. Pure. Days are days in UTC: a query means the same everywhere."""
+"""Times and durations in queries. Pure. Days are UTC, so a query means the same everywhere."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ _BARE = re.compile(r"\d{1,12}(\.\d{1,6})?", re.ASCII)
 
 
 def parse_time(text: str, now: float | None = None) -> float:
-    """Return the epoch seconds of a day, a time or a span before now: `2026-11-01`, `2026-11-01T10:30`, `today`, `2h`.
+    """Return the epoch seconds of a day, a time, or a duration before now.
+
+    Examples: `2026-11-01`, `2026-11-01T10:30`, `today`, `2h`.
 
     Raises:
-        BadInput: it is none of these.
+        BadInput: the text is none of these.
     """
     current = time.time() if now is None else now
     word = text.lower()
@@ -38,10 +40,10 @@ def parse_time(text: str, now: float | None = None) -> float:
 
 
 def parse_duration(text: str) -> float:
-    """Return the seconds of a span such as `500ms`, `30s`, `2h` or `1.5d`; a bare number counts seconds.
+    """Return the seconds of a duration such as `500ms`, `30s`, `2h` or `1.5d`; a bare number is in seconds.
 
     Raises:
-        BadInput: it is none.
+        BadInput: the text is not a duration.
     """
     number = text.removesuffix("ms")
     if _BARE.fullmatch(number):
@@ -52,5 +54,5 @@ def parse_duration(text: str) -> float:
 def _parse_calendar(text: str) -> float:
     if _MONTH.fullmatch(text):
         text = f"{text}-01-01"[:10] if len(text) == len("2026") else f"{text}-01"
-    read = datetime.fromisoformat(text)
-    return (read if read.tzinfo else read.replace(tzinfo=UTC)).timestamp()
+    parsed = datetime.fromisoformat(text)
+    return (parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)).timestamp()

@@ -1,4 +1,4 @@
-"""Values and paths into values, as terms about state write them. Pure."""
+"""Parsing of values and paths in state terms. Pure."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ MAX_INDEX = 2**31 - 1
 
 
 def take_value(scanner: Scanner) -> Any:
-    """Read a value: JSON, or a text that needs no quotation marks.
+    """Parse a value: JSON, or text that needs no quotation marks.
 
     Raises:
-        QueryProblem: it is neither.
+        QueryError: the value is invalid.
     """
     start = scanner.at
     if scanner.text[start] == '"':
@@ -26,7 +26,7 @@ def take_value(scanner: Scanner) -> Any:
                 "A space is missing behind the quotation mark.",
                 scanner.at,
                 scanner.word_end(scanner.at),
-                instead=(scanner.at, scanner.at, " "),
+                replacement=(scanner.at, scanner.at, " "),
             )
         return value
     if scanner.text[start] in "[{":
@@ -49,16 +49,16 @@ def _take_json(scanner: Scanner) -> Any:
         value, end = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode(scanner.text, start)
     except (ValueError, RecursionError):
         end = scanner.word_end(start)
-        raise scanner.problem(
+        raise scanner.error(
             "This is no JSON list or object.",
             start,
             end,
             hint="A text that begins with [ or { stands in quotation marks.",
-            instead=(start, end, quote(scanner.text[start:end])),
+            replacement=(start, end, quote(scanner.text[start:end])),
         ) from None
     scanner.at = end
     if not scanner.is_at_end and not scanner.text[end].isspace():
-        scanner.refuse("A space is missing behind the value.", end, end + 1, instead=(end, end, " "))
+        scanner.refuse("A space is missing behind the value.", end, end + 1, replacement=(end, end, " "))
     return value
 
 
@@ -67,16 +67,16 @@ def _refuse_constant(name: str) -> NoReturn:
 
 
 def path_of(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
-    """Read `items[0].sku` in an atom; a name with odd characters stands in quotation marks.
+    """Parse a path such as `items[0].sku`; a name with special characters is quoted.
 
     Raises:
-        QueryProblem: it is no path.
+        QueryError: it is not a path.
     """
     return _Path(scanner, atom).read()
 
 
 class _Path:
-    """Reads one path: names with dots between them, indexes in brackets."""
+    """Parser of one path: names with dots between them, indexes in brackets."""
 
     def __init__(self, scanner: Scanner, atom: Atom) -> None:
         self.scanner = scanner

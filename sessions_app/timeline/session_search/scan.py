@@ -69,14 +69,14 @@ class SessionSearch:
         return self._rows(first, last).values_list("seq", flat=True)
 
     def _rows(self, first: int, last: int) -> QuerySet[Event]:
-        return self._events.between(first, last).defer("data", "private")
+        return self._events.matching_events(first, last).defer("data", "private")
 
     def _upwards(
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
         place, pace = max(seq, self._low - 1), TimeBudget(FIRST_BATCH, self._seconds)
         found: list[Row] = []
-        while place < self._high and len(found) < most and pace.goes_on:
+        while place < self._high and len(found) < most and pace.has_time:
             end = min(place + pace.size, self._high)
             found += ask(place + 1, end)[: most - len(found)]
             place = end
@@ -89,7 +89,7 @@ class SessionSearch:
     ) -> ScanResult[Row]:
         place, pace = min(seq, self._high + 1), TimeBudget(FIRST_BATCH, self._seconds)
         found: list[Row] = []
-        while place > self._low and len(found) < most and pace.goes_on:
+        while place > self._low and len(found) < most and pace.has_time:
             start = max(self._low, place - pace.size)
             found += ask(start, place - 1)[: most - len(found)]
             place = start
