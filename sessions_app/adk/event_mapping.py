@@ -36,7 +36,7 @@ def to_record(
 def to_wire(event: Event) -> dict[str, Any]:
     """Return an event as ADK's REST spells it (camelCase, None fields left out), internal metadata included.
 
-    The state delta is left out: it is made canonical once, by `wire.record`. What pydantic cannot serialise
+    The state delta is left out: it is made canonical once, by `events.build_record`. What pydantic cannot serialise
     is kept as text rather than losing the event, and a time that is none becomes the present.
     """
     try:

@@ -48,7 +48,7 @@ NOT_INDEXED = -1
 """Whatever the index has seen of a fork while it was copied, it was not whole."""
 
 SAYS_SOMETHING = '{"text":"'
-"""How a summary begins that has text: `wire.summarise` leaves out what is empty."""
+"""How a summary begins that has text: `events.summarize` leaves out what is empty."""
 
 
 @dataclass(frozen=True, slots=True)

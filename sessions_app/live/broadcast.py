@@ -85,7 +85,7 @@ class Broadcast(Generic[View]):
         """
         wanted = self._begun + 1
         if self._ring is not None:
-            self._ring.strike()
+            self._ring.notify()
         while self._ended < wanted:
             await self._looked.wait()
             self._raise_failure()

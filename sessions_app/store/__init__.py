@@ -1,4 +1,1 @@
-"""Access to the database.
-
-Units of work, group commit, retries, statements, batches, full-text indexes, pagination, schema, change notification.
-"""
+"""Database access: units of work, group commit, retries, SQL statements, batches, full-text indexes, pagination."""

@@ -1,4 +1,4 @@
-"""Long work in short transactions: SQLite has one writer, and nobody's append may wait long for it."""
+"""Split long work into short transactions, so that appends need not wait long for SQLite's only writer."""
 
 from __future__ import annotations
 
@@ -9,31 +9,31 @@ from contextlib import contextmanager
 from django.db import connection, transaction
 
 BATCH_S = 0.05
-"""About how long one transaction is to take."""
+"""Target duration of one transaction."""
 
 FIRST_ROWS, MIN_ROWS, MAX_ROWS = 250, 25, 4_000
-"""Rows of the first slice, and of any."""
+"""Rows of the first transaction, and the bounds for any."""
 
 
 class BatchedTransactions:
-    """A series of short transactions. Between two of them SQLite's writer is free for as long as it was held.
+    """A series of short transactions. Each is followed by a pause as long as the transaction took.
 
     Attributes:
-        rows: how many rows the next one should take: as many as fit into `SLICE_S`, by what the last ones took.
+        rows: rows that the next transaction should write to take about `BATCH_S`.
     """
 
     def __init__(self) -> None:
-        """Begin with `FIRST` rows."""
+        """Start with `FIRST_ROWS`."""
         self.rows = FIRST_ROWS
         self._held_s = 0.0
         self._released = time.monotonic()
 
     @contextmanager
     def one(self) -> Iterator[None]:
-        """Run one transaction."""
+        """Run the block in a transaction, after the pause due since the last one."""
         yield_writer(self._released + self._held_s - time.monotonic())
         with transaction.atomic():
-            began = time.monotonic()  # behind the wait for the lock
+            began = time.monotonic()  # after the lock is taken
             yield
         self._released = time.monotonic()
         self._held_s = self._released - began
@@ -44,6 +44,6 @@ class BatchedTransactions:
 
 
 def yield_writer(seconds: float) -> None:
-    """Leave the writer to others for a while. PostgreSQL's do not wait for each other."""
+    """Sleep, on SQLite only, so that other writers get their turn."""
     if seconds > 0 and connection.vendor == "sqlite":
         time.sleep(seconds)

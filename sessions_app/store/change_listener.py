@@ -1,9 +1,9 @@
-"""Hearing the doorbell: a listener is told to look again when somebody, in any process, has committed.
+"""Subscriptions to change notifications: wake a subscriber when any process has committed to the store.
 
-The tables are the truth; a ring says nothing but "look". One `_Bell` per event loop watches while anybody
-listens: on SQLite by `PRAGMA data_version` on a connection of its own that never writes (it counts the commits
-of all other connections, costs microseconds and needs no thread), on PostgreSQL by LISTEN. Whatever happens to
-it, every listener looks again by itself within `RECHECK_S`.
+A notification carries no data; subscribers query the tables. One `_Notifier` per event loop runs while there are
+subscriptions. On SQLite it polls `PRAGMA data_version` on its own read-only connection, which counts the commits of
+all other connections and costs microseconds. On PostgreSQL it uses LISTEN. If notifications are lost, subscribers
+still wake up every `RECHECK_S`.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from django.db import connections
 from sessions_app.store.change_notification import CHANNEL
 
 POLL_S = 0.01
-"""How often SQLite is watched: half of it is the median delay from a commit to its ring."""
+"""Polling interval on SQLite. The median delay from a commit to its notification is half of it."""
 
 RECHECK_S = 1.0
-"""A lost ring costs no more than this."""
+"""Longest wait without a notification."""
 
 RETRY_S = 1.0
-"""How long a broken watch waits before it starts again."""
+"""Delay before a failed watch restarts."""
 
 log = logging.getLogger(__name__)
 
 
 class Subscription:
-    """One listener's bell. Rings that come while it looks are kept as one."""
+    """One subscriber's wake-up signal. Notifications that arrive between two waits are merged into one."""
 
     def __init__(self) -> None:
         self._rung = asyncio.Event()
 
-    def strike(self) -> None:
-        """Say that there may be something new."""
+    def notify(self) -> None:
+        """Wake the subscriber."""
         self._rung.set()
 
     async def wait(self) -> None:
-        """Return when there may be something new, and after `RECHECK_S` anyway. Look after it, not before."""
+        """Wait for a notification, at most `RECHECK_S`. Query the tables after this call, not before."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(RECHECK_S):
                 await self._rung.wait()
@@ -51,42 +51,42 @@ class Subscription:
 
 @contextlib.asynccontextmanager
 async def subscribe() -> AsyncIterator[Subscription]:
-    """Listen to the bell of the store while the block runs."""
-    bell = _notifiers.setdefault(asyncio.get_running_loop(), _Notifier())
-    ring = Subscription()
-    bell.add(ring)
+    """Subscribe to change notifications while the block runs."""
+    notifier = _notifiers.setdefault(asyncio.get_running_loop(), _Notifier())
+    subscription = Subscription()
+    notifier.add(subscription)
     try:
-        yield ring
+        yield subscription
     finally:
-        await bell.remove(ring)
+        await notifier.remove(subscription)
 
 
 class _Notifier:
-    """Strikes every ring of one event loop; watches only while there are any."""
+    """Notifies all subscriptions of one event loop, and watches the store only while there are any."""
 
     def __init__(self) -> None:
-        self._rings: set[Subscription] = set()
+        self._subscriptions: set[Subscription] = set()
         self._watch: asyncio.Task[None] | None = None
 
-    def add(self, ring: Subscription) -> None:
-        self._rings.add(ring)
+    def add(self, subscription: Subscription) -> None:
+        self._subscriptions.add(subscription)
         if self._watch is None:
-            self._watch = asyncio.create_task(self._keep_watching(), name="devui-bell")
+            self._watch = asyncio.create_task(self._keep_watching(), name="devui-change-notifier")
 
-    async def remove(self, ring: Subscription) -> None:
-        self._rings.discard(ring)
-        if not self._rings and self._watch is not None:
+    async def remove(self, subscription: Subscription) -> None:
+        self._subscriptions.discard(subscription)
+        if not self._subscriptions and self._watch is not None:
             watch, self._watch = self._watch, None
             watch.cancel()
             await asyncio.wait([watch])
 
     async def _keep_watching(self) -> None:
-        """Watch for ever: a watch that breaks starts again, and the rings' own look covers the gap."""
+        """Watch the store until cancelled. Restart after errors; subscriptions recheck on their own meanwhile."""
         while True:
             try:
                 await self._watch_store()
             except _connection_errors() as error:
-                log.warning("The bell is deaf for a moment: %s", error)
+                log.warning("Change notifications are interrupted: %s", error)
             await asyncio.sleep(RETRY_S)
 
     async def _watch_store(self) -> None:
@@ -99,28 +99,28 @@ class _Notifier:
         name = str(connections["default"].settings_dict["NAME"])
         with contextlib.closing(
             sqlite3.connect(name, uri=name.startswith("file:"), isolation_level=None)
-        ) as own:
-            version = _data_version(own)
-            self._strike()
+        ) as watcher:
+            version = _data_version(watcher)
+            self._notify_all()
             while True:
                 await asyncio.sleep(POLL_S)
-                version, before = _data_version(own), version
+                version, before = _data_version(watcher), version
                 if version != before:
-                    self._strike()
+                    self._notify_all()
 
     async def _watch_postgres(self) -> None:
         import psycopg.conninfo
 
         address = psycopg.conninfo.make_conninfo(**_postgres_address())
-        async with await psycopg.AsyncConnection.connect(address, autocommit=True) as own:
-            await own.execute(f"LISTEN {CHANNEL}")
-            self._strike()
-            async for _ in own.notifies():
-                self._strike()
+        async with await psycopg.AsyncConnection.connect(address, autocommit=True) as watcher:
+            await watcher.execute(f"LISTEN {CHANNEL}")
+            self._notify_all()
+            async for _ in watcher.notifies():
+                self._notify_all()
 
-    def _strike(self) -> None:
-        for ring in self._rings:
-            ring.strike()
+    def _notify_all(self) -> None:
+        for subscription in self._subscriptions:
+            subscription.notify()
 
 
 _notifiers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Notifier] = WeakKeyDictionary()
@@ -131,11 +131,11 @@ def _data_version(connection: sqlite3.Connection) -> int:
 
 
 def _postgres_address() -> dict[str, str]:
-    """Return where the store is, for psycopg; Django's own parameters name classes for synchronous use."""
+    """Return psycopg's connection parameters. Django's own contain classes for synchronous use."""
     settings = connections["default"].settings_dict
-    named = {name: settings[setting] for name, setting in _LIBPQ_NAMES.items() if settings.get(setting)}
+    parameters = {name: settings[setting] for name, setting in _LIBPQ_NAMES.items() if settings.get(setting)}
     return {
-        **named,
+        **parameters,
         **{name: str(value) for name, value in settings["OPTIONS"].items() if name in _LIBPQ_OPTIONS},
     }
 
@@ -147,7 +147,7 @@ _LIBPQ_OPTIONS = frozenset(
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:
-    """Return what a lost store raises. psycopg is an extra: where it is missing, there is no PostgreSQL."""
+    """Return the exceptions of a lost connection. psycopg is an optional dependency."""
     try:
         import psycopg
     except ImportError:

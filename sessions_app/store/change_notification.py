@@ -1,7 +1,7 @@
-"""The doorbell: says "look again" after a commit. The tables are the truth; a lost ring costs at most a second.
+"""Change notification: tell subscribers in all processes that a transaction has committed.
 
-On SQLite nothing is rung: listeners watch `PRAGMA data_version` (see `sessions_app.live`), which hears every
-process. On PostgreSQL a NOTIFY is sent after the commit, never inside it, where it would serialise commits.
+On SQLite nothing is sent: subscribers poll `PRAGMA data_version` (see `change_listener`). On PostgreSQL a NOTIFY is
+sent after the commit, because inside the transaction it would serialize commits.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 def notify_after_commit() -> None:
-    """Tell listeners to look again once the current transaction has committed."""
+    """Notify subscribers once the current transaction has committed."""
     if connection.vendor == "postgresql":
         transaction.on_commit(partial(_notify), robust=True)
 
@@ -27,4 +27,4 @@ def _notify() -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"NOTIFY {CHANNEL}")
     except DatabaseError:
-        log.warning("The bell could not be rung; listeners look again by themselves within a second.")
+        log.warning("The change notification could not be sent; pages update within a second anyway.")

@@ -1,4 +1,4 @@
-"""What a database or a disk says when it cannot keep something, in words that name the store and the way out."""
+"""Translate errors of the database and the disk into errors that name the store and say what to do."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _FAULT_BY_SQLSTATE = {
     "53300": StoreUnavailable,
     "58030": StoreUnavailable,
 }
-"""SQLSTATE of PostgreSQL -> what it means for who asked."""
+"""PostgreSQL's SQLSTATE -> error class."""
 
 _FAULT_BY_SQLITE_ERROR = {
     "SQLITE_BUSY": StoreBusy,
@@ -49,39 +49,39 @@ _FAULT_BY_SQLITE_ERROR = {
     "SQLITE_CORRUPT": StoreCorrupt,
     "SQLITE_NOTADB": StoreCorrupt,
 }
-"""Start of SQLite's error name -> what it means for who asked."""
+"""Prefix of SQLite's error name -> error class."""
 
 _FAILS_WHEN_FULL = ("SQLITE_IOERR", "SQLITE_CANTOPEN")
-"""What SQLite also says when there is no room for the files that it needs beside the store to open it."""
+"""Errors that SQLite also reports when the disk has no space for its journal files."""
 
 MIN_FREE_BYTES = 64 * 1024
-"""Bytes that SQLite needs for these files; a disk with less room is full."""
+"""Bytes that SQLite needs for its journal files; a disk with less free space counts as full."""
 
 _HINTS = {
-    StoreBusy: "Nothing was written. Do it again when the other process, an import for example, is done with it.",
-    StoreFull: "Nothing was written. Make room on its disk, then do it again: nothing needs to be restarted.",
-    StoreReadOnly: "Nothing was written. Let this process write there, or name another store by DATABASE_URL.",
-    StoreUnavailable: "See that it is there and answers, then do it again: DevUI connects anew by itself.",
+    StoreBusy: "Nothing was written. Try again when the other process, for example an import, has finished.",
+    StoreFull: "Nothing was written. Free space on its disk and try again. No restart is needed.",
+    StoreReadOnly: "Nothing was written. Give this process write access, or set DATABASE_URL to another store.",
+    StoreUnavailable: "Check that the database is running and reachable, then try again. DevUI reconnects by itself.",
 }
 _RESTORE = {
-    "sqlite": "Stop DevUI, keep a copy of the file, and restore a backup, or save what can still be read with"
-    " `sqlite3 OLD .recover | sqlite3 NEW` and name the new file by DATABASE_URL.",
-    "postgresql": "The server's log names what is damaged. Restore a backup; a damaged index alone is mended by"
-    " REINDEX.",
+    "sqlite": "Stop DevUI, keep a copy of the file, and restore a backup. Or recover what is readable with"
+    " `sqlite3 OLD .recover | sqlite3 NEW` and set DATABASE_URL to the new file.",
+    "postgresql": "The server's log names what is damaged. Restore a backup. If only an index is damaged, REINDEX"
+    " repairs it.",
 }
-"""The way out of a damaged store. DevUI cannot mend one, and connecting anew does not either."""
+"""Hints for a damaged store, by database."""
 
 _RULES = {
-    StoreBusy: "is being written by another process for long",
+    StoreBusy: "is locked by another process",
     StoreCorrupt: "is damaged",
-    StoreFull: "has no room left",
-    StoreReadOnly: "can be read but not written",
+    StoreFull: "has no space left",
+    StoreReadOnly: "is read-only",
     StoreUnavailable: "cannot be reached",
 }
 
 
 def translate(error: BaseException) -> StoreFault | None:
-    """Return what a database's error means, or None when the store is not at fault: a bug, or a broken rule."""
+    """Return the store error that a database error means; None if the store is not at fault, as with a bug."""
     if not isinstance(error, DatabaseError | InterfaceError):
         return None
     kind = _fault_type_of(error)
@@ -90,10 +90,10 @@ def translate(error: BaseException) -> StoreFault | None:
 
 @contextmanager
 def translate_db_errors() -> Iterator[None]:
-    """Raise what the database reports inside the block as what it means.
+    """Raise database errors inside the block as store errors.
 
     Raises:
-        StoreFault: see `explain`.
+        StoreFault: see `translate`.
     """
     try:
         yield
@@ -106,10 +106,11 @@ def translate_db_errors() -> Iterator[None]:
 
 @contextmanager
 def translate_file_errors() -> Iterator[None]:
-    """Raise what the disk reports inside the block, which writes files beside the store, as what it means.
+    """Raise disk errors inside the block, which writes files beside the store, as store errors.
 
     Raises:
-        StoreFull, StoreReadOnly: the disk is full, a limit is reached, or the folder cannot be written.
+        StoreFull: the disk is full or a quota is reached.
+        StoreReadOnly: the folder cannot be written.
     """
     try:
         yield
@@ -121,7 +122,7 @@ def translate_file_errors() -> Iterator[None]:
 
 
 def store_name(database: Mapping[str, Any], vendor: str) -> str:
-    """Return how a store is called in messages: its file, or database and server; never a password."""
+    """Return a store's name for messages: its file, or database and server; never a password."""
     if vendor == "sqlite":
         return str(database["NAME"])
     host, port = database.get("HOST") or "localhost", database.get("PORT") or "5432"
@@ -137,7 +138,7 @@ def _make_fault(kind: type[StoreFault], error: BaseException) -> StoreFault:
 
 
 def _disk_is_full() -> bool:
-    """Tell whether the disk of an SQLite store has no room left."""
+    """Tell whether the disk of an SQLite store is full."""
     try:
         return shutil.disk_usage(Path(str(connection.settings_dict["NAME"])).parent).free < MIN_FREE_BYTES
     except OSError:
@@ -152,7 +153,7 @@ def _fault_type_of(error: BaseException) -> type[StoreFault] | None:
         if code.startswith(_FAILS_WHEN_FULL) and _disk_is_full():
             return StoreFull
         return next((kind for start, kind in _FAULT_BY_SQLITE_ERROR.items() if code.startswith(start)), None)
-    lost = isinstance(error, InterfaceError) or (
+    is_lost = isinstance(error, InterfaceError) or (
         isinstance(error, OperationalError) and connection.vendor == "postgresql"
     )
-    return StoreUnavailable if lost else None
+    return StoreUnavailable if is_lost else None

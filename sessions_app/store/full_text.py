@@ -1,11 +1,11 @@
-"""Full-text indexes on both databases, over the words that `search` finds in a text.
+"""Full-text indexes on both databases, over the tokens of `tokens`.
 
-SQLite keeps an FTS5 table of its own beside the model's, named as the index, with the row's pk as rowid.
-PostgreSQL keeps a tsvector in the row, in the `simple` configuration: the words are indexed as they are. Neither
-database's own word splitter is used: they split differently, and find no Japanese, Chinese or Korean word.
+On SQLite the index is an FTS5 table beside the model's table, with the row's pk as rowid. On PostgreSQL it is a
+tsvector column with a GIN index. The databases' own tokenizers are not used: they differ from each other and do not
+split Japanese, Chinese or Korean.
 """
 
-# ruff: noqa: S608 - what is put into statements are names of our own tables
+# ruff: noqa: S608 - only names of our own tables are put into statements
 
 from __future__ import annotations
 
@@ -26,15 +26,15 @@ SQLITE = "sqlite"
 
 
 class WordsField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs alone
-    """The words of a row, written by `put` alone. On SQLite it stays empty: there the index keeps them."""
+    """The words of a row, written only by `index_rows`. On SQLite it stays empty: the FTS5 table holds the words."""
 
     def db_type(self, connection: BaseDatabaseWrapper) -> str:
-        """Return the column's type."""
+        """Return the column type."""
         return "text" if connection.vendor == SQLITE else "tsvector"
 
 
 class WordSetIndex(models.Index):
-    """An index over a `WordsField` that has rows on PostgreSQL alone."""
+    """An index over a `WordsField` that is used on PostgreSQL only."""
 
     def create_sql(
         self,
@@ -49,7 +49,7 @@ class WordSetIndex(models.Index):
 
 
 class WordIndex(WordSetIndex):
-    """An index over a `WordsField`, declared in a model's Meta. On SQLite it is a table that outlives rebuilds."""
+    """An index over a `WordsField`, declared in a model's Meta. On SQLite it is an FTS5 table."""
 
     def create_sql(
         self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, *args: Any, **kwargs: Any
@@ -65,14 +65,14 @@ class WordIndex(WordSetIndex):
     def remove_sql(
         self, model: type[models.Model], schema_editor: BaseDatabaseSchemaEditor, **kwargs: Any
     ) -> str:
-        """Return the statement that removes the index."""
+        """Return the statement that drops the index."""
         if schema_editor.connection.vendor == SQLITE:
             return f"DROP TABLE IF EXISTS {schema_editor.quote_name(self.name)}"
         return super().remove_sql(model, schema_editor, **kwargs)
 
 
 class IndexEntry(NamedTuple):
-    """A row to be found: its pk, who may find it, and its text."""
+    """A row to index: its pk, its owner, and its text."""
 
     pk: int
     owner: str
@@ -80,31 +80,31 @@ class IndexEntry(NamedTuple):
 
 
 def owner_id(*names: str) -> str:
-    """Return the mark of an owner, by which the index keeps owners apart."""
+    """Return the hash that stands for an owner in the index. A search covers one owner's rows."""
     return sha256(json.dumps(names).encode()).hexdigest()[:32]
 
 
 def index_rows(model: type[models.Model], entries: Iterable[IndexEntry]) -> None:
-    """Index rows, in place of what they were found by before."""
-    found = [(entry, tokens.tokenize(entry.text)) for entry in entries]
+    """Index rows, replacing their earlier entries."""
+    tokenized = [(entry, tokens.tokenize(entry.text)) for entry in entries]
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
             cursor.executemany(
                 f"INSERT OR REPLACE INTO {_index(model)} (rowid, owner, words) VALUES (%s, %s, %s)",
-                [(entry.pk, entry.owner, " ".join(words)) for entry, words in found],
+                [(entry.pk, entry.owner, " ".join(words)) for entry, words in tokenized],
             )
         else:
             cursor.executemany(
                 f"UPDATE {_table(model)} SET words = %s::tsvector WHERE id = %s",
                 [
                     (f"{_owner_word(entry.owner)} {tokens.tsvector(words)}", entry.pk)
-                    for entry, words in found
+                    for entry, words in tokenized
                 ],
             )
 
 
 def unindex_rows(model: type[models.Model], pks: Iterable[int]) -> None:
-    """Let rows be found no more."""
+    """Remove rows from the index."""
     rows = [(pk,) for pk in pks]
     with connection.cursor() as cursor:
         if connection.vendor == SQLITE:
@@ -114,24 +114,24 @@ def unindex_rows(model: type[models.Model], pks: Iterable[int]) -> None:
 
 
 def find_ranked(
-    model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, *, every: bool = True
+    model: type[models.Model], owner: str, phrases: Sequence[Phrase], limit: int, *, every: bool = True
 ) -> list[int]:
-    """Return the pks of an owner's rows that hold every phrase, or any of them: best first, then newest first.
+    """Return the pks of an owner's rows that contain every phrase, or any of them: best first, then newest first.
 
-    Rare phrases weigh more than common ones: by bm25 on SQLite; on PostgreSQL, whose ts_rank looks at one row
-    alone, by ts_rank times the phrase's rarity among the rows found.
+    Rare phrases weigh more: by bm25 on SQLite; on PostgreSQL, whose ts_rank considers single rows only, by ts_rank
+    times the phrase's rarity among the matching rows.
     """
-    if not wanted:
+    if not phrases:
         return []
     find = _find_ranked_on_sqlite if connection.vendor == SQLITE else _find_ranked_on_postgres
-    return find(model, owner, wanted, limit, every)
+    return find(model, owner, phrases, limit, every)
 
 
 def _find_ranked_on_sqlite(
-    model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, every: bool
+    model: type[models.Model], owner: str, phrases: Sequence[Phrase], limit: int, every: bool
 ) -> list[int]:
     index, table = _index(model), _table(model)
-    match = f'owner : "{owner}" AND words : ({tokens.fts5_match(wanted, every=every)})'
+    match = f'owner : "{owner}" AND words : ({tokens.fts5_match(phrases, every=every)})'
     with connection.cursor() as cursor:
         cursor.execute(
             f"SELECT {table}.id FROM {index} JOIN {table} ON {table}.id = {index}.rowid"
@@ -142,9 +142,9 @@ def _find_ranked_on_sqlite(
 
 
 def _find_ranked_on_postgres(
-    model: type[models.Model], owner: str, wanted: Sequence[Phrase], limit: int, every: bool
+    model: type[models.Model], owner: str, phrases: Sequence[Phrase], limit: int, every: bool
 ) -> list[int]:
-    match = f"{_owner_word(owner)} & ({tokens.tsquery(wanted, every=every)})"
+    match = f"{_owner_word(owner)} & ({tokens.tsquery(phrases, every=every)})"
     with connection.cursor() as cursor:
         cursor.execute(
             f"WITH hit AS MATERIALIZED (SELECT id, words FROM {_table(model)} WHERE words @@ %s::tsquery),"
@@ -152,13 +152,13 @@ def _find_ranked_on_postgres(
             "   FROM hit JOIN unnest(%s::tsquery[]) AS query ON words @@ query GROUP BY query)"
             " SELECT id FROM hit JOIN rarity ON words @@ query"
             " GROUP BY id ORDER BY sum(weight * ts_rank(words, query, 1)) DESC, id DESC LIMIT %s",
-            [match, [tokens.tsquery([each]) for each in wanted], limit],
+            [match, [tokens.tsquery([each]) for each in phrases], limit],
         )
         return [pk for (pk,) in cursor.fetchall()]
 
 
 def _owner_word(owner: str) -> str:
-    """Return an owner as a word of the tsvector. No word of a text holds `=`."""
+    """Return an owner as a word of the tsvector. Words of a text never contain `=`."""
     return f"'={owner}'"
 
 

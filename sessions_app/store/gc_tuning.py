@@ -1,4 +1,4 @@
-"""The garbage collector out of the way while many long-lived objects are made."""
+"""Tune Python's garbage collector for work that creates many long-lived objects."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 THRESHOLDS = (50_000, 20, 10)
-"""Thresholds of the collector in a process that runs agents."""
+"""Collector thresholds in a process that runs agents."""
 
 INITIAL_THRESHOLDS = gc.get_threshold()
-"""As Python sets them, or whoever started the process; an agent's code comes later."""
+"""Thresholds at startup, before any agent code runs."""
 
 _lock = threading.Lock()
 _pause_count = 0
@@ -20,10 +20,10 @@ _was_enabled = False
 
 @contextmanager
 def pause_collector() -> Iterator[None]:
-    """Pause the collector while a session's events or the tree of a file are made; threads may overlap.
+    """Disable the collector while the block runs, for example while a session's events are loaded. Thread-safe.
 
-    None of the new objects is garbage, but the collector would walk them again and again: more than half the
-    time of reading a long session, three quarters of that of reading a file of megabytes.
+    None of the new objects is garbage, but the collector would scan them repeatedly: more than half the time of
+    loading a long session, three quarters of the time of parsing a file of megabytes.
     """
     global _pause_count, _was_enabled
     with _lock:
@@ -41,10 +41,10 @@ def pause_collector() -> Iterator[None]:
 
 
 def collect_less_often() -> None:
-    """Let the collector look seldomer, unless somebody has set it already.
+    """Raise the collector's thresholds, unless agent code has already changed them.
 
-    ADK copies every event of a session for each request to a model. Of 10,000 events that makes some hundred thousand
-    objects, none of them garbage, and the collector ran nearly 600 times: half the time from a message to the model.
+    ADK copies every event of a session for each model request. With 10,000 events these are some hundred thousand
+    objects, none of them garbage, and the collector ran nearly 600 times: half the time from message to model call.
     """
     if gc.get_threshold() == INITIAL_THRESHOLDS:
         gc.set_threshold(*THRESHOLDS)

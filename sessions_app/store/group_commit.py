@@ -1,10 +1,9 @@
-"""Writing threads that carry out what waits as a group, in one transaction.
+"""Group commit: writer threads that run all waiting requests in one transaction.
 
-With many appends at once most of the time goes into commits and into handing the interpreter between the event loop
-and the writing thread. Taking all that waits into one transaction multiplies the appends per second (see
-`benchmarks/`), and a lone append pays nothing for it. On SQLite, which has one writer, a group is made of any units of
-work (`run_units`). A unit opens a transaction itself; inside a group that is a savepoint, so one that is refused fails
-alone.
+With many concurrent appends most of the time goes into commits and thread switches. One transaction for all waiting
+requests multiplies the appends per second (see `benchmarks/`) and costs a single append nothing. On SQLite, which has
+one writer, a group consists of arbitrary units of work (`run_units`). Each unit opens its own transaction, which is a
+savepoint inside the group's, so a unit that fails does not affect the others.
 """
 
 from __future__ import annotations
@@ -25,18 +24,18 @@ from sessions_app.errors import StoreBusy
 from sessions_app.store import db_errors
 
 MAX_GROUP = 64
-"""Most requests in one transaction: bounds how long readers of the group's rows and its callers wait."""
+"""Most requests in one transaction. Bounds how long a caller waits for its group."""
 
 MAX_WAIT_S = 30.0
-"""Seconds that SQLite waits for its write lock where Django's settings do not say it."""
+"""SQLite's write lock timeout if Django's settings have none."""
 
 SHORT_WAIT_S = 1.0
-"""A unit of work that has waited no longer for its turn may wait for the write lock as long as the settings say."""
+"""Jobs that waited in the queue for less than this get the full write lock timeout."""
 
 
 @dataclass(slots=True)
 class Job:
-    """A request, the context it was made in, and where its outcome goes."""
+    """A request with the context and the future of its caller."""
 
     request: Any
     context: contextvars.Context
@@ -48,11 +47,11 @@ class Job:
 
     @property
     def waited_s(self) -> float:
-        """How long ago it was asked for."""
+        """Seconds since the request was submitted."""
         return time.monotonic() - self.asked_at
 
     def settle(self) -> None:
-        """Hand the outcome to who waits for it. Called in the job's loop."""
+        """Set the future's result or exception. Called in the job's event loop."""
         if self.future.cancelled():
             return
         if self.error is not None:
@@ -63,12 +62,12 @@ class Job:
 
 @dataclass(slots=True)
 class GroupCommitter:
-    """The writing threads of a process for one kind of request.
+    """The writer threads of a process for one kind of request.
 
     Attributes:
-        carry_out: commits a group, and gives each of its jobs a value or an error, but those that it returns: they
-            go on waiting. Called in a writing thread.
-        threads: how many. Whichever is free takes all that waits.
+        carry_out: commits a group of jobs and sets each job's value or error. Returns the jobs that must wait longer.
+            Called in a writer thread.
+        threads: number of threads. A free thread takes all waiting jobs.
     """
 
     carry_out: Callable[[list[Job]], list[Job]]
@@ -77,10 +76,10 @@ class GroupCommitter:
     _started: list[threading.Thread] = field(default_factory=list)
 
     async def submit(self, request: Any) -> Any:
-        """Return the value of a request once its group has committed. A cancelled caller does not undo it.
+        """Return the value of a request once its group has committed. Cancelling the caller does not undo it.
 
         Raises:
-            Exception: the request's error, or what the commit raised.
+            Exception: the request failed, or the commit did.
         """
         loop = asyncio.get_running_loop()
         job = Job(request, contextvars.copy_context(), loop, loop.create_future())
@@ -89,7 +88,7 @@ class GroupCommitter:
         return await job.future
 
     def close(self) -> None:
-        """Finish what waits, close the threads' connections and end them."""
+        """Finish all waiting jobs, close the threads' connections and end the threads."""
         for _ in self._started:
             self._jobs.put(None)
         for thread in self._started:
@@ -104,20 +103,20 @@ class GroupCommitter:
 
     def _serve(self) -> None:
         try:
-            left: list[Job] = []
-            while group := self._next_group(left):
+            postponed: list[Job] = []
+            while group := self._next_group(postponed):
                 try:
-                    left = self.carry_out(group)
+                    postponed = self.carry_out(group)
                 except BaseException as error:
-                    left = []
+                    postponed = []
                     _fail(group, error)
-                _deliver([job for job in group if job not in left])
+                _deliver([job for job in group if job not in postponed])
         finally:
             connections.close_all()
 
-    def _next_group(self, left: list[Job]) -> list[Job]:
-        """Return what is left and what waits behind it; wait when nothing does. Empty: the thread is to end."""
-        group = list(left)
+    def _next_group(self, postponed: list[Job]) -> list[Job]:
+        """Return the postponed jobs and those waiting behind them. Block if there are none. Empty: end the thread."""
+        group = list(postponed)
         if not group:
             job = self._jobs.get()
             if job is None:
@@ -136,9 +135,9 @@ class GroupCommitter:
 
 
 def run_units(group: list[Job]) -> list[Job]:
-    """Run units of work in one transaction. A failing commit fails them all: none of them is in the store.
+    """Run units of work in one transaction. If the commit fails, all of them fail and nothing is stored.
 
-    Return those that may wait longer for a store that another program holds: none of the group has run then.
+    Return the jobs that may wait longer because another program holds the write lock; then no job of the group ran.
     """
     with _limit_lock_wait(group[0]):
         if len(group) == 1:
@@ -161,7 +160,7 @@ def run_units(group: list[Job]) -> list[Job]:
 
 
 def _timed_out(group: list[Job], error: BaseException) -> list[Job]:
-    """Return the jobs that fail with the transaction that could not begin: of a lock, those that waited long."""
+    """Return the jobs to fail when the transaction could not begin; with a busy store only those out of time."""
     if not isinstance(db_errors.translate(error), StoreBusy):
         return group
     return [job for job in group if job.waited_s > _max_wait_s() - SHORT_WAIT_S] or group
@@ -173,9 +172,9 @@ def _max_wait_s() -> float:
 
 @contextmanager
 def _limit_lock_wait(job: Job) -> Iterator[None]:
-    """Let SQLite wait for its write lock inside the block only as long as the oldest job may still wait.
+    """Reduce SQLite's lock timeout inside the block by the time that the oldest job has already waited.
 
-    Jobs wait behind others that wait for the lock: without this for each of those as long once more.
+    Otherwise jobs that queue behind a blocked one would wait for several full timeouts.
     """
     waited = job.waited_s
     if waited < SHORT_WAIT_S:
@@ -189,13 +188,13 @@ def _limit_lock_wait(job: Job) -> Iterator[None]:
 
 
 def _set_lock_timeout(seconds: float) -> None:
-    """Set how long SQLite waits. A store that takes not even this fails the unit of work, which says why."""
+    """Set SQLite's lock timeout. Errors are ignored here: the unit of work meets and reports the same one."""
     with suppress(DatabaseError), connection.cursor() as cursor:
         cursor.execute(f"PRAGMA busy_timeout = {int(seconds * 1000)}")
 
 
 def _run_job(job: Job) -> None:
-    """Run a unit of work and keep its outcome until the commit."""
+    """Run a unit of work and store its outcome in the job until the commit."""
     try:
         job.value = job.context.run(job.request)
     except BaseException as error:
@@ -203,35 +202,35 @@ def _run_job(job: Job) -> None:
 
 
 def _fail(group: list[Job], error: BaseException) -> None:
-    """Fail the jobs of a group that have no error of their own."""
+    """Set the error of all jobs that have none yet."""
     for job in group:
         job.error = job.error or error
 
 
 def _refuse_lost_transaction(error: BaseException | None) -> None:
-    """Fail the whole group when a job's failure took the transaction with it, as a full disk can.
+    """Fail the whole group if a job's error rolled the transaction back, as a full disk does.
 
     Raises:
-        BaseException: the job's. Without it the block would end in a silent rollback, and jobs that had run would
-            be told that they are stored.
+        BaseException: the job's error. Without it the block would end in a silent rollback, and earlier jobs would
+            be reported as stored.
     """
     if error is not None and connection.needs_rollback:
         raise error
 
 
 def _drop_lost_connection(error: BaseException | None) -> None:
-    """After a failure of the database itself, drop the connection so that the next group opens a new one."""
+    """Close the connection after a database failure, so that the next group opens a new one."""
     if isinstance(error, InterfaceError | OperationalError):
         connections.close_all()
 
 
 def _deliver(group: list[Job]) -> None:
-    """Hand the outcomes to their loops, one wake-up a loop."""
+    """Deliver outcomes to their event loops, with one wake-up per loop."""
     by_loop: dict[asyncio.AbstractEventLoop, list[Job]] = {}
     for job in group:
         by_loop.setdefault(job.loop, []).append(job)
     for loop, jobs in by_loop.items():
-        with suppress(RuntimeError):  # the loop has ended, and nobody waits there any more
+        with suppress(RuntimeError):  # the loop has ended
             loop.call_soon_threadsafe(_settle_jobs, jobs)
 
 

@@ -1,7 +1,7 @@
-"""JSON values in text columns, compared by their type: as SQL expressions, and as marks that an index sorts. Pure.
+"""Compare JSON values in text columns by type: SQL expressions, and sortable index marks. Pure.
 
-JSON's own functions do not do: PostgreSQL's jsonb refuses NUL, lone surrogates and NaN. A value's type shows in its
-first character.
+The databases' JSON functions cannot be used: PostgreSQL's jsonb rejects NUL, lone surrogates and NaN. The first
+character of a JSON text tells its type.
 """
 
 from __future__ import annotations
@@ -16,25 +16,26 @@ from django.db.models import BooleanField, FloatField, Func, Q, TextField
 from django.db.models.sql.compiler import SQLCompiler
 
 PREFIX_LENGTH = 64
-"""Characters of a value that are compared in order, and that a mark holds."""
+"""Characters of a value that are compared, and that a mark contains."""
 
 NUMBER, STRING, OTHER = "n", "s", "j"
-"""How marks of numbers, strings and all else begin."""
+"""Prefixes of marks of numbers, strings and all other values."""
 
 ANY = ""
-"""The mark of any value: one more for each key of an owner that ever had one, before the marks of its values."""
+"""The mark that every key has once per owner, besides the marks of its values. Sorts before them."""
 
 UNKNOWN = "\N{REPLACEMENT CHARACTER}"
-"""Stands in marks for NUL, which PostgreSQL's texts cannot hold."""
+"""Replaces NUL in marks, which PostgreSQL's text columns cannot store."""
 
 _SIGN_BIT = 1 << 63
 _ALL_BITS = (1 << 64) - 1
 
 
 def mark(text: str) -> str:
-    """Return the mark of a value by its JSON text: marks of one type sort as the values do.
+    """Return the mark of a JSON text. Marks of one type sort like their values.
 
-    Two values of one mark can differ only behind their first `START` characters, or as integers beyond 2**53.
+    Different values have the same mark only if they differ after `PREFIX_LENGTH` characters, or as integers beyond
+    2**53.
     """
     first = text[:1]
     if first == '"':
@@ -52,33 +53,33 @@ def mark_of_number(number: float) -> str:
 
 
 def _sortable_hex(number: float) -> str:
-    """Return hexadecimal digits that sort as numbers do."""
+    """Return hexadecimal digits that sort like the number."""
     (bits,) = struct.unpack(">Q", struct.pack(">d", number + 0.0))
     return f"{(~bits & _ALL_BITS) if bits & _SIGN_BIT else bits | _SIGN_BIT:016x}"
 
 
 class MarkField(models.TextField):  # type: ignore[type-arg]  # generic in the stubs alone
-    """A text that sorts by its code points on every database."""
+    """A text column that sorts by code points on both databases."""
 
     def db_parameters(self, connection: BaseDatabaseWrapper) -> dict[str, Any]:
-        """Return the column's type and order; SQLite's own order is that of code points."""
+        """Return the column's type and collation. SQLite sorts by code points by default."""
         collation = "C" if connection.vendor == "postgresql" else None
         return {**super().db_parameters(connection), "collation": collation}
 
 
 class JsonNumber(Func):
-    """The number that a JSON text is, null when it is none; infinite when it is larger than a database's numbers."""
+    """The number in a JSON text: null for other values, infinite if it exceeds a double."""
 
     output_field = FloatField()
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for SQLite."""
+        """Return the SQL for SQLite."""
         sql, params = compiler.compile(self.source_expressions[0])
         is_number = f"substr({sql}, 1, 1) IN ('-','0','1','2','3','4','5','6','7','8','9')"
         return f"(CASE WHEN {is_number} THEN CAST({sql} AS REAL) END)", (*params, *params)
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for PostgreSQL, whose cast refuses what does not fit."""
+        """Return the SQL for PostgreSQL, whose cast raises an error on overflow."""
         sql, params = compiler.compile(self.source_expressions[0])
         cases = (
             f"WHEN {sql} ~ '^-?[0-9]{{1,255}}([.eE]|$)' THEN CAST({sql} AS double precision)"
@@ -88,34 +89,34 @@ class JsonNumber(Func):
 
 
 class JsonPrefix(Func):
-    """The first characters of a JSON text, in the order of their code points."""
+    """The first characters of a JSON text, compared by code points."""
 
     output_field = TextField()
     template = f"substr(%(expressions)s, 1, {PREFIX_LENGTH})"
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for PostgreSQL, whose default order is a language's."""
+        """Return the SQL for PostgreSQL, whose default collation depends on the locale."""
         template = f'(substr(%(expressions)s, 1, {PREFIX_LENGTH}) COLLATE "C")'
         return super().as_sql(compiler, connection, template=template, **context)
 
 
 class JsonAt(Func):
-    """The JSON text of what stands at a path into a JSON text; null when nothing does. SQLite: scalars as JSON."""
+    """The JSON text of the value at a path inside a JSON text; null if there is none."""
 
     output_field = TextField()
 
     def __init__(self, text: Any, path: tuple[str | int, ...], **extra: Any) -> None:
-        """Take the column, and names and indexes into its value."""
+        """Take the column and the path: names and indexes."""
         super().__init__(text, **extra)
         self.path = path
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for SQLite."""
+        """Return the SQL for SQLite."""
         sql, params = compiler.compile(self.source_expressions[0])
         return f"({sql} -> %s)", (*params, sqlite_path(self.path))
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for PostgreSQL, whose JSON holds no NUL."""
+        """Return the SQL for PostgreSQL, whose JSON type rejects NUL."""
         sql, params = compiler.compile(self.source_expressions[0])
         steps = [str(step) for step in self.path]
         return rf"(CAST(replace({sql}, '\u0000', '\ufffd') AS json) #> %s::text[])::text", (*params, steps)
@@ -124,18 +125,18 @@ class JsonAt(Func):
 class _EventCondition(Func):
     """A condition on an event's kind and summary, written without parameters.
 
-    So a database sees that the condition's own index answers it, and that no other index of kinds does.
+    Without parameters the database recognizes the partial index of the condition and chooses it.
     """
 
     output_field = BooleanField()
     conditional = True
 
     def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for SQLite."""
+        """Return the SQL for SQLite."""
         return self._condition(*self._columns(compiler), "instr"), ()
 
     def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Write it for PostgreSQL."""
+        """Return the SQL for PostgreSQL."""
         return self._condition(*self._columns(compiler), "strpos"), ()
 
     def _columns(self, compiler: SQLCompiler) -> tuple[str, str]:
@@ -143,12 +144,12 @@ class _EventCondition(Func):
         return kind, summary
 
     def _condition(self, kind: str, summary: str, find: str) -> str:
-        """Return the SQL. `find` is the database's function that finds a text in another."""
+        """Return the SQL. `find` is the database's substring search function."""
         raise NotImplementedError
 
 
 class IsRewindOrCompaction(_EventCondition):
-    """Whether an event, by its kind and its summary, changes how those before it are shown: it rewinds, or sums up."""
+    """Whether an event is a rewind or a compaction, which change how earlier events are shown."""
 
     def _condition(self, kind: str, summary: str, find: str) -> str:
         holds = " OR ".join(f"""{find}({summary}, '"{name}"') > 0""" for name in _ACTION_NAMES)
@@ -156,16 +157,16 @@ class IsRewindOrCompaction(_EventCondition):
 
 
 _ACTION_NAMES = ("rewindBeforeInvocationId", "compaction")
-"""Names of what such events do, in their summaries. An index is made of them."""
+"""Names of these actions in event summaries. The index condition is built from them."""
 
 IS_REWIND_OR_COMPACTION = Q(IsRewindOrCompaction("kind", "summary"))
-"""The condition on events, and of the index that finds them."""
+"""Condition for queries on events, and of their partial index."""
 
 
 class CountsAsError(_EventCondition):
-    """Whether an event, by its kind and its summary, is an error or brings the result of a tool that failed.
+    """Whether an event is an error or contains the result of a failed tool.
 
-    `wire.is_error` says the same of an event's wire form.
+    `events.is_error` decides the same for the wire form.
     """
 
     def _condition(self, kind: str, summary: str, find: str) -> str:
@@ -176,9 +177,9 @@ class CountsAsError(_EventCondition):
 
 
 COUNTS_AS_ERROR = Q(CountsAsError("kind", "summary"))
-"""The condition on events that are errors, and of the index that finds them."""
+"""Condition for queries on error events, and of their partial index."""
 
 
 def sqlite_path(path: tuple[str | int, ...]) -> str:
-    """Return a path as SQLite writes it: names in quotation marks."""
+    """Return a path in SQLite's JSON path syntax."""
     return "$" + "".join(f"[{step}]" if isinstance(step, int) else f'."{step}"' for step in path)

@@ -1,4 +1,4 @@
-"""Migration operations of our own."""
+"""Custom migration operations."""
 
 from __future__ import annotations
 
@@ -9,23 +9,21 @@ from django.db.migrations.state import ProjectState
 
 
 class CreateModels(Operation):
-    """Create several models, as `CreateModel` creates each, in a fraction of its time.
+    """Create several models like `CreateModel` does, in a fraction of the time.
 
-    After every `CreateModel` Django builds the classes of all models anew that are related to the new one, so the
-    time grows with the square of their number. Here they are built once, when all models are known.
+    After each `CreateModel` Django rebuilds the classes of all related models, which takes quadratic time. This
+    operation builds them once.
     """
 
     category = OperationCategory.ADDITION
 
     def __init__(self, *models: CreateModel) -> None:
-        """Take the models in the order in which they are created: after those that they point to."""
+        """Take the models in creation order: a model follows those that it refers to."""
         self.models = models
 
     def state_forwards(self, app_label: str, state: ProjectState) -> None:
         """Add the models to the state."""
-        state.__dict__.pop(
-            "apps", None
-        )  # classes built so far: with them every addition would build them anew
+        state.__dict__.pop("apps", None)  # drop the cached classes, or every addition would rebuild them
         for model in self.models:
             model.state_forwards(app_label, state)
 
@@ -47,7 +45,7 @@ class CreateModels(Operation):
         from_state: ProjectState,
         to_state: ProjectState,
     ) -> None:
-        """Remove the tables, and those that indexes have of their own: see `fulltext.WordIndex`."""
+        """Drop the tables, and the tables of indexes (see `full_text.WordIndex`)."""
         for model in reversed(self.models):
             created = from_state.apps.get_model(app_label, model.name)
             for index in created._meta.indexes:

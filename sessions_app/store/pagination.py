@@ -1,4 +1,4 @@
-"""Pages of a list that is sorted by a time, newest first, found by where the page before ended."""
+"""Keyset pagination of lists sorted by time, newest first."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PAGE_SIZE = 50
 
 @dataclass(frozen=True, slots=True)
 class Page(Generic[M]):
-    """One page. `older` is the cursor of the next one, empty on the last; `is_first` tells the newest page."""
+    """One page. `older` is the cursor of the next page, empty on the last one; `is_first` marks the newest page."""
 
     rows: list[M]
     older: str
@@ -37,65 +37,67 @@ def paginate(
 
     Args:
         field: a column of float epoch seconds.
-        key: turns the cursor's text into a primary key; default: an integer.
+        key: converts the cursor's text to a primary key; default: an integer.
 
     Raises:
-        BadInput: `before` is no cursor.
+        BadInput: `before` is not a valid cursor.
     """
-    found = list(rows_before(rows, field, before, key=key)[: size + 1])
-    shown = found[:size]
-    return Page(shown, cursor_of(shown[-1], field) if len(found) > size else "", not before)
+    candidates = list(rows_before(rows, field, before, key=key)[: size + 1])
+    page_rows = candidates[:size]
+    return Page(page_rows, cursor_of(page_rows[-1], field) if len(candidates) > size else "", not before)
 
 
 def rows_before(
     rows: QuerySet[M], field: str, before: str, *, key: Callable[[str], Any] | None = None
 ) -> QuerySet[M]:
-    """Return the rows older than a cursor, newest first; all of them when it is empty. Else as `page`."""
+    """Return the rows older than a cursor, newest first; all rows if it is empty. See `paginate`."""
     newest = rows.order_by(f"-{field}", "-pk")
     if not before:
         return newest
-    moment, last = _parse_cursor(before, key or integer_key)
-    # Not `a < x OR (a = x AND …)`: no database seeks an index by that.
-    return newest.filter(**{f"{field}__lte": moment}).exclude(**{field: moment, "pk__gte": last})
+    timestamp, last_pk = _parse_cursor(before, key or integer_key)
+    # `a < x OR (a = x AND …)` would not use the index.
+    return newest.filter(**{f"{field}__lte": timestamp}).exclude(**{field: timestamp, "pk__gte": last_pk})
 
 
-def rows_down_to(rows: QuerySet[M], field: str, last: str) -> QuerySet[M]:
-    """Return the rows down to that of a cursor, and itself."""
-    moment, pk = _parse_cursor(last, integer_key)
-    return rows.filter(**{f"{field}__gte": moment}).exclude(**{field: moment, "pk__lt": pk})
+def rows_down_to(rows: QuerySet[M], field: str, last_pk: str) -> QuerySet[M]:
+    """Return the rows from the newest down to the cursor's row, inclusive."""
+    timestamp, pk = _parse_cursor(last_pk, integer_key)
+    return rows.filter(**{f"{field}__gte": timestamp}).exclude(**{field: timestamp, "pk__lt": pk})
 
 
 def cursor_time(cursor: str) -> float:
-    """Return the time of the row that a cursor was made of, in epoch seconds."""
+    """Return a cursor's time in epoch seconds."""
     return _parse_cursor(cursor, integer_key)[0]
 
 
 def cursor_of(row: Model, field: str) -> str:
-    """Return what the rows behind a row are older than."""
+    """Return the cursor of a row: the next page starts after it."""
     return make_cursor(getattr(row, field), row.pk)
 
 
-def make_cursor(moment: float, pk: Any) -> str:
-    """Return what the rows behind a moment and a primary key are older than."""
-    return f"{moment!r}~{pk}"
+def make_cursor(timestamp: float, pk: Any) -> str:
+    """Return the pagination cursor that follows (timestamp, pk)."""
+    return f"{timestamp!r}~{pk}"
 
 
 def integer_key(text: str) -> int:
     """Return an integer primary key.
 
     Raises:
-        ValueError: it is none that a store has.
+        ValueError: the text is not an integer, or out of the column's range.
     """
     if (key := int(text)) not in range(2**63):
-        raise ValueError(f"{text!r} is no primary key.")
+        raise ValueError(f"{text!r} is not a primary key.")
     return key
 
 
 def _parse_cursor(cursor: str, key: Callable[[str], Any]) -> tuple[float, Any]:
-    moment, _, last = cursor.partition("~")
+    timestamp, _, last_pk = cursor.partition("~")
     try:
-        if math.isfinite(float(moment)) and last:
-            return float(moment), key(last)
+        if math.isfinite(float(timestamp)) and last_pk:
+            return float(timestamp), key(last_pk)
     except ValueError:
         pass
-    raise BadInput(f"{cursor!r} is no cursor of this list.", hint="Open the list again and go on from there.")
+    raise BadInput(
+        f"{cursor!r} is not a valid cursor of this list.", hint="Open the list again from its first page."
+    )

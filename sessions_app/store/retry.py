@@ -1,11 +1,11 @@
-"""Retry work on the store until the store takes it.
+"""Retry work on the store until it succeeds.
 
-For what nobody else would do again: the end of a run, of an attempt, of a process, and what leads to one. A restart
-of the database, a full disk or a lock of another program delays it, and only the end of the process gives it up.
+For writes that no caller would repeat, such as the end of a run, an attempt or a process. A database restart, a full
+disk or another program's lock delays them; only the end of the process gives them up.
 
-A write whose acknowledgement was lost with the connection may have been stored. So work that is retried here must
-leave a row that it has changed already as it is, and recognize its own change where the answer matters: the caller
-decides on the time that is written before the first try.
+A write may have been stored although its acknowledgement was lost with the connection. Therefore retried work must be
+idempotent: a second run leaves the changed row alone and recognizes its own change. Callers choose the time to write
+before the first try.
 """
 
 from __future__ import annotations
@@ -27,90 +27,90 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 FIRST_DELAY_S = 0.2
-"""Seconds before the second try."""
+"""Delay before the second try."""
 
 MAX_DELAY_S = 2.0
-"""Most seconds between two tries: what waits for a database goes on so soon after its restart."""
+"""Longest delay between two tries."""
 
 log = logging.getLogger(__name__)
 
 
 def delays() -> Iterator[float]:
-    """Yield the seconds to wait before each further try, without end."""
+    """Yield the delay before each further try, without end."""
     return (min(FIRST_DELAY_S * 2**number, MAX_DELAY_S) for number in itertools.count())
 
 
 async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do what `db.write` does, again until the store takes it. `work` may run although it was stored before.
+    """Call `units_of_work.write` until it succeeds. `work` may run again after it was stored.
 
     Raises:
-        Exception: what `work` raises that is no fault of the store.
+        Exception: `work` failed for a reason other than the store.
     """
     return await run(partial(units_of_work.write, work, *args, **kwargs))
 
 
 async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do what `db.read` does, again until the store answers.
+    """Call `units_of_work.read` until it succeeds.
 
     Raises:
-        Exception: what `work` raises that is no fault of the store.
+        Exception: `work` failed for a reason other than the store.
     """
     return await run(partial(units_of_work.read, work, *args, **kwargs))
 
 
 async def run(work: Callable[[], Awaitable[R]]) -> R:
-    """Do work that uses the store until the store is not at fault.
+    """Run async work until the store no longer fails.
 
     Raises:
-        Exception: what `work` raises that is no fault of the store.
+        Exception: `work` failed for a reason other than the store.
     """
-    waiting = _OutageLog()
+    outage = _OutageLog()
     for delay in delays():
         try:
             result = await work()
         except StoreFault as fault:
-            waiting.note(fault)
+            outage.note(fault)
             await asyncio.sleep(delay)
         else:
             break
-    waiting.end()
+    outage.end()
     return result
 
 
 def run_sync(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Do synchronous work on this thread's own connection, again until the store takes it.
+    """Run synchronous work on this thread's connection until the store no longer fails.
 
     Raises:
-        Exception: what `work` raises that is no fault of the store.
+        Exception: `work` failed for a reason other than the store.
     """
-    waiting = _OutageLog()
+    outage = _OutageLog()
     for delay in delays():
         try:
             with db_errors.translate_db_errors():
                 result = work(*args, **kwargs)
         except StoreFault as fault:
-            waiting.note(fault)
+            outage.note(fault)
             connections.close_all()
             time.sleep(delay)
         else:
             break
-    waiting.end()
+    outage.end()
     return result
 
 
 class _OutageLog:
-    """Logs once that something waits for the store, and when that is over."""
+    """Logs the beginning and the end of a store outage."""
 
     def __init__(self) -> None:
         self._since: float | None = None
 
     def note(self, fault: StoreFault) -> None:
-        """Note a try that failed."""
+        """Record a failed try; log the first."""
         if self._since is None:
             self._since = time.monotonic()
-            log.warning("%s It is tried again until the store takes it.", fault.message)
+            log.warning("%s Retrying until the store accepts the write.", fault.message)
 
     def end(self) -> None:
-        """Note the try that did not."""
+        """Record the successful try."""
         if self._since is not None:
-            log.info("The store took it after %.1f s.", time.monotonic() - self._since)
+            log.info("The store accepted the write after %.1f s.", time.monotonic() - self._since)

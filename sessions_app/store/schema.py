@@ -1,4 +1,4 @@
-"""The store's schema: created and migrated when a program starts, refused when it is newer than the code."""
+"""Create and migrate the store's schema at startup; refuse a schema that is newer than the code."""
 
 from __future__ import annotations
 
@@ -23,25 +23,24 @@ from sessions_app.store import db_errors
 APPS = ("sessions_app", "evals_app")
 
 _LOCK_NAME = "devui: schema"
-"""What programs that share a PostgreSQL database lock in it to migrate."""
+"""Name of the advisory lock on PostgreSQL that is held while migrating."""
 
 logger = logging.getLogger(__name__)
 
 
 def ensure_schema() -> None:
-    """Create or migrate the tables of the store, if they are not up to date.
+    """Create or migrate the tables of the store if they are not up to date.
 
-    Of programs that begin with it at once one does it, and the others wait for that one. Tables of a project that has
-    DevUI among its apps are left to that project.
+    If several programs start at once, one migrates and the others wait. Tables of other apps are not touched.
 
     Raises:
-        SchemaTooNew: the store holds migrations this DevUI does not know.
+        SchemaTooNew: the store has migrations that this DevUI does not know.
         StoreFault: the store cannot be reached, read or written, is full or damaged.
     """
     try:
         if _is_missing() or _is_behind():
             with _lock_store():
-                if _is_behind():  # another program may have done it meanwhile, a newer DevUI too
+                if _is_behind():  # another program may have migrated meanwhile
                     for app in APPS:
                         call_command("migrate", app, interactive=False, verbosity=0)
     except (Error, OSError) as error:
@@ -50,15 +49,14 @@ def ensure_schema() -> None:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0].rstrip(".")
         raise StoreUnavailable(
             f"The store {_store_name()!r} cannot be used: {reason}.",
-            hint="Name one that can be reached and written by DATABASE_URL.",
+            hint="Set DATABASE_URL to a store that can be reached and written.",
         ) from error
 
 
 def _is_missing() -> bool:
-    """Tell whether a file of SQLite is not there yet.
+    """Tell whether the SQLite file does not exist yet.
 
-    Who connects makes it, in several steps, and SQLite lets nobody wait for the one that sets its mode: "database is
-    locked".
+    Connecting creates it in several steps, during which a second program would fail with "database is locked".
     """
     file = _sqlite_file()
     return file is not None and not (file.is_file() and file.stat().st_size)
@@ -68,31 +66,31 @@ def _is_behind() -> bool:
     """Tell whether the store lacks migrations.
 
     Raises:
-        SchemaTooNew: it has migrations that are not known here.
+        SchemaTooNew: the store has unknown migrations.
     """
     known = _names_of_migrations()
     applied = {name for name in MigrationRecorder(connection).applied_migrations() if name[0] in APPS}
     if unknown := sorted(applied - known):
         raise SchemaTooNew(
-            f"The store was written by a newer DevUI: it holds the migration {'.'.join(unknown[-1])}.",
-            hint="Update DevUI, or name another store by DATABASE_URL.",
+            f"The store was written by a newer DevUI: it has the unknown migration {'.'.join(unknown[-1])}.",
+            hint="Update DevUI, or set DATABASE_URL to another store.",
         )
     return applied != known
 
 
 def _names_of_migrations() -> set[tuple[str, str]]:
-    """Return app and name of every migration without importing any: every program asks at its start."""
+    """Return (app, name) of every migration without importing it, to keep startup fast."""
     names = set()
     for app in APPS:
         module, _ = MigrationLoader.migrations_module(app)
-        if module is not None:  # a project may have its tables made without migrations
-            names |= {(app, found.name) for found in pkgutil.iter_modules(import_module(module).__path__)}
+        if module is not None:  # a project may disable migrations
+            names |= {(app, info.name) for info in pkgutil.iter_modules(import_module(module).__path__)}
     return names
 
 
 @contextmanager
 def _lock_store() -> Iterator[None]:
-    """Let one program at a time into the block. The lock is gone with the process that holds it."""
+    """Hold the migration lock while the block runs. The lock ends with the process."""
     if connection.vendor == "postgresql":
         with _lock_database():
             yield
@@ -105,7 +103,7 @@ def _lock_store() -> Iterator[None]:
 
 @contextmanager
 def _lock_database() -> Iterator[None]:
-    """Hold a lock of the connection's own: migrations are transactions each, and one of a transaction would end."""
+    """Hold a session-level advisory lock, because each migration is a transaction of its own."""
     with connection.cursor() as cursor:
         cursor.execute("SELECT pg_try_advisory_lock(hashtextextended(%s, 0))", [_LOCK_NAME])
         if not cursor.fetchone()[0]:
@@ -120,10 +118,7 @@ def _lock_database() -> Iterator[None]:
 
 @contextmanager
 def _lock_folder(folder: Path) -> Iterator[None]:
-    """Lock the folder of an SQLite file: whoever closes the file itself would take SQLite's own locks on it away.
-
-    Programs with other stores in this folder wait for each other, too.
-    """
+    """Lock the folder of an SQLite file. Closing the file itself would release SQLite's own locks on it."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -137,7 +132,7 @@ def _lock_folder(folder: Path) -> Iterator[None]:
 
 
 def _sqlite_file() -> Path | None:
-    """Return the file of an SQLite store as Django's settings name it, or None when there is none."""
+    """Return the file of an SQLite store; None for other stores and in-memory databases."""
     name = str(connection.settings_dict["NAME"])
     if connection.vendor != "sqlite" or name == ":memory:" or "mode=memory" in name:
         return None
@@ -145,7 +140,7 @@ def _sqlite_file() -> Path | None:
 
 
 def _log_wait(store: str) -> None:
-    logger.info("Waiting for another program that brings %s up to date.", store)
+    logger.info("Waiting for another program that migrates %s.", store)
 
 
 def _store_name() -> str:

@@ -1,8 +1,8 @@
-"""Plain statements for the hot path, in one transaction: each database's own shortest way to carry them out.
+"""Plain SQL statements for the append path, run by the database driver's cursor.
 
-That is the driver's cursor: Django's rewrites the placeholders of every statement and wraps every call, which cost an
-append of a dozen statements more than they did themselves. On PostgreSQL they go through a pipeline. Statements are
-not logged and not seen by `connection.execute_wrappers`.
+Django's cursor rewrites the placeholders of every statement and wraps every call, which cost an append of a dozen
+statements more than the statements themselves. On PostgreSQL statements go through a pipeline. They are not logged
+and not seen by `connection.execute_wrappers`.
 """
 
 from __future__ import annotations
@@ -19,31 +19,31 @@ if TYPE_CHECKING:
     from psycopg import Connection
 
 PREPARE_AT_FIRST_USE = 0
-"""psycopg's `prepare_threshold` of a connection on which statements are prepared at their first use."""
+"""psycopg's `prepare_threshold` for preparing statements at their first use."""
 
 
 class Statements(Protocol):
-    """What writes need of a cursor. Placeholders are `%s`."""
+    """The cursor interface that writes use. Placeholders are `%s`."""
 
     def execute(self, sql: str, values: Sequence[Any]) -> object:
-        """Carry out a statement."""
+        """Execute a statement."""
 
     def executemany(self, sql: str, rows: Sequence[Sequence[Any]]) -> object:
-        """Carry out a statement for each row of values."""
+        """Execute a statement for each row of values."""
 
     def fetchone(self) -> Any:
-        """Return the next row of the statement before, or None."""
+        """Return the next row of the last statement, or None."""
 
     def first_rows(self, *statements: tuple[str, Sequence[Any]]) -> list[Any]:
-        """Carry out statements in order and return the first row of each, or None; in a pipeline in one round trip."""
+        """Execute statements in order and return the first row of each, or None. A pipeline takes one round trip."""
 
 
 @contextmanager
 def open_statements() -> Iterator[Statements]:
-    """Open statements on the current connection, in a transaction that the caller has begun.
+    """Open a statement cursor on the current connection, in a transaction that the caller has begun.
 
-    On PostgreSQL they are sent without waiting for answers until one is read, or the block ends; one that fails raises
-    there, and those sent after it are not carried out.
+    On PostgreSQL results are awaited only when one is read or the block ends. A failed statement raises its error
+    there, and the statements after it are not executed.
 
     Raises:
         django.db.DatabaseError: a statement failed.
@@ -59,17 +59,17 @@ def open_statements() -> Iterator[Statements]:
 
 @contextmanager
 def open_postgres_statements() -> Iterator[PostgresStatements]:
-    """Open statements as `opened` does, where the store is known to be on PostgreSQL."""
+    """Open a statement cursor on PostgreSQL. See `open_statements`."""
     server: Connection[Any] = connection.connection
     with connection.wrap_database_errors, server.pipeline() if _can_pipeline() else nullcontext():
         yield PostgresStatements(server)
 
 
 def dedicate_connection_to_appends() -> None:
-    """Set up this thread's connection to PostgreSQL for the statements of appends alone.
+    """Configure this thread's PostgreSQL connection for the statements of appends only.
 
-    They are planned once, so a plan must not scan whole tables because these were small at that moment. None waits for
-    a lock for more than a second: an append that must wait longer waits on another connection and holds up no other.
+    Statements are planned once, so sequential scans are disabled: a plan made for small tables must not stay. Lock
+    waits end after a second: an append that must wait longer continues on another connection.
     """
     connection.ensure_connection()
     if connection.connection.prepare_threshold is None:
@@ -79,22 +79,22 @@ def dedicate_connection_to_appends() -> None:
 
 
 def insert_sql(table: str, columns: Mapping[str, str]) -> str:
-    """Return the statement that inserts a row: the values of the columns, in their order."""
+    """Return an INSERT statement for one row."""
     return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - our own tables
 
 
 def bulk_insert_sql(table: str, columns: Mapping[str, str]) -> str:
-    """Return PostgreSQL's statement that inserts many rows: a list for each column, in the order of `columns`."""
+    """Return PostgreSQL's INSERT statement for many rows. Its parameters: a list per column (`transpose`)."""
     return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {unnest_sql(columns.values())} AS given"  # noqa: S608 - our own tables
 
 
 def unnest_sql(types: Iterable[str]) -> str:
-    """Return PostgreSQL's expression for rows given by a list for each column. Its parameters: `by_column`."""
+    """Return PostgreSQL's expression for rows. Its parameters: a list per column (`transpose`)."""
     return f"unnest({', '.join(f'%s::{kind}[]' for kind in types)})"
 
 
 def transpose(rows: Iterable[Sequence[Any]]) -> list[list[Any]]:
-    """Return rows as a list for each column. There must be one row at least."""
+    """Return rows as a list per column. There must be at least one row."""
     return [list(column) for column in zip(*rows, strict=True)]
 
 
@@ -114,10 +114,10 @@ class _SqliteStatements:
 
 
 class PostgresStatements:
-    """Statements on PostgreSQL: see `Statements`."""
+    """`Statements` on PostgreSQL."""
 
     def __init__(self, server: Connection[Any]) -> None:
-        """Open a cursor that sends values beside their statement, so that it can be prepared."""
+        """Open a cursor that sends parameters separately, so that statements can be prepared."""
         from psycopg import Cursor
 
         self._new: Callable[[], Cursor[Any]] = partial(Cursor, server)
@@ -126,24 +126,24 @@ class PostgresStatements:
         self.fetchone = self._cursor.fetchone
 
     def executemany(self, sql: str, rows: Iterable[Sequence[Any]]) -> object:
-        """Carry out a statement for each row of values."""
+        """Execute a statement for each row of values."""
         for row in rows:
             self.execute(sql, row)
         return None
 
     def first_rows(self, *statements: tuple[str, Sequence[Any]]) -> list[Any]:
-        """Carry out statements in order and return the first row of each, or None."""
+        """Execute statements in order and return the first row of each, or None."""
         return [rows[0] if rows else None for rows in self.all_rows(*statements)]
 
     def all_rows(self, *statements: tuple[str, Sequence[Any]]) -> list[list[Any]]:
-        """Carry out statements in order and return the rows of each; in a pipeline in one round trip."""
-        sent = [self._new().execute(sql, values) for sql, values in statements]
-        return [cursor.fetchall() for cursor in sent]
+        """Execute statements in order and return the rows of each. A pipeline takes one round trip."""
+        cursors = [self._new().execute(sql, values) for sql, values in statements]
+        return [cursor.fetchall() for cursor in cursors]
 
 
 @cache
 def _question_marks(sql: str) -> str:
-    """Return a statement with SQLite's own placeholders. They are constants of the code, and name no other `%`."""
+    """Return a statement with SQLite's placeholders. Statements are constants without any other `%`."""
     return sql.replace("%s", "?")
 
 

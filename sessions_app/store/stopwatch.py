@@ -1,4 +1,4 @@
-"""Times that stay steady though the clock is set meanwhile: of one process, and of what it sees of others."""
+"""Measure times independently of changes of the system clock."""
 
 from __future__ import annotations
 
@@ -7,54 +7,54 @@ from collections.abc import Collection, Mapping
 
 
 class Stopwatch:
-    """Tells the time as the clock said it at the start, plus what has passed since.
+    """A clock that starts at the system time and then follows the monotonic clock.
 
-    Of what is timed by one watch the times are in order, and the difference of two of them is a duration.
+    Times of one stopwatch are ordered, and the difference of two is a duration.
     """
 
     def __init__(self, began_at: float | None = None) -> None:
-        """Start now. `began_at` is what the clock said, in seconds since the epoch; None: it is asked."""
+        """Start the watch. `began_at` is the start in epoch seconds; default: now."""
         self.began_at = time.time() if began_at is None else began_at
         self._began = time.monotonic()
 
     @property
     def seconds(self) -> float:
-        """How long it has run."""
+        """Seconds since the start."""
         return time.monotonic() - self._began
 
     def now(self) -> float:
-        """Return the time, in seconds since the epoch."""
+        """Return the current time in epoch seconds."""
         return self.began_at + self.seconds
 
     def clock_error(self) -> float:
-        """Return by how many seconds the clock was set forward since the start; below 0: back."""
+        """Return the seconds by which the system clock was set forward since the start; negative: back."""
         return time.time() - self.now()
 
 
 class ChangeTimer:
-    """Measures for how long values have not changed since this process first saw them as they are.
+    """Measures how long values have not changed, counted from when this process first saw them.
 
-    For values that other processes write: no times of two processes are compared.
+    For values that other processes write: times of different processes are never compared.
     """
 
     def __init__(self) -> None:
-        self._seen: dict[str, tuple[object, float]] = {}
+        self._last_values: dict[str, tuple[object, float]] = {}
 
     def seconds_unchanged(self, name: str, value: object) -> float:
-        """Note what the value of this name is now; return for how many seconds it has been seen to be that."""
+        """Record the current value of a name; return the seconds since it last changed."""
         now = time.monotonic()
-        seen, since = self._seen.get(name, (None, now))
-        if name not in self._seen or seen != value:
-            self._seen[name] = value, now
+        last_value, since = self._last_values.get(name, (None, now))
+        if name not in self._last_values or last_value != value:
+            self._last_values[name] = value, now
             return 0.0
         return now - since
 
     def keep_only(self, names: Collection[str]) -> None:
         """Forget all other names."""
-        for gone in self._seen.keys() - set(names):
-            del self._seen[gone]
+        for name in self._last_values.keys() - set(names):
+            del self._last_values[name]
 
     def unchanged(self, values: Mapping[str, object], seconds: float) -> list[str]:
-        """Note all values there are, by name; return the names of those that have not changed for so many seconds."""
+        """Record all values by name; return the names whose value has not changed for so many seconds."""
         self.keep_only(values)
         return [name for name, value in values.items() if self.seconds_unchanged(name, value) >= seconds]

@@ -1,9 +1,9 @@
-"""Words of a text and of a query, for full-text search in any script. Pure.
+"""Tokenizer for full-text search in any script. Pure.
 
-Text is compared in NFKC, casefolded. Scripts with spaces give words: runs of letters, digits and marks. Scripts
-without (Japanese, Chinese, Thai …), and Korean, whose particles cling to its words, give overlapping pairs: 東京都
-is 東京 京都 都. So every character starts exactly one token, and a query of one character is a prefix, one of two a
-token, a longer one a phrase of tokens side by side.
+Text is normalized to NFKC and casefolded. Scripts with spaces yield words: runs of letters, digits and marks. Scripts
+without spaces (Japanese, Chinese, Thai …), and Korean, which attaches particles to words, yield overlapping pairs:
+東京都 becomes 東京 京都 都. Every character starts exactly one token, so a query of one character is a prefix, of two
+characters a token, and a longer one a phrase of adjacent tokens.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from enum import Enum
 from itertools import chain, groupby, islice, pairwise
 
 MAX_TOKENS = 10_000
-"""Tokens of a text that are indexed; what comes later in it is not found. A tsvector holds 16,383 positions."""
+"""Tokens of a text that are indexed; later ones are not found. A tsvector has at most 16,383 positions."""
 
 MAX_PHRASES = 100
-"""Phrases of a query that are looked for. An agent may search with the whole of a long message."""
+"""Phrases of a query that are used. An agent may search with a whole long message."""
 
 TOKEN_BYTES = 64
-"""Longest token in UTF-8 bytes; a longer word is found by its start."""
+"""Longest token in UTF-8 bytes; a longer word is truncated."""
 
 
 class _ScriptKind(Enum):
@@ -48,11 +48,11 @@ _PAIRED_RANGES = (
 _INVISIBLE = dict.fromkeys(
     chain((0x00AD, 0x200C, 0x200D, 0x2060, 0xFEFF), range(0xFE00, 0xFE10), range(0xE0100, 0xE01F0))
 )
-"""Marks inside words that change only how they look: soft hyphens, joiners, variation selectors."""
+"""Characters inside words that only affect rendering: soft hyphens, joiners, variation selectors."""
 
 
 class _ScriptKinds(dict[str, _ScriptKind]):
-    """The kind of each character, worked out once."""
+    """Cache of the script kind of each character."""
 
     def __missing__(self, char: str) -> _ScriptKind:
         kind = self[char] = _script_kind(char)
@@ -75,97 +75,99 @@ _kinds = _ScriptKinds()
 
 @dataclass(frozen=True, slots=True)
 class Phrase:
-    """Tokens that must stand side by side. `prefix` says that the last one is only the start of a token."""
+    """Tokens that must be adjacent. With `prefix` the last one is only the start of a token."""
 
     tokens: tuple[str, ...]
     prefix: bool = False
 
 
 def tokenize(text: str) -> list[str]:
-    """Return what a text is indexed by, in its order."""
+    """Return the tokens of a text, in order."""
     return list(islice(_iter_tokens(text), MAX_TOKENS))
 
 
 def parse_phrases(query: str) -> list[Phrase]:
-    """Return what a query asks for: one phrase for each piece of it between spaces."""
-    found = (_parse_piece(piece) for piece in normalize(query).split())
-    return list(islice(dict.fromkeys(each for each in found if each), MAX_PHRASES))
+    """Return the phrases of a query: one for each part between spaces."""
+    parsed = (_parse_piece(piece) for piece in normalize(query).split())
+    return list(islice(dict.fromkeys(phrase for phrase in parsed if phrase), MAX_PHRASES))
 
 
 def parse_phrase(text: str) -> Phrase | None:
-    """Return the phrase of a text whose words stand side by side; None when no word is in it."""
+    """Return a whole text as one phrase; None if it contains no word."""
     return _parse_piece(normalize(text))
 
 
-def contains_phrase(words: Sequence[str], wanted: Phrase) -> bool:
-    """Tell whether a text of these tokens holds a phrase, as the indexes do."""
-    length = len(wanted.tokens)
+def contains_phrase(words: Sequence[str], phrase: Phrase) -> bool:
+    """Tell whether tokens contain a phrase, by the same rule as the indexes."""
+    length = len(phrase.tokens)
     return any(
-        _is_at(words, start, wanted)
+        _is_at(words, start, phrase)
         for start in range(len(words) - length + 1)
-        if words[start][0] == wanted.tokens[0][0]
+        if words[start][0] == phrase.tokens[0][0]
     )
 
 
-def single_tokens(wanted: Iterable[Phrase]) -> list[Phrase]:
-    """Return each token of the phrases on its own, to find what is only partly the same, as recall needs.
+def single_tokens(phrases: Iterable[Phrase]) -> list[Phrase]:
+    """Return each token of the phrases as its own phrase, for searches that rank partial matches.
 
-    Lone characters of scripts without spaces are left out beside longer tokens: nearly every text has them.
+    Single characters of scripts without spaces are dropped if there are longer tokens: nearly every text has them.
     """
     single = dict.fromkeys(
-        Phrase((token,), each.prefix and token is each.tokens[-1]) for each in wanted for token in each.tokens
+        Phrase((token,), each.prefix and token is each.tokens[-1])
+        for each in phrases
+        for token in each.tokens
     )
     telling = [each for each in single if not _is_lone(each.tokens[0])]
     return (telling or list(single))[:MAX_PHRASES]
 
 
 def normalize(text: str) -> str:
-    """Return a text in the one form in which texts and queries are compared."""
+    """Return the normalized form in which texts and queries are compared."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return unicodedata.normalize("NFKC", folded).translate(_INVISIBLE)
 
 
-def fts5_match(wanted: Iterable[Phrase], *, every: bool = True) -> str:
-    """Return SQLite's match expression for every phrase, or for any of them. Tokens hold no quotes."""
-    written = (f'"{" ".join(each.tokens)}"{" *" if each.prefix else ""}' for each in wanted)
-    return (" AND " if every else " OR ").join(written)
+def fts5_match(phrases: Iterable[Phrase], *, every: bool = True) -> str:
+    """Return SQLite's FTS5 expression for all phrases, or for any of them. Tokens contain no quotes."""
+    terms = (f'"{" ".join(each.tokens)}"{" *" if each.prefix else ""}' for each in phrases)
+    return (" AND " if every else " OR ").join(terms)
 
 
-def tsquery(wanted: Iterable[Phrase], *, every: bool = True, label: str = "") -> str:
-    """Return PostgreSQL's tsquery for every phrase, or for any of them; only for words of a label, if one is given.
+def tsquery(phrases: Iterable[Phrase], *, every: bool = True, label: str = "") -> str:
+    """Return PostgreSQL's tsquery for all phrases, or for any of them; with a label only for words of that label.
 
-    Tokens hold no quotes.
+    Tokens contain no quotes.
     """
-    return (" & " if every else " | ").join(f"({_tsquery_phrase(each, label)})" for each in wanted)
+    return (" & " if every else " | ").join(f"({_tsquery_phrase(each, label)})" for each in phrases)
 
 
 def tsvector(words: Iterable[str], labelled: Collection[str] = ()) -> str:
-    """Return PostgreSQL's tsvector of a text's tokens, in the `simple` configuration: as they are.
+    """Return PostgreSQL's tsvector of a text's tokens.
 
     Args:
         words: the tokens.
-        labelled: those of them that get the label A.
+        labelled: the tokens that get the label A.
     """
     marks = dict.fromkeys(labelled, "A")
     return " ".join(f"'{word}':{position}{marks.get(word, '')}" for position, word in enumerate(words, 1))
 
 
 def tsvector_without_positions(words: Iterable[str]) -> str:
-    """Return PostgreSQL's tsvector of tokens without their places."""
+    """Return PostgreSQL's tsvector of tokens without positions."""
     return " ".join(f"'{word}'" for word in words)
 
 
-def _tsquery_phrase(wanted: Phrase, label: str) -> str:
-    mark = f":{'*' if wanted.prefix else ''}{label}" if wanted.prefix or label else ""
-    return " <-> ".join(f"'{token}'" for token in wanted.tokens) + mark
+def _tsquery_phrase(phrase: Phrase, label: str) -> str:
+    mark = f":{'*' if phrase.prefix else ''}{label}" if phrase.prefix or label else ""
+    return " <-> ".join(f"'{token}'" for token in phrase.tokens) + mark
 
 
-def _is_at(words: Sequence[str], start: int, wanted: Phrase) -> bool:
-    *whole, last = wanted.tokens
+def _is_at(words: Sequence[str], start: int, phrase: Phrase) -> bool:
+    *whole, last = phrase.tokens
     end = start + len(whole)
     if list(words[start:end]) != whole:
         return False
-    return words[end].startswith(last) if wanted.prefix else words[end] == last
+    return words[end].startswith(last) if phrase.prefix else words[end] == last
 
 
 def _iter_tokens(text: str) -> Iterator[str]:
@@ -183,7 +185,7 @@ def _split_run(kind: _ScriptKind, run: str) -> Iterator[str]:
 
 
 def _parse_piece(piece: str) -> Phrase | None:
-    """Return the phrase of a piece of a query. What it ends with may go on in the text."""
+    """Return the phrase of one part of a query. Its last token may be a prefix."""
     words = list(islice(_iter_tokens(piece), MAX_PHRASES))
     if not words:
         return None

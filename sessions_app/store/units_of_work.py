@@ -1,10 +1,10 @@
-"""Units of work on the store from async code: one synchronous function, one transaction, one thread hop.
+"""Units of work: run a synchronous function on the store from async code, in one transaction and one thread hop.
 
-Django's default gives all async code of a process one thread, so a long read would stall every append. Here
-reads have a small pool. Writes have one thread on SQLite, which has one writer, and it commits what waits as a
-group; on PostgreSQL they have a pool, and requests that meet at the same rows have threads of their own, which commit
-those that wait as a group (`write_together`). Threads are started lazily per process id, so that a fork never inherits
-a connection.
+Django runs all async database access of a process in one thread, where a long read would stall every append. Here
+reads have a small thread pool. Writes have one thread on SQLite, which commits waiting units as a group. On
+PostgreSQL writes have a pool, and requests that compete for the same rows have their own threads, which also commit
+as a group (`write_together`). Threads start lazily per process id, so that a forked process never inherits a
+connection.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ R = TypeVar("R")
 READ_THREADS = 4
 WRITE_THREADS = 4
 GROUP_THREADS = 2
-"""While one waits for its commit to be on disk, or for a row, the other takes what comes."""
+"""While one thread waits for a commit or a row lock, the other takes new requests."""
 BATCH_THREADS = 2
 
 _pools: dict[tuple[int, str], _Pool] = {}
@@ -40,27 +40,27 @@ _committers: dict[tuple[int, object], GroupCommitter] = {}
 
 
 async def write(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a unit of work that writes, in one transaction. A cancelled caller does not undo it.
+    """Run a unit of work that writes, in one transaction. Cancelling the caller does not undo it.
 
     Raises:
-        StoreFault: see `faults`; also what `work` raises.
+        StoreFault: see `db_errors`; also what `work` raises.
     """
     unit = partial(work, *args, **kwargs)
     if connection.vendor == "sqlite":
         with db_errors.translate_db_errors():
             result: R = await _committer(run_units, run_units, 1).submit(unit)
         return result
-    # A pool drops a unit whose caller was cancelled before a thread was free.
+    # Without the shield a pool drops a unit whose caller is cancelled while it is queued.
     return await asyncio.shield(asyncio.ensure_future(_run_in_pool("write", WRITE_THREADS, unit)))
 
 
 async def write_together(work: Callable[[list[Q]], list[R]], request: Q) -> R:
-    """Have `work` carry out a request together with those of its kind that wait. A cancelled caller does not undo it.
+    """Run `work` with a request and all waiting requests for the same `work`. Cancelling the caller does not undo it.
 
-    `work` commits by itself and returns a value for each request, in order. What it raises, all of them are told.
+    `work` commits by itself and returns a value for each request, in order. If it raises, all its callers fail.
 
     Raises:
-        StoreFault: see `faults`; also what `work` raises.
+        StoreFault: see `db_errors`; also what `work` raises.
     """
     with db_errors.translate_db_errors():
         result: R = await _committer(work, partial(_commit_together, work), GROUP_THREADS).submit(request)
@@ -75,24 +75,24 @@ def _commit_together(work: Callable[[list[Any]], list[Any]], group: list[Job]) -
 
 
 async def read(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run a unit of work that only reads, in the small pool of reading threads.
+    """Run a unit of work that only reads, in the pool of reading threads.
 
     Raises:
-        StoreFault: see `faults`; also what `work` raises.
+        StoreFault: see `db_errors`; also what `work` raises.
     """
     return await _run_in_pool("read", READ_THREADS, partial(work, *args, **kwargs))
 
 
 async def run_batched(work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-    """Run long work that commits in short transactions of its own. Nobody's append or read waits behind it.
+    """Run long work that commits in short transactions of its own, without delaying appends and reads.
 
-    A cancelled caller does not end it.
+    Cancelling the caller does not end it.
 
     Raises:
-        StoreFault: see `faults`; also what `work` raises.
+        StoreFault: see `db_errors`; also what `work` raises.
     """
     return await asyncio.shield(
-        asyncio.ensure_future(_run_in_pool("slices", BATCH_THREADS, partial(work, *args, **kwargs)))
+        asyncio.ensure_future(_run_in_pool("batches", BATCH_THREADS, partial(work, *args, **kwargs)))
     )
 
 
@@ -106,7 +106,7 @@ async def _run_in_pool(name: str, threads: int, work: Callable[[], R]) -> R:
 
 
 def _run_on_live_connection(work: Callable[[], R]) -> R:
-    """Run `work`; a connection that was lost before, or is lost now, is dropped and the next use opens a new one."""
+    """Run `work`. Close a lost connection before and after, so that the next use opens a new one."""
     if _is_connection_lost():
         connection.close()
     try:
@@ -117,9 +117,9 @@ def _run_on_live_connection(work: Callable[[], R]) -> R:
 
 
 def _is_connection_lost() -> bool:
-    """Tell whether the server has ended this thread's idle connection, as a restart does: without a question to it.
+    """Tell whether the server has closed this thread's idle connection, for example by a restart.
 
-    A server that ends a connection says so on its socket, so only a socket that has something to read is asked.
+    A server that closes a connection sends a message, so the connection is tested only if its socket is readable.
     """
     if connection.vendor != "postgresql" or connection.connection is None or connection.in_atomic_block:
         return False

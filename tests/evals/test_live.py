@@ -141,7 +141,7 @@ async def test_a_quiet_line_beats(run, monkeypatch):
 async def test_a_page_that_leaves_is_followed_no_longer(run):
     async with watching(run.id) as socket:
         await message(socket)
-    assert not [task for task in asyncio.all_tasks() if task.get_name() == "devui-bell"]
+    assert not [task for task in asyncio.all_tasks() if task.get_name() == "devui-change-notifier"]
 
 
 async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder):

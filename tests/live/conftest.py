@@ -125,7 +125,7 @@ key = writes.SessionKey("", "weather", "ann", sys.argv[2])
 for number in range(int(sys.argv[3])):
     body = {"id": f"far{number}", "invocationId": "far", "author": "agent", "timestamp": time.time(),
             "content": {"role": "model", "parts": [{"text": f"from afar {number}"}]}}
-    writes.append_event(key, wire.record(body))
+    writes.append_event(key, wire.build_record(body))
     time.sleep(float(sys.argv[4]))
 """
 

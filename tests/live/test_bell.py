@@ -57,7 +57,7 @@ async def test_nothing_rings_when_nothing_was_committed(story, patient):
 async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(patient):
     ring = change_listener.Subscription()
     for _ in range(5):
-        ring.strike()
+        ring.notify()
     await asyncio.wait_for(ring.wait(), PATIENCE)
     with pytest.raises(TimeoutError):
         await asyncio.wait_for(ring.wait(), 0.3)
@@ -105,4 +105,6 @@ async def test_nobody_watches_when_nobody_listens(story):
 
 
 def watches() -> list[asyncio.Task]:
-    return [task for task in asyncio.all_tasks() if task.get_name() == "devui-bell" and not task.done()]
+    return [
+        task for task in asyncio.all_tasks() if task.get_name() == "devui-change-notifier" and not task.done()
+    ]

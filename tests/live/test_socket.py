@@ -195,7 +195,7 @@ async def test_nothing_goes_on_after_a_page_has_left(story):
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
     names = {task.get_name() for task in asyncio.all_tasks()}
-    assert not any(name.startswith(("devui-tail", "devui-bell", "devui-stream")) for name in names)
+    assert not any(name.startswith(("devui-tail", "devui-change-notifier", "devui-stream")) for name in names)
 
 
 class Tags(HTMLParser):

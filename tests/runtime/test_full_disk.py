@@ -82,9 +82,11 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
         with full(disk):
             refused = await client.send("say " + "x" * 500_000)
             assert (refused.status_code, refused.json()["code"]) == (507, "store_full")
-            assert "Make room" in refused.json()["hint"]
+            assert "Free space" in refused.json()["hint"]
             assert (await client.web.get("/", headers={"Accept": "text/html"})).status_code == 200
-            await until(partial(read_log, tmp_path), lambda text: "again until the store takes it" in text)
+            await until(
+                partial(read_log, tmp_path), lambda text: "Retrying until the store accepts the write" in text
+            )
             assert processes.start_time(runtime) is not None
         run = await client.ended(begun)
         assert run["status"] == "done" or (run["status"], run["error_type"]) == ("failed", "StoreFull")
@@ -101,8 +103,8 @@ def test_a_server_that_starts_on_a_full_disk_says_so(disk: Path, tmp_path: Path)
         process, log = started(store, tmp_path)
         assert process.wait(timeout=PATIENCE_S) == 2
         [said] = [line for line in log.read_text().splitlines() if line.startswith("CommandError")]
-    assert "has no room left" in said
-    assert "Make room on its disk" in said
+    assert "has no space left" in said
+    assert "Free space on its disk" in said
 
 
 async def read_log(folder: Path) -> str:

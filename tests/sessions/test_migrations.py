@@ -204,7 +204,7 @@ def test_waiting_for_another_store_of_the_folder_names_the_folder(tmp_path, monk
         thread.start()
         assert said.wait(60)
     thread.join(60)
-    assert messages == [f"Waiting for another program that brings a store in '{tmp_path}' up to date."]
+    assert messages == [f"Waiting for another program that migrates a store in '{tmp_path}'."]
 
 
 def test_two_that_would_make_the_store_take_turns(store, monkeypatch):

@@ -63,7 +63,7 @@ async def test_a_full_store_refuses_an_append_in_words_and_goes_on_when_there_is
     await append(session, ours, {"n": 1})
     await fill()
     before = session.model_copy(deep=True)
-    with pytest.raises(StoreFull, match="has no room left: database or disk is full") as refusal:
+    with pytest.raises(StoreFull, match="has no space left: database or disk is full") as refusal:
         await append(session, ours, {"n": 2, "user:n": 2, "big": BIG})
     assert "Make room" in refusal.value.hint
     assert session == before
@@ -114,7 +114,7 @@ async def test_a_store_that_may_only_be_read_refuses_writes_and_is_still_read(ou
     session = await create(ours, state={"n": 1})
     before = session.model_copy(deep=True)
     with forbidden_to_write():
-        with pytest.raises(StoreReadOnly, match="can be read but not written") as refusal:
+        with pytest.raises(StoreReadOnly, match="is read-only") as refusal:
             await append(session, ours, {"n": 2})
         assert "DATABASE_URL" in refusal.value.hint
         with pytest.raises(StoreReadOnly):
@@ -192,7 +192,7 @@ def test_a_page_says_in_words_that_the_store_is_read_only(store, client: Client)
         answer = client.post("/sessions/new/", {"app": "weather", "user": "ann"})
     connections.close_all()
     assert answer.status_code == 503
-    assert "can be read but not written" in answer.content.decode()
+    assert "is read-only" in answer.content.decode()
 
 
 @pytest.mark.parametrize(
