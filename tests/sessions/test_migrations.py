@@ -259,7 +259,7 @@ def newer_store(store: None) -> Iterator[None]:
 
 
 def test_a_store_of_a_newer_devui_is_refused_with_its_migration_and_the_way_out(newer_store):
-    with pytest.raises(SchemaTooNew, match=r"newer DevUI: it holds .*9999_from_the_future") as refusal:
+    with pytest.raises(SchemaTooNew, match=r"newer DevUI: it has .*9999_from_the_future") as refusal:
         schema.ensure_schema()
     assert "Update DevUI" in refusal.value.hint
 
