@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from sessions_app.transfer.extensions import Extra, extras
+from sessions_app.transfer.extensions import FolderImporter, folder_importers
 
 if TYPE_CHECKING:
-    from sessions_app.transfer.writers import Report
+    from sessions_app.transfer.writers import ImportReport
 
 
 class EvalsConfig(AppConfig):
@@ -24,7 +24,7 @@ class EvalsConfig(AppConfig):
 
     def ready(self) -> None:
         """Offer the results that `adk web` left beside agents, next to its sessions."""
-        extras.append(Extra("eval results", _find, _bring))
+        folder_importers.append(FolderImporter("eval results", _find, _bring))
 
 
 def _find(agent_folder: Path) -> dict[str, str]:
@@ -33,7 +33,7 @@ def _find(agent_folder: Path) -> dict[str, str]:
     return imports.fingerprints(agent_folder)
 
 
-def _bring(app_name: str, agent_folder: Path, report: Report) -> None:
+def _bring(app_name: str, agent_folder: Path, report: ImportReport) -> None:
     from evals_app.runs import adk_imports as imports
 
     imports.import_results(app_name, agent_folder, report)

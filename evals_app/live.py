@@ -161,7 +161,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 def _look_again(pk: int) -> dict[str, Any]:
     evalset, folder = EvalSet.objects.get(pk=pk), configured_folder()
     if folder is not None:
-        evalset = library.look_again(folder, evalset)
+        evalset = library.refresh_evalset(folder, evalset)
     return {"digest": evalset.digest, "gone": evalset.gone}
 
 

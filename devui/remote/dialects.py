@@ -15,7 +15,7 @@ from typing import Any
 from sessions_app.errors import BadInput
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers import rust
-from sessions_app.transfer.readers.normalization import normalise, removed_keys
+from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 
 LANGUAGES = {"javascript": "js", "typescript": "js", "node": "js", "nodejs": "js", "golang": "go"}
 """Other names that a server may give its language."""
@@ -221,7 +221,7 @@ def parse_event(dialect: Dialect, raw: Mapping[str, Any], arrived_at: float, num
         number: its place in its session, for an event without an id.
     """
     spelled = raw if dialect.has_tags else _tag_parts(raw)
-    wire, _ = normalise(spelled)
+    wire, _ = normalize_event(spelled)
     removed = removed_keys(wire)
     has_time = "timestamp" in wire
     wire.setdefault("timestamp", arrived_at)
@@ -310,7 +310,7 @@ def _tag_parts(raw: Mapping[str, Any]) -> dict[str, Any]:
     spelled.pop("llm_response", None)
     content = spelled.get("content")
     if isinstance(content, dict) and isinstance(content.get("parts"), list):
-        spelled["content"] = {**content, "parts": [rust.part(part) for part in content["parts"]]}
+        spelled["content"] = {**content, "parts": [rust.convert_part(part) for part in content["parts"]]}
     return spelled
 
 

@@ -84,7 +84,7 @@ def _cases(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
 
     agents, app_name = folder_orders.agent_at(Path(request["agent"]))
     path = Path(request["evalset"])
-    beside = library.files_beside(agents.folder_of(app_name))
+    beside = library.find_files(agents.folder_of(app_name))
     evalset_file = path if path.is_file() else beside.get(request["evalset"], path)
     return {"cases": [case.eval_id for case in read_file(evalset_file).cases]}
 

@@ -26,7 +26,7 @@ def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[Agen
     rows = EvalSet.objects.filter(app_name__in=names, gone=False)
     newest = report.newest_runs(rows)
     runs = {(row.app_name, row.evalset_id): newest.get(row.pk) for row in rows.only("app_name", "evalset_id")}
-    beside = {name: library.files_beside(folder.folder_of(name)) for name in names}
+    beside = {name: library.find_files(folder.folder_of(name)) for name in names}
     return {
         name: [AgentEvalset(name, key, runs.get((name, key))) for key in files]
         for name, files in beside.items()

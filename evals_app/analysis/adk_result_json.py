@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from evals_app.files import adk_results
 from evals_app.files.schema import Invocation
-from evals_app.files.spelling import snake
+from evals_app.files.spelling import to_snake_case
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
@@ -48,7 +48,9 @@ def ids(app_name: str, agent_folder: Path) -> list[str]:
     ended = EvalRun.objects.filter(app_name=app_name).exclude(status__in=EvalRun.ACTIVE)
     rows = ended.order_by("created_at").values_list("evalset__evalset_id", "created_at")
     known = [f"{app_name}_{evalset_id}_{created_at}" for evalset_id, created_at in rows]
-    files = (path.name.removesuffix(adk_results.SUFFIX) for path in adk_results.files_of(agent_folder))
+    files = (
+        path.name.removesuffix(adk_results.SUFFIX) for path in adk_results.find_result_files(agent_folder)
+    )
     return list(dict.fromkeys([*known, *files]))
 
 
@@ -68,9 +70,9 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
             "evalCaseResults": list(case_results(run)),
             "creationTimestamp": run.created_at,
         }
-    for path in adk_results.files_of(agent_folder):
+    for path in adk_results.find_result_files(agent_folder):
         if path.name == f"{result_id}{adk_results.SUFFIX}":
-            found = adk_results.read(path).model_dump(mode="json", by_alias=True, exclude_none=True)
+            found = adk_results.read_result(path).model_dump(mode="json", by_alias=True, exclude_none=True)
             return {**found, "evalSetResultName": result_id}
     raise NotFound(f"Eval set result `{result_id}` not found.", hint="GET …/eval_results lists them.")
 
@@ -202,7 +204,7 @@ def _snake(value: Any) -> Any:
         return [_snake(one) for one in value]
     if not isinstance(value, dict):
         return value
-    return {snake(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
+    return {to_snake_case(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
 
 
 def _invocation(value: Json) -> Json:

@@ -131,7 +131,7 @@ def _cases(pk: int, digest: str) -> Sequence[_Case]:
     """Return the cases of a version, which never changes; the digest tells stores apart."""
     seen: Counter[str] = Counter()
     cases = []
-    for case in version_contents.read(pk, digest):
+    for case in version_contents.read_cases(pk, digest):
         seen[case["eval_id"]] += 1
         cases.append(_Case(CaseKey(case["eval_id"], seen[case["eval_id"]]), _digest(_meant(case))))
     return cases

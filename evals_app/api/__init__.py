@@ -218,7 +218,7 @@ def _evalsets(app: str) -> list[EvalSetOut]:
 
 
 def _order(wanted: RunIn, run_id: str) -> EvalRun:
-    evalset = library.find(wanted.app, wanted.evalset)
+    evalset = library.find_evalset(wanted.app, wanted.evalset)
     folder = configured_folder()
     beside = config.beside(library.path_of(folder, evalset), evalset.path) if folder else config.default()
     return run_orders.order_run(evalset, run_form.order_from(beside, wanted.dict()), run_id)

@@ -102,27 +102,29 @@ async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBas
     """Make an evalset, as a file beside the agent."""
     asked = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
     cases = [case.model_dump(mode="json", exclude_unset=True) for case in asked.eval_cases]
-    evalset = await units_of_work.write(file_changes.create, app_name, asked.eval_set_id, cases)
+    evalset = await units_of_work.write(file_changes.create_evalset, app_name, asked.eval_set_id, cases)
     return _json(await units_of_work.read(_evalset, evalset))
 
 
 @router.post(OLD_SET)
 async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Make an evalset, as a file beside the agent. Deprecated in ADK."""
-    await units_of_work.write(file_changes.create, app_name, evalset_id, [])
+    await units_of_work.write(file_changes.create_evalset, app_name, evalset_id, [])
     return _json(None)
 
 
 @router.get(NEW_SET)
 async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Return an evalset with its cases."""
-    return _json(await units_of_work.write(lambda: _evalset(file_changes.evalset_of(app_name, evalset_id))))
+    return _json(
+        await units_of_work.write(lambda: _evalset(file_changes.current_evalset(app_name, evalset_id)))
+    )
 
 
 @router.delete(NEW_SET)
 async def delete_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Remove an evalset's file. Runs of it stay."""
-    await units_of_work.write(file_changes.remove, app_name, evalset_id)
+    await units_of_work.write(file_changes.remove_evalset, app_name, evalset_id)
     return _json(None)
 
 
@@ -141,7 +143,7 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
     """Change a case. What the body leaves out, such as rubrics, stays as it is."""
     sent = request_bodies.validate(request_bodies.parse(request), Json)
     await units_of_work.write(
-        lambda: adk_edits.replace_case(file_changes.evalset_of(app_name, evalset_id), case_id, sent)
+        lambda: adk_edits.replace_case(file_changes.current_evalset(app_name, evalset_id), case_id, sent)
     )
     return _json(None)
 
@@ -149,7 +151,7 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
     await units_of_work.write(
-        lambda: adk_edits.remove_case(file_changes.evalset_of(app_name, evalset_id), case_id)
+        lambda: adk_edits.remove_case(file_changes.current_evalset(app_name, evalset_id), case_id)
     )
     return _json(None)
 
@@ -160,11 +162,13 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
     session, start = await units_of_work.read(_session_and_start, app_name, asked)
     case = {
         "eval_id": asked.eval_id,
-        "conversation": await session_cases.conversation_of(session),
+        "conversation": await session_cases.fetch_conversation(session),
         "session_input": {"app_name": app_name, "user_id": asked.user_id, "state": start},
         "creation_timestamp": time.time(),
     }
-    await units_of_work.write(lambda: adk_edits.add_case(file_changes.evalset_of(app_name, evalset_id), case))
+    await units_of_work.write(
+        lambda: adk_edits.add_case(file_changes.current_evalset(app_name, evalset_id), case)
+    )
     return _json(None)
 
 
@@ -264,7 +268,7 @@ def _ended(run_id: str) -> EvalRun | None:
 
 def _evalset_ids(app_name: str) -> list[str]:
     agents = file_changes.agents_folder()
-    return sorted(library.files_beside(agents.folder_of(app_name)))
+    return sorted(library.find_files(agents.folder_of(app_name)))
 
 
 def _listed(app_name: str, evalset_id: str) -> EvalSet:
@@ -275,15 +279,15 @@ def _listed(app_name: str, evalset_id: str) -> EvalSet:
     """
     if evalset_id not in _evalset_ids(app_name):
         raise BadInput(f"Eval set `{evalset_id}` not found.", hint="GET …/eval_sets lists them.")
-    return file_changes.evalset_of(app_name, evalset_id)
+    return file_changes.current_evalset(app_name, evalset_id)
 
 
 def _case_ids(app_name: str, evalset_id: str) -> list[str]:
-    return sorted(case.eval_id for case in file_changes.cases(_listed(app_name, evalset_id)))
+    return sorted(case.eval_id for case in file_changes.read_cases(_listed(app_name, evalset_id)))
 
 
 def _case(app_name: str, evalset_id: str, case_id: str) -> Json:
-    return _public(adk_edits.case(file_changes.evalset_of(app_name, evalset_id), case_id))
+    return _public(adk_edits.find_case(file_changes.current_evalset(app_name, evalset_id), case_id))
 
 
 def _evalset(evalset: EvalSet) -> Json:
@@ -292,7 +296,7 @@ def _evalset(evalset: EvalSet) -> Json:
         "eval_set_id": evalset.evalset_id,
         "name": evalset.name or evalset.evalset_id,
         "description": evalset.description or None,
-        "eval_cases": [_public(case) for case in file_changes.cases(evalset)],
+        "eval_cases": [_public(case) for case in file_changes.read_cases(evalset)],
         "creation_timestamp": 0.0,
     }
     return {name: value for name, value in told.items() if value is not None}

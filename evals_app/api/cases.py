@@ -15,7 +15,7 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app.cases import api_edits
-from evals_app.cases.api_edits import Tagged
+from evals_app.cases.api_edits import TaggedCase
 from evals_app.files import file_changes
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import StorableText
@@ -44,7 +44,7 @@ class CaseOut(Schema):
     case: dict[str, Any]
 
     @classmethod
-    def of(cls, found: Tagged) -> Self:
+    def of(cls, found: TaggedCase) -> Self:
         """Return what is told of a case."""
         return cls(id=found.case["eval_id"], etag=found.etag, case=found.case)
 
@@ -60,7 +60,9 @@ class Copy(Schema):
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
 async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
     """List an evalset's cases in full, in the order of its file."""
-    found = await units_of_work.write(lambda: api_edits.listed(file_changes.evalset_of(app, evalset)))
+    found = await units_of_work.write(
+        lambda: api_edits.list_cases(file_changes.current_evalset(app, evalset))
+    )
     return [CaseOut.of(one) for one in found]
 
 
@@ -73,11 +75,13 @@ async def add_case(
     case: Sent,
 ) -> Status[CaseOut]:
     """Add a case at the end of an evalset's file. 409 when another one has its id."""
-    wanted = api_edits.read(_text(request))
+    wanted = api_edits.parse_body(_text(request))
     return _told(
         response,
         201,
-        await units_of_work.write(lambda: api_edits.add(file_changes.evalset_of(app, evalset), wanted)),
+        await units_of_work.write(
+            lambda: api_edits.add_case(file_changes.current_evalset(app, evalset), wanted)
+        ),
     )
 
 
@@ -86,7 +90,9 @@ async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
     """Return a case. `ETag` stands for what it says."""
-    found = await units_of_work.write(lambda: api_edits.get(file_changes.evalset_of(app, evalset), id))
+    found = await units_of_work.write(
+        lambda: api_edits.get_case(file_changes.current_evalset(app, evalset), id)
+    )
     return _told(response, 200, found)
 
 
@@ -104,9 +110,9 @@ async def put_case(
 
     409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
     """
-    wanted = api_edits.read(_text(request))
+    wanted = api_edits.parse_body(_text(request))
     made = await units_of_work.write(
-        lambda: api_edits.put(file_changes.evalset_of(app, evalset), id, wanted, if_match)
+        lambda: api_edits.put_case(file_changes.current_evalset(app, evalset), id, wanted, if_match)
     )
     return _told(response, 200, made)
 
@@ -116,7 +122,9 @@ async def delete_case(
     request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
 ) -> Status[None]:
     """Remove a case from its file. Runs of it stay. 409 as for a change."""
-    await units_of_work.write(lambda: api_edits.remove(file_changes.evalset_of(app, evalset), id, if_match))
+    await units_of_work.write(
+        lambda: api_edits.remove_case(file_changes.current_evalset(app, evalset), id, if_match)
+    )
     return Status(204, None)
 
 
@@ -126,7 +134,7 @@ async def copy_case(
 ) -> Status[CaseOut]:
     """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
     made = await units_of_work.write(
-        lambda: api_edits.duplicate(file_changes.evalset_of(app, evalset), id, wanted.id)
+        lambda: api_edits.duplicate_case(file_changes.current_evalset(app, evalset), id, wanted.id)
     )
     return _told(response, 201, made)
 
@@ -136,6 +144,6 @@ def _text(request: HttpRequest) -> str:
     return request.body.decode(json.detect_encoding(request.body))
 
 
-def _told(response: HttpResponse, status: int, found: Tagged) -> Status[CaseOut]:
+def _told(response: HttpResponse, status: int, found: TaggedCase) -> Status[CaseOut]:
     response["ETag"] = found.etag
     return Status(status, CaseOut.of(found))

@@ -52,7 +52,9 @@ async def compare_run(
 @router.get("/trend", response={200: list[dict[str, Any]], **REFUSALS})
 async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableText) -> list[dict[str, Any]]:
     """Return the newest runs of an evalset, the oldest first: pass rates with intervals (95 %), cost, changes."""
-    return await units_of_work.read(lambda: exports.trend_facts(trends.trend_of(library.find(app, evalset))))
+    return await units_of_work.read(
+        lambda: exports.trend_facts(trends.trend_of(library.find_evalset(app, evalset)))
+    )
 
 
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})

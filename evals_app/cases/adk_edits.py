@@ -8,30 +8,30 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals_app.files.editing import Sheet
-from evals_app.files.file_changes import cases, change
+from evals_app.files.file_changes import edit_file, read_cases
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput, InvalidBody, NotFound
 
 Json = dict[str, Any]
 
-OF_THE_EDITOR = ("invocationIndex", "toolUseIndex", "finalResponsePartIndex")
+EDITOR_FIELDS = ("invocationIndex", "toolUseIndex", "finalResponsePartIndex")
 """Fields that ADK's front end adds to what it edits and that no file holds."""
 
-OF_THE_AGENT = ("args", "response", "state", "finalSessionState", "final_session_state")
+AGENT_FIELDS = ("args", "response", "state", "finalSessionState", "final_session_state")
 """Fields whose values may have any names."""
 
 
-def case(evalset: EvalSet, case_id: str) -> EvalCase:
+def find_case(evalset: EvalSet, case_id: str) -> EvalCase:
     """Return one case.
 
     Raises:
         NotFound: the evalset has no such case.
         BadFile: the file cannot be used.
     """
-    found = next((one for one in cases(evalset) if one.eval_id == case_id), None)
+    found = next((one for one in read_cases(evalset) if one.eval_id == case_id), None)
     if found is None:
-        raise _no_case(evalset, case_id)
+        raise _case_not_found(evalset, case_id)
     return found
 
 
@@ -50,7 +50,7 @@ def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
             )
         sheet.cases.append(added)
 
-    change(evalset, edit, origin)
+    edit_file(evalset, edit, origin)
 
 
 def replace_case(evalset: EvalSet, case_id: str, sent: Json) -> None:
@@ -63,9 +63,9 @@ def replace_case(evalset: EvalSet, case_id: str, sent: Json) -> None:
     """
 
     def edit(sheet: Sheet) -> None:
-        place = place_of(sheet, evalset, case_id)
+        place = case_index(sheet, evalset, case_id)
         kept = sheet.cases[place]
-        changed = _valid(_merged(kept, _in_snake(kept, _without_marks(sent))))
+        changed = _validate_case(_merge_fields(kept, _to_snake_case(kept, _without_editor_fields(sent))))
         if changed["eval_id"] != case_id:
             raise BadInput(
                 "Eval id in EvalCase should match the eval id in the API route.",
@@ -73,7 +73,7 @@ def replace_case(evalset: EvalSet, case_id: str, sent: Json) -> None:
             )
         sheet.cases[place] = _without_defaults(kept, changed)
 
-    change(evalset, edit, "api")
+    edit_file(evalset, edit, "api")
 
 
 def remove_case(evalset: EvalSet, case_id: str) -> None:
@@ -85,12 +85,12 @@ def remove_case(evalset: EvalSet, case_id: str) -> None:
     """
 
     def edit(sheet: Sheet) -> None:
-        del sheet.cases[place_of(sheet, evalset, case_id)]
+        del sheet.cases[case_index(sheet, evalset, case_id)]
 
-    change(evalset, edit, "api")
+    edit_file(evalset, edit, "api")
 
 
-def place_of(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
+def case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
     """Return where a case stands in its file.
 
     Raises:
@@ -98,11 +98,11 @@ def place_of(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
     """
     found = next((at for at, one in enumerate(sheet.cases) if one["eval_id"] == case_id), None)
     if found is None:
-        raise _no_case(evalset, case_id)
+        raise _case_not_found(evalset, case_id)
     return found
 
 
-def _valid(document: Mapping[str, Any]) -> Json:
+def _validate_case(document: Mapping[str, Any]) -> Json:
     try:
         found = EvalCase.model_validate(document)
     except ValidationError as error:
@@ -111,7 +111,7 @@ def _valid(document: Mapping[str, Any]) -> Json:
     return found.model_dump(mode="json", exclude_unset=True)
 
 
-def _in_snake(kept: Json, sent: Json) -> Json:
+def _to_snake_case(kept: Json, sent: Json) -> Json:
     """Return what was sent in the file's spelling; a kind of conversation that was not sent is the one kept."""
     whole = {name: value for name, value in sent.items() if value is not None}
     if "conversation_scenario" in kept and not whole.get("conversation"):
@@ -120,10 +120,10 @@ def _in_snake(kept: Json, sent: Json) -> Json:
         whole |= {name: kept[name] for name in ("conversation", "conversation_scenario") if name in kept}
     if not {"evalId", "eval_id"} & whole.keys():
         whole["eval_id"] = kept["eval_id"]
-    return _valid(whole)
+    return _validate_case(whole)
 
 
-def _merged(kept: Json, sent: Json) -> Json:
+def _merge_fields(kept: Json, sent: Json) -> Json:
     """Return what was sent, with the fields it leaves out of what it changes: of the case and of its turns."""
     merged = {**kept, **sent}
     if "session_input" in kept and "session_input" in sent:
@@ -142,7 +142,7 @@ def _without_defaults(kept: Any, changed: Any) -> Any:
     if isinstance(kept, dict) and isinstance(changed, dict):
         return {
             name: value
-            if name in OF_THE_AGENT or (name in kept and not isinstance(value, dict | list))
+            if name in AGENT_FIELDS or (name in kept and not isinstance(value, dict | list))
             else _without_defaults(kept.get(name), value)
             for name, value in changed.items()
             if name in kept or value not in ("", 0.0, {}, [], None)
@@ -155,18 +155,18 @@ def _without_defaults(kept: Any, changed: Any) -> Any:
     return changed
 
 
-def _without_marks(value: Any) -> Any:
+def _without_editor_fields(value: Any) -> Any:
     """Return what an editor sent without the fields of its own; values that are the agent's stay as they are."""
     if isinstance(value, dict):
         return {
-            name: one if name in OF_THE_AGENT else _without_marks(one)
+            name: one if name in AGENT_FIELDS else _without_editor_fields(one)
             for name, one in value.items()
-            if name not in OF_THE_EDITOR
+            if name not in EDITOR_FIELDS
         }
-    return [_without_marks(one) for one in value] if isinstance(value, list) else value
+    return [_without_editor_fields(one) for one in value] if isinstance(value, list) else value
 
 
-def _no_case(evalset: EvalSet, case_id: str) -> NotFound:
+def _case_not_found(evalset: EvalSet, case_id: str) -> NotFound:
     return NotFound(
         f"Eval case `{case_id}` not found in eval set `{evalset.evalset_id}`.",
         hint=f"{evalset.path} says which cases there are.",

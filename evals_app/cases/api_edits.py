@@ -11,8 +11,8 @@ from evals_app.cases import adk_edits, edits
 from evals_app.cases.edits import free_id, require_free_id
 from evals_app.files import BadFile, file_changes
 from evals_app.files.editing import Sheet, case_json
-from evals_app.files.file_changes import Change
-from evals_app.files.parsing import only_case
+from evals_app.files.file_changes import EvalsetChange
+from evals_app.files.parsing import parse_case
 from evals_app.models import EvalSet
 from sessions_app.errors import DevUIError
 
@@ -22,14 +22,14 @@ ORIGIN = "api"
 
 
 @dataclass(frozen=True)
-class Tagged:
+class TaggedCase:
     """A case of a file, and what tells it from what it said before: its `ETag`."""
 
     case: Json
     etag: str
 
     @classmethod
-    def of(cls, case: Json) -> Tagged:
+    def of(cls, case: Json) -> TaggedCase:
         """Return a case with its tag, which hangs on what it says and not on how its file spells it."""
         said = json.dumps(case, sort_keys=True)
         return cls(case, f'"{sha256(said.encode()).hexdigest()[:32]}"')
@@ -41,7 +41,7 @@ class CaseChanged(DevUIError):
     status: ClassVar[int] = 409
     code: ClassVar[str] = "case_changed"
 
-    def __init__(self, evalset: EvalSet, seen: str, now: Tagged) -> None:
+    def __init__(self, evalset: EvalSet, seen: str, now: TaggedCase) -> None:
         name = now.case["eval_id"]
         super().__init__(
             f"Case {name!r} of {evalset.path} was changed since it had the ETag {seen}; nothing was written.",
@@ -60,48 +60,48 @@ class BadCase(BadFile):
         self.errors = self.as_json()
 
 
-def read(text: str) -> Json:
+def parse_body(text: str) -> Json:
     """Return the case that a JSON text says, in either spelling of ADK's.
 
     Raises:
         BadCase: it says none.
     """
     try:
-        return case_json(only_case(text, strict=True))
+        return case_json(parse_case(text, strict=True))
     except BadFile as error:
         raise BadCase(error) from error
 
 
-def listed(evalset: EvalSet) -> list[Tagged]:
+def list_cases(evalset: EvalSet) -> list[TaggedCase]:
     """Return the cases of an evalset's file, in their order.
 
     Raises:
         BadFile: the file cannot be used.
     """
-    return [Tagged.of(case_json(case)) for case in file_changes.cases(evalset)]
+    return [TaggedCase.of(case_json(case)) for case in file_changes.read_cases(evalset)]
 
 
-def get(evalset: EvalSet, case_id: str) -> Tagged:
+def get_case(evalset: EvalSet, case_id: str) -> TaggedCase:
     """Return a case; of several of one id the first.
 
     Raises:
         NotFound: the evalset has no such case.
         BadFile: the file cannot be used.
     """
-    return Tagged.of(case_json(adk_edits.case(evalset, case_id)))
+    return TaggedCase.of(case_json(adk_edits.find_case(evalset, case_id)))
 
 
-def add(evalset: EvalSet, case: Json) -> Tagged:
+def add_case(evalset: EvalSet, case: Json) -> TaggedCase:
     """Add a case at the end of an evalset's file.
 
     Raises:
         IdTaken: another case has its id.
         BadInput: the file cannot be changed.
     """
-    return _at(file_changes.change(evalset, edits.append_case(case), ORIGIN), -1)
+    return _written_case(file_changes.edit_file(evalset, edits.append_case(case), ORIGIN), -1)
 
 
-def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
+def put_case(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> TaggedCase:
     """Put a case in the place of another, whose id it may change. `seen` None: whatever that says.
 
     Raises:
@@ -114,14 +114,14 @@ def put(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Tagged:
 
     def edit(sheet: Sheet) -> None:
         nonlocal place
-        place = _place(sheet, evalset, case_id, seen)
+        place = _require_case(sheet, evalset, case_id, seen)
         require_free_id(sheet, case, place)
         sheet.cases[place] = case
 
-    return _at(file_changes.change(evalset, edit, ORIGIN), place)
+    return _written_case(file_changes.edit_file(evalset, edit, ORIGIN), place)
 
 
-def remove(evalset: EvalSet, case_id: str, seen: str | None) -> None:
+def remove_case(evalset: EvalSet, case_id: str, seen: str | None) -> None:
     """Remove a case. `seen` None: whatever it says.
 
     Raises:
@@ -131,12 +131,12 @@ def remove(evalset: EvalSet, case_id: str, seen: str | None) -> None:
     """
 
     def edit(sheet: Sheet) -> None:
-        del sheet.cases[_place(sheet, evalset, case_id, seen)]
+        del sheet.cases[_require_case(sheet, evalset, case_id, seen)]
 
-    file_changes.change(evalset, edit, ORIGIN)
+    file_changes.edit_file(evalset, edit, ORIGIN)
 
 
-def duplicate(evalset: EvalSet, case_id: str, new_id: str) -> Tagged:
+def duplicate_case(evalset: EvalSet, case_id: str, new_id: str) -> TaggedCase:
     """Add a copy of a case at the end, under an id, or (empty) under one that is free.
 
     Raises:
@@ -146,23 +146,23 @@ def duplicate(evalset: EvalSet, case_id: str, new_id: str) -> Tagged:
     """
 
     def edit(sheet: Sheet) -> None:
-        source = sheet.cases[adk_edits.place_of(sheet, evalset, case_id)]
+        source = sheet.cases[adk_edits.case_index(sheet, evalset, case_id)]
         taken = {str(one["eval_id"]) for one in sheet.cases}
         copy = {**source, "eval_id": new_id or free_id(case_id, taken)}
         require_free_id(sheet, copy, None)
         sheet.cases.append(copy)
 
-    return _at(file_changes.change(evalset, edit, ORIGIN), -1)
+    return _written_case(file_changes.edit_file(evalset, edit, ORIGIN), -1)
 
 
-def _place(sheet: Sheet, evalset: EvalSet, case_id: str, seen: str | None) -> int:
-    place = adk_edits.place_of(sheet, evalset, case_id)
-    now = Tagged.of(sheet.cases[place])
+def _require_case(sheet: Sheet, evalset: EvalSet, case_id: str, seen: str | None) -> int:
+    place = adk_edits.case_index(sheet, evalset, case_id)
+    now = TaggedCase.of(sheet.cases[place])
     if seen is not None and seen != now.etag:
         raise CaseChanged(evalset, seen, now)
     return place
 
 
-def _at(change: Change, place: int) -> Tagged:
+def _written_case(change: EvalsetChange, place: int) -> TaggedCase:
     """Return a case as a change has written it."""
-    return Tagged.of(case_json(change.will_be.content.cases[place]))
+    return TaggedCase.of(case_json(change.will_be.content.cases[place]))

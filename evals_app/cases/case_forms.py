@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.cases import expected_steps, message_text
-from evals_app.cases.form_fields import Field, Nested, rows, text, word, writable
+from evals_app.cases.form_fields import FormField, Nested, browser_text, field_text, field_word, form_rows
 from evals_app.files.content import FINAL_STATE, TURN_STATES
-from evals_app.files.scenario_plan import Plan
+from evals_app.files.scenario_plan import ConversationPlan
 from evals_app.files.schema import DEFAULT_USER
 
 Json = dict[str, Any]
@@ -23,7 +23,7 @@ PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 OWN_PERSONA = "own"
 RUBRIC_TYPES = ("FINAL_RESPONSE_QUALITY", "TOOL_USE_QUALITY", "TRAJECTORY_QUALITY")
 """Of rubrics in a case, each metric of ADK judges those of its own type; those without a type are judged by none."""
-FRESH = {"rubrics": {"type": RUBRIC_TYPES[0]}}
+NEW_ROW_DEFAULTS = {"rubrics": {"type": RUBRIC_TYPES[0]}}
 """What new rows of a form begin with."""
 SHORT_JSON = 60
 
@@ -31,7 +31,7 @@ SHORT_JSON = 60
 def form_of(case: Json) -> Nested:
     """Return what the form of a case holds."""
     scenario = case.get("conversation_scenario") or {}
-    plan = Plan.parse(scenario.get("conversation_plan") or "")
+    plan = ConversationPlan.parse(scenario.get("conversation_plan") or "")
     persona = scenario.get("user_persona")
     start = case.get("session_input") or {}
     states = case.get(TURN_STATES)
@@ -78,7 +78,7 @@ def _turn_form(turn: Json, at: int, state: Any) -> Nested:
         ],
         "said": [
             {"origin": str(one.origin), "author": one.author, "text": one.text}
-            for one in expected_steps.said_of(data)
+            for one in expected_steps.texts_of(data)
         ],
         "rubrics": [_rubric_form(rubric, place) for place, rubric in enumerate(turn.get("rubrics") or [])],
         "state": json_text(state),
@@ -95,7 +95,7 @@ def _rubric_form(rubric: Json, at: int) -> Nested:
     }
 
 
-class Applied:
+class AppliedForm:
     """A case made of a form and of the case that it was opened on.
 
     Attributes:
@@ -110,10 +110,10 @@ class Applied:
         self.case = self._case(kept)
 
     def _case(self, kept: Json) -> Json:
-        case = {**kept, "eval_id": word(self._data, "case_id", kept.get("eval_id"))}
+        case = {**kept, "eval_id": field_word(self._data, "case_id", kept.get("eval_id"))}
         if not case["eval_id"]:
             self.errors["case_id"] = "A case needs an id."
-        is_scenario = text(self._data, "kind") == "scenario"
+        is_scenario = field_text(self._data, "kind") == "scenario"
         states: list[Json | None] | None = None
         if is_scenario:
             case.pop("conversation", None)
@@ -121,97 +121,98 @@ class Applied:
         else:
             case.pop("conversation_scenario", None)
             turns = kept.get("conversation") or []
-            forms = rows(self._data, "turns")
+            forms = form_rows(self._data, "turns")
             case["conversation"] = [self._turn(at, form, turns) for at, form in enumerate(forms)]
             states = [self._json(form, "state", f"turns.{at}.state") for at, form in enumerate(forms)]
-        _set(case, "session_input", self._session(kept.get("session_input")))
-        _set(case, "rubrics", self._rubrics(self._data, "rubrics", kept.get("rubrics")))
-        _set(case, FINAL_STATE, self._state("final_state", kept.get(FINAL_STATE)))
-        _set(case, TURN_STATES, _states(kept.get(TURN_STATES), states))
+        _set_field(case, "session_input", self._session(kept.get("session_input")))
+        _set_field(case, "rubrics", self._rubrics(self._data, "rubrics", kept.get("rubrics")))
+        _set_field(case, FINAL_STATE, self._state("final_state", kept.get(FINAL_STATE)))
+        _set_field(case, TURN_STATES, _turn_states(kept.get(TURN_STATES), states))
         return case
 
     def _turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
         origin = _origin(form, turns)
         kept: Json = turns[origin] if origin is not None else {}
-        said = message_text.with_text(kept.get("user_content"), text(form, "user"), "user")
+        said = message_text.with_text(kept.get("user_content"), field_text(form, "user"), "user")
         if said is None or not (said.get("parts") or []):
             self.errors[f"turns.{at}.user"] = "What does the user say?"
         turn = {**kept, "user_content": said or {"role": "user", "parts": []}}
-        answer = message_text.with_text(kept.get("final_response"), text(form, "answer"), "model")
-        _set(turn, "final_response", answer)
+        answer = message_text.with_text(kept.get("final_response"), field_text(form, "answer"), "model")
+        _set_field(turn, "final_response", answer)
         old = kept.get("intermediate_data")
         data = expected_steps.with_steps(
             old, self._calls(at, form, old), self._said(at, form, old), self._app_name
         )
-        _set(turn, "intermediate_data", data)
-        _set(turn, "rubrics", self._rubrics(form, "rubrics", kept.get("rubrics"), f"turns.{at}."))
+        _set_field(turn, "intermediate_data", data)
+        _set_field(turn, "rubrics", self._rubrics(form, "rubrics", kept.get("rubrics"), f"turns.{at}."))
         return turn
 
-    def _calls(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.Call]:
+    def _calls(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.ExpectedCall]:
         old = expected_steps.calls_of(kept)
         found = []
-        for place, row in enumerate(rows(form, "calls")):
+        for place, row in enumerate(form_rows(form, "calls")):
             where = f"turns.{at}.calls.{place}"
             args = self._json(row, "args", f"{where}.args")
             origin = _origin(row, old)
-            name = word(row, "name", old[origin].name if origin is not None else "")
+            name = field_word(row, "name", old[origin].name if origin is not None else "")
             if not name:
                 self.errors[f"{where}.name"] = "Which tool is called?"
-            found.append(expected_steps.Call(name, args or {}, origin))
+            found.append(expected_steps.ExpectedCall(name, args or {}, origin))
         return found
 
-    def _said(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.Said]:
-        listed = expected_steps.said_of(kept)
+    def _said(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.ExpectedText]:
+        listed = expected_steps.texts_of(kept)
         found = []
-        for place, row in enumerate(rows(form, "said")):
+        for place, row in enumerate(form_rows(form, "said")):
             origin = _origin(row, listed)
-            old = listed[origin] if origin is not None else expected_steps.Said("", "")
-            author = word(row, "author", old.author)
+            old = listed[origin] if origin is not None else expected_steps.ExpectedText("", "")
+            author = field_word(row, "author", old.author)
             if not author:
                 self.errors[f"turns.{at}.said.{place}.author"] = "Which agent says it?"
-            found.append(expected_steps.Said(author, text(row, "text", old.text), origin))
+            found.append(expected_steps.ExpectedText(author, field_text(row, "text", old.text), origin))
         return found
 
     def _rubrics(self, form: Nested, name: str, kept: Any, where: str = "") -> list[Json] | None:
         listed = kept or []
         found = []
-        for place, row in enumerate(rows(form, name)):
+        for place, row in enumerate(form_rows(form, name)):
             origin = _origin(row, listed)
             old: Json = listed[origin] if origin is not None else {}
             content = old.get("rubric_content") or {}
-            says = text(row, "property", content.get("text_property"))
-            rubric = {**old, "rubric_id": word(row, "id", old.get("rubric_id"))}
+            says = field_text(row, "property", content.get("text_property"))
+            rubric = {**old, "rubric_id": field_word(row, "id", old.get("rubric_id"))}
             rubric["rubric_content"] = {**content, "text_property": says}
             for field in ("description", "type"):
-                _set(rubric, field, word(row, field, old.get(field)) or None)
+                _set_field(rubric, field, field_word(row, field, old.get(field)) or None)
             for field, key in (("id", "rubric_id"), ("property", "")):
-                if not (rubric[key] if key else text(row, field).strip()):
+                if not (rubric[key] if key else field_text(row, field).strip()):
                     self.errors[f"{where}{name}.{place}.{field}"] = "This is what a judge looks for."
             found.append(rubric)
         return found or (kept if kept == [] else None)
 
     def _scenario(self, kept: Json) -> Json:
-        goal, style = (" ".join(text(self._data, name).split()) for name in ("goal", "style"))
-        plan = Plan(goal, style, text(self._data, "plan"))
+        goal, style = (" ".join(field_text(self._data, name).split()) for name in ("goal", "style"))
+        plan = ConversationPlan(goal, style, field_text(self._data, "plan"))
         found = {
             **kept,
-            "starting_prompt": text(self._data, "starting_prompt", kept.get("starting_prompt")),
-            "conversation_plan": _plan(str(plan), kept.get("conversation_plan")),
+            "starting_prompt": field_text(self._data, "starting_prompt", kept.get("starting_prompt")),
+            "conversation_plan": _keep_plan(str(plan), kept.get("conversation_plan")),
         }
         for name, said in (("starting_prompt", found["starting_prompt"]), ("plan", str(plan))):
             if not said.strip():
                 self.errors[name] = "A simulated user needs it."
-        persona = text(self._data, "persona")
+        persona = field_text(self._data, "persona")
         own = self._json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
         if persona == OWN_PERSONA and own is None and "persona_json" not in self.errors:
             self.errors["persona_json"] = "Describe the persona as JSON, or choose one of ADK's."
-        _set(found, "user_persona", own or persona or None)
+        _set_field(found, "user_persona", own or persona or None)
         return found
 
     def _session(self, kept: Any) -> Json | None:
         old = kept or {}
         given = {
-            name: word(self._data, name, old.get(name)) for name in ("app_name", "user_id", "session_id")
+            name: field_word(self._data, name, old.get(name))
+            for name in ("app_name", "user_id", "session_id")
         }
         state = self._json(self._data, "state", "state")
         if not any(given.values()) and not state:
@@ -221,7 +222,7 @@ class Applied:
         found = dict(kept or {})
         found["app_name"] = given["app_name"] or self._app_name
         found["user_id"] = given["user_id"] or DEFAULT_USER
-        _set(found, "session_id", given["session_id"] or None)
+        _set_field(found, "session_id", given["session_id"] or None)
         if state or "state" in found:
             found["state"] = state or {}
         return found
@@ -232,11 +233,11 @@ class Applied:
 
     def _json(self, form: Nested, name: str, where: str) -> Json | None:
         """Return the object that a field holds; None when it is empty, or no object, which is told."""
-        said = text(form, name)
+        said = field_text(form, name)
         if not said.strip():
             return None
         try:
-            found = json.loads(said, parse_constant=_refuse)
+            found = json.loads(said, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             self.errors[where] = f"No JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         except (ValueError, RecursionError) as error:
@@ -248,23 +249,23 @@ class Applied:
         return None
 
 
-def _plan(new: str, old: Any) -> str:
+def _keep_plan(new: str, old: Any) -> str:
     """Return a plan; one that only a browser has touched stays as it was."""
-    return old if isinstance(old, str) and writable(old) == writable(new) else new
+    return old if isinstance(old, str) and browser_text(old) == browser_text(new) else new
 
 
-def _refuse(name: str) -> Any:
+def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def _states(kept: Any, states: list[Json | None] | None) -> Any:
+def _turn_states(kept: Any, states: list[Json | None] | None) -> Any:
     """Return the states after turns as a case keeps them; None when there are none."""
     if states is None or not any(states):
         return kept if isinstance(kept, list) and not any(kept) and len(kept) == len(states or []) else None
     return states
 
 
-def _set(found: Json, name: str, value: Any) -> None:
+def _set_field(found: Json, name: str, value: Any) -> None:
     """Set a field; None takes it out, unless it was null before."""
     if value is not None:
         found[name] = value
@@ -273,7 +274,7 @@ def _set(found: Json, name: str, value: Any) -> None:
 
 
 def _number(row: Nested) -> int | None:
-    origin = text(row, "origin")
+    origin = field_text(row, "origin")
     return int(origin) if origin.isdecimal() and len(origin) < 8 else None
 
 
@@ -286,7 +287,7 @@ Fields = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class Draft:
+class CaseForm:
     """A case's form as a template shows it. Rows are dictionaries of fields by their short names."""
 
     fields: Fields
@@ -297,18 +298,18 @@ class Draft:
     faults: int
 
     @classmethod
-    def of(cls, data: Nested, kept: Json, errors: Mapping[str, str]) -> Draft:
+    def of(cls, data: Nested, kept: Json, errors: Mapping[str, str]) -> CaseForm:
         """Return the form of what it holds; `kept` is the case that it was opened on."""
 
-        def field(name: str, value: str) -> Field:
-            return Field(name, value, errors.get(name, ""))
+        def field(name: str, value: str) -> FormField:
+            return FormField(name, value, errors.get(name, ""))
 
         return cls(
-            {name: field(name, text(data, name)) for name in PLAIN},
-            [_turn(field, at, row, kept) for at, row in enumerate(rows(data, "turns"))],
-            _rows(field, data, "rubrics", "", RUBRIC),
-            "scenario" if text(data, "kind") == "scenario" else "conversation",
-            text(data, "persona"),
+            {name: field(name, field_text(data, name)) for name in PLAIN},
+            [_turn_fields(field, at, row, kept) for at, row in enumerate(form_rows(data, "turns"))],
+            _row_fields(field, data, "rubrics", "", RUBRIC),
+            "scenario" if field_text(data, "kind") == "scenario" else "conversation",
+            field_text(data, "persona"),
             len(errors),
         )
 
@@ -318,26 +319,30 @@ PLAIN = (
     *("app_name", "user_id", "session_id", "state", "final_state"),
 )
 RUBRIC = ("origin", "id", "property", "description", "type")
-MakeField = Callable[[str, str], Field]
+MakeField = Callable[[str, str], FormField]
 
 
-def _turn(field: MakeField, at: int, row: Nested, kept: Json) -> Fields:
+def _turn_fields(field: MakeField, at: int, row: Nested, kept: Json) -> Fields:
     where = f"turns.{at}."
     turns = kept.get("conversation") or []
     origin = _origin(row, turns)
     old = turns[origin] if origin is not None else {}
     return {
-        **{name: field(where + name, text(row, name)) for name in ("origin", "user", "answer", "state")},
-        "user_rest": message_text.rest_of(old.get("user_content")),
-        "answer_rest": message_text.rest_of(old.get("final_response")),
-        "calls": _rows(field, row, "calls", where, ("origin", "name", "args")),
-        "said": _rows(field, row, "said", where, ("origin", "author", "text")),
-        "rubrics": _rows(field, row, "rubrics", where, RUBRIC),
+        **{
+            name: field(where + name, field_text(row, name)) for name in ("origin", "user", "answer", "state")
+        },
+        "user_rest": message_text.other_parts(old.get("user_content")),
+        "answer_rest": message_text.other_parts(old.get("final_response")),
+        "calls": _row_fields(field, row, "calls", where, ("origin", "name", "args")),
+        "said": _row_fields(field, row, "said", where, ("origin", "author", "text")),
+        "rubrics": _row_fields(field, row, "rubrics", where, RUBRIC),
     }
 
 
-def _rows(field: MakeField, data: Nested, name: str, where: str, names: tuple[str, ...]) -> list[Fields]:
+def _row_fields(
+    field: MakeField, data: Nested, name: str, where: str, names: tuple[str, ...]
+) -> list[Fields]:
     return [
-        {one: field(f"{where}{name}.{at}.{one}", text(row, one)) for one in names}
-        for at, row in enumerate(rows(data, name))
+        {one: field(f"{where}{name}.{at}.{one}", field_text(row, one)) for one in names}
+        for at, row in enumerate(form_rows(data, name))
     ]

@@ -6,12 +6,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
-SIZE = 100
+PAGE_SIZE = 100
 """Cases of a page."""
 
 
 @dataclass(frozen=True)
-class Listed:
+class CaseRow:
     """A case of the list. `place` is its place in the file, from 0."""
 
     place: int
@@ -31,7 +31,7 @@ class CaseList:
     """
 
     text: str
-    rows: Sequence[Listed]
+    rows: Sequence[CaseRow]
     total: int
     found: int
     page: int
@@ -45,7 +45,7 @@ class CaseList:
         text: str = "",
         page: int = 1,
         opened: int | None = None,
-        size: int = SIZE,
+        size: int = PAGE_SIZE,
     ) -> Self:
         """Return a page of cases.
 
@@ -58,9 +58,11 @@ class CaseList:
             size: cases of a page.
         """
         wanted = text.strip().casefold()
-        cases = [Listed(place, **{name: one[name] for name in _SHOWN}) for place, one in enumerate(summaries)]
+        cases = [
+            CaseRow(place, **{name: one[name] for name in _SHOWN}) for place, one in enumerate(summaries)
+        ]
         if wanted:
-            cases = [one for one in cases if _has(one, contents, wanted)]
+            cases = [one for one in cases if _matches(one, contents, wanted)]
         if page < 1:
             page = next((at // size + 1 for at, one in enumerate(cases) if one.place == opened), 1)
         pages = max(1, -(-len(cases) // max(1, size)))
@@ -82,7 +84,7 @@ class CaseList:
 _SHOWN = ("id", "turns", "scenario", "says")
 
 
-def _has(case: Listed, contents: Sequence[Mapping[str, Any]], wanted: str) -> bool:
+def _matches(case: CaseRow, contents: Sequence[Mapping[str, Any]], wanted: str) -> bool:
     if wanted in case.id.casefold():
         return True
     texts = _texts(contents[case.place]) if case.place < len(contents) else iter((case.says,))

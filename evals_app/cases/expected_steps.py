@@ -14,7 +14,7 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class ExpectedCall:
     """An expected tool call. `origin` is its place among those the turn had; None: it is new."""
 
     name: str
@@ -23,7 +23,7 @@ class Call:
 
 
 @dataclass(frozen=True, slots=True)
-class Said:
+class ExpectedText:
     """What an agent is expected to say on the way. `origin` as of a call."""
 
     author: str
@@ -31,23 +31,25 @@ class Said:
     origin: int | None = None
 
 
-def calls_of(data: Json | None) -> list[Call]:
+def calls_of(data: Json | None) -> list[ExpectedCall]:
     """Return the expected tool calls, in order."""
     found = (data or {}).get("tool_uses") or [
         part["function_call"] for _, part in _parts(data, "function_call")
     ]
-    return [Call(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(found)]
+    return [ExpectedCall(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(found)]
 
 
-def said_of(data: Json | None) -> list[Said]:
+def texts_of(data: Json | None) -> list[ExpectedText]:
     """Return what agents are expected to say on the way, in order."""
     listed = (data or {}).get("intermediate_responses") or []
     said = [(author, _text(parts)) for author, parts in listed]
     said += [(event.get("author") or "", part["text"]) for event, part in _parts(data, "text")]
-    return [Said(author, text, at) for at, (author, text) in enumerate(said)]
+    return [ExpectedText(author, text, at) for at, (author, text) in enumerate(said)]
 
 
-def with_steps(data: Json | None, calls: Sequence[Call], said: Sequence[Said], author: str) -> Json | None:
+def with_steps(
+    data: Json | None, calls: Sequence[ExpectedCall], said: Sequence[ExpectedText], author: str
+) -> Json | None:
     """Return a turn's intermediate data with other calls and texts; what else it holds stays.
 
     Args:
@@ -55,38 +57,40 @@ def with_steps(data: Json | None, calls: Sequence[Call], said: Sequence[Said], a
         calls, said: as they are to be.
         author: who makes a call that is new to a list of events.
     """
-    if list(calls) == calls_of(data) and list(said) == said_of(data):
+    if list(calls) == calls_of(data) and list(said) == texts_of(data):
         return data
     if data is not None and "invocation_events" in data:
-        return _events(data, calls, said, author)
-    return _listed(data or {}, calls, said)
+        return _update_events(data, calls, said, author)
+    return _update_lists(data or {}, calls, said)
 
 
-def _listed(data: Json, calls: Sequence[Call], said: Sequence[Said]) -> Json | None:
+def _update_lists(data: Json, calls: Sequence[ExpectedCall], said: Sequence[ExpectedText]) -> Json | None:
     old_calls, old_said = data.get("tool_uses") or [], data.get("intermediate_responses") or []
     found = dict(data)
     if calls or old_calls:
-        found["tool_uses"] = [_call(_at(old_calls, call.origin), call) for call in calls]
+        found["tool_uses"] = [_merge_call(_item_at(old_calls, call.origin), call) for call in calls]
     if said or old_said:
-        found["intermediate_responses"] = [_said(_at(old_said, one.origin), one) for one in said]
+        found["intermediate_responses"] = [_merge_text(_item_at(old_said, one.origin), one) for one in said]
     return found if any(found.values()) or data else None
 
 
-def _call(old: Any, new: Call) -> Json:
+def _merge_call(old: Any, new: ExpectedCall) -> Json:
     found = {**(old or {}), "name": new.name, "args": new.args}
     if not new.args and old is not None and not old.get("args"):
         found = {**old, "name": new.name}
     return found
 
 
-def _said(old: Any, new: Said) -> list[Any]:
+def _merge_text(old: Any, new: ExpectedText) -> list[Any]:
     if old is None:
         return [new.author, [{"text": new.text}]]
     parts = old[1]
     return [new.author, parts if _text(parts) == new.text else [{"text": new.text}]]
 
 
-def _events(data: Json, calls: Sequence[Call], said: Sequence[Said], author: str) -> Json:
+def _update_events(
+    data: Json, calls: Sequence[ExpectedCall], said: Sequence[ExpectedText], author: str
+) -> Json:
     """Change the parts of events where they are; what is new comes at the end."""
     found = copy.deepcopy(data)
     slots = [part for _, part in _parts(found, "function_call")]
@@ -94,7 +98,7 @@ def _events(data: Json, calls: Sequence[Call], said: Sequence[Said], author: str
     kept = [call for call in calls if call.origin is not None and call.origin < len(old)]
     places = sorted({call.origin for call in kept if call.origin is not None})
     for place, call in zip(places, kept, strict=False):
-        slots[place]["function_call"] = _call(old[call.origin or 0], call)
+        slots[place]["function_call"] = _merge_call(old[call.origin or 0], call)
     gone = [slot for place, slot in enumerate(slots) if place not in places]
     answers = {slot["function_call"].get("id") for slot in gone} - {None, ""}
     texts = [(event, part) for event, part in _parts(found, "text")]
@@ -104,9 +108,9 @@ def _events(data: Json, calls: Sequence[Call], said: Sequence[Said], author: str
             part["text"], event["author"] = still[place].text, still[place].author
         else:
             gone.append(part)
-    _take_out(found, gone, answers)
+    _remove_parts(found, gone, answers)
     new: list[tuple[str, Json]] = [
-        (author, {"function_call": _call(None, call)}) for call in calls if call not in kept
+        (author, {"function_call": _merge_call(None, call)}) for call in calls if call not in kept
     ]
     new += [(one.author, {"text": one.text}) for one in said if one.origin is None]
     found["invocation_events"] += [
@@ -115,7 +119,7 @@ def _events(data: Json, calls: Sequence[Call], said: Sequence[Said], author: str
     return found
 
 
-def _take_out(data: Json, gone: Sequence[Json], answers: set[Any]) -> None:
+def _remove_parts(data: Json, gone: Sequence[Json], answers: set[Any]) -> None:
     """Take parts out of the events, with the results of calls that go, and events that have nothing left."""
     if not gone:
         return
@@ -144,5 +148,5 @@ def _text(parts: Any) -> str:
     return "\n".join(part["text"] for part in parts or [] if part.get("text") and not part.get("thought"))
 
 
-def _at(listed: Sequence[Any], place: int | None) -> Any:
+def _item_at(listed: Sequence[Any], place: int | None) -> Any:
     return listed[place] if place is not None and place < len(listed) else None

@@ -11,11 +11,11 @@ from sessions_app.presentation import visible_text
 
 Nested = dict[str, Any]
 
-MOST_DEEP = 8
+MAX_DEPTH = 8
 """Parts of a field's name that are read."""
 
 
-_CALLED = {
+_LABELS = {
     "turns": "turn",
     "calls": "tool call",
     "said": "intermediate response",
@@ -31,7 +31,7 @@ _CALLED = {
 
 
 @dataclass(frozen=True, slots=True)
-class Field:
+class FormField:
     """One field of a form, to be shown."""
 
     name: str
@@ -41,7 +41,7 @@ class Field:
     @property
     def shown(self) -> str:
         """The text as a page can hold it."""
-        return writable(self.value)
+        return browser_text(self.value)
 
     @property
     def hides(self) -> bool:
@@ -57,7 +57,7 @@ class Field:
     def place(self) -> str:
         """Where it stands in the form, in words: "Turn 1, tool call 2, arguments"."""
         words = [
-            f"{_CALLED.get(part, part)} {int(number) + 1}" if number.isdecimal() else _CALLED.get(part, part)
+            f"{_LABELS.get(part, part)} {int(number) + 1}" if number.isdecimal() else _LABELS.get(part, part)
             for part, number in pairwise([*self.name.split("."), ""])
             if not part.isdecimal()
         ]
@@ -75,12 +75,12 @@ class Field:
         return max(self.lines, 2)
 
 
-def nested(items: Iterable[tuple[str, str]]) -> Nested:
+def parse_nested(items: Iterable[tuple[str, str]]) -> Nested:
     """Return what a form sent, by the parts of its fields' names; parts that are numbers make lists, in order."""
     root: Nested = {}
     for name, value in items:
         parts = name.split(".")
-        if len(parts) > MOST_DEEP:
+        if len(parts) > MAX_DEPTH:
             continue
         inner = root
         for part in parts[:-1]:
@@ -90,53 +90,53 @@ def nested(items: Iterable[tuple[str, str]]) -> Nested:
             inner = found
         else:
             inner.setdefault(parts[-1], value)
-    listed = _listed(root)
+    listed = _to_lists(root)
     return listed if isinstance(listed, dict) else {}
 
 
-def _listed(value: Any) -> Any:
+def _to_lists(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
-    inner = {name: _listed(one) for name, one in value.items()}
+    inner = {name: _to_lists(one) for name, one in value.items()}
     if inner and all(name.isdecimal() and len(name) < 8 for name in inner):
         return [inner[name] for name in sorted(inner, key=int)]
     return inner
 
 
-def text(data: Any, name: str, old: Any = "") -> str:
+def field_text(data: Any, name: str, old: Any = "") -> str:
     """Return a field's text; "" when it was not sent.
 
     A browser cannot send everything back as it was: what it would have made of `old` is `old`.
     """
     found = data.get(name) if isinstance(data, dict) else None
     said = found.replace("\r\n", "\n") if isinstance(found, str) else ""
-    return old if isinstance(old, str) and old and writable(old) == writable(said) else said
+    return old if isinstance(old, str) and old and browser_text(old) == browser_text(said) else said
 
 
-def word(data: Any, name: str, old: Any = "") -> str:
+def field_word(data: Any, name: str, old: Any = "") -> str:
     """Return the text of a field of one line, without white space around it unless `old` had it, as `text` does."""
-    said = text(data, name)
+    said = field_text(data, name)
     is_old = isinstance(old, str) and _one_line(old) == _one_line(said)
     return old if is_old else said.strip()
 
 
-def writable(value: str) -> str:
+def browser_text(value: str) -> str:
     """Return a text as a page can hold it and a browser sends it back."""
     lines = value.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return lines.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _one_line(value: str) -> str:
-    return writable(value).replace("\n", "").strip()
+    return browser_text(value).replace("\n", "").strip()
 
 
-def rows(data: Any, name: str) -> list[Nested]:
+def form_rows(data: Any, name: str) -> list[Nested]:
     """Return the rows of a list of fields; what is none is left out."""
     found = data.get(name) if isinstance(data, dict) else None
     return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
 
 
-def rearranged(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None) -> Nested:
+def rearrange_rows(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None) -> Nested:
     """Return a form's data with one row added, taken out or moved: `add:turns`, `drop:turns.1`, `up:turns.1`, `down:…`.
 
     What cannot be meant changes nothing. `fresh` is what new rows of some lists begin with, by the list's name.
@@ -148,13 +148,13 @@ def rearranged(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None
     if verb == "add":
         changed = _with_rows(data, parts, lambda listed: [*listed, dict((fresh or {}).get(parts[-1], {}))])
     elif verb in moves and at >= 0 and len(parts) > 1:
-        changed = _with_rows(data, parts[:-1], lambda listed: _moved(listed, at, moves[verb]))
+        changed = _with_rows(data, parts[:-1], lambda listed: _move_row(listed, at, moves[verb]))
     else:
         changed = data
     return changed if isinstance(changed, dict) else data
 
 
-def _moved(listed: list[Any], at: int, to: int | None) -> list[Any]:
+def _move_row(listed: list[Any], at: int, to: int | None) -> list[Any]:
     if at >= len(listed) or (to is not None and not 0 <= to < len(listed)):
         return listed
     rest = [*listed[:at], *listed[at + 1 :]]

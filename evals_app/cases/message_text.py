@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from evals_app.cases.form_fields import writable
+from evals_app.cases.form_fields import browser_text
 
 Json = dict[str, Any]
 
@@ -14,9 +14,9 @@ def text_of(content: Json | None) -> str:
     return "\n".join(part["text"] for part in (content or {}).get("parts") or [] if _is_text(part))
 
 
-def rest_of(content: Json | None) -> list[str]:
+def other_parts(content: Json | None) -> list[str]:
     """Return what a message holds beside its text, each named: files, thoughts, answers to calls."""
-    return [_name(part) for part in (content or {}).get("parts") or [] if not _is_text(part) and part]
+    return [_part_name(part) for part in (content or {}).get("parts") or [] if not _is_text(part) and part]
 
 
 def with_text(content: Json | None, text: str, role: str) -> Json | None:
@@ -24,7 +24,7 @@ def with_text(content: Json | None, text: str, role: str) -> Json | None:
 
     None when nothing is left of it.
     """
-    if writable(text) == writable(text_of(content)):
+    if browser_text(text) == browser_text(text_of(content)):
         return content
     parts = [*((content or {}).get("parts") or [])]
     first = next((at for at, part in enumerate(parts) if _is_text(part)), None)
@@ -42,7 +42,7 @@ def _is_text(part: Json) -> bool:
     return bool(part.get("text")) and not part.get("thought")
 
 
-def _name(part: Json) -> str:
+def _part_name(part: Json) -> str:
     if part.get("thought"):
         return "a thought"
     for kind in ("inline_data", "file_data"):

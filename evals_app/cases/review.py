@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from evals_app.cases import edits
-from evals_app.cases.case_forms import Applied, form_of
+from evals_app.cases.case_forms import AppliedForm, form_of
 from evals_app.cases.form_fields import Nested
-from evals_app.cases.versions import paired_cases
+from evals_app.cases.versions import pair_cases
 from evals_app.files import BadFile, Problem, file_changes, library
 from evals_app.files.atomic_writes import FileChanged, digest_of
 from evals_app.files.editing import case_json
-from evals_app.files.file_changes import Change
-from evals_app.files.pairing import same
-from evals_app.files.parsing import only_case
+from evals_app.files.file_changes import EvalsetChange
+from evals_app.files.pairing import is_same_json
+from evals_app.files.parsing import parse_case
 from evals_app.models import EvalSet
 from sessions_app import scopes
 from sessions_app.errors import NotFound
@@ -73,7 +73,7 @@ class CaseReview:
 
     case: Json
     errors: dict[str, str] = field(default_factory=dict)
-    change: Change | None = None
+    change: EvalsetChange | None = None
     conflict: CaseConflict | None = None
     moved_on: bool = False
 
@@ -99,7 +99,7 @@ def form_parser(data: Nested, app_name: str) -> Callable[[Json], CaseAndErrors]:
     """Return a function that applies form data to the case on which the form was opened."""
 
     def parse(base: Json) -> CaseAndErrors:
-        applied = Applied(data, base, app_name)
+        applied = AppliedForm(data, base, app_name)
         return applied.case, applied.errors
 
     return parse
@@ -110,7 +110,7 @@ def json_parser(text: str) -> Callable[[Json], CaseAndErrors]:
 
     def parse(base: Json) -> CaseAndErrors:
         try:
-            return case_json(only_case(text)), {}
+            return case_json(parse_case(text)), {}
         except BadFile as error:
             return base, {"raw": "\n".join(_message(problem) for problem in error.problems)}
 
@@ -134,24 +134,24 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
     case, errors = parse(original)
     if errors:
         return CaseReview(case, errors)
-    file = file_changes.file_of(evalset)
+    file = file_changes.read_evalset_file(evalset)
     if base.is_new:
-        change = file_changes.worked_out(evalset, edits.append_case(case), file)
+        change = file_changes.plan_change(evalset, edits.append_case(case), file)
         return CaseReview(case, change=change)
     digest = digest_of(file.text)
     present_cases = [case_json(present) for present in file.content.cases]
     index = _present_index(evalset, base, present_cases, digest)
     theirs = None if index is None else present_cases[index]
-    if index is None or not same(theirs, original):
+    if index is None or not is_same_json(theirs, original):
         conflict = CaseConflict(original, case, theirs)
         if base.over != conflict.mark:
             return CaseReview(case, conflict=conflict)
     edit = edits.append_case(case) if index is None else edits.replace_case(index, case)
-    change = file_changes.worked_out(evalset, edit, file)
+    change = file_changes.plan_change(evalset, edit, file)
     return CaseReview(case, change=change, moved_on=digest != base.digest)
 
 
-def save_reviewed(change: Change, mark: str, origin: str = "page") -> EvalSet | None:
+def save_reviewed(change: EvalsetChange, mark: str, origin: str = "page") -> EvalSet | None:
     """Write a change that the user has reviewed. Return None when the change is another one by now.
 
     Args:
@@ -166,7 +166,7 @@ def save_reviewed(change: Change, mark: str, origin: str = "page") -> EvalSet | 
     if change.mark != mark:
         return None
     try:
-        return file_changes.save(change, origin)
+        return file_changes.save_change(change, origin)
     except FileChanged:
         return None
 
@@ -179,7 +179,7 @@ def copy_form(case: Json, taken_ids: set[str]) -> Nested:
 def _present_index(evalset: EvalSet, base: FormBase, present_cases: list[Json], digest: str) -> int | None:
     if digest == base.digest:
         return base.place
-    old_indexes = paired_cases(_cases_of_digest(evalset, base.digest), present_cases)
+    old_indexes = pair_cases(_cases_of_digest(evalset, base.digest), present_cases)
     return old_indexes.index(base.place) if base.place in old_indexes else None
 
 

@@ -24,14 +24,14 @@ from sessions_app.state import history
 
 Json = dict[str, Any]
 
-MOST_TURNS = 1_000
+MAX_TURNS = 1_000
 """Turns of a session that are offered."""
 
-SAYS_LENGTH = 120
+PREVIEW_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Turn:
+class SessionTurn:
     """What one message of a user led to. Rewound turns are none."""
 
     number: int
@@ -42,7 +42,7 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class WrittenKey:
     """A key that a part of a session wrote, with its value at the end of it; JSON null says that it was removed."""
 
     name: str
@@ -50,7 +50,7 @@ class Key:
 
 
 @dataclass(frozen=True)
-class Options:
+class CaseOptions:
     """What a case is to expect. `keys`: of the state at the end; None: all that were written."""
 
     answers: bool = True
@@ -59,7 +59,7 @@ class Options:
     turn_states: bool = False
 
 
-def turns_of(session: AgentSession) -> list[Turn]:
+def find_turns(session: AgentSession) -> list[SessionTurn]:
     """Return the turns of a session that count: begun by a message of the user, and not taken back."""
     spans = (
         Event.objects.filter(session=session)
@@ -67,11 +67,11 @@ def turns_of(session: AgentSession) -> list[Turn]:
         .order_by()
         .values("invocation_id")
         .annotate(first=Min("seq"), last=Max("seq"))
-        .order_by("first")[:MOST_TURNS]
+        .order_by("first")[:MAX_TURNS]
     )
     begins = {span["first"]: span for span in spans}
     marks = find_superseded_ranges(session, 1)
-    found: list[Turn] = []
+    found: list[SessionTurn] = []
     heads = Event.objects.filter(session=session, seq__in=list(begins), author="user").order_by("seq")
     for event in heads.defer("data", "private"):
         if marks.rewound_by(event):
@@ -80,12 +80,12 @@ def turns_of(session: AgentSession) -> list[Turn]:
         if not (summary.get("text") or summary.get("media")):
             continue  # an edit, or an answer to a question: ADK makes no turn of it
         span = begins[event.seq]
-        says = str(summary.get("text") or "")[:SAYS_LENGTH]
-        found.append(Turn(len(found) + 1, event.invocation_id, event.seq, span["last"], says))
+        says = str(summary.get("text") or "")[:PREVIEW_LENGTH]
+        found.append(SessionTurn(len(found) + 1, event.invocation_id, event.seq, span["last"], says))
     return found
 
 
-def part(turns: Sequence[Turn], first: str, last: str) -> list[Turn]:
+def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[SessionTurn]:
     """Return the turns from one invocation to another; an empty id stands for the session's own begin or end.
 
     Raises:
@@ -107,7 +107,7 @@ def part(turns: Sequence[Turn], first: str, last: str) -> list[Turn]:
     return list(turns[start : end + 1])
 
 
-def keys_written(session: AgentSession, turns: Sequence[Turn]) -> list[Key]:
+def find_written_keys(session: AgentSession, turns: Sequence[SessionTurn]) -> list[WrittenKey]:
     """Return the keys that some turns wrote, in any scope, with their values when the last of them had ended.
 
     Credentials are left out: a file is no place for them.
@@ -115,14 +115,14 @@ def keys_written(session: AgentSession, turns: Sequence[Turn]) -> list[Key]:
     return _keys(session, turns[0].first, turns[-1].last) if turns else []
 
 
-def state_found(session: AgentSession, turn: Turn) -> Json:
+def initial_state(session: AgentSession, turn: SessionTurn) -> Json:
     """Return the state with which an agent began a turn, prefixes and all, credentials left out.
 
     What was sent along with the message is part of it: a case has no other place for that.
     """
     event = Event.objects.filter(session=session, seq=turn.first).defer("data", "private").get()
     found = history.state_at(session, event)
-    hidden = _hidden(row.pk for _, rows in found.scopes() for row in rows)
+    hidden = _private_rows(row.pk for _, rows in found.scopes() for row in rows)
     return {
         scopes.PREFIX[scope] + row.key: json.loads(row.value or "null")
         for scope, rows in found.scopes()
@@ -131,7 +131,7 @@ def state_found(session: AgentSession, turn: Turn) -> Json:
     }
 
 
-async def conversation_of(session: AgentSession) -> list[Json]:
+async def fetch_conversation(session: AgentSession) -> list[Json]:
     """Return ADK's turns of a session, from the process of its agent.
 
     Raises:
@@ -143,12 +143,12 @@ async def conversation_of(session: AgentSession) -> list[Json]:
     return found
 
 
-def case_of(
+def build_case(
     session: AgentSession,
-    turns: Sequence[Turn],
+    turns: Sequence[SessionTurn],
     conversation: Iterable[Json],
     case_id: str,
-    options: Options,
+    options: CaseOptions,
     created_at: float,
 ) -> Json:
     """Return the case that some turns of a session make.
@@ -173,20 +173,20 @@ def case_of(
         )
     return {
         "eval_id": case_id,
-        "conversation": [_expected(said[turn.invocation_id], options) for turn in kept],
+        "conversation": [_expected_turn(said[turn.invocation_id], options) for turn in kept],
         "session_input": {
             "app_name": session.app_name,
             "user_id": session.user_id,
-            "state": state_found(session, kept[0]),
+            "state": initial_state(session, kept[0]),
         },
         "creation_timestamp": created_at,
         **_expected_states(session, kept, options),
     }
 
 
-def _expected_states(session: AgentSession, turns: Sequence[Turn], options: Options) -> Json:
+def _expected_states(session: AgentSession, turns: Sequence[SessionTurn], options: CaseOptions) -> Json:
     """Return the fields of a case that say which state is expected, at the end and after each turn."""
-    written = keys_written(session, turns)
+    written = find_written_keys(session, turns)
     final = _values(key for key in written if options.keys is None or key.name in options.keys)
     expected: Json = {FINAL_STATE: final} if final else {}
     if options.turn_states:
@@ -196,7 +196,7 @@ def _expected_states(session: AgentSession, turns: Sequence[Turn], options: Opti
     return expected
 
 
-def suggested_id(session: AgentSession, turns: Sequence[Turn]) -> str:
+def suggest_id(session: AgentSession, turns: Sequence[SessionTurn]) -> str:
     """Return an id for a case of a session: what it is called, or what was said first, as far as an id goes."""
     words = "".join(
         letter if letter.isalnum() else " "
@@ -205,7 +205,7 @@ def suggested_id(session: AgentSession, turns: Sequence[Turn]) -> str:
     return "-".join(words)[:48].strip("-").lower() or "case"
 
 
-def _expected(turn: Mapping[str, Any], options: Options) -> Json:
+def _expected_turn(turn: Mapping[str, Any], options: CaseOptions) -> Json:
     left_out = {
         *(() if options.answers else ("final_response",)),
         *(() if options.steps else ("intermediate_data",)),
@@ -213,24 +213,24 @@ def _expected(turn: Mapping[str, Any], options: Options) -> Json:
     return {name: value for name, value in turn.items() if name not in left_out}
 
 
-def _values(keys: Iterable[Key]) -> Json | None:
+def _values(keys: Iterable[WrittenKey]) -> Json | None:
     return {key.name: json.loads(key.value) for key in keys} or None
 
 
-def _keys(session: AgentSession, first: int, last: int) -> list[Key]:
+def _keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
     written = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
     newest: dict[tuple[str, str], StateChange] = {}
     for row in written.exclude(key=OF_THE_EVALUATION).order_by("seq", "pk"):
         newest[(row.scope, row.key)] = row
-    hidden = _hidden(row.pk for row in newest.values())
+    hidden = _private_rows(row.pk for row in newest.values())
     return [
-        Key(scopes.PREFIX[Scope(scope)] + key, "null" if row.removed else row.value or "null")
+        WrittenKey(scopes.PREFIX[Scope(scope)] + key, "null" if row.removed else row.value or "null")
         for (scope, key), row in sorted(newest.items())
         if row.pk not in hidden
     ]
 
 
-def _hidden(pks: Iterable[int]) -> set[int]:
+def _private_rows(pks: Iterable[int]) -> set[int]:
     """Return which rows of the ledger hold what is not shown."""
     found: set[int] = set()
     every = list(pks)

@@ -9,67 +9,74 @@ from itertools import zip_longest
 from sessions_app.presentation.value_diff import DiffLine
 
 CONTEXT = 3
-MOST_LINES = 4_000
+MAX_COMPARED_LINES = 4_000
 """Lines that are compared between the first and the last that differ; more stand as a whole."""
 
-SHOWN_LINES = 800
+MAX_SHOWN_LINES = 800
 LONG_LINE = 240
-AROUND = 80
+CONTEXT_CHARS = 80
 """Characters shown around what differs in a long line."""
 
 
-def lines(before: str, after: str) -> list[DiffLine]:
+def diff_lines(before: str, after: str) -> list[DiffLine]:
     """Return what changes in a text, with the lines around it and where they stand."""
     old, new = before.splitlines(), after.splitlines()
-    start = _common(old, new)
-    end = _common(old[start:][::-1], new[start:][::-1])
+    start = _common_prefix(old, new)
+    end = _common_prefix(old[start:][::-1], new[start:][::-1])
     start, end = max(start - CONTEXT, 0), max(end - CONTEXT, 0)
     found = list(_hunks(old[start : len(old) - end], new[start : len(new) - end], start))
     if not found and before != after:
         return [DiffLine("skipped", "Only the ends of lines change.")]
-    if len(found) > SHOWN_LINES:
-        rest = len(found) - SHOWN_LINES
+    if len(found) > MAX_SHOWN_LINES:
+        rest = len(found) - MAX_SHOWN_LINES
         found = [
-            *found[:SHOWN_LINES],
+            *found[:MAX_SHOWN_LINES],
             DiffLine("skipped", f"{rest:,} more lines change or surround what does."),
         ]
     return found
 
 
-def counts(found: Sequence[DiffLine]) -> tuple[int, int]:
+def count_changes(found: Sequence[DiffLine]) -> tuple[int, int]:
     """Return how many lines are added and removed."""
     marks = [line.mark for line in found]
     return marks.count("added"), marks.count("removed")
 
 
-def _common(left: Sequence[str], right: Sequence[str]) -> int:
+def _common_prefix(left: Sequence[str], right: Sequence[str]) -> int:
     return next((at for at, (one, other) in enumerate(zip_longest(left, right)) if one != other), len(left))
 
 
 def _hunks(old: list[str], new: list[str], start: int) -> Iterator[DiffLine]:
-    if len(old) + len(new) > MOST_LINES:
+    if len(old) + len(new) > MAX_COMPARED_LINES:
         yield DiffLine("skipped", f"line {start + 1:,}")
-        yield from (DiffLine("removed", _cut(line)) for line in old)
-        yield from (DiffLine("added", _cut(line)) for line in new)
+        yield from (DiffLine("removed", _shorten(line)) for line in old)
+        yield from (DiffLine("added", _shorten(line)) for line in new)
         return
     for group in SequenceMatcher(None, old, new, autojunk=False).get_grouped_opcodes(CONTEXT):
         yield DiffLine("skipped", f"line {start + group[0][1] + 1:,}")
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                yield from (DiffLine("same", _cut(line)) for line in old[i1:i2])
+                yield from (DiffLine("same", _shorten(line)) for line in old[i1:i2])
                 continue
             pairs = list(zip_longest(old[i1:i2], new[j1:j2]))
-            yield from (DiffLine("removed", _cut(line, other)) for line, other in pairs if line is not None)
-            yield from (DiffLine("added", _cut(other, line)) for line, other in pairs if other is not None)
+            yield from (
+                DiffLine("removed", _shorten(line, other)) for line, other in pairs if line is not None
+            )
+            yield from (
+                DiffLine("added", _shorten(other, line)) for line, other in pairs if other is not None
+            )
 
 
-def _cut(line: str, other: str | None = None) -> str:
+def _shorten(line: str, other: str | None = None) -> str:
     """Return a line; of a long one what differs from the other, or its beginning."""
     if len(line) <= LONG_LINE:
         return line
     if other is None:
         return f"{line[:LONG_LINE]}…"
-    start = _common(line, other)
-    end = min(_common(line[start:][::-1], other[start:][::-1]), len(line) - start)
-    begins, ends = max(start - AROUND, 0), min(len(line) - end + AROUND, len(line), start + LONG_LINE * 4)
+    start = _common_prefix(line, other)
+    end = min(_common_prefix(line[start:][::-1], other[start:][::-1]), len(line) - start)
+    begins, ends = (
+        max(start - CONTEXT_CHARS, 0),
+        min(len(line) - end + CONTEXT_CHARS, len(line), start + LONG_LINE * 4),
+    )
     return f"{'…' if begins else ''}{line[begins:ends]}{'…' if ends < len(line) else ''}"

@@ -11,8 +11,8 @@ from pydantic import ConfigDict, TypeAdapter, ValidationError
 
 from evals_app.files import BadFile, Problem, atomic_writes, file_changes, library
 from evals_app.files.editing import case_json
-from evals_app.files.file_changes import AlreadyTaken, cannot_write
-from evals_app.files.parsing import YAML_SUFFIXES, Loaded, Whole, load_document, read_whole
+from evals_app.files.file_changes import EvalsetIdTaken, write_error
+from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, LoadedDocument, load_document, parse_document
 from evals_app.files.schema import ConversationScenario, SessionInput, Strict
 from evals_app.metrics import config
 from evals_app.models import EvalSet
@@ -20,7 +20,7 @@ from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
 
-MOST_BYTES = 16_000_000
+MAX_BYTES = 16_000_000
 CONFIG_NAME = "test_config.json"
 
 
@@ -33,7 +33,7 @@ class Scenarios(Strict):
 
 
 @dataclass(frozen=True)
-class Start:
+class SessionStart:
     """A file of ADK's `SessionInput`, with which the sessions of scenarios start that are uploaded along with it."""
 
     file_name: str
@@ -41,18 +41,18 @@ class Start:
 
 
 @dataclass(frozen=True)
-class Read:
+class ParsedUpload:
     """A file that was read and can be put beside an agent: a configuration, scenarios as cases, or an evalset."""
 
     base: str
     text: str
     scenarios: list[Json] | None = None
-    evalset: Whole | None = None
+    evalset: EvalsetFile | None = None
     start: str = ""
 
 
 @dataclass(frozen=True)
-class Uploaded:
+class UploadResult:
     """What was made of a file. `evalset` None: it was a configuration. `start`: the file its sessions start with."""
 
     file_name: str
@@ -60,28 +60,30 @@ class Uploaded:
     start: str = ""
 
 
-def text_of(name: str, content: bytes) -> str:
+def decode_upload(name: str, content: bytes) -> str:
     """Return an uploaded file's text.
 
     Raises:
         BadFile: it is too large, or no text in UTF-8.
     """
-    if len(content) > MOST_BYTES:
-        raise BadFile([Problem(name, f"is larger than {MOST_BYTES / 1e6:.0f} MB, which is the most")])
+    if len(content) > MAX_BYTES:
+        raise BadFile([Problem(name, f"is larger than {MAX_BYTES / 1e6:.0f} MB, which is the most")])
     try:
         return content.decode()
     except UnicodeDecodeError as error:
         raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
 
 
-def apart(files: Sequence[tuple[str, bytes]]) -> tuple[Start | None, list[tuple[str, bytes]]]:
+def separate_session_start(
+    files: Sequence[tuple[str, bytes]],
+) -> tuple[SessionStart | None, list[tuple[str, bytes]]]:
     """Return how the sessions of uploaded scenarios start, if one of the files says it, and the other files.
 
     Raises:
         BadFile: a file is meant to say it and cannot be used.
         BadInput: several files say it.
     """
-    found = [_start_of(name, content) for name, content in files]
+    found = [_parse_session_start(name, content) for name, content in files]
     starts = [start for start in found if start]
     if len(starts) > 1:
         raise BadInput(
@@ -92,13 +94,13 @@ def apart(files: Sequence[tuple[str, bytes]]) -> tuple[Start | None, list[tuple[
     return next(iter(starts), None), rest
 
 
-def _start_of(name: str, content: bytes) -> Start | None:
+def _parse_session_start(name: str, content: bytes) -> SessionStart | None:
     """Return what a file says of how sessions start; None when it is none that does, which ADK reads as JSON only."""
     if name.lower().endswith(YAML_SUFFIXES):
         return None
     try:
         base = base_name(name)
-        loaded = load_document(text_of(base, content), base, base)
+        loaded = load_document(decode_upload(base, content), base, base)
     except BadInput:
         return None  # whoever puts it beside the agent says why
     document = loaded.document
@@ -106,12 +108,12 @@ def _start_of(name: str, content: bytes) -> Start | None:
     if not is_one or not {"app_name", "appName"} & document.keys():
         return None
     try:
-        return Start(base, SessionInput.model_validate_json(loaded.as_json))
+        return SessionStart(base, SessionInput.model_validate_json(loaded.as_json))
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
 
 
-def read(name: str, content: bytes, start: Start | None = None) -> Read:
+def parse_upload(name: str, content: bytes, start: SessionStart | None = None) -> ParsedUpload:
     """Read an uploaded file as what it is: the long part of an upload, which needs no store.
 
     Raises:
@@ -119,17 +121,17 @@ def read(name: str, content: bytes, start: Start | None = None) -> Read:
         BadInput: its name cannot be one.
     """
     base = base_name(name)
-    text = text_of(base, content)
+    text = decode_upload(base, content)
     if base == CONFIG_NAME:
         config.parse(text, CONFIG_NAME, CONFIG_NAME)
-        return Read(base, text)
+        return ParsedUpload(base, text)
     loaded = load_document(text, base, base)
     if (scenarios := scenarios_of(loaded, start.session if start else None)) is not None:
-        return Read(base, text, scenarios=scenarios, start=start.file_name if start else "")
-    return Read(base, text, evalset=read_whole(loaded, _file_name(base)))
+        return ParsedUpload(base, text, scenarios=scenarios, start=start.file_name if start else "")
+    return ParsedUpload(base, text, evalset=parse_document(loaded, _file_name(base)))
 
 
-def put(app_name: str, file: Read) -> Uploaded:
+def store_upload(app_name: str, file: ParsedUpload) -> UploadResult:
     """Put a file that was read beside an agent.
 
     Evalsets are kept as they are; scenarios become an evalset; `test_config.json` is put there when none is.
@@ -139,13 +141,13 @@ def put(app_name: str, file: Read) -> Uploaded:
         BadInput: the file's name is taken, or it cannot be written.
     """
     if file.scenarios is not None:
-        return Uploaded(
-            file.base, file_changes.create(app_name, _stem(file.base), file.scenarios), file.start
+        return UploadResult(
+            file.base, file_changes.create_evalset(app_name, _stem(file.base), file.scenarios), file.start
         )
     if file.evalset is not None:
-        return Uploaded(file.base, file_changes.put(app_name, file.evalset))
+        return UploadResult(file.base, file_changes.add_file(app_name, file.evalset))
     _put_config(app_name, file.text)
-    return Uploaded(file.base, None)
+    return UploadResult(file.base, None)
 
 
 def cases_of(name: str, text: str) -> list[Json]:
@@ -157,11 +159,13 @@ def cases_of(name: str, text: str) -> list[Json]:
     loaded = load_document(text, name, name)
     found = scenarios_of(loaded)
     return (
-        found if found is not None else [case_json(case) for case in read_whole(loaded, name).content.cases]
+        found
+        if found is not None
+        else [case_json(case) for case in parse_document(loaded, name).content.cases]
     )
 
 
-def scenarios_of(loaded: Loaded, start: SessionInput | None = None) -> list[Json] | None:
+def scenarios_of(loaded: LoadedDocument, start: SessionInput | None = None) -> list[Json] | None:
     """Return a file's scenarios as cases; None when it is no list of scenarios.
 
     Raises:
@@ -215,10 +219,10 @@ def _stem(base: str) -> str:
 def _put_config(app_name: str, text: str) -> None:
     path = file_changes.agents_folder().folder_of(app_name) / CONFIG_NAME
     try:
-        atomic_writes.create(path, text)
+        atomic_writes.create_file(path, text)
     except FileExistsError as error:
-        raise AlreadyTaken(
+        raise EvalsetIdTaken(
             f"Agent {app_name!r} has a {CONFIG_NAME} already.", hint="Change that one, or remove it first."
         ) from error
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise write_error(path, error) from error

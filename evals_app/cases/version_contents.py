@@ -9,17 +9,17 @@ from typing import Any
 
 from evals_app.models import EvalSetVersion
 
-KEPT = 2
+CACHED_VERSIONS = 2
 """Versions that stay read: the two runs that are compared."""
 
 
 def cases_of(version: EvalSetVersion) -> Sequence[Mapping[str, Any]]:
     """Return the cases of a version as JSON, snake case, in the order of its file. They are not to be changed."""
-    return read(version.pk, version.digest)
+    return read_cases(version.pk, version.digest)
 
 
-@lru_cache(maxsize=KEPT)
-def read(pk: int, digest: str) -> Sequence[Mapping[str, Any]]:
+@lru_cache(maxsize=CACHED_VERSIONS)
+def read_cases(pk: int, digest: str) -> Sequence[Mapping[str, Any]]:
     """Return the cases of the version with this key; the digest tells those of other stores apart."""
     content = EvalSetVersion.objects.values_list("content", flat=True).get(pk=pk, digest=digest)
     cases: list[Mapping[str, Any]] = json.loads(content)["eval_cases"]

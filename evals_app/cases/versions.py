@@ -9,7 +9,7 @@ from typing import Any
 
 from django.db.models import Count
 
-from evals_app.files.pairing import paired, same
+from evals_app.files.pairing import is_same_json, pair_items
 from evals_app.models import EvalSet, EvalSetVersion
 from sessions_app import scopes
 from sessions_app.errors import NotFound
@@ -17,10 +17,10 @@ from sessions_app.presentation import value_diff
 
 Json = dict[str, Any]
 
-SHOWN = 30
+MAX_LISTED = 30
 """Versions that a page lists, the newest ones."""
 
-ABOUT = ("name", "description")
+DESCRIPTION_FIELDS = ("name", "description")
 
 
 @dataclass(frozen=True)
@@ -55,17 +55,17 @@ class VersionRow:
         return [(kind, found) for kind in kinds if (found := self.count(kind))]
 
 
-def listed(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
+def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
     """Return the versions of an evalset, newest first; with a case, only those that changed it."""
     rows = list(
-        evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: SHOWN + 1]
+        evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: MAX_LISTED + 1]
     )
     contents = [json.loads(row.content) for row in rows]
     found = []
-    for at, row in enumerate(rows[:SHOWN]):
+    for at, row in enumerate(rows[:MAX_LISTED]):
         before = rows[at + 1] if at + 1 < len(rows) else None
         older = contents[at + 1]["eval_cases"] if before else []
-        changes = differences(older, contents[at]["eval_cases"], with_lines=False)
+        changes = diff_cases(older, contents[at]["eval_cases"], with_lines=False)
         if case_id and not any(case_id in (one.case_id, one.was) and one.kind != "moved" for one in changes):
             continue
         found.append(
@@ -81,7 +81,7 @@ def listed(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
     return found
 
 
-def find(evalset: EvalSet, pk: int) -> EvalSetVersion:
+def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
     """Return a version of an evalset.
 
     Raises:
@@ -95,60 +95,62 @@ def find(evalset: EvalSet, pk: int) -> EvalSetVersion:
     return found
 
 
-def compared(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
+def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
     """Return how two versions differ: the evalset's own fields as a case "" first, then case by case."""
     left, right = json.loads(older.content), json.loads(newer.content)
-    found = differences(left["eval_cases"], right["eval_cases"])
-    about = [{name: one[name] for name in ABOUT if one.get(name)} for one in (left, right)]
-    if not same(*about):
-        found.insert(0, CaseDiff("", "changed", "", _lines(*about)))
+    found = diff_cases(left["eval_cases"], right["eval_cases"])
+    about = [{name: one[name] for name in DESCRIPTION_FIELDS if one.get(name)} for one in (left, right)]
+    if not is_same_json(*about):
+        found.insert(0, CaseDiff("", "changed", "", _diff_lines(*about)))
     return [one for one in found if not case_id or case_id in (one.case_id, one.was)]
 
 
-def differences(older: Sequence[Json], newer: Sequence[Json], *, with_lines: bool = True) -> list[CaseDiff]:
+def diff_cases(older: Sequence[Json], newer: Sequence[Json], *, with_lines: bool = True) -> list[CaseDiff]:
     """Return the cases that differ, in the order of the newer list, then those that are gone."""
-    places = paired_cases(older, newer)
+    places = pair_cases(older, newer)
     kept = [place for place in places if place is not None]
     found = []
     for place, case in zip(places, newer, strict=True):
         before = None if place is None else older[place]
-        kind = _kind(before, case, place, kept)
+        kind = _change_kind(before, case, place, kept)
         if kind:
-            lines = _lines(before, case) if with_lines and kind != "moved" else []
+            lines = _diff_lines(before, case) if with_lines and kind != "moved" else []
             was = str(before["eval_id"]) if before and kind == "renamed" else ""
             found.append(CaseDiff(str(case.get("eval_id")), kind, was, lines))
     for at, case in enumerate(older):
         if at not in kept:
-            lines = _lines(case, None) if with_lines else []
+            lines = _diff_lines(case, None) if with_lines else []
             found.append(CaseDiff(str(case.get("eval_id")), "removed", "", lines))
     return found
 
 
-def paired_cases(older: Sequence[Json], newer: Sequence[Json]) -> list[int | None]:
+def pair_cases(older: Sequence[Json], newer: Sequence[Json]) -> list[int | None]:
     """Return which case was which; cases of other ids only when they say the same."""
-    places = paired(older, newer)
+    places = pair_items(older, newer)
     return [
-        None if place is not None and not _is_one(older[place], case) else place
+        None if place is not None and not _is_same_case(older[place], case) else place
         for place, case in zip(places, newer, strict=True)
     ]
 
 
-def _is_one(old: Json, new: Json) -> bool:
-    return old.get("eval_id") == new.get("eval_id") or same({**old, "eval_id": ""}, {**new, "eval_id": ""})
+def _is_same_case(old: Json, new: Json) -> bool:
+    return old.get("eval_id") == new.get("eval_id") or is_same_json(
+        {**old, "eval_id": ""}, {**new, "eval_id": ""}
+    )
 
 
-def _kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -> str:
+def _change_kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -> str:
     if before is None:
         return "added"
     if before.get("eval_id") != case.get("eval_id"):
         return "renamed"
-    if not same(before, case):
+    if not is_same_json(before, case):
         return "changed"
     return (
         "moved" if kept != sorted(kept) and kept.index(place or 0) != sorted(kept).index(place or 0) else ""
     )
 
 
-def _lines(old: Any, new: Any) -> list[value_diff.DiffLine]:
+def _diff_lines(old: Any, new: Any) -> list[value_diff.DiffLine]:
     texts = [None if value is None else scopes.dumps(value) for value in (old, new)]
     return value_diff.diff_lines(*texts)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from evals_app.engine.executor import Executor, LocalExecutor, Work
 from evals_app.engine.run_monitor import Course, Ending, Progress
 from evals_app.engine.watchdog import Watchdog
-from evals_app.files.stored_evalsets import remember_metrics
+from evals_app.files.stored_evalsets import store_metrics
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, prices, writes
 from evals_app.runs.attempt_status import LOST_STORE
@@ -118,7 +118,7 @@ async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | 
     facts = await facts_of(agent_source, agent)
     _check_same(run, facts)
     await retry.write(writes.note_facts, run.id, facts)
-    await retry.write(remember_metrics, evaluators.describe_metrics(), facts.adk_version)
+    await retry.write(store_metrics, evaluators.describe_metrics(), facts.adk_version)
     return plan
 
 

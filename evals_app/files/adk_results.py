@@ -23,7 +23,7 @@ HISTORY = Path(".adk", "eval_history")
 SUFFIX = ".evalset_result.json"
 
 
-class Status(IntEnum):
+class AdkEvalStatus(IntEnum):
     """ADK's `EvalStatus`, as its files number it."""
 
     PASSED = 1
@@ -32,13 +32,13 @@ class Status(IntEnum):
     INFORMATIONAL = 4
 
 
-class _Both(BaseModel):
+class _BothSpellings(BaseModel):
     model_config = ConfigDict(
         alias_generator=to_camel, populate_by_name=True, extra="ignore", defer_build=True
     )
 
 
-class Details(_Both):
+class MetricDetails(_BothSpellings):
     """What a metric tells beside its score."""
 
     rubric_scores: list[dict[str, Any]] | None = None
@@ -46,38 +46,38 @@ class Details(_Both):
     duration_details: Metadata | None = None
 
 
-class Metric(_Both):
+class AdkMetricResult(_BothSpellings):
     """What a metric said."""
 
     metric_name: str
     threshold: float | None = None
     criterion: dict[str, Any] | None = None
     score: float | None = None
-    eval_status: Status
-    details: Details = Field(default_factory=Details)
+    eval_status: AdkEvalStatus
+    details: MetricDetails = Field(default_factory=MetricDetails)
 
 
-class Turn(_Both):
+class TurnResult(_BothSpellings):
     """One turn, with what each metric said of it."""
 
     actual_invocation: Invocation
     expected_invocation: Invocation | None = None
-    eval_metric_results: list[Metric] = Field(default_factory=list)
+    eval_metric_results: list[AdkMetricResult] = Field(default_factory=list)
 
 
-class CaseResult(_Both):
+class CaseResult(_BothSpellings):
     """One repetition of one case."""
 
     eval_id: str = ""
-    final_eval_status: Status
-    overall_eval_metric_results: list[Metric] = Field(default_factory=list)
-    eval_metric_result_per_invocation: list[Turn] = Field(default_factory=list)
+    final_eval_status: AdkEvalStatus
+    overall_eval_metric_results: list[AdkMetricResult] = Field(default_factory=list)
+    eval_metric_result_per_invocation: list[TurnResult] = Field(default_factory=list)
     session_id: str = ""
     session_details: dict[str, Any] | None = None
     user_id: str | None = None
 
 
-class SetResult(_Both):
+class EvalsetResult(_BothSpellings):
     """One run of an evalset."""
 
     eval_set_result_id: str
@@ -86,13 +86,13 @@ class SetResult(_Both):
     creation_timestamp: float = 0.0
 
 
-def files_of(agent_folder: Path) -> list[Path]:
+def find_result_files(agent_folder: Path) -> list[Path]:
     """Return the result files beside an agent, oldest name first. Links are left out."""
     found = (agent_folder / HISTORY).glob(f"*{SUFFIX}")
     return sorted(path for path in found if path.is_file() and not path.is_symlink())
 
 
-def read(path: Path) -> SetResult:
+def read_result(path: Path) -> EvalsetResult:
     """Read a result file.
 
     Raises:
@@ -102,7 +102,7 @@ def read(path: Path) -> SetResult:
         document = json.loads(path.read_bytes())
         if isinstance(document, str):
             document = json.loads(document)
-        return SetResult.model_validate(document)
+        return EvalsetResult.model_validate(document)
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
@@ -114,7 +114,7 @@ def read(path: Path) -> SetResult:
         ) from error
 
 
-def criteria_of(result: SetResult) -> Mapping[str, Any]:
+def criteria_of(result: EvalsetResult) -> Mapping[str, Any]:
     """Return what the metrics were held to: name → criterion, or threshold."""
     found: dict[str, Any] = {}
     for case in result.eval_case_results:

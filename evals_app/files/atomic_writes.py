@@ -16,7 +16,7 @@ from typing import ClassVar
 from evals_app.files.parsing import read_text
 from sessions_app.errors import DevUIError
 
-_one_at_a_time = threading.Lock()
+_write_lock = threading.Lock()
 
 
 class FileChanged(DevUIError):
@@ -37,19 +37,19 @@ def digest_of(text: str) -> str:
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
-def create(path: Path, text: str) -> None:
+def create_file(path: Path, text: str) -> None:
     """Write a new file.
 
     Raises:
         FileExistsError: it is there already.
         OSError: it cannot be written.
     """
-    with _one_at_a_time, _beside(path, text) as name:
+    with _write_lock, _temporary_file(path, text) as name:
         os.chmod(name, 0o644)
         os.link(name, path)  # fails when somebody was quicker
 
 
-def replace(path: Path, shown_as: str, before: str, text: str) -> None:
+def replace_file(path: Path, shown_as: str, before: str, text: str) -> None:
     """Write a file's new text, if it still says `before`.
 
     Other DevUI processes wait; another editor that saves in the same instant is the one that wins or loses.
@@ -59,16 +59,16 @@ def replace(path: Path, shown_as: str, before: str, text: str) -> None:
         FileChanged: it says something else.
         OSError: it cannot be written.
     """
-    with _one_at_a_time, _held(path):
+    with _write_lock, _lock_folder(path):
         if read_text(path, shown_as) != before:
             raise FileChanged(shown_as)
-        with _beside(path, text) as name:
+        with _temporary_file(path, text) as name:
             shutil.copymode(path, name)
             os.replace(name, path)
 
 
 @contextlib.contextmanager
-def _held(path: Path) -> Iterator[None]:
+def _lock_folder(path: Path) -> Iterator[None]:
     """Keep other DevUI processes from writing files of the same folder."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
@@ -79,7 +79,7 @@ def _held(path: Path) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _beside(path: Path, text: str) -> Iterator[str]:
+def _temporary_file(path: Path, text: str) -> Iterator[str]:
     """Write a text to a file beside `path`, which is gone afterwards unless it was moved."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:

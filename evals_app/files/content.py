@@ -14,25 +14,27 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, PlainSerializer, SerializationInfo
 from pydantic.alias_generators import to_camel, to_snake
 
-Anything = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
-def _renamed(spell: Callable[[str], str], value: Any) -> Any:
+def _rename_fields(spell: Callable[[str], str], value: Any) -> Any:
     """Return a value with the names of its fields, however deep, in a spelling."""
     if isinstance(value, dict):
         return {
-            spell(name) if isinstance(name, str) else name: _renamed(spell, inner)
+            spell(name) if isinstance(name, str) else name: _rename_fields(spell, inner)
             for name, inner in value.items()
         }
-    return [_renamed(spell, item) for item in value] if isinstance(value, list) else value
+    return [_rename_fields(spell, item) for item in value] if isinstance(value, list) else value
 
 
-def _spelled(value: Anything, info: SerializationInfo) -> Anything:
-    return _renamed(to_camel, value) if info.by_alias else value
+def _serialize_names(value: JsonObject, info: SerializationInfo) -> JsonObject:
+    return _rename_fields(to_camel, value) if info.by_alias else value
 
 
 Metadata = Annotated[
-    Anything, BeforeValidator(partial(_renamed, to_snake)), PlainSerializer(_spelled, return_type=Anything)
+    JsonObject,
+    BeforeValidator(partial(_rename_fields, to_snake)),
+    PlainSerializer(_serialize_names, return_type=JsonObject),
 ]
 """What is told about an answer, such as the tokens it took. Every name in it is a field's, in either spelling."""
 
@@ -48,34 +50,34 @@ BOTH_SPELLINGS = ConfigDict(
 """How models of google.genai and of ADK's evals read JSON: in camel case and in snake case, unknown fields refused."""
 
 
-class Spoken(BaseModel):
+class GenaiModel(BaseModel):
     """Read in both spellings; a field that google.genai does not know is refused, as there."""
 
     model_config = BOTH_SPELLINGS
 
 
-class FunctionCall(Spoken):
+class FunctionCall(GenaiModel):
     """A tool asked for."""
 
     id: str | None = None
-    args: Anything | None = None
+    args: JsonObject | None = None
     name: str | None = None
-    partial_args: list[Anything] | None = None
+    partial_args: list[JsonObject] | None = None
     will_continue: bool | None = None
 
 
-class FunctionResponse(Spoken):
+class FunctionResponse(GenaiModel):
     """What a tool answered."""
 
     will_continue: bool | None = None
     scheduling: str | None = None
-    parts: list[Anything] | None = None
+    parts: list[JsonObject] | None = None
     id: str | None = None
     name: str | None = None
-    response: Anything | None = None
+    response: JsonObject | None = None
 
 
-class Blob(Spoken):
+class Blob(GenaiModel):
     """A file inside the message, base64."""
 
     data: bytes | None = None
@@ -83,7 +85,7 @@ class Blob(Spoken):
     mime_type: str | None = None
 
 
-class FileData(Spoken):
+class FileData(GenaiModel):
     """A file named by its URI."""
 
     display_name: str | None = None
@@ -91,12 +93,12 @@ class FileData(Spoken):
     mime_type: str | None = None
 
 
-class Part(Spoken):
+class Part(GenaiModel):
     """One piece of a message."""
 
-    media_resolution: Anything | None = None
-    code_execution_result: Anything | None = None
-    executable_code: Anything | None = None
+    media_resolution: JsonObject | None = None
+    code_execution_result: JsonObject | None = None
+    executable_code: JsonObject | None = None
     file_data: FileData | None = None
     function_call: FunctionCall | None = None
     function_response: FunctionResponse | None = None
@@ -104,16 +106,16 @@ class Part(Spoken):
     text: str | None = None
     thought: bool | None = None
     thought_signature: bytes | None = None
-    video_metadata: Anything | None = None
-    tool_call: Anything | None = None
-    tool_response: Anything | None = None
-    part_metadata: Anything | None = None
-    audio_transcription: Anything | None = None
+    video_metadata: JsonObject | None = None
+    tool_call: JsonObject | None = None
+    tool_response: JsonObject | None = None
+    part_metadata: JsonObject | None = None
+    audio_transcription: JsonObject | None = None
     media_processing: Any = None
-    speech_metadata: Anything | None = None
+    speech_metadata: JsonObject | None = None
 
 
-class Content(Spoken):
+class Content(GenaiModel):
     """A message: its parts and who says it."""
 
     parts: list[Part] | None = None
@@ -129,7 +131,7 @@ class ExpectedState:
     """Keys and the values that they are to have, prefixes and all: after a turn (from 0), or at the end (None)."""
 
     turn: int | None
-    values: Anything
+    values: JsonObject
 
 
 def expected_states(case: Mapping[str, Any]) -> list[ExpectedState]:

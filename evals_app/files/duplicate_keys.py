@@ -6,10 +6,10 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from evals_app.files.positions import position
-from evals_app.files.syntax_tree import Child, Node, tree
+from evals_app.files.positions import position_of
+from evals_app.files.syntax_tree import Child, Node, parse_tree
 
-TOLD = 20
+MAX_LISTED = 20
 """Repeated keys that are told one by one; the rest is counted."""
 
 
@@ -30,25 +30,27 @@ def load_json(text: str) -> tuple[Any, bool]:
     return json.loads(text, object_pairs_hook=made), repeated
 
 
-def told(text: str, kind: str) -> list[str]:
+def describe_duplicates(text: str, kind: str) -> list[str]:
     """Return which keys of a text (json or yaml) are named again, each with the line and column where it is."""
-    found = list(_repeated(tree(text, kind)))
-    said = [_said(text, first, again) for first, again in found[:TOLD]]
-    return [*said, f"{len(found) - TOLD} more keys are named again."] if len(found) > TOLD else said
+    found = list(_find_duplicates(parse_tree(text, kind)))
+    said = [_message(text, first, again) for first, again in found[:MAX_LISTED]]
+    return (
+        [*said, f"{len(found) - MAX_LISTED} more keys are named again."] if len(found) > MAX_LISTED else said
+    )
 
 
-def _said(text: str, first: Child, again: Child) -> str:
-    place, before = position(text, again.start), position(text, first.start)
+def _message(text: str, first: Child, again: Child) -> str:
+    place, before = position_of(text, again.start), position_of(text, first.start)
     return (
         f"Line {place.line}, column {place.column}: the key {str(again.key)!r} stands on line {before.line} "
         "already. The last one counts."
     )
 
 
-def _repeated(node: Node) -> Iterator[tuple[Child, Child]]:
+def _find_duplicates(node: Node) -> Iterator[tuple[Child, Child]]:
     """Yield (first, again) of the entries that repeat a key, in their order; not of what is written elsewhere."""
     firsts: dict[Any, Child] = {}
     for child in node.children if node.style != "alias" else ():
         if node.kind == "object" and firsts.setdefault(child.key, child) is not child:
             yield firsts[child.key], child
-        yield from _repeated(child.node)
+        yield from _find_duplicates(child.node)

@@ -15,19 +15,19 @@ from typing import Any
 from pydantic import ValidationError
 
 from evals_app.files import json_edit, legacy, schema, yaml_edit
-from evals_app.files.pairing import paired, same
+from evals_app.files.pairing import is_same_json, pair_items
 from evals_app.files.parsing import (
     EvalSetContent,
-    Loaded,
-    Whole,
+    EvalsetFile,
+    LoadedDocument,
     load_document,
-    only_case,
-    parse_whole,
-    read_whole,
+    parse_case,
+    parse_document,
+    parse_file,
 )
-from evals_app.files.plain_yaml import dump
+from evals_app.files.plain_yaml import dump_yaml
 from evals_app.files.problems import BadFile
-from evals_app.files.spelling import in_words_of, spelt
+from evals_app.files.spelling import keep_spelling, spell_fields
 from sessions_app.errors import BadInput
 from sessions_app.store.gc_tuning import pause_collector
 
@@ -58,25 +58,25 @@ def case_json(case: schema.EvalCase) -> Json:
 
 
 @pause_collector()
-def rewritten(file: Whole, edit: Edit) -> Whole:
+def apply_edit(file: EvalsetFile, edit: Edit) -> EvalsetFile:
     """Return an evalset file as an edit makes it; the same one when nothing changes.
 
     Raises:
         BadFile: it could not be used after the edit.
         BadInput: the file's form cannot hold what the edit wants, or whatever `edit` raises.
     """
-    before = Sheet([case_json(case) for case in file.content.cases], _about(file.document))
+    before = Sheet([case_json(case) for case in file.content.cases], _description_of(file.document))
     after = Sheet(list(map(deepcopy, before.cases)), dict(before.about))
     edit(after)
     if after.present_form and file.content.form != "evalset":
-        return fresh(file.file_name, after.present_form, after.cases, **after.about)
-    new = _document(file.document, file.content, before, after, file.shown_as)
-    if same(file.document, new):
+        return build_file(file.file_name, after.present_form, after.cases, **after.about)
+    new = _edit_document(file.document, file.content, before, after, file.shown_as)
+    if is_same_json(file.document, new):
         return file
-    return read_whole(_loaded(file, _text(file, new), new), file.file_name)
+    return parse_document(_load_new_text(file, _rewrite_text(file, new), new), file.file_name)
 
 
-def _loaded(file: Whole, text: str, new: Any) -> Loaded:
+def _load_new_text(file: EvalsetFile, text: str, new: Any) -> LoadedDocument:
     """Return what a file's new text says, which is `new`.
 
     Raises:
@@ -86,14 +86,14 @@ def _loaded(file: Whole, text: str, new: Any) -> Loaded:
         loaded = load_document(text, file.file_name, file.shown_as)
     except BadFile:
         loaded = None
-    if loaded is None or not same(loaded.document, new):
-        raise _by_hand(
+    if loaded is None or not is_same_json(loaded.document, new):
+        raise _cannot_edit(
             file.shown_as, "its text cannot be changed in place without changing something else, too"
         )
     return loaded
 
 
-def fresh(file_name: str, eval_set_id: str, cases: list[Json], **more: Any) -> Whole:
+def build_file(file_name: str, eval_set_id: str, cases: list[Json], **more: Any) -> EvalsetFile:
     """Return a new evalset file.
 
     Raises:
@@ -103,105 +103,107 @@ def fresh(file_name: str, eval_set_id: str, cases: list[Json], **more: Any) -> W
     document = {"eval_set_id": eval_set_id, **more, "eval_cases": cases}
     try:
         text = (
-            dump(document, indented=True)
+            dump_yaml(document, indented=True)
             if file_name.endswith((".yaml", ".yml"))
             else json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False) + "\n"
         )
         text.encode()
     except (ValueError, UnicodeError) as error:
-        raise _unsayable(file_name, error) from error
-    return parse_whole(text, file_name, file_name)
+        raise _not_writable(file_name, error) from error
+    return parse_file(text, file_name, file_name)
 
 
-def _about(document: Any) -> Json:
+def _description_of(document: Any) -> Json:
     given = document if isinstance(document, dict) else {}
     return {name: given[name] for name in ("name", "description") if name in given}
 
 
-def _text(file: Whole, new: Any) -> str:
+def _rewrite_text(file: EvalsetFile, new: Any) -> str:
     """Return a file's text that says something else."""
     try:
-        write = json_edit.rewritten if file.content.format == "json" else yaml_edit.rewritten
+        write = json_edit.rewrite_json if file.content.format == "json" else yaml_edit.rewrite_yaml
         said = write(file.text, file.document, new)
         said.encode()
-    except yaml_edit.Unwritable as error:
-        raise _by_hand(file.shown_as, str(error)) from error
+    except yaml_edit.UneditableYaml as error:
+        raise _cannot_edit(file.shown_as, str(error)) from error
     except json.JSONDecodeError as error:
-        raise _by_hand(file.shown_as, "a YAML file in brackets cannot be changed in place") from error
+        raise _cannot_edit(file.shown_as, "a YAML file in brackets cannot be changed in place") from error
     except (ValueError, UnicodeError) as error:
-        raise _unsayable(file.shown_as, error) from error
+        raise _not_writable(file.shown_as, error) from error
     return said
 
 
-def _document(document: Any, content: EvalSetContent, before: Sheet, after: Sheet, shown_as: str) -> Any:
+def _edit_document(document: Any, content: EvalSetContent, before: Sheet, after: Sheet, shown_as: str) -> Any:
     if isinstance(document, dict):
-        cases = _cases(document["eval_cases"], before.cases, after.cases)
+        cases = _edit_cases(document["eval_cases"], before.cases, after.cases)
         rest = {name: value for name, value in document.items() if name not in before.about}
         about = {name: value for name, value in after.about.items() if value is not None}
         order = [*document, *(name for name in about if name not in document)]
         whole = {**rest, **about, "eval_cases": cases}
         return {name: whole[name] for name in order if name in whole}
-    if not same(before.about, after.about):
-        raise _too_old(shown_as, "a name or a description")
+    if not is_same_json(before.about, after.about):
+        raise _legacy_cannot_hold(shown_as, "a name or a description")
     if content.form == "flat":
-        return _flat(document, before, after, shown_as)
-    return _older(document, before, after, shown_as)
+        return _edit_flat(document, before, after, shown_as)
+    return _edit_legacy(document, before, after, shown_as)
 
 
-def _cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[Any]:
+def _edit_cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[Any]:
     camel_hint = raw[0] if raw else {}
     return [
-        spelt(case, _camel(camel_hint)) if place is None else in_words_of(raw[place], before[place], case)
-        for place, case in zip(paired(before, after), after, strict=True)
+        spell_fields(case, _is_camel_case(camel_hint))
+        if place is None
+        else keep_spelling(raw[place], before[place], case)
+        for place, case in zip(pair_items(before, after), after, strict=True)
     ]
 
 
-def _camel(raw: Any) -> bool:
+def _is_camel_case(raw: Any) -> bool:
     return isinstance(raw, dict) and "evalId" in raw
 
 
-def _older(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
+def _edit_legacy(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
     found = []
-    for place, case in zip(paired(before.cases, after.cases), after.cases, strict=True):
+    for place, case in zip(pair_items(before.cases, after.cases), after.cases, strict=True):
         raw = {} if place is None else document[place]
-        if place is None or not same(before.cases[place], case):
-            new = _as_older(case, shown_as)
+        if place is None or not is_same_json(before.cases[place], case):
+            new = _to_legacy(case, shown_as)
             kept = {name: value for name, value in raw.items() if name != "initial_session" or name in new}
-            raw = legacy.laid_over(kept, new)
+            raw = legacy.merge_fields(kept, new)
         found.append(raw)
     return found
 
 
-def _flat(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
+def _edit_flat(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
     if len(after.cases) != 1 or after.cases[0].get("eval_id") != before.cases[0]["eval_id"]:
-        raise _too_old(shown_as, "more than the turns of one case, which has the file's name")
-    if same(before.cases, after.cases):
+        raise _legacy_cannot_hold(shown_as, "more than the turns of one case, which has the file's name")
+    if is_same_json(before.cases, after.cases):
         return document
     if after.cases[0].get("session_input"):
-        raise _too_old(shown_as, "what a session starts with")
-    new = _as_older(after.cases[0], shown_as)["data"]
-    return list(legacy.laid_over({"data": document}, {"data": new})["data"])
+        raise _legacy_cannot_hold(shown_as, "what a session starts with")
+    new = _to_legacy(after.cases[0], shown_as)["data"]
+    return list(legacy.merge_fields({"data": document}, {"data": new})["data"])
 
 
-def _as_older(case: Json, shown_as: str) -> Json:
+def _to_legacy(case: Json, shown_as: str) -> Json:
     """Return a case in the old form.
 
     Raises:
         BadInput: it says what that form has no place for.
         BadFile: it is no case.
     """
-    wanted = _model(case, shown_as)
-    older = legacy.older_case(wanted)
+    wanted = _validate_case(case, shown_as)
+    older = legacy.to_legacy_case(wanted)
     try:
         says = legacy.OldCase.model_validate(older).modern()
     except ValidationError:
         says = None
-    if says is None or not same(_meant(says), _meant(wanted)):
-        raise _too_old(shown_as, f"all that case {wanted.eval_id!r} says")
+    if says is None or not is_same_json(_comparable(says), _comparable(wanted)):
+        raise _legacy_cannot_hold(shown_as, f"all that case {wanted.eval_id!r} says")
     return older
 
 
-def _meant(case: schema.EvalCase) -> Json:
+def _comparable(case: schema.EvalCase) -> Json:
     """Return what a case says, apart from roles, empty lists and fields that are not given."""
     said: Json = case.model_dump(mode="json", exclude_defaults=True)
     for turn in said.get("conversation") or []:
@@ -216,14 +218,14 @@ def _meant(case: schema.EvalCase) -> Json:
     return said
 
 
-def _model(case: Json, shown_as: str) -> schema.EvalCase:
+def _validate_case(case: Json, shown_as: str) -> schema.EvalCase:
     """Return a case that was checked.
 
     Raises:
         BadFile: it is no case.
     """
     try:
-        return only_case(json.dumps(case))
+        return parse_case(json.dumps(case))
     except BadFile as error:
         case_id = str(case.get("eval_id", ""))
         raise BadFile(
@@ -231,18 +233,18 @@ def _model(case: Json, shown_as: str) -> schema.EvalCase:
         ) from error
 
 
-def _too_old(shown_as: str, what: str) -> BadInput:
+def _legacy_cannot_hold(shown_as: str, what: str) -> BadInput:
     return BadInput(
         f"{shown_as} has an older form of ADK's, which cannot hold {what}.",
         hint="Turn the file into ADK's present form first, which the evalset's page does.",
     )
 
 
-def _by_hand(shown_as: str, why: str) -> BadInput:
+def _cannot_edit(shown_as: str, why: str) -> BadInput:
     return BadInput(
         f"{shown_as} is changed by hand only: {why}.", hint="Edit the file; this page follows it."
     )
 
 
-def _unsayable(shown_as: str, error: Exception) -> BadInput:
+def _not_writable(shown_as: str, error: Exception) -> BadInput:
     return BadInput(f"{shown_as}: {error}.", hint="Give values that JSON can hold, in UTF-8.")

@@ -10,7 +10,7 @@ from typing import Any
 
 from evals_app.files import atomic_writes, editing, library
 from evals_app.files.atomic_writes import FileChanged, digest_of
-from evals_app.files.parsing import Whole, parse_whole, read_text
+from evals_app.files.parsing import EvalsetFile, parse_file, read_text
 from evals_app.files.schema import EvalCase
 from evals_app.models import EvalSet
 from sessions_app.agents.folder import AgentsFolder, configured_folder
@@ -21,18 +21,18 @@ Json = dict[str, Any]
 ID = re.compile(r"[a-zA-Z0-9_-]{1,100}")
 """ADK's ids, and hyphens, which its own loader reads."""
 
-TRIES = 3
+MAX_TRIES = 3
 """How often a change that nobody looked at is made anew because the file changed in between."""
 
 
 @dataclass(frozen=True)
-class Change:
+class EvalsetChange:
     """What an edit would make of a file."""
 
     evalset: EvalSet
     path: Path
-    was: Whole
-    will_be: Whole
+    was: EvalsetFile
+    will_be: EvalsetFile
 
     @property
     def before(self) -> str:
@@ -56,12 +56,12 @@ class Change:
 
 
 @dataclass(frozen=True)
-class NewFile:
+class NewEvalsetFile:
     """A file that is not there yet, as it would be."""
 
     app_name: str
     path: str
-    will_be: Whole
+    will_be: EvalsetFile
 
     before = ""
 
@@ -88,20 +88,20 @@ def agents_folder() -> AgentsFolder:
     return found
 
 
-def evalset_of(app_name: str, evalset_id: str) -> EvalSet:
+def current_evalset(app_name: str, evalset_id: str) -> EvalSet:
     """Return the row of an evalset as its file is now.
 
     Raises:
         NotFound: no such app or evalset.
     """
     library.refresh(agents_folder(), app_name)
-    evalset = library.find(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     if evalset.gone:
         raise NotFound(f"Eval set `{evalset_id}` not found.", hint="Its file is not there any more.")
     return evalset
 
 
-def text_of(evalset: EvalSet) -> str:
+def read_evalset_text(evalset: EvalSet) -> str:
     """Return what an evalset's file says now.
 
     Raises:
@@ -111,7 +111,7 @@ def text_of(evalset: EvalSet) -> str:
     return read_text(library.path_of(agents_folder(), evalset), evalset.path)
 
 
-def file_of(evalset: EvalSet) -> Whole:
+def read_evalset_file(evalset: EvalSet) -> EvalsetFile:
     """Return an evalset's file as it is now.
 
     Raises:
@@ -119,19 +119,19 @@ def file_of(evalset: EvalSet) -> Whole:
         BadFile: it cannot be used.
     """
     path = library.path_of(agents_folder(), evalset)
-    return parse_whole(read_text(path, evalset.path), path.name, evalset.path)
+    return parse_file(read_text(path, evalset.path), path.name, evalset.path)
 
 
-def cases(evalset: EvalSet) -> list[EvalCase]:
+def read_cases(evalset: EvalSet) -> list[EvalCase]:
     """Return the cases of an evalset's file.
 
     Raises:
         BadFile: the file cannot be used.
     """
-    return file_of(evalset).content.cases
+    return read_evalset_file(evalset).content.cases
 
 
-def worked_out(evalset: EvalSet, edit: editing.Edit, file: Whole | None = None) -> Change:
+def plan_change(evalset: EvalSet, edit: editing.Edit, file: EvalsetFile | None = None) -> EvalsetChange:
     """Return what an edit would make of an evalset's file. Nothing is written.
 
     Args:
@@ -144,12 +144,12 @@ def worked_out(evalset: EvalSet, edit: editing.Edit, file: Whole | None = None) 
         BadFile: it cannot be used as it is, or could not after the edit.
         BadInput: its form cannot hold what is wanted, it lies elsewhere, or whatever `edit` raises.
     """
-    path = _own_path(evalset)
-    was = file or file_of(evalset)
-    return Change(evalset, path, was, editing.rewritten(was, edit))
+    path = _editable_path(evalset)
+    was = file or read_evalset_file(evalset)
+    return EvalsetChange(evalset, path, was, editing.apply_edit(was, edit))
 
 
-def save(change: Change, origin: str = "page") -> EvalSet:
+def save_change(change: EvalsetChange, origin: str = "page") -> EvalSet:
     """Write a change, if its file still says what it said when the change was worked out.
 
     Raises:
@@ -159,33 +159,33 @@ def save(change: Change, origin: str = "page") -> EvalSet:
     """
     if not change.is_none:
         try:
-            atomic_writes.replace(change.path, change.evalset.path, change.before, change.after)
+            atomic_writes.replace_file(change.path, change.evalset.path, change.before, change.after)
         except OSError as error:
-            raise cannot_write(change.path, error) from error
-    return library.look_again(agents_folder(), change.evalset, origin, change.will_be)
+            raise write_error(change.path, error) from error
+    return library.refresh_evalset(agents_folder(), change.evalset, origin, change.will_be)
 
 
-def change(evalset: EvalSet, edit: editing.Edit, origin: str = "page") -> Change:
+def edit_file(evalset: EvalSet, edit: editing.Edit, origin: str = "page") -> EvalsetChange:
     """Make a change at once, whatever the file says at that moment; return the one that was written.
 
     Raises:
         FileChanged: others keep on changing it.
         Exception: what `worked_out` and `save` raise.
     """
-    for _ in range(TRIES - 1):
+    for _ in range(MAX_TRIES - 1):
         try:
-            return _saved(worked_out(evalset, edit), origin)
+            return _save_and_return(plan_change(evalset, edit), origin)
         except FileChanged:
             continue
-    return _saved(worked_out(evalset, edit), origin)
+    return _save_and_return(plan_change(evalset, edit), origin)
 
 
-def _saved(change: Change, origin: str) -> Change:
-    save(change, origin)
+def _save_and_return(change: EvalsetChange, origin: str) -> EvalsetChange:
+    save_change(change, origin)
     return change
 
 
-def create(
+def create_evalset(
     app_name: str,
     evalset_id: str,
     cases: list[Json],
@@ -208,10 +208,10 @@ def create(
         NotFound: no such app.
         BadInput: the id cannot be one or is taken, a case cannot be used, or the file cannot be written.
     """
-    return put(app_name, _fresh(evalset_id, cases, form, more), origin=origin)
+    return add_file(app_name, _build_new_file(evalset_id, cases, form, more), origin=origin)
 
 
-def worked_out_new(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> NewFile:
+def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> NewEvalsetFile:
     """Return what `create` would write of some cases. Nothing is written.
 
     Args:
@@ -224,19 +224,19 @@ def worked_out_new(app_name: str, evalset_id: str, cases: list[Json], created_at
         NotFound: no such app.
         BadInput: the id cannot be one or is taken, or a case cannot be used.
     """
-    file = _fresh(evalset_id, cases, "json", {"creation_timestamp": created_at})
+    file = _build_new_file(evalset_id, cases, "json", {"creation_timestamp": created_at})
     _free_path(app_name, file.file_name)
-    return NewFile(app_name, f"{app_name}/{file.file_name}", file)
+    return NewEvalsetFile(app_name, f"{app_name}/{file.file_name}", file)
 
 
-def _fresh(evalset_id: str, cases: list[Json], form: str, more: Json) -> Whole:
+def _build_new_file(evalset_id: str, cases: list[Json], form: str, more: Json) -> EvalsetFile:
     name = f"{evalset_id}.evalset.{'yaml' if form == 'yaml' else 'json'}"
     about = {"name": evalset_id, **more}
     about.setdefault("creation_timestamp", time.time())
-    return editing.fresh(name, evalset_id, cases, **about)
+    return editing.build_file(name, evalset_id, cases, **about)
 
 
-def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
+def add_file(app_name: str, file: EvalsetFile, *, origin: str = "page") -> EvalSet:
     """Put a new evalset file beside an agent as it is.
 
     Raises:
@@ -245,13 +245,13 @@ def put(app_name: str, file: Whole, *, origin: str = "page") -> EvalSet:
     """
     path = _free_path(app_name, file.file_name)
     try:
-        atomic_writes.create(path, file.text)
+        atomic_writes.create_file(path, file.text)
     except FileExistsError as error:
-        raise AlreadyTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
+        raise EvalsetIdTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise write_error(path, error) from error
     library.refresh(agents_folder(), app_name, origin, written=file)
-    return library.find(app_name, library.id_of_file(file.file_name))
+    return library.find_evalset(app_name, library.id_of_file(file.file_name))
 
 
 def _free_path(app_name: str, file_name: str) -> Path:
@@ -262,42 +262,42 @@ def _free_path(app_name: str, file_name: str) -> Path:
         BadInput: its name makes no id or is taken.
     """
     evalset_id = library.id_of_file(file_name)
-    if not ID.fullmatch(evalset_id.removesuffix(library.TEST_MARK)):
+    if not ID.fullmatch(evalset_id.removesuffix(library.TEST_INFIX)):
         raise BadInput(
             f"Invalid Eval Set ID. Eval Set ID should have the `^{ID.pattern}$` format",
             hint="Choose a name of letters, digits, hyphens and underscores.",
         )
     folder = agents_folder().folder_of(app_name)
-    if evalset_id in library.files_beside(folder):
-        raise AlreadyTaken(
+    if evalset_id in library.find_files(folder):
+        raise EvalsetIdTaken(
             f"EvalSet {evalset_id} already exists for app {app_name}.", hint="Choose another id."
         )
     return folder / file_name
 
 
-def remove(app_name: str, evalset_id: str) -> None:
+def remove_evalset(app_name: str, evalset_id: str) -> None:
     """Remove an evalset's file. The runs that used it stay, with what it said.
 
     Raises:
         NotFound: no such app or evalset.
         BadInput: the file cannot be removed.
     """
-    path = _own_path(evalset_of(app_name, evalset_id))
+    path = _editable_path(current_evalset(app_name, evalset_id))
     try:
         path.unlink(missing_ok=True)
     except OSError as error:
-        raise cannot_write(path, error) from error
+        raise write_error(path, error) from error
     library.refresh(agents_folder(), app_name)
 
 
-def cannot_write(path: Path, error: OSError) -> BadInput:
+def write_error(path: Path, error: OSError) -> BadInput:
     """Return the refusal of a folder or a disk, in words."""
     return BadInput(
         f"{path.name} cannot be written: {error.strerror}.", hint="Check the rights of the agent's folder."
     )
 
 
-def _own_path(evalset: EvalSet) -> Path:
+def _editable_path(evalset: EvalSet) -> Path:
     """Return where an evalset's file is, links followed.
 
     Raises:
@@ -313,7 +313,7 @@ def _own_path(evalset: EvalSet) -> Path:
     return path
 
 
-class AlreadyTaken(BadInput, AlreadyExists):
+class EvalsetIdTaken(BadInput, AlreadyExists):
     """An evalset's id is taken, which ADK's server answers as a bad request."""
 
     status = BadInput.status

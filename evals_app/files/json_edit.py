@@ -7,24 +7,24 @@ import re
 from dataclasses import dataclass
 from typing import Any
 
-from evals_app.files.pairing import paired, same
-from evals_app.files.syntax_tree import Child, Node, tree
+from evals_app.files.pairing import is_same_json, pair_items
+from evals_app.files.syntax_tree import Child, Node, parse_tree
 
 DEFAULT_INDENT = "  "
 
 
-def rewritten(text: str, old: Any, new: Any) -> str:
+def rewrite_json(text: str, old: Any, new: Any) -> str:
     """Return a JSON text of `old` with as few changes as make it one of `new`.
 
     Raises:
         ValueError: a new value cannot stand in JSON, or the text is nested too deeply.
     """
-    root = tree(text, "json")
-    return text[: root.start] + _Writer.of(text, root).value(root, old, new, "") + text[root.end :]
+    root = parse_tree(text, "json")
+    return text[: root.start] + _JsonWriter.of(text, root).value(root, old, new, "") + text[root.end :]
 
 
 @dataclass(frozen=True)
-class _Writer:
+class _JsonWriter:
     """Writes values the way a text does.
 
     Attributes:
@@ -41,7 +41,7 @@ class _Writer:
     newline: str
 
     @classmethod
-    def of(cls, text: str, root: Node) -> _Writer:
+    def of(cls, text: str, root: Node) -> _JsonWriter:
         """Return a writer in the manner of a text."""
         lead = text[root.start + 1 : root.children[0].start] if root.children else "\n" + DEFAULT_INDENT
         indent = lead.rpartition("\n")[2] if "\n" in lead else ""
@@ -56,7 +56,7 @@ class _Writer:
 
     def value(self, node: Node, old: Any, new: Any, pad: str) -> str:
         """Return the text of a value; `pad` is the white space that its line begins with."""
-        if same(old, new):
+        if is_same_json(old, new):
             return self.text[node.start : node.end]
         if node.kind == "object" and isinstance(old, dict) and isinstance(new, dict) and new:
             return self._object(node, old, new, pad)
@@ -86,7 +86,7 @@ class _Writer:
 
     def _array(self, node: Node, old: list[Any], new: list[Any], pad: str) -> str:
         shape = self._shape(node, pad)
-        places = paired(old, new)
+        places = pair_items(old, new)
         kept = [None if place is None else node.children[place] for place in places]
         texts = [
             self.dumped(item, shape.pad)

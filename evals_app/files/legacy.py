@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from evals_app.files import schema
 from evals_app.files.content import Content, FunctionCall, Part
-from evals_app.files.pairing import paired
+from evals_app.files.pairing import pair_items
 
 
 class _Old(BaseModel):
@@ -75,7 +75,7 @@ def _none_if_empty(value: Any) -> Any:
 class OldCase(_Old):
     """One case of the old form."""
 
-    name: schema.Kept
+    name: schema.StorableText
     data: Annotated[list[OldTurn], _nothing_is_a_list]
     initial_session: Annotated[OldSession | None, BeforeValidator(_none_if_empty)] = None
 
@@ -94,21 +94,21 @@ def is_flat(document: list[Any]) -> bool:
     return bool(document) and all(isinstance(item, dict) and "query" in item for item in document)
 
 
-def older_case(case: schema.EvalCase) -> dict[str, Any]:
+def to_legacy_case(case: schema.EvalCase) -> dict[str, Any]:
     """Return a case in the old form. What that cannot hold is left out: compare what it says with the case."""
-    old: dict[str, Any] = {"name": case.eval_id, "data": older_turns(case)}
+    old: dict[str, Any] = {"name": case.eval_id, "data": to_legacy_turns(case)}
     if case.session_input is not None:
         start = case.session_input
         old["initial_session"] = {"app_name": start.app_name, "user_id": start.user_id, "state": start.state}
     return old
 
 
-def older_turns(case: schema.EvalCase) -> list[dict[str, Any]]:
+def to_legacy_turns(case: schema.EvalCase) -> list[dict[str, Any]]:
     """Return a case's turns in the old form."""
-    return [_older_turn(turn) for turn in case.conversation or []]
+    return [_to_legacy_turn(turn) for turn in case.conversation or []]
 
 
-def _older_turn(turn: schema.Invocation) -> dict[str, Any]:
+def _to_legacy_turn(turn: schema.Invocation) -> dict[str, Any]:
     steps = turn.intermediate_data
     uses = steps.tool_uses if isinstance(steps, schema.IntermediateData) else []
     said = steps.intermediate_responses if isinstance(steps, schema.IntermediateData) else []
@@ -126,38 +126,38 @@ def _first_text(content: Content) -> str | None:
     return content.parts[0].text if content.parts else None
 
 
-KEPT_EMPTY = ("name", "data", "query", "tool_name", "tool_input", "author", "text")
+REQUIRED_FIELDS = ("name", "data", "query", "tool_name", "tool_input", "author", "text")
 """Fields without which ADK cannot read the old form."""
 
 
-def _lean(value: Any) -> Any:
+def _without_empty(value: Any) -> Any:
     return (
-        [laid_over({}, item) if isinstance(item, dict) else item for item in value]
+        [merge_fields({}, item) if isinstance(item, dict) else item for item in value]
         if isinstance(value, list)
         else value
     )
 
 
-def laid_over(raw: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
+def merge_fields(raw: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Return what a file says with new values: fields the reading ignores stay, empty ones are not added."""
     found = {name: new.get(name, value) for name, value in raw.items()}
     for name, value in new.items():
         if name not in raw:
-            if value not in ("", [], {}, None) or name in KEPT_EMPTY:
-                found[name] = _lean(value)
+            if value not in ("", [], {}, None) or name in REQUIRED_FIELDS:
+                found[name] = _without_empty(value)
         elif isinstance(value, list) and isinstance(raw[name], list):
             known = raw[name]
-            places = paired(known, value)
+            places = pair_items(known, value)
             found[name] = [
-                laid_over(known[place], item)
+                merge_fields(known[place], item)
                 if place is not None and isinstance(item, dict) and isinstance(known[place], dict)
-                else laid_over({}, item)
+                else merge_fields({}, item)
                 if isinstance(item, dict)
                 else item
                 for place, item in zip(places, value, strict=True)
             ]
         elif name == "initial_session" and isinstance(raw[name], dict):
-            found[name] = laid_over(raw[name], value)
+            found[name] = merge_fields(raw[name], value)
         elif not value and not raw[name]:
             found[name] = raw[name]  # null, "", [] and {} all stand for nothing
     return found

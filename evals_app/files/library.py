@@ -11,7 +11,7 @@ from typing import Any
 
 from evals_app.files import BadFile, EvalSetContent, Problem, parse, read_text
 from evals_app.files.atomic_writes import digest_of
-from evals_app.files.parsing import YAML_SUFFIXES, Whole
+from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile
 from evals_app.files.schema import EvalCase
 from evals_app.files.stored_evalsets import mark_gone, mirror
 from evals_app.models import EvalSet, EvalSetVersion
@@ -20,15 +20,15 @@ from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.errors import NotFound
 
 EVALSET_SUFFIXES = (".evalset.json", ".evalset.yaml", ".evalset.yml")
-TEST_MARK = ".test"
-TEST_SUFFIX = f"{TEST_MARK}.json"
-SAYS_LENGTH = 200
+TEST_INFIX = ".test"
+TEST_SUFFIX = f"{TEST_INFIX}.json"
+PREVIEW_LENGTH = 200
 
-DISK = "disk"
+ORIGIN_DISK = "disk"
 """Origin of a version that was found in its file."""
 
 
-def files_beside(folder: Path) -> dict[str, Path]:
+def find_files(folder: Path) -> dict[str, Path]:
     """Return the evalset files of an agent's folder by id.
 
     The id is the file's name without its ending, as in ADK; `*.test.json` keeps `.test`. Of several files that
@@ -55,13 +55,15 @@ def id_of_file(name: str) -> str:
     return name.removesuffix(".json") if name.endswith(TEST_SUFFIX) else ""
 
 
-def refresh(agents: AgentsFolder, app_name: str, origin: str = DISK, *, written: Whole | None = None) -> None:
+def refresh(
+    agents: AgentsFolder, app_name: str, origin: str = ORIGIN_DISK, *, written: EvalsetFile | None = None
+) -> None:
     """Bring the rows of an app's evalsets up to its files; `origin` says who made what is new in them.
 
     `written` is what was just written to one of them, so that it need not be read once more.
     """
     known = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
-    files = files_beside(agents.folder_of(app_name))
+    files = find_files(agents.folder_of(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed meanwhile
             _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin, written)
@@ -80,7 +82,7 @@ def refresh_known(app_name: str = "") -> None:
         refresh(agents, name)
 
 
-def adopt(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
+def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     """Return the row of an evalset file that may lie anywhere, read now.
 
     Raises:
@@ -90,16 +92,16 @@ def adopt(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     if not path.is_file():
         raise NotFound(f"{path}: there is no such file.", hint="Name an evalset file, or the id of one.")
     path = path.resolve()
-    beside = {file.resolve(): name for name, file in files_beside(agents.folder_of(app_name)).items()}
-    evalset_id = beside.get(path) or _own_id(agents, app_name, path)
+    beside = {file.resolve(): name for name, file in find_files(agents.folder_of(app_name)).items()}
+    evalset_id = beside.get(path) or _unique_id(agents, app_name, path)
     known = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
     evalset = _mirror(agents, app_name, evalset_id, path, known)
     check_usable(evalset)
     return evalset
 
 
-def look_again(
-    agents: AgentsFolder, evalset: EvalSet, origin: str = DISK, written: Whole | None = None
+def refresh_evalset(
+    agents: AgentsFolder, evalset: EvalSet, origin: str = ORIGIN_DISK, written: EvalsetFile | None = None
 ) -> EvalSet:
     """Return an evalset's row as its file is now; a file that is gone is marked so.
 
@@ -113,7 +115,7 @@ def look_again(
     return evalset
 
 
-def find(app_name: str, evalset_id: str) -> EvalSet:
+def find_evalset(app_name: str, evalset_id: str) -> EvalSet:
     """Return the row of an evalset.
 
     Raises:
@@ -171,13 +173,13 @@ def _mirror(
     evalset_id: str,
     path: Path,
     known: EvalSet | None,
-    origin: str = DISK,
-    written: Whole | None = None,
+    origin: str = ORIGIN_DISK,
+    written: EvalsetFile | None = None,
 ) -> EvalSet:
     stamp = _stamp(path)
     if known is not None and known.stamp == stamp and not known.gone:
         return known
-    named = _shown(agents, path)
+    named = _display_path(agents, path)
     shown = scopes.clean_text(named)
     seen: dict[str, Any] = {"path": shown, "stamp": stamp}
     try:
@@ -217,21 +219,23 @@ def _case_summary(case: EvalCase) -> Mapping[str, Any]:
             "id": case.eval_id,
             "turns": 0,
             "scenario": True,
-            "says": scenario.starting_prompt[:SAYS_LENGTH],
+            "says": scenario.starting_prompt[:PREVIEW_LENGTH],
         }
     turns = case.conversation or []
     parts = (turns[0].user_content.parts or []) if turns else []
     says = " ".join(part.text for part in parts if part.text)
-    return {"id": case.eval_id, "turns": len(turns), "scenario": False, "says": says[:SAYS_LENGTH]}
+    return {"id": case.eval_id, "turns": len(turns), "scenario": False, "says": says[:PREVIEW_LENGTH]}
 
 
-def _own_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
+def _unique_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
     """Return an id for a file that lies elsewhere: its name, marked when another file has that id."""
     suffix = next(
         (end for end in (*EVALSET_SUFFIXES, ".json", *YAML_SUFFIXES) if path.name.endswith(end)), ""
     )
     name = path.name.removesuffix(suffix) or path.name
-    taken = EvalSet.objects.filter(app_name=app_name, evalset_id=name).exclude(path=_shown(agents, path))
+    taken = EvalSet.objects.filter(app_name=app_name, evalset_id=name).exclude(
+        path=_display_path(agents, path)
+    )
     return f"{name}~{sha256(str(path).encode()).hexdigest()[:6]}" if taken.exists() else name
 
 
@@ -240,7 +244,7 @@ def _stamp(path: Path) -> str:
     return f"{stat.st_size}-{stat.st_mtime_ns}"
 
 
-def _shown(agents: AgentsFolder, path: Path) -> str:
+def _display_path(agents: AgentsFolder, path: Path) -> str:
     """Return how pages name a file: from the agents folder on, or whole when it lies elsewhere."""
     path = path.resolve()
     return str(path.relative_to(agents.root)) if path.is_relative_to(agents.root) else str(path)

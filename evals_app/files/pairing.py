@@ -11,29 +11,29 @@ from sessions_app import scopes
 ID_FIELDS = ("eval_id", "evalId", "rubric_id", "rubricId", "invocation_id", "invocationId", "name")
 
 
-def same(old: Any, new: Any) -> bool:
+def is_same_json(old: Any, new: Any) -> bool:
     """Tell whether two JSON values are the same: 1, 1.0 and true are three, and the order of keys says nothing."""
     if old is new:
         return True
     if type(old) is not type(new):
         return False
     if isinstance(old, dict):
-        return old.keys() == new.keys() and all(same(value, new[key]) for key, value in old.items())
+        return old.keys() == new.keys() and all(is_same_json(value, new[key]) for key, value in old.items())
     if isinstance(old, list):
-        return len(old) == len(new) and all(map(same, old, new))
+        return len(old) == len(new) and all(map(is_same_json, old, new))
     return bool(old == new or (old != old and new != new))  # NaN is NaN here: nobody has changed it
 
 
-def paired(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
+def pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
     """Return for each new item the place of the old one that it was; None: it is new.
 
     Equal items go together first, those at one place before others, then those of one id, then those at one place.
     """
     found: list[int | None] = [
-        at if at < len(old) and same(old[at], one) else None for at, one in enumerate(new)
+        at if at < len(old) and is_same_json(old[at], one) else None for at, one in enumerate(new)
     ]
     free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or found[at] is None)
-    for keys in (_whole, _id):
+    for keys in (_json_key, _id_key):
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in reversed(free):
             places[keys(old[place])].append(place)
@@ -48,11 +48,11 @@ def paired(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
     return found
 
 
-def _whole(item: Any) -> str:
+def _json_key(item: Any) -> str:
     return scopes.dumps(item)
 
 
-def _id(item: Any) -> str:
+def _id_key(item: Any) -> str:
     if not isinstance(item, dict):
         return ""
     return next((f"{name.replace('_', '').lower()}:{item[name]}" for name in ID_FIELDS if item.get(name)), "")

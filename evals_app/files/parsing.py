@@ -83,7 +83,7 @@ def read_text(path: Path, shown_as: str = "") -> str:
 
 
 @dataclass(frozen=True)
-class Whole:
+class EvalsetFile:
     """A file's text and what it says. `file_name` tells JSON from YAML, `shown_as` is how errors name the file.
 
     Attributes:
@@ -103,41 +103,39 @@ def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
     Raises:
         BadFile: naming file, line, case and field of everything that is wrong.
     """
-    return parse_whole(text, file_name, shown_as).content
+    return parse_file(text, file_name, shown_as).content
 
 
 @pause_collector()
-def parse_whole(text: str, file_name: str, shown_as: str) -> Whole:
+def parse_file(text: str, file_name: str, shown_as: str) -> EvalsetFile:
     """Return a text with its document and the evalset that it makes.
 
     Raises:
         BadFile: naming file, line, case and field of everything that is wrong.
     """
-    return read_whole(load_document(text, file_name, shown_as), file_name)
+    return parse_document(load_document(text, file_name, shown_as), file_name)
 
 
 @pause_collector()
-def read_whole(loaded: Loaded, file_name: str) -> Whole:
+def parse_document(loaded: LoadedDocument, file_name: str) -> EvalsetFile:
     """Return a document with the evalset that it makes; `file_name` is the name that it has beside its agent.
 
     Raises:
         BadFile: naming file, line, case and field of everything that is wrong.
     """
     try:
-        content = _read(loaded, Path(file_name).name.split(".")[0])
+        content = _read_content(loaded, Path(file_name).name.split(".")[0])
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
     if content is None:
-        what = (
-            f"must be an evalset (an object with eval_set_id and eval_cases), not {_kind_of(loaded.document)}"
-        )
+        what = f"must be an evalset (an object with eval_set_id and eval_cases), not {_describe_kind(loaded.document)}"
         raise BadFile([Problem(loaded.shown_as, what, line=1, column=1)])
     content.warnings.extend(_warnings(content))
     content.warnings.extend(loaded.warnings)
-    return Whole(loaded.text, file_name, loaded.shown_as, loaded.document, content)
+    return EvalsetFile(loaded.text, file_name, loaded.shown_as, loaded.document, content)
 
 
-def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
+def parse_case(text: str, *, strict: bool = False) -> schema.EvalCase:
     """Read a single case from its JSON.
 
     Args:
@@ -147,7 +145,7 @@ def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
         BadFile: with line, column and field of everything that is wrong; its file is called `case`.
     """
     loaded = load_document(text, "case.json", "case")
-    if strict and (found := list(no_numbers(loaded.document))):
+    if strict and (found := list(find_non_json_numbers(loaded.document))):
         raise BadFile(from_pydantic("case", text, loaded.document, found))
     try:
         return schema.EvalCase.model_validate_json(loaded.as_json)
@@ -155,24 +153,24 @@ def only_case(text: str, *, strict: bool = False) -> schema.EvalCase:
         raise BadFile(loaded.problems(error)) from error
 
 
-def no_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
+def find_non_json_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
     """Yield a fault for every number of a document that JSON does not have."""
     if isinstance(value, float) and not math.isfinite(value):
         yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
     for key, one in _entries(value):
-        yield from no_numbers(one, *path, key)
+        yield from find_non_json_numbers(one, *path, key)
 
 
 def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
     return value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
 
 
-_NO_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b")
+_NON_JSON_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b")
 """What a text has in which a number may stand that JSON does not have."""
 
 
 @dataclass(frozen=True)
-class Loaded:
+class LoadedDocument:
     """A text that is JSON or YAML.
 
     Attributes:
@@ -195,19 +193,21 @@ class Loaded:
     @property
     def warnings(self) -> list[str]:
         """Return what no reader of such a text refuses and nobody can have meant."""
-        said = duplicate_keys.told(self.text, self.kind) if self.repeats else []
-        if _NO_NUMBER.search(self.text):
+        said = duplicate_keys.describe_duplicates(self.text, self.kind) if self.repeats else []
+        if _NON_JSON_NUMBER.search(self.text):
             said += self._no_numbers()
         return said
 
     def _no_numbers(self) -> list[str]:
         """Return where numbers stand that JSON does not have: Python reads them, other programs refuse the file."""
-        found = from_pydantic(self.shown_as, self.text, self.document, no_numbers(self.document), self.kind)
+        found = from_pydantic(
+            self.shown_as, self.text, self.document, find_non_json_numbers(self.document), self.kind
+        )
         said = [
             f"Line {one.line}, column {one.column}: {_subject(one)} {one.what}."
-            for one in found[: duplicate_keys.TOLD]
+            for one in found[: duplicate_keys.MAX_LISTED]
         ]
-        left = len(found) - duplicate_keys.TOLD
+        left = len(found) - duplicate_keys.MAX_LISTED
         return [*said, f"{left} more numbers are not valid JSON."] if left > 0 else said
 
 
@@ -218,7 +218,7 @@ def _subject(problem: Problem) -> str:
 
 
 @pause_collector()
-def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
+def load_document(text: str, file_name: str, shown_as: str) -> LoadedDocument:
     """Return what a text says; the file's name tells JSON from YAML.
 
     Raises:
@@ -227,10 +227,10 @@ def load_document(text: str, file_name: str, shown_as: str) -> Loaded:
     is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
     try:
         if is_yaml:
-            document, has_repeats = plain_yaml.load(text)
-            return Loaded(text, shown_as, document, json.dumps(document), "yaml", has_repeats)
+            document, has_repeats = plain_yaml.load_yaml(text)
+            return LoadedDocument(text, shown_as, document, json.dumps(document), "yaml", has_repeats)
         document, has_repeats = duplicate_keys.load_json(text)
-        return Loaded(text, shown_as, document, text, "json", has_repeats)
+        return LoadedDocument(text, shown_as, document, text, "json", has_repeats)
     except json.JSONDecodeError as error:
         problem = Problem(shown_as, f"is no JSON: {error.msg}", line=error.lineno, column=error.colno)
     except yaml.MarkedYAMLError as error:
@@ -248,7 +248,7 @@ _old_cases = TypeAdapter(list[legacy.OldCase])
 _old_turns = TypeAdapter(list[legacy.OldTurn])
 
 
-def _read(loaded: Loaded, stem: str) -> EvalSetContent | None:
+def _read_content(loaded: LoadedDocument, stem: str) -> EvalSetContent | None:
     document, as_json, kind = loaded.document, loaded.as_json, loaded.kind
     if isinstance(document, dict):
         found = schema.EvalSet.model_validate_json(as_json)
@@ -264,7 +264,7 @@ def _read(loaded: Loaded, stem: str) -> EvalSetContent | None:
     return EvalSetContent("", stem, "", cases, kind, "legacy")
 
 
-def _kind_of(document: Any) -> str:
+def _describe_kind(document: Any) -> str:
     return "an empty file" if document is None else f"a single {type(document).__name__}"
 
 

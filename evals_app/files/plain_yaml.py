@@ -23,9 +23,9 @@ class PlainLoader(_Loader):  # type: ignore[misc]  # one of two loaders of PyYAM
         return super().construct_mapping(node, deep)
 
 
-_KEPT_TYPES = {"null", "int", "float"}
+_JSON_TYPES = {"null", "int", "float"}
 PlainLoader.yaml_implicit_resolvers = {
-    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _KEPT_TYPES]
+    first: [(tag, pattern) for tag, pattern in resolvers if tag.rpartition(":")[2] in _JSON_TYPES]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
 PlainLoader.add_implicit_resolver(
@@ -33,14 +33,14 @@ PlainLoader.add_implicit_resolver(
 )
 
 
-DEEPEST = 500
+MAX_DEPTH = 500
 """Levels of values inside values that are read at all."""
 
-MOST_NODES = 1_000_000
+MAX_NODES = 1_000_000
 """Keys and values of a text that are read: each takes some ten microseconds."""
 
 
-def load(text: str) -> tuple[Any, bool]:
+def load_yaml(text: str) -> tuple[Any, bool]:
     """Return what YAML text says, in JSON's types, and whether an object of it names a key again.
 
     Raises:
@@ -55,7 +55,7 @@ def load(text: str) -> tuple[Any, bool]:
     finally:
         loader.dispose()
     most = 1_000_000 + 20 * len(text)
-    if _written_out(document, {}) > most:
+    if _expanded_size(document, {}) > most:
         raise ValueError(f"its aliases stand for more than {most:,} characters: write less with them")
     return document, loader.repeats
 
@@ -70,26 +70,24 @@ def _check_size(text: str) -> None:
     depth = nodes = 0
     for event in yaml.parse(text, Loader=PlainLoader):
         nodes += isinstance(event, yaml.NodeEvent)
-        if nodes > MOST_NODES:
-            raise ValueError(
-                f"it has more than {MOST_NODES:,} keys and values: split it, or write it as JSON"
-            )
+        if nodes > MAX_NODES:
+            raise ValueError(f"it has more than {MAX_NODES:,} keys and values: split it, or write it as JSON")
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
-            if depth > DEEPEST:
-                raise RecursionError(f"deeper than {DEEPEST} levels")
+            if depth > MAX_DEPTH:
+                raise RecursionError(f"deeper than {MAX_DEPTH} levels")
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
 
-def _written_out(value: Any, known: dict[int, int]) -> int:
+def _expanded_size(value: Any, known: dict[int, int]) -> int:
     """Return about how many characters a value has with nothing shared; what is shared is looked at once."""
     if not isinstance(value, dict | list):
         return len(value) if isinstance(value, str) else 1
     if id(value) not in known:
         known[id(value)] = 0  # one that holds itself is refused where it becomes JSON
         parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_written_out(part, known) for part in parts)
+        known[id(value)] = 1 + sum(_expanded_size(part, known) for part in parts)
     return known[id(value)]
 
 
@@ -107,19 +105,19 @@ class _IndentedDumper(_Dumper):
         super().increase_indent(flow, False)
 
 
-_OTHER_TO_OTHERS = re.compile(r"[yYnN]|0o[0-7]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+")
+_AMBIGUOUS_WORDS = re.compile(r"[yYnN]|0o[0-7]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+")
 """Words to PyYAML that are numbers in YAML 1.2, or truth values in readers that keep to the letter of YAML 1.1."""
 
 
-def _text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
-    style = "|" if "\n" in value else "'" if _OTHER_TO_OTHERS.fullmatch(value) else None
+def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
+    style = "|" if "\n" in value else "'" if _AMBIGUOUS_WORDS.fullmatch(value) else None
     return dumper.represent_scalar("tag:yaml.org,2002:str", value, style=style)
 
 
-_Dumper.add_representer(str, _text)
+_Dumper.add_representer(str, _represent_text)
 
 
-def dump(value: Any, *, indented: bool = False, flow: bool = False, quotes: str | None = None) -> str:
+def dump_yaml(value: Any, *, indented: bool = False, flow: bool = False, quotes: str | None = None) -> str:
     """Return a value as YAML lines.
 
     Args:

@@ -9,13 +9,13 @@ from typing import Any, ClassVar
 
 from pydantic_core import ErrorDetails
 
-from evals_app.files.positions import Places
+from evals_app.files.positions import PositionFinder
 from evals_app.files.schema import UNION_TAGS
-from evals_app.files.spelling import snake
-from evals_app.files.syntax_tree import Key
+from evals_app.files.spelling import to_snake_case
+from evals_app.files.syntax_tree import PathKey
 from sessions_app.errors import BadInput
 
-SHOWN = 5
+MAX_SHOWN = 5
 """How many problems a message names; the rest is counted."""
 
 
@@ -47,9 +47,9 @@ class BadFile(BadInput):
     code: ClassVar[str] = "bad_file"
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
-        shown = [str(problem) for problem in problems[:SHOWN]]
-        if len(problems) > SHOWN:
-            shown.append(f"… and {len(problems) - SHOWN} more")
+        shown = [str(problem) for problem in problems[:MAX_SHOWN]]
+        if len(problems) > MAX_SHOWN:
+            shown.append(f"… and {len(problems) - MAX_SHOWN} more")
         super().__init__("\n".join(shown), hint=hint)
         self.problems = list(problems)
 
@@ -64,9 +64,9 @@ def from_pydantic(
     """Turn pydantic's errors into problems that point into the file's text, which is JSON or YAML by `kind`."""
     found = list(errors)
     if found and found[0]["type"] == "json_invalid":
-        return [_unreadable(file, kind, str(found[0]["msg"]))]
-    places = Places(text, kind)
-    return [_problem(file, places, document, error) for error in found]
+        return [_unreadable_problem(file, kind, str(found[0]["msg"]))]
+    places = PositionFinder(text, kind)
+    return [_field_problem(file, places, document, error) for error in found]
 
 
 _JSON_FAULT = re.compile(
@@ -74,7 +74,7 @@ _JSON_FAULT = re.compile(
 )
 
 
-def _unreadable(file: str, kind: str, said: str) -> Problem:
+def _unreadable_problem(file: str, kind: str, said: str) -> Problem:
     """Return what a stricter reader says of a document that Python's reads. Of YAML it does not know the place."""
     fault = _JSON_FAULT.fullmatch(said)
     what = fault["what"] if fault else said
@@ -86,27 +86,29 @@ def _unreadable(file: str, kind: str, said: str) -> Problem:
     return Problem(file, f"cannot be read: {what}", line=line, column=column)
 
 
-def _problem(file: str, places: Places, document: Any, error: ErrorDetails) -> Problem:
+def _field_problem(file: str, places: PositionFinder, document: Any, error: ErrorDetails) -> Problem:
     path, missing = _path_in(document, error["loc"])
     position = places.of(path)
     case, within = _case_of(document, path)
     return Problem(
         file=file,
-        what=_said(error) if error["type"] != "missing" or missing else _other_spelling(error["loc"]),
+        what=_describe_error(error)
+        if error["type"] != "missing" or missing
+        else _spelling_message(error["loc"]),
         case=case,
-        field=_spelled([*within, missing] if missing else within),
+        field=_format_path([*within, missing] if missing else within),
         line=position.line if position else 0,
         column=position.column if position else 0,
     )
 
 
-def _other_spelling(loc: Sequence[Key]) -> str:
-    return f"must be spelled {snake(str(loc[-1]))}: ADK reads this name in no other spelling"
+def _spelling_message(loc: Sequence[PathKey]) -> str:
+    return f"must be spelled {to_snake_case(str(loc[-1]))}: ADK reads this name in no other spelling"
 
 
-def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
+def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]:
     """Return the path as the document spells it, and the last name of it when the document lacks that."""
-    path: list[Key] = []
+    path: list[PathKey] = []
     missing = ""
     for key in loc:
         if key in UNION_TAGS:
@@ -114,7 +116,7 @@ def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
         if isinstance(document, dict):
             found = next((name for name in document if _same_field(str(name), str(key))), None)
             if found is None:
-                missing = snake(str(key))
+                missing = to_snake_case(str(key))
                 break
             document, key = document[found], found
         elif isinstance(document, list | tuple) and isinstance(key, int) and key < len(document):
@@ -126,14 +128,14 @@ def _path_in(document: Any, loc: Sequence[Key]) -> tuple[list[Key], str]:
 
 
 def _same_field(left: str, right: str) -> bool:
-    return left == right or snake(left) == snake(right)
+    return left == right or to_snake_case(left) == to_snake_case(right)
 
 
-def _spelled(path: Iterable[Key]) -> str:
+def _format_path(path: Iterable[PathKey]) -> str:
     return "".join(f"[{key}]" if isinstance(key, int) else f".{key}" for key in path).lstrip(".")
 
 
-def _case_of(document: Any, path: list[Key]) -> tuple[str, list[Key]]:
+def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
     """Return the id of the case that the path leads into and the path within it; outside, "" and the path."""
     inside = path
     if isinstance(document, dict) and path[:1] == ["eval_cases"]:
@@ -146,7 +148,7 @@ def _case_of(document: Any, path: list[Key]) -> tuple[str, list[Key]]:
     return (str(name), inside[1:]) if name else ("", path)
 
 
-_SAID = {
+_MESSAGES = {
     "missing": "is required",
     "extra_forbidden": "is no field that ADK knows here: mend the name or leave it out",
     "string_type": "must be text",
@@ -164,8 +166,8 @@ _SAID = {
 }
 
 
-def _said(error: ErrorDetails) -> str:
-    said = _SAID.get(error["type"])
+def _describe_error(error: ErrorDetails) -> str:
+    said = _MESSAGES.get(error["type"])
     if said is None:
         said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
     given = error.get("input")

@@ -12,7 +12,7 @@ GOAL, STYLE = "Goal: ", "Communication style: "
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class ConversationPlan:
     """A conversation plan: one line says the goal, one the communication style, the rest how it goes."""
 
     goal: str = ""
@@ -20,7 +20,7 @@ class Plan:
     steps: str = ""
 
     @classmethod
-    def parse(cls, text: str) -> Plan:
+    def parse(cls, text: str) -> ConversationPlan:
         """Return the parts of a plan; one that does not begin with them is all steps."""
         found = {GOAL: "", STYLE: ""}
         rest = text

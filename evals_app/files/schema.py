@@ -19,13 +19,13 @@ UNION_TAGS = frozenset({CALLS, EVENTS, "persona-id", "persona"})
 """Names that pydantic puts into an error's location and that no file holds."""
 
 
-def _kept(text: str) -> str:
+def _require_storable(text: str) -> str:
     if not scopes.is_clean(text):
         raise ValueError("holds a NUL character, which no store keeps: write it without")
     return text
 
 
-Kept = Annotated[str, AfterValidator(_kept)]
+StorableText = Annotated[str, AfterValidator(_require_storable)]
 """A text that a column of the store has as it is. ADK, whose store is files, takes any."""
 
 
@@ -180,7 +180,7 @@ class EvalCase(Strict):
 
     model_config = ConfigDict(extra="allow")
 
-    eval_id: Kept
+    eval_id: StorableText
     conversation: list[Invocation] | None = None
     conversation_scenario: ConversationScenario | None = None
     session_input: SessionInput | None = None
@@ -200,7 +200,7 @@ class EvalSet(Loose):
     """A file's content. ADK reads these names in snake case only."""
 
     eval_set_id: str
-    name: Kept | None = None
-    description: Kept | None = None
+    name: StorableText | None = None
+    description: StorableText | None = None
     eval_cases: list[EvalCase]
     creation_timestamp: float = 0.0

@@ -45,7 +45,7 @@ def mark_gone(pks: Iterable[int]) -> None:
         change_notification.notify_after_commit()
 
 
-def remember_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> None:
+def store_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> None:
     """Keep the metrics that a runtime described, where that is news."""
     known = dict(KnownMetric.objects.values_list("name", "data"))
     news = {metric["name"]: scopes.dumps(metric) for metric in metrics}

@@ -13,8 +13,8 @@ import yaml
 from evals_app.files.plain_yaml import PlainLoader
 from sessions_app.store.gc_tuning import pause_collector
 
-Key = str | int
-Kind = Literal["object", "array", "scalar"]
+PathKey = str | int
+NodeKind = Literal["object", "array", "scalar"]
 
 ALIAS = "alias"
 
@@ -32,13 +32,13 @@ class Node:
             "alias" of what is written elsewhere, whose children stand there.
     """
 
-    kind: Kind
+    kind: NodeKind
     start: int
     end: int
     style: str = ""
     children: list[Child] = field(default_factory=list)
 
-    def child(self, key: Key) -> Child | None:
+    def child(self, key: PathKey) -> Child | None:
         """Return the child that a key names: of several of one name the last, as parsers have it."""
         if self.kind == "array":
             return self.children[key] if isinstance(key, int) and key < len(self.children) else None
@@ -50,12 +50,12 @@ class Child:
     """An entry of an object, or an item of an array; `start` is its key's offset, or the item's own."""
 
     start: int
-    key: Key
+    key: PathKey
     key_end: int
     node: Node
 
 
-def tree(text: str, kind: str) -> Node:
+def parse_tree(text: str, kind: str) -> Node:
     """Return the tree of a text that can be read as `kind` (json or yaml).
 
     Raises:
@@ -63,12 +63,12 @@ def tree(text: str, kind: str) -> Node:
     """
     try:
         with pause_collector():
-            return _json_value(text, _space(text, 0)) if kind == "json" else _yaml_tree(text)
+            return _json_value(text, _skip_space(text, 0)) if kind == "json" else _yaml_tree(text)
     except (yaml.YAMLError, RecursionError, LookupError, AttributeError) as error:
         raise ValueError(f"no tree of this text: {error}") from error
 
 
-def _space(text: str, at: int) -> int:
+def _skip_space(text: str, at: int) -> int:
     found = _SPACE.match(text, at)
     return found.end() if found else at
 
@@ -80,13 +80,13 @@ def _json_value(text: str, at: int) -> Node:
             raise ValueError(f"no value at {at}")
         return Node("scalar", at, found.end())
     node = Node("object" if text[at] == "{" else "array", at, at, "flow")
-    at = _space(text, at + 1)
+    at = _skip_space(text, at + 1)
     while text[at] not in "}]":
         child = _json_child(text, at, len(node.children) if node.kind == "array" else None)
         node.children.append(child)
-        at = _space(text, child.node.end)
+        at = _skip_space(text, child.node.end)
         if text[at] == ",":
-            at = _space(text, at + 1)
+            at = _skip_space(text, at + 1)
     node.end = at + 1
     return node
 
@@ -95,8 +95,8 @@ def _json_child(text: str, at: int, index: int | None) -> Child:
     if index is not None:
         return Child(at, index, at, _json_value(text, at))
     key = _json_value(text, at)
-    colon = _space(text, key.end)
-    value = _json_value(text, _space(text, colon + 1))
+    colon = _skip_space(text, key.end)
+    value = _json_value(text, _skip_space(text, colon + 1))
     return Child(at, str(json.loads(text[at : key.end], strict=False)), key.end, value)
 
 
@@ -105,10 +105,10 @@ def _yaml_tree(text: str) -> Node:
     first = next((event for event in events if isinstance(event, yaml.NodeEvent)), None)
     if first is None:
         raise ValueError("an empty text")
-    return _Yaml(text, events).node(first)
+    return _YamlTreeBuilder(text, events).node(first)
 
 
-class _Yaml:
+class _YamlTreeBuilder:
     """Makes nodes of a text's events. An alias stands where it is written, not where its anchor does."""
 
     def __init__(self, text: str, events: Iterator[Any]) -> None:
@@ -138,7 +138,7 @@ class _Yaml:
             self.anchors[event.anchor] = node, said
         return node, said
 
-    def _filled(self, kind: Kind, begins: Any, ends: Any) -> Node:
+    def _filled(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
         """Return a collection with what stands in it."""
         node = Node(kind, begins.start_mark.index, begins.end_mark.index)
         event: Any = next(self.events)
@@ -151,7 +151,7 @@ class _Yaml:
             node.end = node.children[-1].node.end
         return node
 
-    def _child(self, kind: Kind, event: Any, index: int) -> Child:
+    def _child(self, kind: NodeKind, event: Any, index: int) -> Child:
         start = event.start_mark.index
         if kind == "array":
             return Child(start, index, start, self.node(event))

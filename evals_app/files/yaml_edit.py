@@ -11,12 +11,12 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from evals_app.files import json_edit
-from evals_app.files.pairing import paired, same
-from evals_app.files.plain_yaml import dump
-from evals_app.files.syntax_tree import ALIAS, Child, Node, tree
+from evals_app.files.pairing import is_same_json, pair_items
+from evals_app.files.plain_yaml import dump_yaml
+from evals_app.files.syntax_tree import ALIAS, Child, Node, parse_tree
 
 
-class Unwritable(ValueError):
+class UneditableYaml(ValueError):
     """The text says something in a way that cannot be changed in place."""
 
 
@@ -26,46 +26,46 @@ class _Splice(NamedTuple):
     text: str
 
 
-def rewritten(text: str, old: Any, new: Any) -> str:
+def rewrite_yaml(text: str, old: Any, new: Any) -> str:
     """Return a YAML text of `old` with as few changed lines as make it one of `new`.
 
     Raises:
         Unwritable: it uses what cannot be changed in place, such as an anchor on what changes.
         ValueError: a new value cannot stand in YAML.
     """
-    root = tree(text, "yaml")
+    root = parse_tree(text, "yaml")
     if root.style == "flow":
-        return json_edit.rewritten(text, json.loads(text), new)  # YAML that is JSON; other text raises
+        return json_edit.rewrite_json(text, json.loads(text), new)  # YAML that is JSON; other text raises
     crlf = "\r\n" in text
     plain = text.replace("\r\n", "\n") if crlf else text
-    writer = _Writer(plain, tree(plain, "yaml") if crlf else root)
-    changed = _applied(plain, 0, len(plain), list(writer.changes(old, new)))
+    writer = _YamlWriter(plain, parse_tree(plain, "yaml") if crlf else root)
+    changed = _apply_splices(plain, 0, len(plain), list(writer.changes(old, new)))
     return changed.replace("\n", "\r\n") if crlf else changed
 
 
-def _applied(text: str, start: int, end: int, splices: list[_Splice]) -> str:
+def _apply_splices(text: str, start: int, end: int, splices: list[_Splice]) -> str:
     """Return a stretch of a text with splices done that lie in it."""
     said, at = [], start
     for splice in sorted(splices):
         if splice.start < at:
-            raise Unwritable("two changes meet in one place")
+            raise UneditableYaml("two changes meet in one place")
         said += [text[at : splice.start], splice.text]
         at = splice.end
     return "".join([*said, text[at:end]])
 
 
-class _Writer:
+class _YamlWriter:
     """Finds the splices that make a text say something else."""
 
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
         self.root = root
-        self.indented = any(_indents(node, text) for node in _walk(root))
+        self.indented = any(_has_indented_list(node, text) for node in _walk(root))
 
     def changes(self, old: Any, new: Any) -> Iterator[_Splice]:
         """Yield the splices of the whole text."""
         if not self._is_entered(self.root, old, new):
-            raise Unwritable("the file as a whole would be another kind of value")
+            raise UneditableYaml("the file as a whole would be another kind of value")
         yield from self._inside(self.root, old, new)
 
     def _is_entered(self, node: Node, old: Any, new: Any) -> bool:
@@ -99,7 +99,7 @@ class _Writer:
             name = str(child.key)
             if name not in new:
                 yield self._without(node, at)
-            elif not same(old[name], new[name]):
+            elif not is_same_json(old[name], new[name]):
                 yield from self._member(child, old[name], new[name])
         added = {name: value for name, value in new.items() if name not in old}
         if added:
@@ -125,13 +125,13 @@ class _Writer:
             return _Splice(begins, self._next_line(child.node.end), "")
         # It shares its line with a list's dash, which the next entry takes over.
         if at + 1 == len(node.children):
-            raise Unwritable("an entry that stands on the line of another cannot be left out")
+            raise UneditableYaml("an entry that stands on the line of another cannot be left out")
         return _Splice(child.start, node.children[at + 1].start, "")
 
     # --- lists ---
 
     def _sequence(self, node: Node, old: list[Any], new: list[Any]) -> Iterator[_Splice]:
-        places = paired(old, new)
+        places = pair_items(old, new)
         within = [
             list(self._item(node.children[place], old[place], item)) if place is not None else []
             for place, item in zip(places, new, strict=True)
@@ -148,7 +148,7 @@ class _Writer:
                 said.append(self._set_in(self._new_item(node, item), column) + "\n")
             else:
                 start, _, end = pieces[place]
-                piece = sections[place] + _applied(self.text, start, end, splices)
+                piece = sections[place] + _apply_splices(self.text, start, end, splices)
                 said.append(piece if piece.endswith("\n") else piece + "\n")
         whole = "".join(said) + sections[len(pieces)]
         end = pieces[-1][2]
@@ -156,7 +156,7 @@ class _Writer:
         yield _Splice(pieces[0][0], end, whole if ends_line else whole.removesuffix("\n"))
 
     def _item(self, child: Child, old: Any, new: Any) -> Iterator[_Splice]:
-        if same(old, new):
+        if is_same_json(old, new):
             return
         value = child.node
         in_place = self._in_place(value, old, new)
@@ -170,7 +170,7 @@ class _Writer:
     def _new_item(self, node: Node, item: Any) -> str:
         """Return the lines of a new item; in brackets when all others are."""
         if isinstance(item, dict | list) and all(child.node.style == "flow" for child in node.children):
-            return f"- {dump(item, flow=True).strip()}"
+            return f"- {dump_yaml(item, flow=True).strip()}"
         return dump_text([item], self.indented)
 
     def _pieces(self, node: Node) -> list[tuple[int, int, int]]:
@@ -178,7 +178,7 @@ class _Writer:
         found: list[tuple[int, int, int]] = []
         at = self._line_start(node.start)
         if self.text[at : node.start].strip(" "):
-            raise Unwritable("a list that begins on the line of another cannot be reordered")
+            raise UneditableYaml("a list that begins on the line of another cannot be reordered")
         at = self._comments_above(at)
         for child in node.children:
             dash = self._dash(found[-1][2] if found else node.start)
@@ -192,7 +192,7 @@ class _Writer:
             if self.text[at] == "-":
                 return at
             at = self._next_line(at) if self.text[at] == "#" else at + 1
-        raise Unwritable("an item without a dash")
+        raise UneditableYaml("an item without a dash")
 
     def _comments_above(self, at: int) -> int:
         """Return where the comment lines begin that stand right above a line; a comment that opens the file stays."""
@@ -229,9 +229,9 @@ class _Writer:
             Unwritable: it is an alias, or has an anchor or a tag.
         """
         if value.style == ALIAS:
-            raise Unwritable("a value that is an alias of another cannot be changed in place")
+            raise UneditableYaml("a value that is an alias of another cannot be changed in place")
         if value.start < value.end and self.text[value.start] in "&!":
-            raise Unwritable("a value with an anchor or a tag cannot be changed in place")
+            raise UneditableYaml("a value with an anchor or a tag cannot be changed in place")
 
     def _short(self, node: Node, new: Any) -> str | None:
         """Return a value for the line where the old one stands; None when it needs lines of its own."""
@@ -239,9 +239,9 @@ class _Writer:
             return None
         if isinstance(new, dict | list):
             stays_short = node.style == "flow" and node.children
-            return dump(new, flow=True).strip() if stays_short or not new else None
+            return dump_yaml(new, flow=True).strip() if stays_short or not new else None
         quotes = node.style if node.style in ("'", '"') and isinstance(new, str) else None
-        return dump(new, quotes=quotes).removesuffix("...\n").strip()
+        return dump_yaml(new, quotes=quotes).removesuffix("...\n").strip()
 
     def _long(self, text: str, column: int, ends: int) -> str:
         """Return lines in place of a value, with the comment that stands behind it."""
@@ -277,7 +277,7 @@ class _Writer:
 
 def dump_text(value: Any, indented: bool) -> str:
     """Return a collection in block style, without the end of its last line."""
-    return dump(value, indented=indented).removesuffix("\n")
+    return dump_yaml(value, indented=indented).removesuffix("\n")
 
 
 def _walk(node: Node) -> Iterator[Node]:
@@ -286,7 +286,7 @@ def _walk(node: Node) -> Iterator[Node]:
         yield from _walk(child.node)
 
 
-def _indents(node: Node, text: str) -> bool:
+def _has_indented_list(node: Node, text: str) -> bool:
     """Tell whether an entry of this object is a list whose items are set in."""
     return node.kind == "object" and any(
         child.node.kind == "array"

@@ -12,7 +12,7 @@ from django.db import transaction
 from django.db.models import Q
 
 from evals_app.files import adk_results
-from evals_app.files.adk_results import CaseResult, Metric, SetResult, Status
+from evals_app.files.adk_results import AdkEvalStatus, AdkMetricResult, CaseResult, EvalsetResult
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs import writes
@@ -22,29 +22,29 @@ from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
 from sessions_app.models import ChangeCause
 from sessions_app.sessions.writes import append_event, create_session
-from sessions_app.transfer.readers import Unread, session_events
-from sessions_app.transfer.writers import Report
+from sessions_app.transfer.readers import UnreadableRow, session_events
+from sessions_app.transfer.writers import ImportReport
 
 STATUS = {
-    Status.PASSED: MetricResult.Status.PASSED,
-    Status.FAILED: MetricResult.Status.FAILED,
-    Status.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
-    Status.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
+    AdkEvalStatus.PASSED: MetricResult.Status.PASSED,
+    AdkEvalStatus.FAILED: MetricResult.Status.FAILED,
+    AdkEvalStatus.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
+    AdkEvalStatus.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
 }
 NOT_KEPT = "ADK keeps no reason why a metric was not evaluated."
 
 
 def fingerprints(agent_folder: Path) -> dict[str, str]:
     """Return the result files beside an agent: location → a text that changes when the file does."""
-    files = ((path, path.stat()) for path in adk_results.files_of(agent_folder))
+    files = ((path, path.stat()) for path in adk_results.find_result_files(agent_folder))
     return {str(path.resolve()): f"{stat.st_size}-{stat.st_mtime_ns}" for path, stat in files}
 
 
-def import_results(app_name: str, agent_folder: Path, report: Report) -> None:
+def import_results(app_name: str, agent_folder: Path, report: ImportReport) -> None:
     """Import the results that are not here yet: neither imported before, nor exported from a run that is here."""
-    for path in adk_results.files_of(agent_folder):
+    for path in adk_results.find_result_files(agent_folder):
         try:
-            result = adk_results.read(path)
+            result = adk_results.read_result(path)
         except BadInput as error:
             report.unread.add(error.message)
             continue
@@ -54,22 +54,22 @@ def import_results(app_name: str, agent_folder: Path, report: Report) -> None:
             report.eval_runs += 1
 
 
-def _is_here(app_name: str, result: SetResult) -> bool:
+def _is_here(app_name: str, result: EvalsetResult) -> bool:
     """Tell whether a result is of a run that is here: by its id from ADK, or by its evalset and time."""
     own = Q(app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp)
     return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | own).exists()
 
 
-def _run_id(app_name: str, result: SetResult) -> str:
+def _run_id(app_name: str, result: EvalsetResult) -> str:
     return uuid.uuid5(uuid.NAMESPACE_URL, f"adk-eval/{app_name}/{result.eval_set_result_id}").hex
 
 
-def _bring(app_name: str, result: SetResult, report: Report) -> bool:
+def _bring(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
     with transaction.atomic():
         return _record(app_name, result, report)
 
 
-def _record(app_name: str, result: SetResult, report: Report) -> bool:
+def _record(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
     run_id = _run_id(app_name, result)
     cases = list(dict.fromkeys(case.eval_id for case in result.eval_case_results))
     repetitions: Counter[str] = Counter()
@@ -91,7 +91,7 @@ def _record(app_name: str, result: SetResult, report: Report) -> bool:
     )
 
 
-def _evalset(result: SetResult, cases: Sequence[str]) -> Mapping[str, Any]:
+def _evalset(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, Any]:
     """Return what the evalset must have said, as far as the results tell."""
     expected: dict[str, list[Any]] = {}
     for case in result.eval_case_results:
@@ -104,9 +104,9 @@ def _evalset(result: SetResult, cases: Sequence[str]) -> Mapping[str, Any]:
     }
 
 
-def _outcome(app_name: str, case: CaseResult, realm: str, report: Report) -> Outcome:
+def _outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) -> Outcome:
     status = _verdict(case)
-    if case.final_eval_status == Status.PASSED and status != EvalAttempt.Status.PASSED:
+    if case.final_eval_status == AdkEvalStatus.PASSED and status != EvalAttempt.Status.PASSED:
         report.changed.add(f"case {case.eval_id}: ADK says passed, but no metric did: incomplete")
     session_pk, tokens = _session(app_name, case, realm, report)
     actual = [
@@ -119,9 +119,9 @@ def _outcome(app_name: str, case: CaseResult, realm: str, report: Report) -> Out
 def _verdict(case: CaseResult) -> EvalAttempt.Status:
     """Return what the scores amount to by our own rule: what could not be judged has not passed."""
     statuses = {metric.eval_status for metric in case.overall_eval_metric_results}
-    if Status.FAILED in statuses or case.final_eval_status == Status.FAILED:
+    if AdkEvalStatus.FAILED in statuses or case.final_eval_status == AdkEvalStatus.FAILED:
         return EvalAttempt.Status.FAILED
-    if Status.NOT_EVALUATED in statuses or Status.PASSED not in statuses:
+    if AdkEvalStatus.NOT_EVALUATED in statuses or AdkEvalStatus.PASSED not in statuses:
         return EvalAttempt.Status.INCOMPLETE
     return EvalAttempt.Status.PASSED
 
@@ -135,7 +135,7 @@ def _scores(case: CaseResult) -> Iterator[Score]:
             yield _score(places.get(metric.metric_name, len(places)), metric, number)
 
 
-def _score(position: int, metric: Metric, invocation: int | None) -> Score:
+def _score(position: int, metric: AdkMetricResult, invocation: int | None) -> Score:
     told = metric.details
     details: dict[str, Any] = {**(told.token_usage_details or {}), **(told.duration_details or {})}
     if told.rubric_scores:
@@ -154,14 +154,14 @@ def _score(position: int, metric: Metric, invocation: int | None) -> Score:
     )
 
 
-def _session(app_name: str, case: CaseResult, realm: str, report: Report) -> tuple[int | None, int]:
+def _session(app_name: str, case: CaseResult, realm: str, report: ImportReport) -> tuple[int | None, int]:
     """Store the session a case ran in; return its key and tokens."""
     details = case.session_details
     if not details:
         return None, 0
     key = SessionKey(realm, app_name, case.user_id or DEFAULT_USER, case.session_id or case.eval_id)
     try:
-        events = [event for event in session_events(details) if not isinstance(event, Unread)]
+        events = [event for event in session_events(details) if not isinstance(event, UnreadableRow)]
         written = {name for event in events for name in event.wire["actions"]["stateDelta"]}
         seeds = {name: value for name, value in (details.get("state") or {}).items() if name not in written}
         session = create_session(key, seeds, origin="import", cause=ChangeCause.IMPORT)

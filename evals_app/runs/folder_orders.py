@@ -95,7 +95,7 @@ def find(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
         NotFound: there is none; those of the agent are named.
         BadFile: its file cannot be used.
     """
-    beside = library.files_beside(agents.folder_of(app_name))
+    beside = library.find_files(agents.folder_of(app_name))
     path = Path(name)
     if not path.is_file():
         if name not in beside:
@@ -104,7 +104,7 @@ def find(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
             )
             raise NotFound(f"There is no evalset {name!r}: neither a file nor an id.", hint=known)
         path = beside[name]
-    return library.adopt(agents, app_name, path)
+    return library.register_file(agents, app_name, path)
 
 
 def _config(agents: AgentsFolder, evalset: EvalSet, wish: Wish) -> configs.Config:

@@ -8,7 +8,7 @@ from hashlib import sha256
 from typing import Any
 
 from evals_app.cases import session_cases
-from evals_app.cases.session_cases import Options
+from evals_app.cases.session_cases import CaseOptions
 from evals_app.files.stored_evalsets import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
@@ -43,11 +43,11 @@ def order_replay(
         BadInput: the policy cannot be meant, or nothing was said in the session.
     """
     policy = Policy.chosen(models, tools, session=session.pk)
-    turns = session_cases.turns_of(session)
+    turns = session_cases.find_turns(session)
     if not turns:
         raise BadInput("Nothing was said in this session yet.", hint="Talk to the agent first.")
-    case = session_cases.case_of(
-        session, turns, conversation, session.session_id, Options(keys=None), time.time()
+    case = session_cases.build_case(
+        session, turns, conversation, session.session_id, CaseOptions(keys=None), time.time()
     )
     config = configs.with_states(configs.default(), [case])
     return writes.create_run(

@@ -14,10 +14,17 @@ from django.views.decorators.http import require_http_methods
 
 from evals_app.cases import edits, text_diff
 from evals_app.cases import review as case_review
-from evals_app.cases.case_forms import FRESH, OWN_PERSONA, PERSONAS, RUBRIC_TYPES, Draft, form_of
-from evals_app.cases.form_fields import Field, Nested, nested, rearranged
+from evals_app.cases.case_forms import (
+    NEW_ROW_DEFAULTS,
+    OWN_PERSONA,
+    PERSONAS,
+    RUBRIC_TYPES,
+    CaseForm,
+    form_of,
+)
+from evals_app.cases.form_fields import FormField, Nested, parse_nested, rearrange_rows
 from evals_app.cases.review import CaseReview, FormBase
-from evals_app.cases.versions import find as find_version
+from evals_app.cases.versions import find_version as find_version
 from evals_app.files import BadFile, library
 from evals_app.models import EvalSet
 from sessions_app import scopes
@@ -86,7 +93,7 @@ def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
 
 
 def _opened(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
-    found = library.find(app_name, evalset_id)
+    found = library.find_evalset(app_name, evalset_id)
     library.check_usable(found)
     query = request.GET
     as_text = query.get("view") == "json"
@@ -116,16 +123,16 @@ def _of_version(evalset: EvalSet, query: QueryDict, kept: Json) -> Json:
 
 def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     """Return what a form comes to. Nothing is written."""
-    found = library.find(app_name, evalset_id)
+    found = library.find_evalset(app_name, evalset_id)
     opened = _read_opened(post)
-    data = nested((name, post.get(name, "")) for name in post)
+    data = parse_nested((name, post.get(name, "")) for name in post)
     raw, as_text = post.get("raw", "").replace("\r\n", "\n"), post.get("view") == "json"
     page = Page(opened, {}, data, raw, as_text)
     act = post.get("act", "review")
     try:
         page = replace(page, kept=case_review.base_case(found, opened))
         if act.startswith(REARRANGING):
-            return replace(page, data=rearranged(data, act, FRESH))
+            return replace(page, data=rearrange_rows(data, act, NEW_ROW_DEFAULTS))
         make = case_review.json_parser(raw) if as_text else case_review.form_parser(data, app_name)
         return replace(page, review=case_review.review_case(found, opened, make))
     except DevUIError as error:
@@ -144,16 +151,16 @@ def _read_opened(post: QueryDict) -> FormBase:
 
 
 def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
-    found = library.find(app_name, evalset_id)
+    found = library.find_evalset(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
     change = page.review.change if page.review else None
-    shown = text_diff.lines(change.before, change.after) if change else []
-    added, removed = text_diff.counts(shown)
+    shown = text_diff.diff_lines(change.before, change.after) if change else []
+    added, removed = text_diff.count_changes(shown)
     context = {
         "evalset": found,
         "page": page,
-        "draft": Draft.of(page.data, page.kept, errors),
-        "raw": Field("raw", page.raw, errors.get("raw", "")),
+        "draft": CaseForm.of(page.data, page.kept, errors),
+        "raw": FormField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
         "case_id": page.kept.get("eval_id", "") if not page.opened.is_new else "",
         "change": change,
@@ -163,7 +170,7 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
         "conflict": _sides(page.review),
         "error": page.error,
         "problems": page.error.problems if isinstance(page.error, BadFile) else [],
-        "faults": [Field(name, error=error) for name, error in errors.items()],
+        "faults": [FormField(name, error=error) for name, error in errors.items()],
         "personas": PERSONAS_OFFERED,
         "rubric_types": RUBRIC_TYPES,
         "moved_on": bool(page.review and page.review.moved_on),

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_safe
 from evals_app.cases import edits, review, text_diff, uploads
 from evals_app.files import BadFile, file_changes, library
 from evals_app.files.editing import Edit
-from evals_app.files.file_changes import Change
+from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
 from evals_app.views.case_editor import evalset_url
 from sessions_app.errors import BadInput, DevUIError, NotFound
@@ -117,13 +117,13 @@ def _with_file(request: HttpRequest, asked: FileAct) -> FileAct:
     if file is None:
         return asked
     name = uploads.base_name(file.name or "")
-    return FileAct(asked.act, {"file_name": name, "file_text": uploads.text_of(name, file.read())})
+    return FileAct(asked.act, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
 
 
-def _worked_out(app_name: str, evalset_id: str, asked: FileAct) -> Change | None:
-    evalset = library.find(app_name, evalset_id)
+def _worked_out(app_name: str, evalset_id: str, asked: FileAct) -> EvalsetChange | None:
+    evalset = library.find_evalset(app_name, evalset_id)
     edit = asked.edit(evalset)
-    return file_changes.worked_out(evalset, edit) if edit else None
+    return file_changes.plan_change(evalset, edit) if edit else None
 
 
 def _show(
@@ -132,17 +132,17 @@ def _show(
     evalset_id: str,
     asked: FileAct,
     error: DevUIError | None = None,
-    worked_out: Change | None = None,
+    worked_out: EvalsetChange | None = None,
     has_changed: bool = False,
 ) -> HttpResponse:
-    evalset = library.find(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     if error is None and worked_out is None:
         try:
             worked_out = _worked_out(app_name, evalset_id, asked)
         except DevUIError as refused:
             error = refused
-    shown = text_diff.lines(worked_out.before, worked_out.after) if worked_out else []
-    added, removed = text_diff.counts(shown)
+    shown = text_diff.diff_lines(worked_out.before, worked_out.after) if worked_out else []
+    added, removed = text_diff.count_changes(shown)
     context: dict[str, Any] = {
         "evalset": evalset,
         "title": TITLES[asked.act],
@@ -156,7 +156,7 @@ def _show(
         "error": error,
         "problems": error.problems if isinstance(error, BadFile) else [],
         "has_changed": has_changed,
-        "most": uploads.MOST_BYTES,
+        "most": uploads.MAX_BYTES,
     }
     return render(request, CHANGE, context, status=error.status if error else 200)
 
@@ -180,12 +180,12 @@ async def delete(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
         return await units_of_work.read(_ask, request, app_name, evalset_id)
-    await units_of_work.write(file_changes.remove, app_name, evalset_id)
+    await units_of_work.write(file_changes.remove_evalset, app_name, evalset_id)
     return redirect("evals")
 
 
 def _ask(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
-    evalset = library.find(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     return render(request, DELETE, {"evalset": evalset, "runs": evalset.runs.count()})
 
 
@@ -205,5 +205,5 @@ async def file(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
 
 
 def _file(app_name: str, evalset_id: str) -> tuple[EvalSet, str]:
-    evalset = library.find(app_name, evalset_id)
-    return evalset, file_changes.text_of(evalset)
+    evalset = library.find_evalset(app_name, evalset_id)
+    return evalset, file_changes.read_evalset_text(evalset)

@@ -12,9 +12,9 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from evals_app.cases import edits, review, session_cases, text_diff, uploads
-from evals_app.cases.session_cases import Key, Options, Turn
+from evals_app.cases.session_cases import CaseOptions, SessionTurn, WrittenKey
 from evals_app.files import BadFile, file_changes, library
-from evals_app.files.file_changes import Change, NewFile
+from evals_app.files.file_changes import EvalsetChange, NewEvalsetFile
 from evals_app.models import EvalSet
 from evals_app.views.case_editor import evalset_url
 from sessions_app.agents.folder import configured_folder
@@ -48,7 +48,7 @@ async def new(request: HttpRequest) -> HttpResponse:
     about = {"description": said} if (said := post.get("description", "").strip()) else {}
     try:
         made = await units_of_work.write(
-            lambda: file_changes.create(
+            lambda: file_changes.create_evalset(
                 post.get("app", ""), post.get("id", "").strip(), [], form=post.get("form", "json"), **about
             )
         )
@@ -68,7 +68,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return await units_of_work.read(_upload, request, request.GET, [], [])
     app_name = request.POST.get("app", "")
-    files = [(file.name or "", file.read(uploads.MOST_BYTES + 1)) for file in request.FILES.getlist("file")]
+    files = [(file.name or "", file.read(uploads.MAX_BYTES + 1)) for file in request.FILES.getlist("file")]
     done, refused = await _put(app_name, files[:MOST_FILES])
     if not files or len(files) > MOST_FILES:
         what = f"{len(files)} files at once are too many." if files else "No file was chosen."
@@ -78,18 +78,20 @@ async def upload(request: HttpRequest) -> HttpResponse:
     return await units_of_work.read(_upload, request, request.POST, done, refused)
 
 
-async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.Uploaded], Refused]:
+async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.UploadResult], Refused]:
     """Put files beside an agent; return what became of them, and why others were refused."""
-    done: list[uploads.Uploaded] = []
+    done: list[uploads.UploadResult] = []
     refused: Refused = []
     try:
-        start, rest = await units_of_work.read(uploads.apart, files)
+        start, rest = await units_of_work.read(uploads.separate_session_start, files)
     except DevUIError as error:
         return [], [("", error)]
     for name, content in rest:
         try:
-            file = await units_of_work.read(uploads.read, name, content, start)  # others write meanwhile
-            done.append(await units_of_work.write(uploads.put, app_name, file))
+            file = await units_of_work.read(
+                uploads.parse_upload, name, content, start
+            )  # others write meanwhile
+            done.append(await units_of_work.write(uploads.store_upload, app_name, file))
         except DevUIError as error:
             refused.append((name, error))
     if start and not refused and not any(one.start for one in done):
@@ -104,7 +106,7 @@ async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.Uploaded]
 def _upload(
     request: HttpRequest,
     given: QueryDict,
-    done: list[uploads.Uploaded],
+    done: list[uploads.UploadResult],
     refused: Refused,
 ) -> HttpResponse:
     faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]
@@ -113,7 +115,7 @@ def _upload(
         "apps": _apps(),
         "done": done,
         "refused": faults,
-        "most": uploads.MOST_BYTES,
+        "most": uploads.MAX_BYTES,
         "most_files": MOST_FILES,
     }
     return render(request, UPLOAD, context, status=refused[0][1].status if refused else 200)
@@ -124,9 +126,9 @@ class Source:
     """A session that is to become a case."""
 
     session: AgentSession
-    turns: list[Turn]
-    part: list[Turn]
-    keys: list[Key]
+    turns: list[SessionTurn]
+    part: list[SessionTurn]
+    keys: list[WrittenKey]
     case_id: str
 
     @property
@@ -150,7 +152,7 @@ class CasesWish:
     ids: list[str]
     target: str
     new_id: str
-    options: Options
+    options: CaseOptions
     seen: str
     created: float
 
@@ -158,10 +160,10 @@ class CasesWish:
     def of(cls, given: QueryDict, *, is_form: bool) -> CasesWish:
         """Read it; without a form, what a case usually expects."""
         sessions = [int(pk) for pk in given.getlist("session") if pk.isdecimal() and len(pk) < 19]
-        options = Options(True, True, None if len(sessions) > 1 else frozenset(), False)
+        options = CaseOptions(True, True, None if len(sessions) > 1 else frozenset(), False)
         if is_form:
             keys = None if "all_keys" in given else frozenset(given.getlist("key"))
-            options = Options("answers" in given, "steps" in given, keys, "turn_states" in given)
+            options = CaseOptions("answers" in given, "steps" in given, keys, "turn_states" in given)
         return cls(
             list(dict.fromkeys(sessions)),
             given.get("first", ""),
@@ -194,7 +196,9 @@ async def record(request: HttpRequest) -> HttpResponse:
     if request.method != "POST" or given.get("act") == "choose":
         return await units_of_work.read(_record, request, wish, sources)
     try:
-        said = {source.session.pk: await session_cases.conversation_of(source.session) for source in sources}
+        said = {
+            source.session.pk: await session_cases.fetch_conversation(source.session) for source in sources
+        }
         cases = await units_of_work.read(_cases, wish, sources, said)
         worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
         if wish.seen == worked_out.mark:
@@ -207,15 +211,15 @@ async def record(request: HttpRequest) -> HttpResponse:
     return await units_of_work.read(_record, request, wish, sources, worked_out, None)
 
 
-def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> Change | NewFile:
+def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetChange | NewEvalsetFile:
     if not wish.target:
-        return file_changes.worked_out_new(app_name, wish.new_id, cases, wish.created)
-    return file_changes.worked_out(library.find(app_name, wish.target), edits.append_cases(cases))
+        return file_changes.plan_new_file(app_name, wish.new_id, cases, wish.created)
+    return file_changes.plan_change(library.find_evalset(app_name, wish.target), edits.append_cases(cases))
 
 
-def _saved(worked_out: Change | NewFile) -> EvalSet | None:
-    if isinstance(worked_out, NewFile):
-        return file_changes.put(worked_out.app_name, worked_out.will_be, origin="session")
+def _saved(worked_out: EvalsetChange | NewEvalsetFile) -> EvalSet | None:
+    if isinstance(worked_out, NewEvalsetFile):
+        return file_changes.add_file(worked_out.app_name, worked_out.will_be, origin="session")
     return review.save_reviewed(worked_out, worked_out.mark, "session")
 
 
@@ -237,13 +241,13 @@ def _sources(wish: CasesWish) -> list[Source]:
 
 
 def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str]) -> Source:
-    turns = session_cases.turns_of(session)
+    turns = session_cases.find_turns(session)
     known = {turn.invocation_id for turn in turns}
     first, last = (name if name in known else "" for name in (wish.first, wish.last))
-    part = session_cases.part(turns, first, last) if len(wish.sessions) == 1 and turns else turns
+    part = session_cases.select_turns(turns, first, last) if len(wish.sessions) == 1 and turns else turns
     given = wish.ids[place].strip() if place < len(wish.ids) else ""
-    keys = session_cases.keys_written(session, part)
-    name = edits.free_id(given or session_cases.suggested_id(session, part), taken)
+    keys = session_cases.find_written_keys(session, part)
+    name = edits.free_id(given or session_cases.suggest_id(session, part), taken)
     taken.add(name)
     return Source(session, turns, part, keys, name)
 
@@ -251,7 +255,7 @@ def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str])
 def _cases(wish: CasesWish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
     """Return a case of each session."""
     return [
-        session_cases.case_of(
+        session_cases.build_case(
             source.session,
             source.part,
             said[source.session.pk],
@@ -267,12 +271,12 @@ def _record(
     request: HttpRequest,
     wish: CasesWish,
     sources: list[Source],
-    change: Change | NewFile | None = None,
+    change: EvalsetChange | NewEvalsetFile | None = None,
     error: DevUIError | None = None,
 ) -> HttpResponse:
     app_name = sources[0].session.app_name
-    shown = text_diff.lines(change.before, change.after) if change else []
-    added, removed = text_diff.counts(shown)
+    shown = text_diff.diff_lines(change.before, change.after) if change else []
+    added, removed = text_diff.count_changes(shown)
     targets = EvalSet.objects.filter(app_name=app_name, gone=False, problems="[]").order_by("evalset_id")
     context = {
         "wish": wish,
@@ -281,7 +285,7 @@ def _record(
         "app_name": app_name,
         "targets": list(targets.values_list("evalset_id", flat=True)),
         "change": change,
-        "evalset": change.evalset if isinstance(change, Change) else change,
+        "evalset": change.evalset if isinstance(change, EvalsetChange) else change,
         "lines": shown,
         "added": added,
         "removed": removed,

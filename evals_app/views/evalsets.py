@@ -78,7 +78,7 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
-    found = library.find(app_name, evalset_id)
+    found = library.find_evalset(app_name, evalset_id)
     order = run_form.order_of(request.POST, _config(found))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
         order = replace(order, case_ids=_ids_of_cases_with(found, text))
@@ -101,7 +101,7 @@ def _ids_of_cases_with(found: EvalSet, text: str) -> list[str]:
 def _evalset_page(
     request: HttpRequest, app_name: str, evalset_id: str, error: DevUIError | None = None
 ) -> HttpResponse:
-    found = library.find(app_name, evalset_id)
+    found = library.find_evalset(app_name, evalset_id)
     problems = library.problems_of(found)
     try:
         config = _config(found)

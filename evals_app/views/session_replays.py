@@ -34,7 +34,7 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
     models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
     session = await units_of_work.read(find_session, pk)
     try:
-        conversation = await session_cases.conversation_of(session)
+        conversation = await session_cases.fetch_conversation(session)
         run = await dispatch.order(partial(order_replay, session, conversation, models, tools))
     except DevUIError as error:
         return await units_of_work.read(_form, request, pk, Policy(models, tools), error)

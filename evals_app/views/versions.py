@@ -28,16 +28,16 @@ async def index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRes
 
 
 def _index(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
-    evalset = library.find(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     case_id = request.GET.get("case", "")
     pair = _pair(evalset, request.GET.get("from", ""), request.GET.get("to", ""))
     context = {
         "evalset": evalset,
         "case_id": case_id,
-        "rows": versions.listed(evalset, case_id),
-        "most": versions.SHOWN,
+        "rows": versions.list_versions(evalset, case_id),
+        "most": versions.MAX_LISTED,
         "pair": pair,
-        "differences": versions.compared(*pair, case_id) if pair else [],
+        "differences": versions.compare_versions(*pair, case_id) if pair else [],
     }
     return render(request, VERSIONS, context)
 
@@ -47,4 +47,4 @@ def _pair(evalset: EvalSet, older: str, newer: str) -> tuple[EvalSetVersion, Eva
         return None
     if not (older.isdecimal() and newer.isdecimal() and len(older + newer) < 36):
         raise BadInput("Versions are named by their numbers.", hint="Choose two from the list.")
-    return versions.find(evalset, int(older)), versions.find(evalset, int(newer))
+    return versions.find_version(evalset, int(older)), versions.find_version(evalset, int(newer))

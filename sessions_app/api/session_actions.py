@@ -94,7 +94,7 @@ def change_labels(key: int, labels_change: SessionChange) -> None:
 @router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
     """Return a ZIP archive with one file per session, as `manage.py export_sessions` writes it, without credentials."""
-    file = await units_of_work.read(exports.export_zip, exports.Wanted(pks=tuple(session)))
+    file = await units_of_work.read(exports.export_zip, exports.ExportFilter(pks=tuple(session)))
     return download(file, "sessions.zip", "application/zip")
 
 

@@ -34,13 +34,13 @@ from sessions_app.models import (
     UserState,
 )
 from sessions_app.transfer.readers.documents import EXPORT_KIND, EXPORT_VERSION
-from sessions_app.transfer.readers.event_schema import fields_of, fold
+from sessions_app.transfer.readers.event_schema import fields_of, fold_name
 
 CHUNK = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportFilter:
     """Which sessions to export; empty means any. Realms other than real life are never exported.
 
     Attributes:
@@ -62,25 +62,25 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Exported:
+class ExportCounts:
     """How much was written."""
 
     sessions: int
     events: int
 
 
-def export_json(wanted: Wanted, path: Path, *, credentials: bool = False) -> Exported:
+def export_json(wanted: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
     """Write sessions as JSON Lines: a header, then a record a line, events in the order of time.
 
     Raises:
         NotFound: no session is wanted.
         BadInput: the file exists, or cannot be written.
     """
-    with _new_file(wanted, path) as target, target.open("w", encoding="utf-8") as file:
-        return _write_json(_Reading(wanted, credentials), file)
+    with _create_file(wanted, path) as target, target.open("w", encoding="utf-8") as file:
+        return _write_json(_ExportReader(wanted, credentials), file)
 
 
-def export_adk_sqlite(wanted: Wanted, path: Path, *, credentials: bool = False) -> Exported:
+def export_adk_sqlite(wanted: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
     """Write sessions as a store of ADK's `SqliteSessionService`, which `adk web` opens as `.adk/session.db`.
 
     That service sorts events by time: one that is older than what came before it changes its place.
@@ -89,14 +89,14 @@ def export_adk_sqlite(wanted: Wanted, path: Path, *, credentials: bool = False) 
         NotFound: no session is wanted.
         BadInput: the file exists, or cannot be written.
     """
-    with _new_file(wanted, path) as target, closing(sqlite3.connect(target)) as connection:
+    with _create_file(wanted, path) as target, closing(sqlite3.connect(target)) as connection:
         connection.executescript(_ADK_TABLES)
-        done = _write_sqlite(_Reading(wanted, credentials), connection)
+        done = _write_sqlite(_ExportReader(wanted, credentials), connection)
         connection.commit()
         return done
 
 
-def check(wanted: Wanted) -> None:
+def require_sessions(wanted: ExportFilter) -> None:
     """Look whether any session would be exported.
 
     Raises:
@@ -109,31 +109,31 @@ def check(wanted: Wanted) -> None:
         )
 
 
-def export_zip(wanted: Wanted) -> IO[bytes]:
+def export_zip(wanted: ExportFilter) -> IO[bytes]:
     """Return a ZIP file of sessions, each as `export_json` writes it, at its beginning. It stands on disk, unnamed.
 
     Raises:
         NotFound: no session is wanted.
     """
-    check(wanted)
+    require_sessions(wanted)
     names = list(wanted.sessions().values_list("pk", "app_name", "session_id"))
     file = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for pk, app_name, session_id in names:
-            entry = f"{_in_file_name(app_name)}-{_in_file_name(session_id)}-{pk}.jsonl"
+            entry = f"{_safe_file_name(app_name)}-{_safe_file_name(session_id)}-{pk}.jsonl"
             with archive.open(entry, "w", force_zip64=True) as raw, io.TextIOWrapper(raw, "utf-8") as text:
-                _write_json(_Reading(Wanted(pks=(pk,)), credentials=False), text)
+                _write_json(_ExportReader(ExportFilter(pks=(pk,)), credentials=False), text)
     file.seek(0)
     return file
 
 
-def _in_file_name(text: str) -> str:
+def _safe_file_name(text: str) -> str:
     """Return an id as part of a file name that every system can hold."""
     return re.sub(r"[^\w.-]+|^\.+", "_", text)[:60]
 
 
 @contextmanager
-def _new_file(wanted: Wanted, path: Path) -> Iterator[Path]:
+def _create_file(wanted: ExportFilter, path: Path) -> Iterator[Path]:
     """Yield a private file beside `path` that takes its name when all is written."""
     if not wanted.sessions().exists():
         raise NotFound("No session is wanted: none matches.", hint="Loosen the filters.")
@@ -154,10 +154,10 @@ def _new_file(wanted: Wanted, path: Path) -> Iterator[Path]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Reading:
+class _ExportReader:
     """What is exported, chunk by chunk, with or without credentials."""
 
-    wanted: Wanted
+    wanted: ExportFilter
     credentials: bool
 
     def text(self, public: str, private: str | None) -> Any:
@@ -207,7 +207,7 @@ class _Reading:
         return [scopes.PREFIX[Scope(row.scope)] + row.key for row in rows]
 
 
-def _write_json(reading: _Reading, file: TextIO) -> Exported:
+def _write_json(reading: _ExportReader, file: TextIO) -> ExportCounts:
     def line(kind: str, **record: Any) -> None:
         file.write(scopes.dumps({"kind": kind, **record}) + "\n")
 
@@ -215,16 +215,23 @@ def _write_json(reading: _Reading, file: TextIO) -> Exported:
     line(EXPORT_KIND, version=EXPORT_VERSION)
     for app in reading.apps():
         line(
-            "app", app=app.app_name, **_shared(reading, Scope.APP, app.pk, AppState.objects.filter(owner=app))
+            "app",
+            app=app.app_name,
+            **_shared_state_fields(reading, Scope.APP, app.pk, AppState.objects.filter(owner=app)),
         )
     for user in reading.users():
         rows = UserState.objects.filter(owner=user)
-        line("user", app=user.app_name, user=user.user_id, **_shared(reading, Scope.USER, user.pk, rows))
+        line(
+            "user",
+            app=user.app_name,
+            user=user.user_id,
+            **_shared_state_fields(reading, Scope.USER, user.pk, rows),
+        )
     for session in reading.sessions():
         sessions += 1
         line(
             "session",
-            **_name(session),
+            **_session_fields(session),
             created_at=session.created_at,
             updated_at=session.updated_at,
             title=session.title,
@@ -235,15 +242,17 @@ def _write_json(reading: _Reading, file: TextIO) -> Exported:
     for event in reading.events():
         events += 1
         body = reading.text(event.data, event.private)
-        line("event", **_name(event.session), event=body, removed=reading.removed(event))
-    return Exported(sessions, events)
+        line("event", **_session_fields(event.session), event=body, removed=reading.removed(event))
+    return ExportCounts(sessions, events)
 
 
-def _name(session: AgentSession) -> dict[str, str]:
+def _session_fields(session: AgentSession) -> dict[str, str]:
     return {"app": session.app_name, "user": session.user_id, "session": session.session_id}
 
 
-def _shared(reading: _Reading, scope: Scope, owner_id: int, rows: QuerySet[Any]) -> dict[str, Any]:
+def _shared_state_fields(
+    reading: _ExportReader, scope: Scope, owner_id: int, rows: QuerySet[Any]
+) -> dict[str, Any]:
     return {
         "updated_at": reading.updated_at(scope, owner_id),
         "state": reading.state(rows),
@@ -265,7 +274,7 @@ CREATE TABLE events (id TEXT NOT NULL, app_name TEXT NOT NULL, user_id TEXT NOT 
 """The tables of ADK's `sqlite_session_service.py`."""
 
 
-def _write_sqlite(reading: _Reading, connection: sqlite3.Connection) -> Exported:
+def _write_sqlite(reading: _ExportReader, connection: sqlite3.Connection) -> ExportCounts:
     for app in reading.apps():
         values = reading.state(AppState.objects.filter(owner=app))
         row = [app.app_name, scopes.dumps(values), reading.updated_at(Scope.APP, app.pk)]
@@ -280,7 +289,12 @@ def _write_sqlite(reading: _Reading, connection: sqlite3.Connection) -> Exported
         values = reading.state(SessionState.objects.filter(owner=session))
         connection.execute(
             "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-            [*_name(session).values(), scopes.dumps(values), session.created_at, session.updated_at],
+            [
+                *_session_fields(session).values(),
+                scopes.dumps(values),
+                session.created_at,
+                session.updated_at,
+            ],
         )
     for event in reading.events():
         events += 1
@@ -289,13 +303,13 @@ def _write_sqlite(reading: _Reading, connection: sqlite3.Connection) -> Exported
             "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)",
             [
                 event.event_id,
-                *_name(event.session).values(),
+                *_session_fields(event.session).values(),
                 event.invocation_id,
                 event.timestamp,
                 scopes.dumps(body),
             ],
         )
-    return Exported(sessions, events)
+    return ExportCounts(sessions, events)
 
 
 def snake_case(model: str, value: Any) -> Any:
@@ -305,8 +319,8 @@ def snake_case(model: str, value: Any) -> Any:
     fields = fields_of(model)
     named = {}
     for key, item in value.items():
-        name, kind = fields.get(fold(key), (key, ""))
-        known = fold(key) in fields
+        name, kind = fields.get(fold_name(key), (key, ""))
+        known = fold_name(key) in fields
         named[re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() if known else key] = _snake_field(kind, item)
     return named
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from sessions_app.transfer.report import Report
+    from sessions_app.transfer.report import ImportReport
 
 
 @dataclass(frozen=True, slots=True)
-class Extra:
+class FolderImporter:
     """Something of another room that lies beside agents.
 
     Attributes:
@@ -26,8 +26,8 @@ class Extra:
 
     what: str
     find: Callable[[Path], dict[str, str]]
-    bring: Callable[[str, Path, Report], None]
+    bring: Callable[[str, Path, ImportReport], None]
 
 
-extras: list[Extra] = []
+folder_importers: list[FolderImporter] = []
 """Filled once, when the apps are ready."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-MOST_LINES = 1000
+MAX_LINES = 1000
 """Longest list of a kind that a report keeps; the rest is only counted."""
 
 
 @dataclass(slots=True)
-class Lines:
+class ReportLines:
     """Lines of a report: the first `MOST_LINES` are kept, all are counted."""
 
     kept: list[str] = field(default_factory=list)
@@ -19,7 +19,7 @@ class Lines:
     def add(self, line: str) -> None:
         """Count a line, and keep it if there is room."""
         self.total += 1
-        if len(self.kept) < MOST_LINES:
+        if len(self.kept) < MAX_LINES:
             self.kept.append(line)
 
     def __iter__(self) -> Iterator[str]:
@@ -30,7 +30,7 @@ class Lines:
 
 
 @dataclass(slots=True)
-class Report:
+class ImportReport:
     """What came, what was changed on the way, what was left alone and what could not be read.
 
     Attributes:
@@ -56,18 +56,18 @@ class Report:
     events: int = 0
     artifacts: int = 0
     eval_runs: int = 0
-    files: Lines = field(default_factory=Lines)
-    remarks: Lines = field(default_factory=Lines)
-    changed: Lines = field(default_factory=Lines)
-    conflicts: Lines = field(default_factory=Lines)
-    unread: Lines = field(default_factory=Lines)
+    files: ReportLines = field(default_factory=ReportLines)
+    remarks: ReportLines = field(default_factory=ReportLines)
+    changed: ReportLines = field(default_factory=ReportLines)
+    conflicts: ReportLines = field(default_factory=ReportLines)
+    unread: ReportLines = field(default_factory=ReportLines)
 
     @property
     def is_complete(self) -> bool:
         """Whether everything came."""
         return not (self.conflicts or self.unread)
 
-    def sections(self) -> Iterator[tuple[str, Lines]]:
+    def sections(self) -> Iterator[tuple[str, ReportLines]]:
         """Yield the lists that are not empty, with their heading."""
         for heading, lines in (
             ("File by file", self.files),
@@ -79,7 +79,7 @@ class Report:
             if lines:
                 yield heading, lines
 
-    def add(self, part: Report, name: str) -> None:
+    def add(self, part: ImportReport, name: str) -> None:
         """Count what came of a part of the source, and tell it under the part's name."""
         self.files.add(f"{name}: {part.format}, {part.counts()}")
         for count in ("created", "extended", "unchanged", "events", "artifacts", "eval_runs"):

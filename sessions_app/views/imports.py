@@ -12,7 +12,7 @@ from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import NotFound
 from sessions_app.models import ImportSource
 from sessions_app.transfer.writers import jobs
-from sessions_app.transfer.writers.discovery import Found, found_beside
+from sessions_app.transfer.writers.discovery import AgentData, find_all_agent_data
 
 OFFER = "devui/components/import_offer.html"
 
@@ -21,8 +21,8 @@ OFFER = "devui/components/import_offer.html"
 class Offer:
     """A store in an agent's folder, with its import job if there is one."""
 
-    found: Found
-    job: jobs.Job | None
+    found: AgentData
+    job: jobs.ImportJob | None
 
 
 @require_safe
@@ -42,7 +42,7 @@ def start(request: HttpRequest) -> HttpResponse:
     store = next((candidate for candidate in _list_stores() if candidate.app_name == app_name), None)
     if store is None:
         raise NotFound(f"`adk web` left nothing beside the agent {app_name!r}.", hint="Reload the page.")
-    jobs.start(store.location, store.app_name)
+    jobs.start_import(store.location, store.app_name)
     return _render_offers(request)
 
 
@@ -51,7 +51,7 @@ def dismiss(request: HttpRequest) -> HttpResponse:
     """Remove the report of an ended import."""
     for store in _list_stores():
         if store.app_name == request.POST.get("app", ""):
-            jobs.forget(store.location)
+            jobs.forget_import(store.location)
     return _render_offers(request)
 
 
@@ -59,7 +59,7 @@ def _render_offers(request: HttpRequest) -> HttpResponse:
     read_fingerprints = dict(
         ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint")
     )
-    offers = [Offer(found, jobs.find(found.location)) for found in _list_stores()]
+    offers = [Offer(found, jobs.find_import(found.location)) for found in _list_stores()]
     visible_offers = [
         offer for offer in offers if offer.job or not offer.found.stores.items() <= read_fingerprints.items()
     ]
@@ -67,6 +67,6 @@ def _render_offers(request: HttpRequest) -> HttpResponse:
     return render(request, OFFER + "#offers", {"offers": visible_offers, "is_working": is_working})
 
 
-def _list_stores() -> list[Found]:
+def _list_stores() -> list[AgentData]:
     folder = configured_folder()
-    return found_beside(folder) if folder else []
+    return find_all_agent_data(folder) if folder else []

@@ -136,9 +136,9 @@ def change_view(request: HttpRequest, pk: int) -> HttpResponse:
 
 def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
     """Return a download. For htmx only check it and trigger `export-ready`: an error would replace the page."""
-    selection = exports.Wanted(pks=tuple(pks))
+    selection = exports.ExportFilter(pks=tuple(pks))
     if _is_htmx(request):
-        exports.check(selection)
+        exports.require_sessions(selection)
         return _trigger(HttpResponse(status=204), "export-ready")
     return download(exports.export_zip(selection), "sessions.zip", "application/zip")
 

@@ -70,7 +70,7 @@ def play(store: None, folder: AgentsFolder) -> Play:
 
 
 def _order(folder: AgentsFolder, path: Path, config: Any, order: dict[str, Any]) -> EvalRun:
-    evalset = library.adopt(folder, "counter", path)
+    evalset = library.register_file(folder, "counter", path)
     criteria = {"response_match_score": 0.5} if config is None else config
     data = criteria if "criteria" in criteria else {"criteria": criteria}
     return run_orders.order_run(evalset, Order(Config(data, "the test"), **order))

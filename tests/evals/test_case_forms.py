@@ -6,12 +6,12 @@ import copy
 
 import pytest
 
-from evals_app.cases.case_forms import Applied, form_of
-from evals_app.cases.form_fields import nested, rearranged
+from evals_app.cases.case_forms import AppliedForm, form_of
+from evals_app.cases.form_fields import parse_nested, rearrange_rows
 from evals_app.cases.message_text import with_text
 from evals_app.files import parse
 from evals_app.files.editing import case_json
-from evals_app.files.scenario_plan import Plan
+from evals_app.files.scenario_plan import ConversationPlan
 from tests.evals.builders import FULL, case, text, turn
 
 
@@ -26,7 +26,7 @@ def flat(data, prefix=""):
 
 
 def sent(made, **changed):
-    return nested(
+    return parse_nested(
         {
             **dict(flat(form_of(made))),
             **{name.replace("__", "."): one for name, one in changed.items()},
@@ -35,7 +35,7 @@ def sent(made, **changed):
 
 
 def applied(made, **changed):
-    return Applied(sent(made, **changed), made, "counter")
+    return AppliedForm(sent(made, **changed), made, "counter")
 
 
 def cases():
@@ -151,12 +151,12 @@ def test_turns_that_change_places_keep_what_the_form_does_not_show():
         {**turn("2"), "duration": 2.0},
         devui_turn_states=[{"n": 1}, None],
     )
-    data = rearranged(rearranged(sent(made), "up:turns.1"), "add:turns")
+    data = rearrange_rows(rearrange_rows(sent(made), "up:turns.1"), "add:turns")
     data["turns"][2]["user"] = "3"
-    found = Applied(data, made, "counter").case
+    found = AppliedForm(data, made, "counter").case
     assert [one.get("duration") for one in found["conversation"]] == [2.0, 1.0, None]
     assert found["devui_turn_states"] == [None, {"n": 1}, None]
-    dropped = Applied(rearranged(data, "drop:turns.0"), made, "counter").case
+    dropped = AppliedForm(rearrange_rows(data, "drop:turns.0"), made, "counter").case
     assert [one["user_content"]["parts"][0]["text"] for one in dropped["conversation"]] == ["1", "3"]
 
 
@@ -165,15 +165,17 @@ def test_turns_that_change_places_keep_what_the_form_does_not_show():
 )
 def test_a_row_that_cannot_be_meant_changes_nothing(act):
     data = sent(case("a", turn("1")))
-    assert rearranged(data, act) == data
+    assert rearrange_rows(data, act) == data
 
 
 def test_calls_of_recorded_events_are_changed_where_they_are():
     made = case("a", {**turn("x"), "intermediate_data": EVENTS})
     data = sent(made, turns__0__calls__0__args='{"a": 2}', turns__0__said__0__text="later")
-    data = rearranged(rearranged(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
+    data = rearrange_rows(rearrange_rows(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
     data["turns"][0]["calls"][1]["name"] = "h"
-    events = Applied(data, made, "counter").case["conversation"][0]["intermediate_data"]["invocation_events"]
+    events = AppliedForm(data, made, "counter").case["conversation"][0]["intermediate_data"][
+        "invocation_events"
+    ]
     assert [part for event in events for part in event["content"]["parts"]] == [
         {"function_call": {"id": "1", "name": "f", "args": {"a": 2}}},
         {"function_response": {"id": "1", "name": "f", "response": {}}},
@@ -181,8 +183,8 @@ def test_calls_of_recorded_events_are_changed_where_they_are():
         {"text": "later"},
         {"function_call": {"name": "h", "args": {}}},
     ]
-    without = rearranged(sent(made), "drop:turns.0.calls.0")
-    events = Applied(without, made, "counter").case["conversation"][0]["intermediate_data"][
+    without = rearrange_rows(sent(made), "drop:turns.0.calls.0")
+    events = AppliedForm(without, made, "counter").case["conversation"][0]["intermediate_data"][
         "invocation_events"
     ]
     assert [event["author"] for event in events] == ["y", "z"]
@@ -215,7 +217,7 @@ def test_a_fixed_case_becomes_a_simulated_one_with_goal_and_style_in_its_plan():
     ["", "Goal: x", "Goal: \n", "Goal: x\nno gap", "a\nGoal: x", "Communication style: s\nGoal: g\n\n"],
 )
 def test_any_plan_is_read_and_written_back_as_it_is(plan):
-    assert str(Plan.parse(plan)) == plan
+    assert str(ConversationPlan.parse(plan)) == plan
 
 
 @pytest.mark.parametrize(
@@ -239,10 +241,10 @@ def test_what_cannot_be_meant_is_told_at_its_field(changed, field, said):
 
 
 def test_hostile_names_of_fields_are_no_harm():
-    assert nested(
+    assert parse_nested(
         [("a." * 50, "x"), ("turns.x", "1"), ("turns.x.y", "2"), (".", "3"), ("turns.99999999999", "4")]
     )
-    listed = nested([("t.1000000.a", "b"), ("t.5.a", "a")])
+    listed = parse_nested([("t.1000000.a", "b"), ("t.5.a", "a")])
     assert [row["a"] for row in listed["t"]] == ["a", "b"]
 
 

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from evals_app.cases.case_list import SIZE, CaseList
+from evals_app.cases.case_list import PAGE_SIZE, CaseList
 from evals_app.models import EvalRun
 from sessions_app.store import units_of_work
 from tests.evals import builders
@@ -40,7 +40,7 @@ def names(html):
 
 async def test_very_many_cases_come_a_page_at_a_time(many):
     first = await page_at(many)
-    assert names(first) == [f"case_{number}" for number in range(SIZE)]
+    assert names(first) == [f"case_{number}" for number in range(PAGE_SIZE)]
     assert "Page 1 of 10" in first
     assert "Run all 1,000 cases" in first
     assert len(first) < 200_000

@@ -75,12 +75,12 @@ async def test_a_case_of_many_turns_is_edited_like_any_other(browser, path):
 
 
 async def test_a_large_file_is_read_once_for_a_look_and_its_new_text_once(web, folder, monkeypatch):
-    path = write(folder.given, "set.evalset.yaml", plain_yaml.dump(TWO))
+    path = write(folder.given, "set.evalset.yaml", plain_yaml.dump_yaml(TWO))
     browser = Browser(web)
     await browser.get(f"{SET}case/?id=one")
     read = []
-    load = plain_yaml.load
-    monkeypatch.setattr(plain_yaml, "load", lambda text: read.append(text) or load(text))
+    load = plain_yaml.load_yaml
+    monkeypatch.setattr(plain_yaml, "load_yaml", lambda text: read.append(text) or load(text))
     await browser.send("review", turns__0__answer="good day")
     before = path.read_text()
     assert read == [before, before.replace("yo", "good day")]

@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evals_app.files import BadFile, editing, json_edit, plain_yaml, yaml_edit
-from evals_app.files.pairing import paired, same
-from evals_app.files.parsing import parse_whole
+from evals_app.files.pairing import is_same_json, pair_items
+from evals_app.files.parsing import parse_file
 from evals_app.files.plain_yaml import PlainLoader
 from sessions_app.errors import BadInput
 from tests.evals.builders import FULL, LEGACY, case, evalset, turn
@@ -51,7 +51,7 @@ eval_cases:
 
 
 def edited(text, edit, name="a.evalset.json"):
-    return editing.rewritten(parse_whole(text, name, f"weather/{name}"), edit).text
+    return editing.apply_edit(parse_file(text, name, f"weather/{name}"), edit).text
 
 
 def changes(before, after):
@@ -115,7 +115,7 @@ def test_a_new_field_of_a_case_in_camel_case_is_in_camel_case():
     ],
 )
 def test_what_is_new_is_written_as_its_neighbours_are(before, after):
-    assert json_edit.rewritten(before, json.loads(before), json.loads(after)) == after
+    assert json_edit.rewrite_json(before, json.loads(before), json.loads(after)) == after
 
 
 def test_a_name_given_twice_keeps_both_and_the_last_one_counts():
@@ -204,12 +204,12 @@ def test_a_text_of_several_lines_in_the_place_of_one_keeps_the_comment():
 
 @pytest.mark.parametrize("word", ["1e3", "1.5E3", "0o17", "y", "N", "no", "2020-01-01", "~", "1_000"])
 def test_a_word_that_some_reader_of_yaml_takes_for_something_else_is_quoted(word):
-    assert plain_yaml.dump({"text": word}) == f"text: '{word}'\n"
+    assert plain_yaml.dump_yaml({"text": word}) == f"text: '{word}'\n"
 
 
 def test_a_value_that_is_no_number_is_the_same_as_before():
-    assert same({"state": [float("nan")]}, {"state": [float("nan")]})
-    assert not same(float("nan"), 1.0)
+    assert is_same_json({"state": [float("nan")]}, {"state": [float("nan")]})
+    assert not is_same_json(float("nan"), 1.0)
 
 
 def test_a_yaml_file_without_cases_gets_its_first_in_block_style():
@@ -335,12 +335,12 @@ def test_an_edit_that_makes_no_evalset_is_refused():
 
 def test_which_item_was_which_is_told_by_what_it_says_then_by_its_id_then_by_its_place():
     a, b, c = case("a", turn("1")), case("b", turn("2")), case("c", turn("3"))
-    assert paired([a, b, c], [c, a]) == [2, 0]
-    assert paired([a, b], [case("b", turn("other")), a]) == [1, 0]
-    assert paired([a, b], [a, case("z", turn("2"))]) == [0, 1]
-    assert paired([1, 1], [1, 1, 1]) == [0, 1, None]
-    assert not same(1, True)
-    assert not same([1], [1.0])
+    assert pair_items([a, b, c], [c, a]) == [2, 0]
+    assert pair_items([a, b], [case("b", turn("other")), a]) == [1, 0]
+    assert pair_items([a, b], [a, case("z", turn("2"))]) == [0, 1]
+    assert pair_items([1, 1], [1, 1, 1]) == [0, 1, None]
+    assert not is_same_json(1, True)
+    assert not is_same_json([1], [1.0])
 
 
 scalars = st.one_of(
@@ -364,17 +364,17 @@ documents = st.dictionaries(keys, values, min_size=1, max_size=4)
 @given(documents, documents, st.sampled_from([None, 1, 2, "\t"]))
 def test_any_json_becomes_any_other(old, new, indent):
     text = json.dumps(old, indent=indent, ensure_ascii=False)
-    assert same(json.loads(json_edit.rewritten(text, old, new)), new)
+    assert is_same_json(json.loads(json_edit.rewrite_json(text, old, new)), new)
 
 
 @given(documents, documents, st.booleans())
 def test_any_yaml_becomes_any_other_or_is_left_to_people(old, new, indented):
-    from evals_app.files.plain_yaml import dump
+    from evals_app.files.plain_yaml import dump_yaml
 
-    text = dump(old, indented=indented)
+    text = dump_yaml(old, indented=indented)
     read = yaml.load(text, PlainLoader)
     try:
-        said = yaml_edit.rewritten(text, read, new)
-    except yaml_edit.Unwritable:
+        said = yaml_edit.rewrite_yaml(text, read, new)
+    except yaml_edit.UneditableYaml:
         return
-    assert same(yaml.load(said, PlainLoader), new)
+    assert is_same_json(yaml.load(said, PlainLoader), new)

@@ -162,7 +162,7 @@ def test_yaml_whose_aliases_multiply_is_refused_and_not_written_out():
 
 
 def test_yaml_of_more_keys_and_values_than_can_be_read_soon_is_refused(monkeypatch):
-    monkeypatch.setattr(plain_yaml, "MOST_NODES", 9)
+    monkeypatch.setattr(plain_yaml, "MAX_NODES", 9)
     problem = refusal("eval_set_id: a\neval_cases: []\nours: [{}, {}, {}, {}]\n", "a.evalset.yaml").problems[
         0
     ]

@@ -34,7 +34,7 @@ def test_files_of_every_form_are_found_by_their_ids(folder):
     ]
     for name in [*names, "notes.json", "smoke-test.evalset.yaml"]:
         write(folder.given, name, GOOD)
-    assert list(library.files_beside(folder.given)) == [
+    assert list(library.find_files(folder.given)) == [
         "more",
         "old.test",
         "plan",
@@ -93,7 +93,7 @@ def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
     write(folder.given, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     far = write(tmp_path_factory.mktemp("far"), "smoke.evalset.json", GOOD)
-    elsewhere = library.adopt(folder, "counter", far)
+    elsewhere = library.register_file(folder, "counter", far)
     assert elsewhere.evalset_id.startswith("smoke~")
     assert elsewhere.path == str(far)
     library.refresh(folder, "counter")
@@ -101,7 +101,7 @@ def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
 
 
 def test_what_is_ordered_is_checked_as_a_whole(folder):
-    found = library.adopt(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
+    found = library.register_file(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
     default = config.default()
     with pytest.raises(NotFound, match="no case 'zzz'"):
         run_orders.order_run(found, Order(default, case_ids=["zzz"]))
@@ -115,7 +115,7 @@ def test_what_is_ordered_is_checked_as_a_whole(folder):
 
 
 def test_an_evalset_without_cases_cannot_be_run(folder):
-    found = library.adopt(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
+    found = library.register_file(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
     with pytest.raises(BadInput, match="has no cases"):
         run_orders.order_run(found, Order(config.default()))
 

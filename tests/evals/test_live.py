@@ -31,7 +31,7 @@ def run(store, folder):
     path = write(
         folder.given, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
     )
-    made = run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default()))
+    made = run_orders.order_run(library.register_file(folder, "counter", path), Order(config.default()))
     writes.claim_run(made.id, None)
     return EvalRun.objects.get(pk=made.id)
 
@@ -146,7 +146,7 @@ async def test_a_page_that_leaves_is_followed_no_longer(run):
 
 async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder):
     path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
-    found = await units_of_work.write(library.adopt, folder, "counter", path)
+    found = await units_of_work.write(library.register_file, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", f"digest={found.digest}") as socket:
         write(folder.given, "s.evalset.json", evalset(case("b", turn("x"))))
         told = await message(socket)
@@ -160,7 +160,7 @@ async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder)
 
 async def test_a_page_that_knows_another_text_of_the_file_is_told_at_once(web, folder):
     path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
-    found = await units_of_work.write(library.adopt, folder, "counter", path)
+    found = await units_of_work.write(library.register_file, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", "digest=old") as socket:
         assert (await message(socket))["digest"] == found.digest
 

@@ -225,7 +225,9 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
 
     def create(run_id: str) -> EvalRun:
         assert written.wait(60)
-        return run_orders.order_run(library.adopt(folder, "counter", smoke), Order(config.default()), run_id)
+        return run_orders.order_run(
+            library.register_file(folder, "counter", smoke), Order(config.default()), run_id
+        )
 
     await given_up_while_it_is_written(asyncio.create_task(dispatch.order(create)), written)
     async with asyncio.timeout(30):

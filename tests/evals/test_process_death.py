@@ -41,7 +41,9 @@ def order(folder, db):
         path = write(
             folder.given, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
         )
-        run = run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default(), **more))
+        run = run_orders.order_run(
+            library.register_file(folder, "counter", path), Order(config.default(), **more)
+        )
         writes.assign([run.id], PROCESS)
         return run
 
@@ -390,7 +392,7 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
 ):
     def order(name):
         folder = open_folder(killer.parent)
-        evalset = library.adopt(folder, "killer", killer / f"{name}.evalset.json")
+        evalset = library.register_file(folder, "killer", killer / f"{name}.evalset.json")
         return run_orders.order_run(
             evalset, Order(config.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
         )

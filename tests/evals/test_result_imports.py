@@ -18,7 +18,7 @@ from google.genai import types
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.models import AgentSession, StateChange, UserState
-from sessions_app.transfer.writers import Report, import_location
+from sessions_app.transfer.writers import ImportReport, import_location
 from tests.importers.test_offer import wait_for_jobs
 from tests.pages.html import parse
 
@@ -85,7 +85,7 @@ def result_file(agent: Path) -> Path:
     return next((agent / ".adk" / "eval_history").iterdir())
 
 
-def bring(agent: Path) -> Report:
+def bring(agent: Path) -> ImportReport:
     return import_location(str(agent))
 
 

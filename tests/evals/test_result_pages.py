@@ -17,7 +17,7 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import adk_imports
 from evals_app.runs.deletion import delete_run
 from evals_app.runs.writes import Score
-from sessions_app.transfer.writers import Report
+from sessions_app.transfer.writers import ImportReport
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
 from tests.evals.stored_runs import broken, cases, failed, passed
@@ -321,10 +321,10 @@ def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
     assert stored["overall_eval_metric_results"][1]["criterion"] == criterion
 
     manager.save_eval_set_result("counter", "kept", read.eval_case_results)
-    adk_imports.import_results("counter", folder.given, found := Report("adk", "here"))
+    adk_imports.import_results("counter", folder.given, found := ImportReport("adk", "here"))
     assert found.eval_runs == 1, "the run that was exported is here already"
     delete_run(run.pk)
-    adk_imports.import_results("counter", folder.given, found := Report("adk", "here"))
+    adk_imports.import_results("counter", folder.given, found := ImportReport("adk", "here"))
     assert found.eval_runs == 1
     back = EvalRun.objects.filter(source="import").order_by("created_at")
     assert [(one.total, one.passed, one.failed, one.num_runs) for one in back] == [(4, 2, 2, 2)] * 2
@@ -361,7 +361,7 @@ def test_rest_compares_marks_notes_and_tells_trend_and_prices(web, two):
     trend = web.get(f"{API}/trend?app=counter&evalset=kept").json()
     assert [(point["rate"], point["note"]) for point in trend] == [(1.0, ""), (pytest.approx(1 / 6), "n")]
     assert web.get(f"{API}/prices").json() == {"problems": []}
-    assert library.find("counter", "kept").runs.get(baseline=True) == before
+    assert library.find_evalset("counter", "kept").runs.get(baseline=True) == before
 
 
 def test_the_time_of_a_junit_suite_is_that_of_all_goes_of_a_run(web):

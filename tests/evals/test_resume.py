@@ -433,7 +433,9 @@ def in_flight(order_of_three):
 def order_of_three(db, folder):
     """A pending run of three cases."""
     path = write(folder.given, "set.evalset.json", three("a", "b", "c"))
-    return run_orders.order_run(library.adopt(folder, "counter", path), run_orders.Order(config.default()))
+    return run_orders.order_run(
+        library.register_file(folder, "counter", path), run_orders.Order(config.default())
+    )
 
 
 def cancelled_by_hand(attempt):

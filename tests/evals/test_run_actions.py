@@ -146,7 +146,7 @@ def ordered():
     from evals_app.runs import run_orders
 
     folder = configured_folder()
-    evalset = library.adopt(folder, "counter", folder.given / "smoke.evalset.json")
+    evalset = library.register_file(folder, "counter", folder.given / "smoke.evalset.json")
     return run_orders.order_run(evalset, run_orders.Order(config.default()))
 
 

@@ -24,7 +24,7 @@ Status = EvalAttempt.Status
 @pytest.fixture
 def run(folder):
     path = write(folder.given, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
-    return run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default()))
+    return run_orders.order_run(library.register_file(folder, "counter", path), Order(config.default()))
 
 
 def fresh(run):
@@ -114,7 +114,7 @@ async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
 
     def order():
         path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x", "y"))))
-        made = run_orders.order_run(library.adopt(folder, "counter", path), Order(config.default()))
+        made = run_orders.order_run(library.register_file(folder, "counter", path), Order(config.default()))
         writes.claim_run(made.id, None)
         writes.start_attempt(first(made).pk)
         return made, first(made)

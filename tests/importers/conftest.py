@@ -12,7 +12,7 @@ from asgiref.sync import async_to_sync
 
 from sessions_app.adk import DjangoSessionService
 from sessions_app.transfer.readers import open_source
-from sessions_app.transfer.writers import Report, import_sessions
+from sessions_app.transfer.writers import ImportReport, import_sessions
 from tests.pages.conftest import agents_dir  # noqa: F401 - the fixture: offers stand on the home page
 from tests.store import finish_threads
 
@@ -24,10 +24,10 @@ def store(transactional_db: None) -> Iterator[None]:
 
 
 @pytest.fixture
-def load(store: None) -> Callable[..., Report]:
+def load(store: None) -> Callable[..., ImportReport]:
     """Return a function that imports a store and gives the report."""
 
-    def load(location: Path | str, **options: Any) -> Report:
+    def load(location: Path | str, **options: Any) -> ImportReport:
         reading = {name: options.pop(name) for name in ("choice", "zone") if name in options}
         with closing(open_source(str(location), **reading)) as source:
             return import_sessions(source, **options)

@@ -14,7 +14,7 @@ from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService
 from sessions_app.models import Artifact
-from sessions_app.transfer.writers import Report, import_location
+from sessions_app.transfer.writers import ImportReport, import_location
 
 PNG = types.Part(
     inline_data=types.Blob(mime_type="image/png", data=b"\x89PNG" * 40_000, display_name="chart")
@@ -41,7 +41,7 @@ def versions_of(agent: Path, name: str) -> Path:
     return next(path for path in agent.rglob("versions") if path.parent.name == name)
 
 
-def unread(report: Report) -> list[str]:
+def unread(report: ImportReport) -> list[str]:
     return list(report.unread)
 
 

@@ -19,7 +19,7 @@ from sessions_app.models import AgentSession, AppScope, StateChange, UserScope
 from sessions_app.sessions import labels, writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.state import history
-from sessions_app.transfer.exports import Wanted, export_adk_sqlite, export_json, snake_case
+from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json, snake_case
 from tests import forked_processes
 from tests.importers import stores
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, full_event
@@ -52,7 +52,7 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
     fill_live()
     load(stores.SQLITE)
     before = {name: read(session=name) for name in ("live", "s1", "s/2")}
-    done = export_json(Wanted(), tmp_path / "all.jsonl", credentials=True)
+    done = export_json(ExportFilter(), tmp_path / "all.jsonl", credentials=True)
     wipe()
 
     report = load(tmp_path / "all.jsonl")
@@ -62,13 +62,13 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
     assert {name: read(session=name) for name in before} == before
     assert session_row().title == "A title"
     assert [tag.name for tag in session_row().tags.all()] == ["bug"]
-    export_json(Wanted(), tmp_path / "again.jsonl", credentials=True)
+    export_json(ExportFilter(), tmp_path / "again.jsonl", credentials=True)
     assert (tmp_path / "again.jsonl").read_text() == (tmp_path / "all.jsonl").read_text()
 
 
 def test_seeds_and_removals_keep_their_history(load, tmp_path):
     fill_live()
-    export_json(Wanted(), tmp_path / "all.jsonl")
+    export_json(ExportFilter(), tmp_path / "all.jsonl")
     wipe()
     load(tmp_path / "all.jsonl")
 
@@ -82,9 +82,9 @@ def test_seeds_and_removals_keep_their_history(load, tmp_path):
 def test_credentials_are_left_out_unless_they_are_asked_for(store, tmp_path):
     fill_live()
 
-    export_json(Wanted(), tmp_path / "public.jsonl")
-    export_adk_sqlite(Wanted(), tmp_path / "public.db")
-    export_json(Wanted(), tmp_path / "private.jsonl", credentials=True)
+    export_json(ExportFilter(), tmp_path / "public.jsonl")
+    export_adk_sqlite(ExportFilter(), tmp_path / "public.db")
+    export_json(ExportFilter(), tmp_path / "private.jsonl", credentials=True)
 
     for name in ("public.jsonl", "public.db"):
         content = (tmp_path / name).read_bytes()
@@ -99,7 +99,7 @@ def test_adk_opens_the_store_that_is_written_for_it_and_reads_the_same(load, rea
     load(stores.V0)
     path = tmp_path / "session.db"
 
-    export_adk_sqlite(Wanted(), path, credentials=True)
+    export_adk_sqlite(ExportFilter(), path, credentials=True)
 
     service = SqliteSessionService(str(path))
     for app, user, name in (("weather", "ann", "s1"), ("weather", "ann", "live"), ("news", "bob", "s1")):
@@ -117,7 +117,7 @@ def without_auth(session: dict) -> dict:
 
 def test_adk_goes_on_in_the_store_that_is_written_for_it(load, tmp_path):
     load(stores.SQLITE)
-    export_adk_sqlite(Wanted(app_name="weather"), tmp_path / "session.db")
+    export_adk_sqlite(ExportFilter(app_name="weather"), tmp_path / "session.db")
     service = SqliteSessionService(str(tmp_path / "session.db"))
     get = async_to_sync(service.get_session)
     session = get(app_name="weather", user_id="ann", session_id="s1")
@@ -140,7 +140,7 @@ def test_fields_are_named_as_adk_stores_them():
 def test_only_what_is_wanted_is_exported(load, tmp_path):
     load(stores.SQLITE)
 
-    done = export_json(Wanted("weather", "ann", "s/2"), tmp_path / "one.jsonl")
+    done = export_json(ExportFilter("weather", "ann", "s/2"), tmp_path / "one.jsonl")
 
     assert (done.sessions, done.events) == (1, 4)
     kinds = [json.loads(line)["kind"] for line in (tmp_path / "one.jsonl").read_text().splitlines()]

@@ -26,8 +26,8 @@ from sessions_app.models import (
 from sessions_app.sessions import writes
 from sessions_app.state import history
 from sessions_app.store import batched_transactions
-from sessions_app.transfer.exports import Wanted, export_json
-from sessions_app.transfer.writers import Report, import_location
+from sessions_app.transfer.exports import ExportFilter, export_json
+from sessions_app.transfer.writers import ImportReport, import_location
 from tests.importers.test_export import wipe
 from tests.importers.test_import import fold_equals_state
 from tests.sessions.branches.test_fork_in_slices import between, elsewhere
@@ -141,7 +141,7 @@ def test_agents_append_between_the_transactions_of_an_import(tmp_path: Path, mon
     assert fold_equals_state()
 
 
-def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, at: int, act: Callable[[], object]) -> Report:
+def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, at: int, act: Callable[[], object]) -> ImportReport:
     """Import while somebody does something before the transaction of a number."""
     between(monkeypatch, lambda number: elsewhere(act) if number == at else None)
     return import_location(str(path))
@@ -180,7 +180,7 @@ def test_a_seed_of_a_key_that_events_wrote_leaves_its_last_writer_alone(tmp_path
     told = [
         (row.scope, row.key, row.value, row.seq) for row in StateChange.objects.order_by("scope", "key", "pk")
     ]
-    export_json(Wanted(), tmp_path / "all.jsonl")
+    export_json(ExportFilter(), tmp_path / "all.jsonl")
     wipe()
     assert import_location(str(tmp_path / "all.jsonl")).is_complete
     rows = StateChange.objects.order_by("scope", "key", "position")

@@ -10,14 +10,14 @@ from google.adk.events.event import Event
 from sessions_app.adk import event_mapping
 from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import event_schema
-from sessions_app.transfer.readers.normalization import UNKNOWN, normalise, removed_keys
+from sessions_app.transfer.readers.normalization import UNKNOWN, normalize_event, removed_keys
 from tests.sessions.full_event import full_event
 
 
 def test_an_event_as_adk_stores_it_becomes_the_event_as_adk_sends_it():
     stored = full_event().model_dump(mode="json", exclude_none=True)
 
-    wire, changes = normalise(stored)
+    wire, changes = normalize_event(stored)
 
     sent = event_mapping.to_wire(full_event())
     sent["actions"]["stateDelta"] = stored["actions"]["state_delta"]
@@ -28,7 +28,7 @@ def test_an_event_as_adk_stores_it_becomes_the_event_as_adk_sends_it():
 def test_an_event_in_wire_form_stays_as_it_is():
     sent = full_event().model_dump(mode="json", exclude_none=True, by_alias=True)
 
-    assert normalise(sent) == (sent, ())
+    assert normalize_event(sent) == (sent, ())
 
 
 def test_names_inside_what_agents_own_are_untouched():
@@ -39,7 +39,7 @@ def test_names_inside_what_agents_own_are_untouched():
         "output": {"out_key": 1},
     }
 
-    wire, _ = normalise(raw)
+    wire, _ = normalize_event(raw)
 
     assert wire["content"]["parts"][0]["functionCall"]["args"] == {"some_key": {"other_key": None}}
     assert wire["customMetadata"] == {"my_key": 1}
@@ -57,7 +57,7 @@ def test_what_adk_would_refuse_moves_to_the_metadata_by_its_path():
         "a_new_field": True,
     }
 
-    wire, changes = normalise(raw)
+    wire, changes = normalize_event(raw)
 
     assert wire["customMetadata"]["mine"] == 1
     assert wire["customMetadata"][UNKNOWN] == {
@@ -72,21 +72,23 @@ def test_what_adk_would_refuse_moves_to_the_metadata_by_its_path():
 
 @pytest.mark.parametrize("data", ["+/8AAQ==", "-_8AAQ==", "-_8AAQ", [251, 255, 0, 1]])
 def test_bytes_of_either_alphabet_and_lists_of_numbers_are_the_same_bytes(data):
-    wire, _ = normalise({"content": {"parts": [{"inlineData": {"mimeType": "image/png", "data": data}}]}})
+    wire, _ = normalize_event(
+        {"content": {"parts": [{"inlineData": {"mimeType": "image/png", "data": data}}]}}
+    )
 
     assert wire["content"]["parts"][0]["inlineData"]["data"] == "-_8AAQ=="
     assert Event.model_validate(wire).content.parts[0].inline_data.data == b"\xfb\xff\x00\x01"
 
 
 def test_a_list_of_metadata_as_java_writes_it_is_kept_under_a_name():
-    wire, _ = normalise({"customMetadata": [{"key": "a"}], "errorCode": 429})
+    wire, _ = normalize_event({"customMetadata": [{"key": "a"}], "errorCode": 429})
 
     assert wire["customMetadata"] == {UNKNOWN: {"customMetadata": [{"key": "a"}]}}
     assert wire["errorCode"] == "429"
 
 
 def test_the_sentinel_of_java_removes_a_key():
-    wire, _ = normalise({"actions": {"stateDelta": {"a": "__ADK_SENTINEL_REMOVED__", "b": 1}}})
+    wire, _ = normalize_event({"actions": {"stateDelta": {"a": "__ADK_SENTINEL_REMOVED__", "b": 1}}})
 
     assert removed_keys(wire) == {"a"}
     assert wire["actions"]["stateDelta"] == {"a": None, "b": 1}
@@ -127,7 +129,7 @@ def test_the_table_of_fields_is_that_of_the_installed_adk():
         **{name: body for name, body in schema["$defs"].items() if "properties" in body},
     }
 
-    ours = {name: " ".join(sorted(words.split())) for name, words in event_schema.models().items()}
+    ours = {name: " ".join(sorted(words.split())) for name, words in event_schema.field_table().items()}
     theirs = {
         name: " ".join(sorted(_word(field, body, models) for field, body in model["properties"].items()))
         for name, model in models.items()

@@ -13,7 +13,7 @@ from google.genai import types
 from sessions_app.agents import folder
 from sessions_app.models import AgentSession
 from sessions_app.transfer.writers import jobs
-from sessions_app.transfer.writers.discovery import found_beside
+from sessions_app.transfer.writers.discovery import find_all_agent_data
 from tests.importers import stores
 
 
@@ -36,7 +36,7 @@ def test_stores_beside_agents_are_found_by_their_first_bytes(agents_dir, left_by
     (agents_dir / "writer" / ".adk").mkdir()
     (agents_dir / "writer" / ".adk" / "session.db").write_text("no database")
 
-    [found] = found_beside(folder.open_folder(agents_dir))
+    [found] = find_all_agent_data(folder.open_folder(agents_dir))
 
     assert (found.app_name, list(found.stores)) == ("weather", [str(left_by_adk.resolve())])
 

@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession, Event, ImportSource, StateChange
-from sessions_app.transfer.readers import Choice, Format, open_source
+from sessions_app.transfer.readers import Format, SourceFilter, open_source
 from tests.importers import stores
 from tests.importers.stores import an_event, copy_of, delta, execute, sqlite_store
 
@@ -99,7 +99,7 @@ def test_a_file_is_known_by_what_it_holds_not_by_its_name(load, tmp_path):
 
 
 def test_sessions_can_be_chosen_and_come_into_another_app(load, read):
-    report = load(stores.SQLITE, choice=Choice(app_name="weather"), into_app="forecast")
+    report = load(stores.SQLITE, choice=SourceFilter(app_name="weather"), into_app="forecast")
 
     assert report.created == 2
     assert read(app="forecast")["state"]["app:calls"] == 4
@@ -114,7 +114,7 @@ def test_sessions_of_several_apps_do_not_come_into_one(load):
 
 
 def test_sessions_of_one_user_can_be_chosen(load):
-    assert load(stores.V1, choice=Choice(user_id="bob")).created == 1
+    assert load(stores.V1, choice=SourceFilter(user_id="bob")).created == 1
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,6 @@ def _expected(attempt: EvalAttempt, status: str) -> causes.Expected:
         return causes.Expected()
     facts = EvalRun.objects.values_list("config", "version", "version__digest").get(pk=attempt.run_id)
     config, version, digest = facts
-    cases = version_contents.read(version, digest)
+    cases = version_contents.read_cases(version, digest)
     own = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
     return causes.Expected(own.get("conversation") or [], json.loads(config).get("criteria") or {})

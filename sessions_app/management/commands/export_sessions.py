@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 from sessions_app.errors import DevUIError
 from sessions_app.store.schema import ensure_schema
-from sessions_app.transfer.exports import Wanted, export_adk_sqlite, export_json
+from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json
 
 FORMATS = {"json": export_json, "adk-sqlite": export_adk_sqlite}
 
@@ -46,7 +46,7 @@ class Command(BaseCommand):
         Raises:
             CommandError: no session matches, or the file cannot be written.
         """
-        selection = Wanted(options["app"], options["user"], options["session"])
+        selection = ExportFilter(options["app"], options["user"], options["session"])
         try:
             ensure_schema()
             export = FORMATS[options["format"]]

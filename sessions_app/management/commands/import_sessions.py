@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sessions_app.errors import DevUIError
 from sessions_app.presentation import visible_text
 from sessions_app.store.schema import ensure_schema
-from sessions_app.transfer.readers import Choice
-from sessions_app.transfer.writers import Report, fingerprint_of, import_location
+from sessions_app.transfer.readers import SourceFilter
+from sessions_app.transfer.writers import ImportReport, fingerprint_of, import_location
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
 PROGRESS_S = 0.5
@@ -79,8 +79,8 @@ class Command(BaseCommand):
         if not report.is_complete:
             sys.exit(INCOMPLETE)
 
-    def _import(self, options: dict[str, Any]) -> Report:
-        choice = Choice(options["app"], options["user"])
+    def _import(self, options: dict[str, Any]) -> ImportReport:
+        choice = SourceFilter(options["app"], options["user"])
         return import_location(
             options["source"],
             choice=choice,
@@ -108,7 +108,7 @@ class Command(BaseCommand):
             self._told = now
             self.stderr.write(f"\r{done:,} of {total:,} events" if total else f"\r{done:,} events", ending="")
 
-    def _tell(self, report: Report) -> None:
+    def _tell(self, report: ImportReport) -> None:
         write = self.stdout.write
         write(f"{report.location}: {report.format}")
         write(f"{report.counts()}.")

@@ -6,46 +6,46 @@ by its models. `sessions_app.transfer.writers` writes what is read.
 
 from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredArtifact
 from sessions_app.transfer.readers.detection import (
-    artifacts_beside,
+    find_artifacts_folder,
     fingerprint,
     folder_of_files,
     holds_sessions,
     open_source,
 )
-from sessions_app.transfer.readers.documents import SentSession, session_events
+from sessions_app.transfer.readers.documents import SessionPayload, session_events
 from sessions_app.transfer.readers.records import (
-    Choice,
     Format,
     Owner,
     SharedState,
     Source,
+    SourceFilter,
     StoredEvent,
     StoredSession,
     StoredState,
-    Unread,
+    UnreadableRow,
 )
-from sessions_app.transfer.readers.session_folders import SessionFolder, Walked, walk
+from sessions_app.transfer.readers.session_folders import FolderScan, SessionFolder, scan_folder
 
 __all__ = [
     "ArtifactFolder",
-    "Choice",
+    "FolderScan",
     "Format",
     "Owner",
-    "SentSession",
     "SessionFolder",
+    "SessionPayload",
     "SharedState",
     "Source",
+    "SourceFilter",
     "StoredArtifact",
     "StoredEvent",
     "StoredSession",
     "StoredState",
-    "Unread",
-    "Walked",
-    "artifacts_beside",
+    "UnreadableRow",
+    "find_artifacts_folder",
     "fingerprint",
     "folder_of_files",
     "holds_sessions",
     "open_source",
+    "scan_folder",
     "session_events",
-    "walk",
 ]

@@ -9,7 +9,7 @@ from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerpri
 from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
 
 
-def sessions_beside(agent_folder: Path) -> dict[str, str]:
+def find_session_store(agent_folder: Path) -> dict[str, str]:
     """Return the store of sessions: location → a text that changes when somebody writes to it; empty: none.
 
     Nothing is opened but for its first bytes.
@@ -18,7 +18,7 @@ def sessions_beside(agent_folder: Path) -> dict[str, str]:
     return {str(path.resolve()): file_fingerprint(path)} if _is_sqlite(path) else {}
 
 
-def artifacts_beside_agent(agent_folder: Path) -> dict[str, str]:
+def find_artifacts(agent_folder: Path) -> dict[str, str]:
     """Return the folder of artifacts, as `sessions_beside` does the sessions."""
     path = agent_folder / LOCAL_FOLDER / ARTIFACTS_FOLDER
     versions = artifacts_fingerprint(path)

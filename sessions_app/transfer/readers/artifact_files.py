@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from sessions_app.events.timestamps import parse_timestamp
-from sessions_app.transfer.readers.records import Choice, Unread
+from sessions_app.transfer.readers.records import SourceFilter, UnreadableRow
 
 VERSIONS = "versions"
 METADATA = "metadata.json"
@@ -65,7 +65,7 @@ class ArtifactFolder:
         remarks: what a person should know about the whole; complete once all versions were read.
     """
 
-    def __init__(self, root: Path, choice: Choice = Choice(), old_app: str = "") -> None:  # noqa: B008 - frozen
+    def __init__(self, root: Path, choice: SourceFilter = SourceFilter(), old_app: str = "") -> None:  # noqa: B008 - frozen
         self.location = str(root.resolve())
         self.remarks: list[str] = []
         self._root = root
@@ -76,23 +76,25 @@ class ArtifactFolder:
         """Return a text that changes when a version is added or removed; empty: there is none."""
         return artifacts_fingerprint(self._root)
 
-    def versions(self) -> Iterator[StoredArtifact | Unread]:
+    def versions(self) -> Iterator[StoredArtifact | UnreadableRow]:
         """Yield every version of every file, each file's in the order they were saved."""
         for app in _folders(self._root / "apps"):
             yield from self._of_app(app.name, app)
         if _folders(self._root / "users"):
             if not self._old_app:
-                yield Unread(str(self._root / "users"), "these files are kept without the name of an app")
+                yield UnreadableRow(
+                    str(self._root / "users"), "these files are kept without the name of an app"
+                )
                 return
             self.remarks.append(OLD_LAYOUT.format(app=self._old_app))
             yield from self._of_app(self._old_app, self._root)
 
-    def _of_app(self, app_name: str, folder: Path) -> Iterator[StoredArtifact | Unread]:
+    def _of_app(self, app_name: str, folder: Path) -> Iterator[StoredArtifact | UnreadableRow]:
         for user in _folders(folder / "users"):
             if self._choice.takes(app_name, user.name):
-                yield from _of_scope(app_name, user.name, "", user / "artifacts")
+                yield from _scope_versions(app_name, user.name, "", user / "artifacts")
                 for session in _folders(user / "sessions"):
-                    yield from _of_scope(app_name, user.name, session.name, session / "artifacts")
+                    yield from _scope_versions(app_name, user.name, session.name, session / "artifacts")
 
 
 def artifacts_fingerprint(root: Path) -> str:
@@ -114,16 +116,18 @@ def _folders(place: Path) -> list[Path]:
     return sorted(Path(entry.path) for entry in found)
 
 
-def _of_scope(app_name: str, user_id: str, session_id: str, root: Path) -> Iterator[StoredArtifact | Unread]:
+def _scope_versions(
+    app_name: str, user_id: str, session_id: str, root: Path
+) -> Iterator[StoredArtifact | UnreadableRow]:
     """Yield the versions of a scope's files. A file's name may hold `/`, so files lie in files' folders."""
     for place, names, _ in os.walk(root):
         if VERSIONS not in names:
             continue
         names.remove(VERSIONS)
         folder = Path(place)
-        for version in sorted(_numbered(folder / VERSIONS), key=lambda each: int(each.name)):
+        for version in sorted(_version_folders(folder / VERSIONS), key=lambda each: int(each.name)):
             read = _read_version(version, folder)
-            if isinstance(read, Unread):
+            if isinstance(read, UnreadableRow):
                 yield read
                 continue
             told, path = read
@@ -142,23 +146,23 @@ def _of_scope(app_name: str, user_id: str, session_id: str, root: Path) -> Itera
             )
 
 
-def _numbered(folder: Path) -> list[Path]:
+def _version_folders(folder: Path) -> list[Path]:
     return [each for each in _folders(folder) if each.name.isascii() and each.name.isdecimal()]
 
 
-def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | Unread:
+def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | UnreadableRow:
     payload, metadata = version / folder.name, version / METADATA
     if payload.is_symlink() or metadata.is_symlink():
-        return Unread(str(version), "it is a link, and links are not followed")
+        return UnreadableRow(str(version), "it is a link, and links are not followed")
     if not payload.is_file():
-        return Unread(str(version), "its content is missing")
+        return UnreadableRow(str(version), "its content is missing")
     try:
         told = json.loads(metadata.read_text(encoding="utf-8"))
     except FileNotFoundError:
         told = {}
     except (OSError, ValueError) as error:
-        return Unread(str(metadata), f"it cannot be read: {error}")
-    return (told, payload) if isinstance(told, dict) else Unread(str(metadata), "it is no JSON object")
+        return UnreadableRow(str(metadata), f"it cannot be read: {error}")
+    return (told, payload) if isinstance(told, dict) else UnreadableRow(str(metadata), "it is no JSON object")
 
 
 def _created_at(told: object, path: Path) -> float:

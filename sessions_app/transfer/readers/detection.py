@@ -19,21 +19,21 @@ from sessions_app.transfer.readers.databases import (
     without_password,
 )
 from sessions_app.transfer.readers.documents import ExportDocument, SessionDocument, is_export
-from sessions_app.transfer.readers.records import Choice, Format, Source
+from sessions_app.transfer.readers.records import Format, Source, SourceFilter
 from sessions_app.transfer.readers.rust import RustSource
-from sessions_app.transfer.readers.tables import TableSource, decoded, first_row
+from sessions_app.transfer.readers.tables import TableSource, decode_json, first_row
 
 SESSION_FILE = "session.db"
 LOCAL_FOLDER = ".adk"
 ARTIFACTS_FOLDER = "artifacts"
 KNOWN_VERSION = "1"
-_READABLE = (
+_SUPPORTED_SOURCES = (
     "DevUI reads stores of ADK for Python (Sqlite, Database v0 and v1), JavaScript, Go and Rust,"
     " session JSON and its own exports."
 )
 
 
-def open_source(location: str, choice: Choice = Choice(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
+def open_source(location: str, choice: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
     """Open a file, a folder that holds `.adk/session.db`, or a database's URL, to be read only.
 
     Args:
@@ -49,7 +49,7 @@ def open_source(location: str, choice: Choice = Choice(), zone: tzinfo = UTC) ->
         return _open_path(path, choice, zone)
     database = open_url(location)
     try:
-        return _tables(database, without_password(location), choice, zone)
+        return _open_tables(database, without_password(location), choice, zone)
     except BaseException:
         database.close()
         raise
@@ -63,7 +63,7 @@ def fingerprint(location: str) -> str:
     if not path.is_dir():
         return file_fingerprint(path)
     parts = [file_fingerprint(_session_file(path))] if holds_sessions(location) else []
-    if artifacts := artifacts_beside(location):
+    if artifacts := find_artifacts_folder(location):
         parts.append(artifacts_fingerprint(artifacts))
     return " ".join(parts)
 
@@ -71,7 +71,7 @@ def fingerprint(location: str) -> str:
 def folder_of_files(location: str) -> Path | None:
     """Return the folder that a location names, if it is one that no `adk web` has run in."""
     path = _path_of(location)
-    if path is None or not path.is_dir() or holds_sessions(location) or artifacts_beside(location):
+    if path is None or not path.is_dir() or holds_sessions(location) or find_artifacts_folder(location):
         return None
     return path
 
@@ -82,7 +82,7 @@ def holds_sessions(location: str) -> bool:
     return path is None or not path.is_dir() or _find_session_file(path) is not None
 
 
-def artifacts_beside(location: str) -> Path | None:
+def find_artifacts_folder(location: str) -> Path | None:
     """Return the folder of artifacts in an agent's folder, or in its `.adk`, if there is one."""
     path = _path_of(location)
     if path is None:
@@ -101,7 +101,7 @@ def _path_of(location: str) -> Path | None:
     return None
 
 
-def _open_path(path: Path, choice: Choice, zone: tzinfo) -> Source:
+def _open_path(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
     if path.is_dir():
         path = _session_file(path)
     if not path.is_file():
@@ -116,7 +116,7 @@ def _open_path(path: Path, choice: Choice, zone: tzinfo) -> Source:
     if head.startswith(SQLITE_MAGIC):
         return _open_sqlite(path, choice, zone)
     if head.lstrip()[:1] not in (b"{", b"["):
-        raise BadInput(f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_READABLE)
+        raise BadInput(f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_SUPPORTED_SOURCES)
     return ExportDocument(path, choice) if is_export(path) else SessionDocument(path, choice)
 
 
@@ -135,10 +135,10 @@ def _session_file(folder: Path) -> Path:
     return found
 
 
-def _open_sqlite(path: Path, choice: Choice, zone: tzinfo) -> Source:
+def _open_sqlite(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
     database = SqliteDatabase(path)
     try:
-        return _tables(database, str(path.resolve()), choice, zone)
+        return _open_tables(database, str(path.resolve()), choice, zone)
     except sqlite3.Error as error:
         database.close()
         raise BadInput(f"{str(path)!r} is damaged: {error}.", hint="Restore it from a copy.") from error
@@ -147,13 +147,13 @@ def _open_sqlite(path: Path, choice: Choice, zone: tzinfo) -> Source:
         raise
 
 
-def _tables(database: Database, location: str, choice: Choice, zone: tzinfo) -> TableSource:
-    kind = sniff(database, location)
+def _open_tables(database: Database, location: str, choice: SourceFilter, zone: tzinfo) -> TableSource:
+    kind = detect_format(database, location)
     reader = RustSource if kind is Format.RUST else TableSource
     return reader(database, kind, location, choice, zone)
 
 
-def sniff(database: Database, location: str) -> Format:
+def detect_format(database: Database, location: str) -> Format:
     """Tell which ADK wrote a database, by its columns and the values in them.
 
     Raises:
@@ -161,17 +161,17 @@ def sniff(database: Database, location: str) -> Format:
     """
     sessions, events = database.columns("sessions"), database.columns("events")
     if not {"app_name", "user_id", "state"} <= sessions or not {"id", "session_id", "timestamp"} <= events:
-        raise BadInput(f"{location!r} is a database, but no store of ADK sessions.", hint=_READABLE)
+        raise BadInput(f"{location!r} is a database, but no store of ADK sessions.", hint=_SUPPORTED_SOURCES)
     if "session_id" in sessions and "llm_response" in events:
         return Format.RUST
     if "event_data" in events:
-        return _of_whole_events(database, location)
+        return _detect_json_events(database, location)
     if "actions" not in events:
-        raise BadInput(f"{location!r} keeps events in a way that no known ADK does.", hint=_READABLE)
-    return _of_actions(database, events)
+        raise BadInput(f"{location!r} keeps events in a way that no known ADK does.", hint=_SUPPORTED_SOURCES)
+    return _detect_actions(database, events)
 
 
-def _of_whole_events(database: Database, location: str) -> Format:
+def _detect_json_events(database: Database, location: str) -> Format:
     version = None
     if database.columns("adk_internal_metadata"):
         known = {row["key"]: row["value"] for row in database.rows("SELECT * FROM adk_internal_metadata")}
@@ -184,21 +184,21 @@ def _of_whole_events(database: Database, location: str) -> Format:
     session = first_row(database, "SELECT update_time FROM sessions LIMIT 1")
     event = first_row(database, "SELECT event_data FROM events WHERE event_data IS NOT NULL LIMIT 1")
     if is_in_milliseconds(session.get("update_time")) or is_in_milliseconds(
-        _time_in(event.get("event_data"))
+        _timestamp_of(event.get("event_data"))
     ):
         return Format.JS
     return Format.V1 if version else Format.SQLITE
 
 
-def _time_in(event_data: object) -> object:
+def _timestamp_of(event_data: object) -> object:
     try:
-        found = decoded(event_data)
+        found = decode_json(event_data)
     except ValueError:
         return None
     return found.get("timestamp") if isinstance(found, dict) else None
 
 
-def _of_actions(database: Database, events: set[str]) -> Format:
+def _detect_actions(database: Database, events: set[str]) -> Format:
     """Tell Go's JSON from Python's pickles; both call the column `actions`."""
     sql = "SELECT actions FROM events WHERE actions IS NOT NULL LIMIT 1"
     actions = first_row(database, sql).get("actions")

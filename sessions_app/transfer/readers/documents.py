@@ -13,16 +13,16 @@ from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.databases import file_fingerprint
-from sessions_app.transfer.readers.normalization import normalise, removed_keys
+from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from sessions_app.transfer.readers.records import (
-    Choice,
     Format,
     Owner,
     SharedState,
+    SourceFilter,
     StoredEvent,
     StoredSession,
     StoredState,
-    Unread,
+    UnreadableRow,
 )
 
 EXPORT_KIND = "devui.sessions"
@@ -38,7 +38,7 @@ class SessionDocument:
 
     format = Format.JSON
 
-    def __init__(self, path: Path, choice: Choice, *, may_be_empty: bool = False) -> None:
+    def __init__(self, path: Path, choice: SourceFilter, *, may_be_empty: bool = False) -> None:
         """Read the file.
 
         Raises:
@@ -47,9 +47,9 @@ class SessionDocument:
         self.location = str(path)
         self.remarks: list[str] = []
         self._path = path
-        document = _parse(path)
+        document = _load_json(path)
         found = document if isinstance(document, list) else [document]
-        self._sessions = [_folded(each) for each in found if _is_session(each)]
+        self._sessions = [_fold_names(each) for each in found if _is_session(each)]
         self.is_empty = not self._sessions
         if self.is_empty and not may_be_empty:
             raise BadInput(
@@ -93,24 +93,24 @@ class SessionDocument:
         """Return how many events there are."""
         return sum(len(each.get("events") or []) for each in self._sessions)
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events session by session, in the order of the sessions' first event."""
         wanted = [each for each in self._sessions if only is None or _owner(each) in only]
         queues = [list(_events_of(each)) for each in wanted]
-        yield from in_time(queues)
+        yield from merge_by_time(queues)
 
     def close(self) -> None:
         """Nothing is held open."""
 
 
-class SentSession(SessionDocument):
+class SessionPayload(SessionDocument):
     """One session that a program sent, as ADK's REST answers it."""
 
     def __init__(self, session: dict[str, Any], location: str) -> None:
         """Take the session; `location` says where it comes from."""
         self.location = location
         self.remarks: list[str] = []
-        self._sessions = [_folded(session)]
+        self._sessions = [_fold_names(session)]
         self.is_empty = False
 
     def fingerprint(self) -> str:
@@ -118,17 +118,17 @@ class SentSession(SessionDocument):
         return ""
 
 
-def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | Unread]:
+def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
     """Yield the events of a session as ADK dumps one, in either spelling."""
-    return _events_of({"appname": "", "userid": "", "id": "", **_folded(session)})
+    return _events_of({"appname": "", "userid": "", "id": "", **_fold_names(session)})
 
 
-def in_time(queues: list[list[StoredEvent | Unread]]) -> Iterator[StoredEvent | Unread]:
+def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[StoredEvent | UnreadableRow]:
     """Merge the events of several sessions by time without changing the order inside any of them."""
 
     def clocked(
-        place: int, queue: list[StoredEvent | Unread]
-    ) -> Iterator[tuple[float, int, StoredEvent | Unread]]:
+        place: int, queue: list[StoredEvent | UnreadableRow]
+    ) -> Iterator[tuple[float, int, StoredEvent | UnreadableRow]]:
         now = float("-inf")
         for item in queue:
             if isinstance(item, StoredEvent):
@@ -144,7 +144,7 @@ class ExportDocument:
 
     format = Format.DEVUI
 
-    def __init__(self, path: Path, choice: Choice) -> None:
+    def __init__(self, path: Path, choice: SourceFilter) -> None:
         """Check the header.
 
         Raises:
@@ -166,7 +166,7 @@ class ExportDocument:
         """Return the file's time and size."""
         return file_fingerprint(self._path)
 
-    def sessions(self) -> Iterator[StoredSession | Unread]:
+    def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
         for owner, record in self._records("session"):
             yield StoredSession(
@@ -177,12 +177,12 @@ class ExportDocument:
                 tuple(map(str, record.get("tags", ()))),
             )
 
-    def states(self) -> Iterator[StoredState | Unread]:
+    def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
         for owner, record in self._records("session"):
             yield StoredState(owner, record["state"], record.get("seeds") or {})
 
-    def shared(self) -> Iterator[SharedState | Unread]:
+    def shared(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users."""
         for kind in ("app", "user"):
             for owner, record in self._records(kind):
@@ -195,7 +195,7 @@ class ExportDocument:
         """Counting would read the whole file."""
         return None
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of the file, which is that of time."""
         for owner, record in self._records("event"):
             if only is None or owner in only:
@@ -232,7 +232,7 @@ def is_export(path: Path) -> bool:
     return isinstance(header, dict) and header.get("kind") == EXPORT_KIND
 
 
-def _parse(path: Path) -> Any:
+def _load_json(path: Path) -> Any:
     try:
         return json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
@@ -245,23 +245,25 @@ def _parse(path: Path) -> Any:
 
 
 def _is_session(value: Any) -> bool:
-    folded = _folded(value) if isinstance(value, dict) else {}
+    folded = _fold_names(value) if isinstance(value, dict) else {}
     named = all(isinstance(folded.get(name), str) for name in ("appname", "userid", "id"))
     return named and isinstance(folded.get("events"), list | None)
 
 
-def _folded(session: dict[str, Any]) -> dict[str, Any]:
+def _fold_names(session: dict[str, Any]) -> dict[str, Any]:
     return {str(key).replace("_", "").lower(): value for key, value in session.items()}
 
 
-def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | Unread]:
+def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
     owner = _owner(session)
     time = _time(session.get("createtime"), 0.0)
     for number, raw in enumerate(session.get("events") or [], 1):
         if not isinstance(raw, dict):
-            yield Unread(f"event {number} of {owner}", f"a {type(raw).__name__} stands where an event should")
+            yield UnreadableRow(
+                f"event {number} of {owner}", f"a {type(raw).__name__} stands where an event should"
+            )
             continue
-        wire, changes = normalise(raw)
+        wire, changes = normalize_event(raw)
         if "timestamp" not in wire:
             fallback = _time(session.get("lastupdatetime"), time)
             wire["timestamp"] = time or fallback

@@ -126,15 +126,15 @@ def fields_of(model: str) -> dict[str, tuple[str, str]]:
     fields = {}
     for word in _TABLE[model].split():
         name, _, kind = word.partition(":")
-        fields[fold(name)] = (name, kind)
+        fields[fold_name(name)] = (name, kind)
     return fields
 
 
-def fold(name: str) -> str:
+def fold_name(name: str) -> str:
     """Return what snake_case, camelCase and PascalCase spellings of a name have in common."""
     return name.replace("_", "").lower()
 
 
-def models() -> dict[str, str]:
+def field_table() -> dict[str, str]:
     """Return the table: the fields of each model."""
     return dict(_TABLE)

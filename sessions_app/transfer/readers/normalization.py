@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from sessions_app.events.timestamps import parse_timestamp
-from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold
+from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold_name
 
 UNKNOWN = "devui_unknown"
 """Key of `customMetadata` that holds, by path, what ADK's models have no field for."""
@@ -27,21 +27,21 @@ _MAPS = ("stateDelta", "artifactDelta", "requestedAuthConfigs", "requestedToolCo
 _FREE_IN_AUTH = frozenset({"scopes", "additionalHeaders", "context", "customMetadata"})
 
 
-class _Misfit(Exception):
+class _WrongShape(Exception):
     """A value has not the shape of its field."""
 
 
-def normalise(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
+def normalize_event(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
     """Return an event in wire form and, in words, what was changed in it.
 
     The caller sees to `id`, `invocationId` and `timestamp`; a timestamp in another unit is converted here.
     """
     strange: dict[str, Any] = {}
-    wire = _model("Event", raw, "", strange)
+    wire = _normalize_model("Event", raw, "", strange)
     for name in _TEXTS:
         if name in wire and not isinstance(wire[name], str):
             wire[name] = str(wire[name])
-    _complete(wire, strange)
+    _fill_required(wire, strange)
     if not strange:
         return wire, ()
     metadata = wire.get("customMetadata") or {}
@@ -57,16 +57,16 @@ def removed_keys(wire: dict[str, Any]) -> frozenset[str]:
     return keys
 
 
-def _model(model: str, value: Any, path: str, strange: dict[str, Any]) -> dict[str, Any]:
+def _normalize_model(model: str, value: Any, path: str, strange: dict[str, Any]) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise _Misfit
+        raise _WrongShape
     fields = fields_of(model)
     out: dict[str, Any] = {}
     for key, item in value.items():
         if item is None:
             continue
         where = f"{path}.{key}" if path else str(key)
-        name, kind = fields.get(fold(str(key)), ("", ""))
+        name, kind = fields.get(fold_name(str(key)), ("", ""))
         if not name and model in LENIENT:
             out[str(key)] = item
             continue
@@ -74,49 +74,51 @@ def _model(model: str, value: Any, path: str, strange: dict[str, Any]) -> dict[s
             strange[where] = item
             continue
         try:
-            out[name] = _value(kind, item, where, strange)
-        except _Misfit:
+            out[name] = _normalize_value(kind, item, where, strange)
+        except _WrongShape:
             strange[where] = item
     return out
 
 
-def _value(kind: str, item: Any, path: str, strange: dict[str, Any]) -> Any:
+def _normalize_value(kind: str, item: Any, path: str, strange: dict[str, Any]) -> Any:
     if not kind:
         return item
     if kind == "bytes":
-        return _bytes(item)
+        return _normalize_bytes(item)
     if kind.startswith("["):
         if not isinstance(item, list):
-            raise _Misfit
-        return [_model(kind[1:-1], each, f"{path}[{n}]", strange) for n, each in enumerate(item)]
+            raise _WrongShape
+        return [_normalize_model(kind[1:-1], each, f"{path}[{n}]", strange) for n, each in enumerate(item)]
     if kind.startswith("{"):
         if not isinstance(item, Mapping):
-            raise _Misfit
-        return {key: _model(kind[1:-1], each, f"{path}.{key}", strange) for key, each in item.items()}
-    return _model(kind, item, path, strange)
+            raise _WrongShape
+        return {
+            key: _normalize_model(kind[1:-1], each, f"{path}.{key}", strange) for key, each in item.items()
+        }
+    return _normalize_model(kind, item, path, strange)
 
 
-def _bytes(item: Any) -> str:
+def _normalize_bytes(item: Any) -> str:
     """Return bytes as ADK writes them: base64 of the URL-safe alphabet. Either alphabet and lists of ints are read."""
     if isinstance(item, list):
         try:
             return base64.urlsafe_b64encode(bytes(item)).decode()
         except (TypeError, ValueError):
-            raise _Misfit from None
+            raise _WrongShape from None
     if not isinstance(item, str):
-        raise _Misfit
+        raise _WrongShape
     text = item.translate(_TO_URL_SAFE).rstrip("=")
     try:
         plain = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
     except (binascii.Error, ValueError):
-        raise _Misfit from None
+        raise _WrongShape from None
     return base64.urlsafe_b64encode(plain).decode()
 
 
 _TO_URL_SAFE = str.maketrans("+/", "-_")
 
 
-def _complete(wire: dict[str, Any], strange: dict[str, Any]) -> None:
+def _fill_required(wire: dict[str, Any], strange: dict[str, Any]) -> None:
     """Give the event what ADK always sends, and take out what has another type than ADK reads."""
     actions = wire.setdefault("actions", {})
     for name in _MAPS:
@@ -124,7 +126,7 @@ def _complete(wire: dict[str, Any], strange: dict[str, Any]) -> None:
             strange[f"actions.{name}"] = actions.pop(name)
         actions.setdefault(name, {})
     actions["requestedAuthConfigs"] = {
-        key: _camel(config) for key, config in actions["requestedAuthConfigs"].items()
+        key: _camel_case_keys(config) for key, config in actions["requestedAuthConfigs"].items()
     }
     wire.setdefault("nodeInfo", {}).setdefault("path", "")
     if not isinstance(wire.get("customMetadata", {}), dict):
@@ -138,24 +140,24 @@ def _complete(wire: dict[str, Any], strange: dict[str, Any]) -> None:
         (compaction, "endTimestamp"),
     ):
         if name in holder:
-            _read_time(holder, name, strange)
+            _normalize_time(holder, name, strange)
 
 
-def _read_time(holder: dict[str, Any], name: str, strange: dict[str, Any]) -> None:
+def _normalize_time(holder: dict[str, Any], name: str, strange: dict[str, Any]) -> None:
     try:
         holder[name] = parse_timestamp(holder[name])
     except ValueError:
         strange[name] = holder.pop(name)
 
 
-def _camel(value: Any) -> Any:
+def _camel_case_keys(value: Any) -> Any:
     """Spell the keys of an AuthConfig as ADK's REST does; maps of scopes and headers keep theirs."""
     if isinstance(value, list):
-        return [_camel(item) for item in value]
+        return [_camel_case_keys(item) for item in value]
     if not isinstance(value, dict):
         return value
     folded = {_camel_name(key): item for key, item in value.items() if item is not None}
-    return {key: item if key in _FREE_IN_AUTH else _camel(item) for key, item in folded.items()}
+    return {key: item if key in _FREE_IN_AUTH else _camel_case_keys(item) for key, item in folded.items()}
 
 
 def _camel_name(name: str) -> str:

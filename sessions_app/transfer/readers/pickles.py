@@ -38,27 +38,27 @@ MODEL_MODULES = frozenset(
 """Modules whose classes are data models or enums. Their objects are read as dicts and values."""
 
 
-class Refused(Exception):
+class UnsafePickle(Exception):
     """The bytes are no pickle of plain data; the message says why."""
 
 
-def read(blob: bytes) -> Any:
+def read_pickle(blob: bytes) -> Any:
     """Return the value of a pickle as plain data: model objects become dicts of their fields.
 
     Raises:
         Refused: it names something that is no data, or is broken, too large or too deep.
     """
     if len(blob) > MAX_BYTES:
-        raise Refused(f"the pickle has {len(blob)} bytes, more than {MAX_BYTES}")
+        raise UnsafePickle(f"the pickle has {len(blob)} bytes, more than {MAX_BYTES}")
     machine = _Machine()
     try:
         for opcode, argument, _ in pickletools.genops(blob):
             machine.play(opcode.name, argument)
-        return _Plainer().plain(machine.result())
-    except Refused:
+        return _PlainConverter().plain(machine.result())
+    except UnsafePickle:
         raise
     except Exception as error:  # any fault of hostile bytes is one answer
-        raise Refused(f"the pickle is broken ({type(error).__name__})") from error
+        raise UnsafePickle(f"the pickle is broken ({type(error).__name__})") from error
 
 
 class _Name:
@@ -70,7 +70,7 @@ class _Name:
         self.has_fields = module in MODEL_MODULES or self.full == _UUID
         self.make = _PLAIN.get(self.full)
         if not (self.has_fields or self.make or self.full in _HELPERS):
-            raise Refused(f"it names {self.full[:100]}, which is no data")
+            raise UnsafePickle(f"it names {self.full[:100]}, which is no data")
 
 
 class _Object:
@@ -93,13 +93,13 @@ class _Machine:
 
     def result(self) -> Any:
         if len(self._stack) != 1:
-            raise Refused("the pickle is broken: it leaves no single value")
+            raise UnsafePickle("the pickle is broken: it leaves no single value")
         return self._stack[0]
 
     def play(self, name: str, argument: Any) -> None:
         if name in _LITERALS:
             self.put(argument)
-        elif name in _NOTHING:
+        elif name in _IGNORED:
             return
         elif name in _EMPTY:
             self.put(_EMPTY[name]())
@@ -110,7 +110,7 @@ class _Machine:
         elif step := _STEPS.get(name):
             step(self, argument)
         else:
-            raise Refused(f"it uses {name}, which no data needs")
+            raise UnsafePickle(f"it uses {name}, which no data needs")
 
     def put(self, value: Any) -> None:
         self._stack.append(value)
@@ -131,7 +131,7 @@ class _Machine:
         while self._stack[place] is not _MARK:
             place -= 1
             if place < 0:
-                raise Refused("the pickle is broken: a mark is missing")
+                raise UnsafePickle("the pickle is broken: a mark is missing")
         items = self._stack[place + 1 :]
         del self._stack[place:]
         return items
@@ -158,7 +158,7 @@ class _Machine:
     def set_items(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, dict):
-            raise Refused("the pickle is broken: it sets an item of no dict")
+            raise UnsafePickle("the pickle is broken: it sets an item of no dict")
         target.update(zip(items[::2], items[1::2], strict=True))
 
     def append(self, items: list[Any]) -> None:
@@ -168,7 +168,7 @@ class _Machine:
         elif isinstance(target, set):
             target.update(items)
         else:
-            raise Refused("the pickle is broken: it appends to no list")
+            raise UnsafePickle("the pickle is broken: it appends to no list")
 
     def name(self, module: Any, name: Any) -> None:
         self.put(_Name(str(module), str(name)))
@@ -180,14 +180,14 @@ class _Machine:
     def reduce(self, _: Any) -> None:
         arguments, target = self.drop(), self.drop()
         if not isinstance(target, _Name) or not isinstance(arguments, tuple):
-            raise Refused("the pickle is broken: it calls what is no name")
-        self.put(_call(target, arguments))
+            raise UnsafePickle("the pickle is broken: it calls what is no name")
+        self.put(_call_constructor(target, arguments))
 
     def new(self, _: Any) -> None:
         self.drop()
         target = self.drop()
         if not isinstance(target, _Name) or not target.has_fields:
-            raise Refused("it makes an object of a class that is no model")
+            raise UnsafePickle("it makes an object of a class that is no model")
         self.put(_Object(target))
 
     def new_with_keywords(self, _: Any) -> None:
@@ -204,43 +204,43 @@ class _Machine:
         if isinstance(fields, tuple) and len(fields) == 2:
             fields = {**(fields[0] or {}), **(fields[1] or {})}
         if not isinstance(target, _Object) or not isinstance(fields, dict):
-            raise Refused("the pickle is broken: it fills what is no object")
+            raise UnsafePickle("the pickle is broken: it fills what is no object")
         extra = fields.get("__pydantic_extra__") or {}
         target.fields.update({**fields.get("__dict__", fields), **extra})
 
 
-def _call(target: _Name, arguments: tuple[Any, ...]) -> Any:
+def _call_constructor(target: _Name, arguments: tuple[Any, ...]) -> Any:
     """Return what a pickled call means: an enum's value, a plain value, or an empty object."""
     if target.make:
         return target.make(*arguments)
     if target.full in _HELPERS:
         if arguments and isinstance(arguments[0], _Name) and arguments[0].has_fields:
             return _Object(arguments[0])
-        raise Refused(f"it calls {target.full} for no model")
+        raise UnsafePickle(f"it calls {target.full} for no model")
     if len(arguments) == 1 and isinstance(arguments[0], str | int):
         return arguments[0]
-    raise Refused(f"it calls {target.full}")
+    raise UnsafePickle(f"it calls {target.full}")
 
 
-def _literal(make: Callable[[str], Any]) -> Callable[[str], Any]:
+def _limit_text(make: Callable[[str], Any]) -> Callable[[str], Any]:
     def limited(text: str) -> Any:
         if not isinstance(text, str) or len(text) > MAX_LITERAL:
-            raise Refused("it makes a number of no short text")
+            raise UnsafePickle("it makes a number of no short text")
         return make(text)
 
     return limited
 
 
-def _collect(make: Callable[[Any], Any]) -> Callable[..., Any]:
+def _limit_collection(make: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a constructor that takes collections alone: `bytes(10**10)` would take the memory."""
 
     def collected(items: Any = (), *encoding: Any) -> Any:
         if encoding and not isinstance(items, str):
-            raise Refused("it gives an encoding to no text")
+            raise UnsafePickle("it gives an encoding to no text")
         if isinstance(items, str) and encoding:
             return items.encode("latin-1")
         if not isinstance(items, list | tuple | dict | set | frozenset | bytes | bytearray):
-            raise Refused("it makes a collection of what is none")
+            raise UnsafePickle("it makes a collection of what is none")
         return make(items)
 
     return collected
@@ -251,27 +251,27 @@ def _path(*parts: str) -> str:
 
 
 _PLAIN: dict[str, Callable[..., Any]] = {
-    "builtins.dict": _collect(dict),
-    "builtins.list": _collect(list),
-    "builtins.set": _collect(set),
-    "builtins.frozenset": _collect(frozenset),
-    "builtins.tuple": _collect(tuple),
-    "builtins.bytes": _collect(bytes),
-    "builtins.bytearray": _collect(bytes),
-    "_codecs.encode": _collect(bytes),
-    "builtins.str": _literal(str),
-    "builtins.int": _literal(int),
-    "builtins.float": _literal(float),
+    "builtins.dict": _limit_collection(dict),
+    "builtins.list": _limit_collection(list),
+    "builtins.set": _limit_collection(set),
+    "builtins.frozenset": _limit_collection(frozenset),
+    "builtins.tuple": _limit_collection(tuple),
+    "builtins.bytes": _limit_collection(bytes),
+    "builtins.bytearray": _limit_collection(bytes),
+    "_codecs.encode": _limit_collection(bytes),
+    "builtins.str": _limit_text(str),
+    "builtins.int": _limit_text(int),
+    "builtins.float": _limit_text(float),
     "builtins.bool": bool,
     "builtins.complex": complex,
-    "collections.OrderedDict": _collect(OrderedDict),
+    "collections.OrderedDict": _limit_collection(OrderedDict),
     "collections.defaultdict": lambda factory=None: {},
     "datetime.date": date,
     "datetime.datetime": datetime,
     "datetime.time": time,
     "datetime.timedelta": timedelta,
     "datetime.timezone": timezone,
-    "decimal.Decimal": _literal(Decimal),
+    "decimal.Decimal": _limit_text(Decimal),
     **{
         f"{module}.{name}": _path
         for module in ("pathlib", "pathlib._local")
@@ -294,7 +294,7 @@ _LITERALS = frozenset(
         *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     }
 )
-_NOTHING = frozenset({"PROTO", "FRAME", "STOP"})
+_IGNORED = frozenset({"PROTO", "FRAME", "STOP"})
 _EMPTY: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
@@ -331,7 +331,7 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
 }
 
 
-class _Plainer:
+class _PlainConverter:
     """Turns what the machine made into plain data, within limits: shared parts can grow without end."""
 
     def __init__(self) -> None:
@@ -340,7 +340,7 @@ class _Plainer:
     def plain(self, value: Any, depth: int = 0) -> Any:
         self._nodes += 1
         if self._nodes > MAX_NODES or depth > MAX_DEPTH:
-            raise Refused("it is too large or nested too deeply")
+            raise UnsafePickle("it is too large or nested too deeply")
         if isinstance(value, _Object):
             return self._fields(value, depth)
         if isinstance(value, _Name):
@@ -360,5 +360,5 @@ class _Plainer:
 
     def _key(self, key: Any) -> str:
         if not isinstance(key, str | int | float | bool | None):
-            raise Refused("it has a key that is neither text nor a number")
+            raise UnsafePickle("it has a key that is neither text nor a number")
         return str(key)

@@ -33,7 +33,7 @@ class Owner(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class SourceFilter:
     """What of a source is wanted; None means all."""
 
     app_name: str | None = None
@@ -101,7 +101,7 @@ class StoredEvent:
 
 
 @dataclass(frozen=True, slots=True)
-class Unread:
+class UnreadableRow:
     """A row or line that could not be read at all."""
 
     where: str
@@ -121,15 +121,15 @@ class Source(Protocol):
         """Return a text that changes when the source changes; empty: it cannot be told."""
         ...
 
-    def sessions(self) -> Iterator[StoredSession | Unread]:
+    def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions, in no special order."""
         ...
 
-    def states(self) -> Iterator[StoredState | Unread]:
+    def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
         ...
 
-    def shared(self) -> Iterator[SharedState | Unread]:
+    def shared(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users."""
         ...
 
@@ -137,7 +137,7 @@ class Source(Protocol):
         """Return how many events there are, when that is cheap to tell."""
         ...
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield events in the order of time; each session's own events in the order they were appended.
 
         Args:

@@ -8,10 +8,10 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.databases import Row
-from sessions_app.transfer.readers.normalization import normalise
-from sessions_app.transfer.readers.pickles import Refused
+from sessions_app.transfer.readers.normalization import normalize_event
+from sessions_app.transfer.readers.pickles import UnsafePickle
 from sessions_app.transfer.readers.records import Owner, SharedState, StoredEvent, StoredSession, StoredState
-from sessions_app.transfer.readers.tables import TableSource, actions_of, decoded, flagged
+from sessions_app.transfer.readers.tables import TableSource, decode_json, flag_unread, read_actions
 
 ENCRYPTED = "__encrypted_state"
 
@@ -41,37 +41,37 @@ class RustSource(TableSource):
         return StoredSession(owner, parse_timestamp(row["created_at"]), parse_timestamp(row["updated_at"]))
 
     def _state(self, row: Row) -> StoredState:
-        values = _readable(decoded(row["state"]))
+        values = _require_plain_state(decode_json(row["state"]))
         return StoredState(
             Owner(row["app_name"], row["user_id"], row["id"]), scopes.split_delta(values).session
         )
 
     def _shared_state(self, row: Row) -> SharedState:
-        values = _readable(decoded(row["state"]))
+        values = _require_plain_state(decode_json(row["state"]))
         return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["updated_at"]))
 
     def _event_of_columns(self, row: Row) -> StoredEvent:
-        raw = dict(decoded(row.get("llm_response")) or {})
+        raw = dict(decode_json(row.get("llm_response")) or {})
         raw |= {name: row.get(name) for name in ("author", "branch")}
-        raw["long_running_tool_ids"] = decoded(row.get("long_running_tool_ids")) or None
+        raw["long_running_tool_ids"] = decode_json(row.get("long_running_tool_ids")) or None
         unread = ""
         try:
-            raw["actions"] = actions_of(row.get("actions"))
-        except Refused as error:
+            raw["actions"] = read_actions(row.get("actions"))
+        except UnsafePickle as error:
             unread = str(error)
         if isinstance(raw.get("content"), dict):
             raw["content"] = {
                 **raw["content"],
-                "parts": [part(each) for each in raw["content"].get("parts") or []],
+                "parts": [convert_part(each) for each in raw["content"].get("parts") or []],
             }
-        wire, changes = normalise(raw)
+        wire, changes = normalize_event(raw)
         wire["id"], wire["invocationId"] = str(row["id"]), str(row.get("invocation_id") or "")
         wire["timestamp"] = parse_timestamp(row["timestamp"])
         event = StoredEvent(Owner(row["app_name"], row["user_id"], row["session_id"]), wire, changes)
-        return flagged(event, "actions", unread, row.get("actions")) if unread else event
+        return flag_unread(event, "actions", unread, row.get("actions")) if unread else event
 
 
-def part(value: Any) -> Any:
+def convert_part(value: Any) -> Any:
     """Return a part of adk-rust's content, told by the fields it has, as ADK spells it."""
     if not isinstance(value, Mapping):
         return value
@@ -124,7 +124,7 @@ _PARTS = (
 """(field that tells a kind of part, how to spell it), the most telling first"""
 
 
-def _readable(values: Any) -> dict[str, Any]:
+def _require_plain_state(values: Any) -> dict[str, Any]:
     """Return a state as it was kept.
 
     Raises:

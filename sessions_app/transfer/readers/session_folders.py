@@ -18,25 +18,25 @@ from sessions_app.errors import BadInput
 from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint
 from sessions_app.transfer.readers.documents import SessionDocument, is_export
 from sessions_app.transfer.readers.records import (
-    Choice,
     Format,
     Owner,
     SharedState,
+    SourceFilter,
     StoredEvent,
     StoredSession,
     StoredState,
-    Unread,
+    UnreadableRow,
 )
 
-HEAD = 4096
+HEAD_BYTES = 4096
 """Bytes of a file that tell what it is."""
 
-NOT_ENTERED = frozenset({"node_modules", "__pycache__"})
+SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 
 @dataclass(slots=True)
-class Walked:
+class FolderScan:
     """What lies in a folder and the folders in it.
 
     Attributes:
@@ -57,9 +57,9 @@ class Walked:
         return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def walk(root: Path, is_place: Callable[[Path], bool]) -> Walked:
+def scan_folder(root: Path, is_place: Callable[[Path], bool]) -> FolderScan:
     """Look at all files under a folder, by their first bytes. Links and hidden folders are not followed."""
-    found = Walked()
+    found = FolderScan()
     for name, folders, files in os.walk(root):
         folder = Path(name)
         if VIRTUAL_ENVIRONMENT in files:
@@ -69,15 +69,17 @@ def walk(root: Path, is_place: Callable[[Path], bool]) -> Walked:
             found.places.append(folder)
             folders.clear()
             continue
-        folders[:] = sorted(each for each in folders if not each.startswith(".") and each not in NOT_ENTERED)
+        folders[:] = sorted(
+            each for each in folders if not each.startswith(".") and each not in SKIPPED_FOLDERS
+        )
         for each in sorted(files):
-            _sort(folder / each, found)
+            _classify(folder / each, found)
     return found
 
 
-def _sort(path: Path, found: Walked) -> None:
+def _classify(path: Path, found: FolderScan) -> None:
     try:
-        head = _head_of(path)
+        head = _read_head(path)
         is_store = head.startswith(SQLITE_MAGIC) or (head[:1] == b"{" and is_export(path))
     except OSError:
         found.documents.append(path)  # it is told of when it is opened again
@@ -90,15 +92,15 @@ def _sort(path: Path, found: Walked) -> None:
         found.others += 1
 
 
-def _head_of(path: Path) -> bytes:
+def _read_head(path: Path) -> bytes:
     if path.is_symlink() or not path.is_file():
         return b""
     with path.open("rb") as file:
-        return file.read(HEAD)
+        return file.read(HEAD_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
-class _Held:
+class _FileSession:
     """A session in one of the files.
 
     Attributes:
@@ -121,16 +123,16 @@ class SessionFolder:
 
     format = Format.JSON
 
-    def __init__(self, root: Path, walked: Walked, choice: Choice) -> None:
+    def __init__(self, root: Path, walked: FolderScan, choice: SourceFilter) -> None:
         """Read every file once, and keep what its sessions are."""
         self.location = str(root.resolve())
         self.remarks: list[str] = []
-        self.unread: list[Unread] = []
+        self.unread: list[UnreadableRow] = []
         self.passed_over: list[Path] = []
         self._root = root
         self._walked = walked
         self._choice = choice
-        self._held: dict[Owner, _Held] = {}
+        self._held: dict[Owner, _FileSession] = {}
         self._last_in: dict[Path, Owner] = {}
         self._shared: dict[tuple[str, str | None], SharedState] = {}
         for path in walked.documents:
@@ -149,18 +151,18 @@ class SessionFolder:
         """Return a file's name in the folder."""
         return str(path.relative_to(self._root))
 
-    def sessions(self) -> Iterator[StoredSession | Unread]:
+    def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions, each with the file it is taken from."""
         yield from self.unread
         for held in self._held.values():
             yield replace(held.session, part=self.named(held.path))
 
-    def states(self) -> Iterator[StoredState | Unread]:
+    def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own part of the merged state."""
         for path, owners in self._files():
             yield from (each for each in self._open(path).states() if each.owner in owners)
 
-    def shared(self) -> Iterator[SharedState | Unread]:
+    def shared(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield what the merged states say of apps and users; the newest session's word counts."""
         yield from self._shared.values()
 
@@ -168,24 +170,24 @@ class SessionFolder:
         """Return how many events there are."""
         return sum(held.events for held in self._held.values())
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of time; each session's own events in the order they were appended."""
         wanted = [owner for owner in self._held if only is None or owner in only]
         wanted.sort(key=lambda owner: self._held[owner].first)
         self._last_in = {self._held[owner].path: owner for owner in wanted}
         opened: dict[Path, SessionDocument] = {}
-        waiting, running = iter(wanted), list[tuple[float, int, StoredEvent | Unread, Any]]()
+        waiting, running = iter(wanted), list[tuple[float, int, StoredEvent | UnreadableRow, Any]]()
         coming = next(waiting, None)
         number = 0
         while running or coming:
             if coming and (not running or self._held[coming].first <= running[0][0]):
                 number += 1
-                _push(running, number, float("-inf"), self._events_of(coming, opened))
+                _push_next(running, number, float("-inf"), self._events_of(coming, opened))
                 coming = next(waiting, None)
                 continue
             now, place, item, rest = heapq.heappop(running)
             yield item
-            _push(running, place, now, rest)
+            _push_next(running, place, now, rest)
 
     def close(self) -> None:
         """Nothing is held open."""
@@ -195,7 +197,7 @@ class SessionFolder:
             document = self._open(path)
         except BadInput as error:
             if path.suffix.lower() == ".json":
-                self.unread.append(Unread(self.named(path), error.message))
+                self.unread.append(UnreadableRow(self.named(path), error.message))
             else:
                 self.passed_over.append(path)
             return
@@ -216,7 +218,7 @@ class SessionFolder:
             for event in document.events({session.owner})
             if isinstance(event, StoredEvent)
         ]
-        held = _Held(path, session, times[0] if times else float("-inf"), len(times))
+        held = _FileSession(path, session, times[0] if times else float("-inf"), len(times))
         known = self._held.get(session.owner)
         if known is None:
             self._held[session.owner] = held
@@ -234,7 +236,9 @@ class SessionFolder:
             owners.setdefault(held.path, set()).add(owner)
         yield from owners.items()
 
-    def _events_of(self, owner: Owner, opened: dict[Path, SessionDocument]) -> Iterator[StoredEvent | Unread]:
+    def _events_of(
+        self, owner: Owner, opened: dict[Path, SessionDocument]
+    ) -> Iterator[StoredEvent | UnreadableRow]:
         """Return a session's events; its file stays open until the last of its sessions is asked for."""
         path = self._held[owner].path
         document = opened.get(path) or opened.setdefault(path, self._open(path))
@@ -246,11 +250,11 @@ class SessionFolder:
         return SessionDocument(path, self._choice, may_be_empty=True)
 
 
-def _push(
-    running: list[tuple[float, int, StoredEvent | Unread, Any]],
+def _push_next(
+    running: list[tuple[float, int, StoredEvent | UnreadableRow, Any]],
     place: int,
     now: float,
-    items: Iterator[StoredEvent | Unread],
+    items: Iterator[StoredEvent | UnreadableRow],
 ) -> None:
     """Let a session's next event wait for its turn: not before the one that came before it."""
     item = next(items, None)

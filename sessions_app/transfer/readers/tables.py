@@ -12,16 +12,16 @@ from sessions_app import scopes
 from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers import pickles
 from sessions_app.transfer.readers.databases import Database, Row
-from sessions_app.transfer.readers.normalization import normalise, removed_keys
+from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from sessions_app.transfer.readers.records import (
-    Choice,
     Format,
     Owner,
     SharedState,
+    SourceFilter,
     StoredEvent,
     StoredSession,
     StoredState,
-    Unread,
+    UnreadableRow,
 )
 
 RAW = "__adk_internal_devui_raw"
@@ -59,7 +59,7 @@ class TableSource:
     """The sessions of a database in ADK's layout. Every row is read by what it holds, not by the store's name."""
 
     def __init__(
-        self, database: Database, kind: Format, location: str, choice: Choice, zone: tzinfo = UTC
+        self, database: Database, kind: Format, location: str, choice: SourceFilter, zone: tzinfo = UTC
     ) -> None:
         """Read from `database`; `zone` is that of v0's event times, which old ADKs wrote in local time."""
         self.format = kind
@@ -78,16 +78,16 @@ class TableSource:
         """Return a text that changes when the database does; empty: it cannot tell."""
         return self._database.fingerprint()
 
-    def sessions(self) -> Iterator[StoredSession | Unread]:
+    def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
         sql = "SELECT app_name, user_id, id, create_time, update_time FROM sessions"
         yield from self._rows(sql, "session", self._session)
 
-    def states(self) -> Iterator[StoredState | Unread]:
+    def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
         yield from self._rows("SELECT app_name, user_id, id, state FROM sessions", "state of", self._state)
 
-    def shared(self) -> Iterator[SharedState | Unread]:
+    def shared(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users; a store may lack the tables or some rows."""
         if self._database.columns("app_states"):
             sql = "SELECT app_name, state, update_time FROM app_states"
@@ -103,7 +103,7 @@ class TableSource:
             return int(row["n"])
         return None
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | Unread]:
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of time; ties in the order of appending where the store knows it."""
         where, values = self._where()
         if only is not None:
@@ -117,7 +117,7 @@ class TableSource:
                 yield self._read_event(row)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 owner = "/".join(str(row.get(name)) for name in ("app_name", "user_id", "session_id", "id"))
-                yield Unread(f"event {owner}", str(error) or type(error).__name__)
+                yield UnreadableRow(f"event {owner}", str(error) or type(error).__name__)
 
     def close(self) -> None:
         """Let go of the database."""
@@ -132,7 +132,7 @@ class TableSource:
                 yield read(row)
             except (ValueError, TypeError, RecursionError) as error:
                 names = [str(row[name]) for name in ("app_name", "user_id", "id") if name in row]
-                yield Unread(f"{what} {'/'.join(names)}", str(error) or type(error).__name__)
+                yield UnreadableRow(f"{what} {'/'.join(names)}", str(error) or type(error).__name__)
 
     def _where(self, *, by_user: bool = True) -> tuple[str, list[str]]:
         wanted = {"app_name": self._choice.app_name, "user_id": self._choice.user_id if by_user else None}
@@ -145,31 +145,33 @@ class TableSource:
         return StoredSession(Owner(row["app_name"], row["user_id"], row["id"]), created, updated)
 
     def _state(self, row: Row) -> StoredState:
-        values = scopes.split_delta(_object(row["state"])).session
+        values = scopes.split_delta(_decode_object(row["state"])).session
         return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), values)
 
     def _shared_state(self, row: Row) -> SharedState:
-        values = _object(row["state"])
+        values = _decode_object(row["state"])
         return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["update_time"]))
 
     def _whole_event(self, row: Row) -> StoredEvent:
         """Read an event kept as one JSON. Its columns win over it, except for the time (`schemas/v1.py`)."""
-        raw = _object(row["event_data"]) if row["event_data"] is not None else {}
-        return _stored(row, raw, row["timestamp"], UTC)
+        raw = _decode_object(row["event_data"]) if row["event_data"] is not None else {}
+        return _build_event(row, raw, row["timestamp"], UTC)
 
     def _event_of_columns(self, row: Row) -> StoredEvent:
         """Read an event kept in columns; its actions are a pickle (Python) or JSON (Go)."""
         raw: Row = {name: row.get(name) for name in _PLAIN_COLUMNS}
         raw |= {name: None if row.get(name) is None else bool(row[name]) for name in _FLAG_COLUMNS}
-        raw |= {name: decoded(row.get(name)) for name in _JSON_COLUMNS}
-        raw |= {field: decoded(row.get(column)) for column, field in _GO_COLUMNS.items()}
-        raw["long_running_tool_ids"] = decoded(row.get("long_running_tool_ids_json")) or None
+        raw |= {name: decode_json(row.get(name)) for name in _JSON_COLUMNS}
+        raw |= {field: decode_json(row.get(column)) for column, field in _GO_COLUMNS.items()}
+        raw["long_running_tool_ids"] = decode_json(row.get("long_running_tool_ids_json")) or None
         blob = row.get("actions")
         try:
-            raw["actions"] = actions_of(blob)
-        except pickles.Refused as error:
-            return flagged(_stored(row, raw, row["timestamp"], self._zone), "actions", str(error), blob)
-        return _stored(row, raw, row["timestamp"], self._zone)
+            raw["actions"] = read_actions(blob)
+        except pickles.UnsafePickle as error:
+            return flag_unread(
+                _build_event(row, raw, row["timestamp"], self._zone), "actions", str(error), blob
+            )
+        return _build_event(row, raw, row["timestamp"], self._zone)
 
     def _suspect_local_times(self) -> None:
         """Say so when event times look local: old ADKs wrote them so, beside update times in UTC."""
@@ -194,8 +196,8 @@ def _offset(row: Row) -> float:
     return round(difference / OFFSET_STEP_S) * OFFSET_STEP_S
 
 
-def _stored(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
-    wire, changes = normalise(raw)
+def _build_event(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
+    wire, changes = normalize_event(raw)
     wire["id"] = str(row["id"])
     wire["invocationId"] = str(row.get("invocation_id") or "")
     if "timestamp" not in wire:
@@ -206,7 +208,7 @@ def _stored(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
     )
 
 
-def flagged(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEvent:
+def flag_unread(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEvent:
     """Return an event that says which part of it could not be read, with that part's bytes kept beside it."""
     metadata = {**event.wire.get("customMetadata", {}), UNREAD: {part: why}}
     raw = bytes(blob) if isinstance(blob, bytes | bytearray | memoryview) else str(blob).encode()
@@ -216,7 +218,7 @@ def flagged(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEvent:
     return StoredEvent(event.owner, wire, event.changes, unread=f"{part}: {why}")
 
 
-def actions_of(blob: Any) -> Any:
+def read_actions(blob: Any) -> Any:
     """Return an event's actions from a pickle or from JSON, told apart by the first byte.
 
     Raises:
@@ -229,21 +231,21 @@ def actions_of(blob: Any) -> Any:
         if not data:
             return {}
         if data[:1] not in b"{n \n":
-            return _mapping(pickles.read(data))
+            return _require_mapping(pickles.read_pickle(data))
         blob = data
     try:
-        return _mapping(decoded(blob))
+        return _require_mapping(decode_json(blob))
     except (ValueError, RecursionError) as error:
-        raise pickles.Refused(f"they are neither a pickle nor JSON ({error})") from error
+        raise pickles.UnsafePickle(f"they are neither a pickle nor JSON ({error})") from error
 
 
-def _mapping(value: Any) -> Any:
+def _require_mapping(value: Any) -> Any:
     if not isinstance(value, dict | None):
-        raise pickles.Refused(f"they are a {type(value).__name__}, not actions")
+        raise pickles.UnsafePickle(f"they are a {type(value).__name__}, not actions")
     return value or {}
 
 
-def decoded(value: Any) -> Any:
+def decode_json(value: Any) -> Any:
     """Return a JSON column's value; drivers of servers have decoded it already.
 
     Raises:
@@ -256,8 +258,8 @@ def decoded(value: Any) -> Any:
     return value
 
 
-def _object(value: Any) -> dict[str, Any]:
-    found = decoded(value)
+def _decode_object(value: Any) -> dict[str, Any]:
+    found = decode_json(value)
     if not isinstance(found, dict):
         raise ValueError(f"a {type(found).__name__} stands where an object should")
     return found

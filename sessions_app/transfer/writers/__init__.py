@@ -11,8 +11,8 @@ here already is never changed:
 State that no event explains (given at creation, or changed behind ADK's back) gets ledger rows of its own.
 """
 
-from sessions_app.transfer.report import Report
+from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.locations import fingerprint_of, import_location
 from sessions_app.transfer.writers.session_import import Progress, import_sessions
 
-__all__ = ["Progress", "Report", "fingerprint_of", "import_location", "import_sessions"]
+__all__ = ["ImportReport", "Progress", "fingerprint_of", "import_location", "import_sessions"]

@@ -13,22 +13,22 @@ from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.artifacts.artifact_versions import FileKey, VersionMetadata
 from sessions_app.errors import BadInput
 from sessions_app.models import Artifact, ImportSource
-from sessions_app.transfer.readers import ArtifactFolder, StoredArtifact, Unread
-from sessions_app.transfer.report import Report
+from sessions_app.transfer.readers import ArtifactFolder, StoredArtifact, UnreadableRow
+from sessions_app.transfer.report import ImportReport
 
 FORMAT = "artifacts of adk web"
 
 
 def import_artifacts(
-    folder: ArtifactFolder, report: Report, *, into_app: str | None = None, dry_run: bool = False
+    folder: ArtifactFolder, report: ImportReport, *, into_app: str | None = None, dry_run: bool = False
 ) -> None:
     """Import the versions that are not here yet; one that is here is compared, never changed."""
     for found in folder.versions():
-        if isinstance(found, Unread):
+        if isinstance(found, UnreadableRow):
             report.unread.add(f"{found.where}: {found.why}")
             continue
         try:
-            _take(found, report, into_app or found.app_name, dry_run)
+            _import_version(found, report, into_app or found.app_name, dry_run)
         except (BadInput, OSError) as error:
             report.unread.add(f"{found}: {getattr(error, 'message', error)}")
     for remark in folder.remarks:
@@ -40,29 +40,29 @@ def import_artifacts(
         )
 
 
-def _take(found: StoredArtifact, report: Report, app_name: str, dry_run: bool) -> None:
+def _import_version(found: StoredArtifact, report: ImportReport, app_name: str, dry_run: bool) -> None:
     key = artifact_versions.file_key("", app_name, found.user_id, found.session_id or None, found.filename)
     content = found.path.read_bytes()
     if twin := artifact_versions.list_versions(key).filter(version=found.version).first():
         if twin.sha256 != sha256(content).hexdigest():
             report.conflicts.add(f"{found}: that version is here with other content")
         return
-    if not dry_run and not _store(key, found, content):
+    if not dry_run and not _store_version(key, found, content):
         report.conflicts.add(f"{found}: an agent saved that version during the import")
         return
     report.artifacts += 1
 
 
-def _store(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
+def _store_version(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
     with content_files.store_content(content) as payload:
         try:
-            artifact_versions.restore(key, _draft(found), payload, found.version, found.created_at)
+            artifact_versions.restore(key, _version_draft(found), payload, found.version, found.created_at)
         except IntegrityError:
             return False
     return True
 
 
-def _draft(found: StoredArtifact) -> VersionMetadata:
+def _version_draft(found: StoredArtifact) -> VersionMetadata:
     """Return what a row says besides the content. A file without a type was saved as text, as ADK reads it."""
     metadata = scopes.dumps(scopes.canonicalize(found.custom_metadata).data)
     if found.mime_type is None:

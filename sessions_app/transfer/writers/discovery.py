@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.transfer.extensions import extras
-from sessions_app.transfer.readers.agent_folders import artifacts_beside_agent, sessions_beside
+from sessions_app.transfer.extensions import folder_importers
+from sessions_app.transfer.readers.agent_folders import find_artifacts, find_session_store
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class AgentData:
     """What lies beside an agent: by its kind in the plural, location → fingerprint."""
 
     app_name: str
@@ -36,18 +36,18 @@ class Found:
         return f"{', '.join(most)} and {last}" if most else last
 
 
-def found_beside(folder: AgentsFolder) -> list[Found]:
+def find_all_agent_data(folder: AgentsFolder) -> list[AgentData]:
     """Return what lies in the agents' `.adk` folders."""
-    looked_at = (look(name, folder.folder_of(name)) for name in folder.names())
+    looked_at = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
     return [found for found in looked_at if found.kinds]
 
 
-def look(app_name: str, folder: Path) -> Found:
+def find_agent_data(app_name: str, folder: Path) -> AgentData:
     """Return what lies beside one agent."""
     finders: dict[str, Callable[[Path], dict[str, str]]] = {
-        "sessions": sessions_beside,
-        "artifacts": artifacts_beside_agent,
-        **{extra.what: extra.find for extra in extras},
+        "sessions": find_session_store,
+        "artifacts": find_artifacts,
+        **{extra.what: extra.find for extra in folder_importers},
     }
     kinds = {what: stores for what, find in finders.items() if (stores := find(folder))}
-    return Found(app_name, folder, kinds)
+    return AgentData(app_name, folder, kinds)

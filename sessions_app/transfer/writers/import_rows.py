@@ -29,13 +29,13 @@ from sessions_app.search import indexing
 from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY
 from sessions_app.sessions.writes import PREVIEW_LIMIT
 
-NOBODY = SessionKey("", "", "", "")
-TOGETHER = 1_000
+NO_SESSION = SessionKey("", "", "", "")
+KEYS_PER_STATEMENT = 1_000
 """Keys that one statement names: databases limit the values that a statement may hold."""
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class PendingEvent:
     """An event on its way into a session, with the place it gets."""
 
     session: AgentSession
@@ -69,12 +69,14 @@ class StateOwner:
             self.version += 1
 
 
-def own_session(session: AgentSession, position: int) -> StateOwner:
+def session_owner(session: AgentSession, position: int) -> StateOwner:
     """Return a session as the owner of its own keys."""
     return StateOwner(Scope.SESSION, session, position)
 
 
-def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: bool) -> StateOwner | None:
+def lock_shared_owner(
+    source: ImportSource, key: SessionKey, scope: Scope, *, make: bool
+) -> StateOwner | None:
     """Return the user or app of a key, locked; None when there is none and none is to be made."""
     names = {"realm": key.realm, "app_name": key.app_name}
     manager: Any = AppScope.objects
@@ -90,7 +92,7 @@ def own_shared(source: ImportSource, key: SessionKey, scope: Scope, *, make: boo
     return StateOwner(scope, row, version, is_kept=row.version != version)
 
 
-def release(source: ImportSource, owner: StateOwner) -> None:
+def save_versions(source: ImportSource, owner: StateOwner) -> None:
     """Write down how far an owner's versions got, and that this source alone has written it."""
     if owner.is_kept:
         return
@@ -101,7 +103,7 @@ def release(source: ImportSource, owner: StateOwner) -> None:
     )
 
 
-def event_row(arrival: Arrival, app: StateOwner | None, user: StateOwner | None) -> Event:
+def event_row(arrival: PendingEvent, app: StateOwner | None, user: StateOwner | None) -> Event:
     """Return the row of an event; `app` and `user` stand at the versions its commit would have seen."""
     record = arrival.record
     return Event(
@@ -123,7 +125,7 @@ def event_row(arrival: Arrival, app: StateOwner | None, user: StateOwner | None)
     )
 
 
-def advance(arrival: Arrival) -> None:
+def count_event(arrival: PendingEvent) -> None:
     """Count an event into its session's row, as `writes.append_event` does."""
     session, record = arrival.session, arrival.record
     preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
@@ -145,7 +147,7 @@ def save_sessions(sessions: Iterable[AgentSession]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Write:
+class KeyWrite:
     """One key on its way into the state and the ledger.
 
     Attributes:
@@ -159,16 +161,16 @@ class Write:
     timestamp: float
     writer: Writer
     removed: bool = False
-    arrival: Arrival | None = None
-    for_key: SessionKey = NOBODY
+    arrival: PendingEvent | None = None
+    for_key: SessionKey = NO_SESSION
     is_past: bool = False
 
 
-def store(writes: Sequence[Write]) -> None:
+def store_writes(writes: Sequence[KeyWrite]) -> None:
     """Write keys to the ledger, and to the state where nothing newer stands there."""
     with connection.cursor() as cursor:
         if writes:
-            cursor.executemany(INSERT_CHANGE, [_change(write) for write in writes])
+            cursor.executemany(INSERT_CHANGE, [_ledger_row(write) for write in writes])
         for scope in STATE_ROWS:
             newest = {
                 (write.owner.row.pk, scopes.key_id(write.key)): write
@@ -177,10 +179,10 @@ def store(writes: Sequence[Write]) -> None:
             }
             newer = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
             _store_state(cursor, scope, [write for place, write in newest.items() if place not in newer])
-    indexing.put_values(_found_by(write) for write in writes if _session_of(write) is None)
+    indexing.put_values(_index_entry(write) for write in writes if _session_of(write) is None)
 
 
-def _newer_keys(scope: Scope, kept: Iterable[Write]) -> set[tuple[int, str]]:
+def _newer_keys(scope: Scope, kept: Iterable[KeyWrite]) -> set[tuple[int, str]]:
     """Return which of the keys to be written somebody else has written since the source did: (owner, key_id)."""
     wanted: dict[tuple[int, int], list[str]] = {}
     for write in kept:
@@ -189,13 +191,13 @@ def _newer_keys(scope: Scope, kept: Iterable[Write]) -> set[tuple[int, str]]:
     found: set[tuple[int, str]] = set()
     for (owner_id, version), key_ids in wanted.items():
         rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
-        for start in range(0, len(key_ids), TOGETHER):
-            some = rows.filter(key_id__in=key_ids[start : start + TOGETHER])
+        for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
+            some = rows.filter(key_id__in=key_ids[start : start + KEYS_PER_STATEMENT])
             found.update((owner_id, key_id) for key_id in some.values_list("key_id", flat=True).distinct())
     return found
 
 
-def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[Write]) -> None:
+def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[KeyWrite]) -> None:
     rows = [
         (
             write.owner.row.pk,
@@ -216,16 +218,16 @@ def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[Write]) -
         if write.removed:
             removed.setdefault(write.owner.row.pk, []).append(scopes.key_id(write.key))
     for owner_id, key_ids in removed.items():
-        for start in range(0, len(key_ids), TOGETHER):
+        for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
             here = STATE_ROWS[scope]._default_manager.filter(owner=owner_id)
-            here.filter(key_id__in=key_ids[start : start + TOGETHER]).delete()
+            here.filter(key_id__in=key_ids[start : start + KEYS_PER_STATEMENT]).delete()
 
 
-def _session_of(write: Write) -> AgentSession | None:
+def _session_of(write: KeyWrite) -> AgentSession | None:
     return write.arrival.session if write.arrival else write.owner.session
 
 
-def _found_by(write: Write) -> StateChange:
+def _index_entry(write: KeyWrite) -> StateChange:
     """Return what of a write finds its owner."""
     return StateChange(
         scope=write.owner.scope,
@@ -235,7 +237,7 @@ def _found_by(write: Write) -> StateChange:
     )
 
 
-def _change(write: Write) -> tuple[str | float | None, ...]:
+def _ledger_row(write: KeyWrite) -> tuple[str | float | None, ...]:
     """Return a row of the ledger, in the order of `INSERT_CHANGE`."""
     session, arrival = _session_of(write), write.arrival
     record = arrival.record if arrival else None

@@ -9,24 +9,24 @@ from dataclasses import dataclass
 from django.db import connections
 
 from sessions_app.errors import DevUIError
-from sessions_app.transfer.report import Report
+from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.locations import import_location
 
 log = logging.getLogger(__name__)
 
-_jobs: dict[str, Job] = {}
-_turn = threading.Lock()
+_jobs: dict[str, ImportJob] = {}
+_lock = threading.Lock()
 
 
 @dataclass(slots=True)
-class Job:
+class ImportJob:
     """One import: how far it is, and what became of it."""
 
     location: str
     agent: str = ""
     done: int = 0
     total: int | None = None
-    report: Report | None = None
+    report: ImportReport | None = None
     problem: str = ""
 
     @property
@@ -51,24 +51,24 @@ class Job:
             connections.close_all()
 
 
-def start(location: str, agent: str) -> Job:
+def start_import(location: str, agent: str) -> ImportJob:
     """Start an import of an agent's folder in a thread of its own, or return the one that runs."""
-    with _turn:
+    with _lock:
         job = _jobs.get(location)
         if job is None or not job.is_running:
-            job = _jobs[location] = Job(location, agent)
+            job = _jobs[location] = ImportJob(location, agent)
             threading.Thread(target=job.run, name="devui-import", daemon=True).start()
         return job
 
 
-def find(location: str) -> Job | None:
+def find_import(location: str) -> ImportJob | None:
     """Return the newest import of a source that this process ran, if any."""
     return _jobs.get(location)
 
 
-def forget(location: str) -> None:
+def forget_import(location: str) -> None:
     """Forget an import that has ended."""
-    with _turn:
+    with _lock:
         job = _jobs.get(location)
         if job and not job.is_running:
             del _jobs[location]

@@ -11,20 +11,20 @@ from pathlib import Path
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import ImportSource
 from sessions_app.sessions import storage_location
-from sessions_app.transfer.extensions import Extra, extras
+from sessions_app.transfer.extensions import FolderImporter, folder_importers
 from sessions_app.transfer.readers import (
     ArtifactFolder,
-    Choice,
+    FolderScan,
     SessionFolder,
-    Walked,
-    artifacts_beside,
+    SourceFilter,
+    find_artifacts_folder,
     fingerprint,
     folder_of_files,
     holds_sessions,
     open_source,
-    walk,
+    scan_folder,
 )
-from sessions_app.transfer.report import Report
+from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.artifacts import import_artifacts
 from sessions_app.transfer.writers.session_import import Progress, import_sessions
 
@@ -32,13 +32,13 @@ from sessions_app.transfer.writers.session_import import Progress, import_sessio
 def import_location(
     location: str,
     *,
-    choice: Choice = Choice(),  # noqa: B008 - frozen
+    choice: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
     zone: tzinfo = UTC,
     into_app: str | None = None,
     agent: str = "",
     dry_run: bool = False,
     progress: Progress | None = None,
-) -> Report:
+) -> ImportReport:
     """Import the sessions of a location, and from an agent's folder what else lies there.
 
     Any other folder is walked: each file in it is told by what it holds.
@@ -56,10 +56,10 @@ def import_location(
         NotFound: there is nothing there.
         BadInput: it is nothing that can be read; the message says what it is.
     """
-    how = _How(choice, zone, into_app, dry_run, progress)
+    how = _ImportOptions(choice, zone, into_app, dry_run, progress)
     folder = folder_of_files(location)
-    is_walked = folder is not None and not _extras_in(folder)
-    report = _import_folder(folder, how) if folder and is_walked else _import_place(location, agent, how)
+    is_walked = folder is not None and not _importers_for(folder)
+    report = _import_folder(folder, how) if folder and is_walked else _import_store(location, agent, how)
     if where := storage_location.session_service_of():
         report.remarks.add(
             f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"
@@ -71,63 +71,63 @@ def import_location(
 def fingerprint_of(location: str) -> str:
     """Return a text that changes when there may be more to import; empty: only a look can tell."""
     folder = folder_of_files(location)
-    if not folder or _extras_in(folder):
+    if not folder or _importers_for(folder):
         return fingerprint(location)
-    walked = walk(folder, _is_place)
+    walked = scan_folder(folder, _is_agent_folder)
     return " ".join([walked.fingerprint(), *(fingerprint(str(place)) for place in walked.places)])
 
 
 @dataclass(frozen=True, slots=True)
-class _How:
+class _ImportOptions:
     """What `import_location` was asked for."""
 
-    choice: Choice
+    choice: SourceFilter
     zone: tzinfo
     into_app: str | None
     dry_run: bool
     progress: Progress | None
 
 
-def _extras_in(folder: Path) -> list[Extra]:
-    return [extra for extra in extras if folder.is_dir() and extra.find(folder)]
+def _importers_for(folder: Path) -> list[FolderImporter]:
+    return [extra for extra in folder_importers if folder.is_dir() and extra.find(folder)]
 
 
-def _is_place(folder: Path) -> bool:
+def _is_agent_folder(folder: Path) -> bool:
     """Tell whether a folder is an agent's that `adk web` has run."""
     place = str(folder)
-    return holds_sessions(place) or artifacts_beside(place) is not None or bool(_extras_in(folder))
+    return holds_sessions(place) or find_artifacts_folder(place) is not None or bool(_importers_for(folder))
 
 
-def _import_place(location: str, agent: str, how: _How) -> Report:
+def _import_store(location: str, agent: str, how: _ImportOptions) -> ImportReport:
     folder = Path(location).expanduser()
     app_name = how.into_app or agent or folder.resolve().name
-    artifacts = artifacts_beside(location)
-    beside = _extras_in(folder)
+    artifacts = find_artifacts_folder(location)
+    beside = _importers_for(folder)
     if holds_sessions(location) or not (artifacts or beside):
         with closing(open_source(location, how.choice, how.zone)) as source:
             report = import_sessions(
                 source, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress
             )
     else:
-        report = Report("what adk web left beside an agent", location, how.dry_run)
+        report = ImportReport("what adk web left beside an agent", location, how.dry_run)
     if artifacts:
         files = ArtifactFolder(artifacts, how.choice, old_app=app_name)
         import_artifacts(files, report, into_app=how.into_app, dry_run=how.dry_run)
     for extra in beside:
         extra.bring(app_name, folder, report)
         if not how.dry_run:
-            _remember(extra.what, extra.find(folder))
+            _save_fingerprints(extra.what, extra.find(folder))
     return report
 
 
-def _import_folder(folder: Path, how: _How) -> Report:
+def _import_folder(folder: Path, how: _ImportOptions) -> ImportReport:
     """Import what is saved in a folder: its session JSON as one source, then each store and each agent's folder."""
-    walked = walk(folder, _is_place)
+    walked = scan_folder(folder, _is_agent_folder)
     documents = SessionFolder(folder, walked, how.choice)
     if not (walked.places or walked.stores or documents.holds_any or documents.unread):
         raise NotFound(
             f"The folder {str(folder)!r} holds nothing to import: no session JSON, no store, no agent's"
-            f" `.adk`. {_looked_at(walked)}",
+            f" `.adk`. {_describe_other_files(walked)}",
             hint="Name a folder of session JSON, the folder of an agent that `adk web` has run, or a store.",
         )
     report = import_sessions(documents, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress)
@@ -135,7 +135,7 @@ def _import_folder(folder: Path, how: _How) -> Report:
     for path in (*walked.stores, *walked.places):
         name = documents.named(path)
         try:
-            report.add(_import_place(str(path), "", how), name)
+            report.add(_import_store(str(path), "", how), name)
         except (BadInput, NotFound) as error:
             report.files.add(f"{name}: passed over. {error.message}")
     for path in documents.passed_over:
@@ -147,11 +147,11 @@ def _import_folder(folder: Path, how: _How) -> Report:
     return report
 
 
-def _looked_at(walked: Walked) -> str:
+def _describe_other_files(walked: FolderScan) -> str:
     return f"It has {walked.others + len(walked.documents)} file(s) of other kinds."
 
 
-def _remember(what: str, found: dict[str, str]) -> None:
+def _save_fingerprints(what: str, found: dict[str, str]) -> None:
     for location, text in found.items():
         ImportSource.objects.update_or_create(
             location=location, defaults={"format": what, "fingerprint": text, "read_at": time.time()}

@@ -25,135 +25,143 @@ from sessions_app.models import (
 )
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
-from sessions_app.transfer.readers import Owner, SharedState, Source, StoredState, Unread
-from sessions_app.transfer.report import Report
+from sessions_app.transfer.readers import Owner, SharedState, Source, StoredState, UnreadableRow
+from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows
-from sessions_app.transfer.writers.import_rows import StateOwner, Write
-from sessions_app.transfer.writers.session_plan import Seat
+from sessions_app.transfer.writers.import_rows import KeyWrite, StateOwner
+from sessions_app.transfer.writers.session_plan import SessionPlan
 
 BATCH = 100
-WENT_ON = "somebody wrote to it, or deleted it, before its state could be made that of the source"
+CHANGED_MEANWHILE = "somebody wrote to it, or deleted it, before its state could be made that of the source"
 
 
-class _Origin(NamedTuple):
+class _SeedOrigin(NamedTuple):
     """What the ledger says of state that no event explains: whose it is, and the source as its writer."""
 
     key: SessionKey
     writer: Writer
 
     @classmethod
-    def of(cls, key: SessionKey, location: str) -> _Origin:
+    def of(cls, key: SessionKey, location: str) -> _SeedOrigin:
         return cls(key, Writer("seed", location, inferred=False))
 
 
-def settle(
+def reconcile_state(
     source_row: ImportSource,
     source: Source,
-    seats: Mapping[Owner, Seat],
+    seats: Mapping[Owner, SessionPlan],
     into_app: str | None,
-    report: Report,
+    report: ImportReport,
 ) -> None:
     """Settle all sessions that are open and whole, then the state of their users and apps."""
     slices = BatchedTransactions()
     whole = {name: seat for name, seat in seats.items() if seat.is_whole}
     for stored in _readable(source.states(), report):
         if seat := whole.get(stored.owner):
-            _settle_session(slices, source_row, seat, stored, report)
+            _reconcile_session(slices, source_row, seat, stored, report)
     for shared in _readable(source.shared(), report):
-        _settle_shared(slices, source_row, into_app or shared.app_name, shared, report)
-    _finish(slices, whole.values())
+        _reconcile_shared(slices, source_row, into_app or shared.app_name, shared, report)
+    _mark_settled(slices, whole.values())
 
 
-def _readable(items: Iterable[Any], report: Report) -> Iterable[Any]:
+def _readable(items: Iterable[Any], report: ImportReport) -> Iterable[Any]:
     for item in items:
-        if isinstance(item, Unread):
+        if isinstance(item, UnreadableRow):
             report.unread.add(f"{item.where}: {item.why}")
         else:
             yield item
 
 
-def _settle_session(
-    slices: BatchedTransactions, source: ImportSource, seat: Seat, stored: StoredState, report: Report
+def _reconcile_session(
+    slices: BatchedTransactions,
+    source: ImportSource,
+    seat: SessionPlan,
+    stored: StoredState,
+    report: ImportReport,
 ) -> None:
     """Give a session's keys what the source has, where its events say otherwise or nothing."""
     session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
     if session is None:
-        report.conflicts.add(f"{stored.owner}: {WENT_ON}")
+        report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
         return
-    owner = import_rows.own_session(session, session.last_seq)
-    origin = _Origin.of(seat.key, source.location)
+    owner = import_rows.session_owner(session, session.last_seq)
+    origin = _SeedOrigin.of(seat.key, source.location)
     late = session.last_seq if seat.was_settled else 0
-    missing = _missing(owner, stored.values, stored.seeds, late, seat.stored.created_at, origin)
+    missing = _missing_seeds(owner, stored.values, stored.seeds, late, seat.stored.created_at, origin)
     settled = _write_to_session(slices, session, missing)
     if settled:
         wrong = _corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, origin)
         settled = _write_to_session(slices, session, wrong)
     if not settled:
-        report.conflicts.add(f"{stored.owner}: {WENT_ON}")
+        report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
 
 
-def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[Write]) -> bool:
+def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[KeyWrite]) -> bool:
     """Write keys of a session. Return whether nobody else has written to it since it was read."""
-    for some in _sliced(slices, writes):
+    for some in _batches(slices, writes):
         with slices.one():
             same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
             if not same.exists():
                 return False
-            import_rows.store(some)
+            import_rows.store_writes(some)
             change_notification.notify_after_commit()
     return True
 
 
-def _settle_shared(
-    slices: BatchedTransactions, source: ImportSource, app_name: str, shared: SharedState, report: Report
+def _reconcile_shared(
+    slices: BatchedTransactions,
+    source: ImportSource,
+    app_name: str,
+    shared: SharedState,
+    report: ImportReport,
 ) -> None:
     user_id = shared.user_id or ""
     scope = Scope.APP if shared.user_id is None else Scope.USER
     if not is_storable(app_name, user_id):
         return
     key = SessionKey("", app_name, user_id, "")
-    origin = _Origin.of(key, source.location)
-    own = partial(import_rows.own_shared, source, key, scope)
+    origin = _SeedOrigin.of(key, source.location)
+    own = partial(import_rows.lock_shared_owner, source, key, scope)
     with slices.one():
         owner = own(make=bool(shared.values))
     if owner is None:
         return
     first = 0 if not owner.is_kept else owner.version
-    for some in _sliced(
-        slices, _missing(owner, shared.values, shared.seeds, first, shared.updated_at, origin)
+    for some in _batches(
+        slices, _missing_seeds(owner, shared.values, shared.seeds, first, shared.updated_at, origin)
     ):
         with slices.one():
             now = own(make=False)
             if now is None or now.is_kept != owner.is_kept:
-                report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
+                report.conflicts.add(f"state of {_owner_name(shared)}: {CHANGED_MEANWHILE}")
                 return
-            import_rows.store(some)
+            import_rows.store_writes(some)
             change_notification.notify_after_commit()
     if owner.is_kept:
-        _tell_kept(owner, shared, report)
+        _report_kept_keys(owner, shared, report)
         return
     corrections = _corrections(owner, shared.values, owner.version, shared.updated_at, origin)
-    for some in _sliced(slices, corrections) if corrections else [[]]:
+    for some in _batches(slices, corrections) if corrections else [[]]:
         with slices.one():
             now = own(make=False)
             if now is None or now.is_kept:
-                report.conflicts.add(f"state of {_whose(shared)}: {WENT_ON}")
+                report.conflicts.add(f"state of {_owner_name(shared)}: {CHANGED_MEANWHILE}")
                 return
             if some:
                 now.take_version()
-            import_rows.store([replace(write, owner=now, position=now.version) for write in some])
-            import_rows.release(source, now)
+            import_rows.store_writes([replace(write, owner=now, position=now.version) for write in some])
+            import_rows.save_versions(source, now)
             change_notification.notify_after_commit()
 
 
-def _sliced(slices: BatchedTransactions, writes: list[Write]) -> Iterator[list[Write]]:
+def _batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[list[KeyWrite]]:
     start = 0
     while some := writes[start : start + slices.rows]:
         yield some
         start += len(some)
 
 
-def _finish(slices: BatchedTransactions, seats: Iterable[Seat]) -> None:
+def _mark_settled(slices: BatchedTransactions, seats: Iterable[SessionPlan]) -> None:
     """Give the sessions their times, and note that they are whole."""
     ready = iter(seats)
     while batch := list(islice(ready, BATCH)):
@@ -164,14 +172,14 @@ def _finish(slices: BatchedTransactions, seats: Iterable[Seat]) -> None:
                     ImportedSession.objects.filter(session__in=same).update(is_settled=True)
 
 
-def _missing(
+def _missing_seeds(
     owner: StateOwner,
     wanted: Mapping[str, Any],
     seeds: Mapping[str, Any],
     position: int,
     timestamp: float,
-    origin: _Origin,
-) -> list[Write]:
+    origin: _SeedOrigin,
+) -> list[KeyWrite]:
     """Return seeds for keys that no write explains: known ones, else the value the source has now."""
     ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
     explained = set(ledger.values_list("key_id", flat=True).distinct())
@@ -179,9 +187,9 @@ def _missing(
     given = {scopes.canonicalize_key(key): value for key, value in {**wanted, **seeds}.items()}
     known_seeds = {scopes.canonicalize_key(key) for key in seeds}
 
-    def seed(key: str) -> Write:
+    def seed(key: str) -> KeyWrite:
         value, is_past = scopes.canonicalize(given[key], key), scopes.key_id(key) in explained
-        return Write(
+        return KeyWrite(
             owner, position, key, value, timestamp, origin.writer, for_key=origin.key, is_past=is_past
         )
 
@@ -194,20 +202,20 @@ def _missing(
 
 
 def _corrections(
-    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, origin: _Origin
-) -> list[Write]:
+    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, origin: _SeedOrigin
+) -> list[KeyWrite]:
     """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
     model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     values = {scopes.canonicalize_key(key): scopes.canonicalize(value, key) for key, value in wanted.items()}
     changed = [
-        Write(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
+        KeyWrite(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
         for key, value in values.items()
         if key in here
         and not scopes.is_same_json(value.private or value.public, here[key].private or here[key].value)
     ]
     gone = [
-        Write(
+        KeyWrite(
             owner,
             position,
             key,
@@ -222,7 +230,7 @@ def _corrections(
     return changed + gone
 
 
-def _tell_kept(owner: StateOwner, shared: SharedState, report: Report) -> None:
+def _report_kept_keys(owner: StateOwner, shared: SharedState, report: ImportReport) -> None:
     model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     other = [
@@ -233,10 +241,12 @@ def _tell_kept(owner: StateOwner, shared: SharedState, report: Report) -> None:
     ]
     if other:
         named = ", ".join(sorted(other)[:10])
-        report.conflicts.add(f"state of {_whose(shared)}: {len(other)} key(s) keep their value here: {named}")
+        report.conflicts.add(
+            f"state of {_owner_name(shared)}: {len(other)} key(s) keep their value here: {named}"
+        )
 
 
-def _whose(shared: SharedState) -> str:
+def _owner_name(shared: SharedState) -> str:
     if shared.user_id is None:
         return f"app {shared.app_name}"
     return f"user {shared.app_name}/{shared.user_id}"

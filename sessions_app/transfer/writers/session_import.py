@@ -15,21 +15,21 @@ from sessions_app.ids import SessionKey, check_event_ids, check_ids
 from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
-from sessions_app.transfer.readers import Owner, Source, StoredEvent, StoredSession, Unread
-from sessions_app.transfer.report import Report
+from sessions_app.transfer.readers import Owner, Source, StoredEvent, StoredSession, UnreadableRow
+from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows, reconciliation
-from sessions_app.transfer.writers.duplicates import Twins
-from sessions_app.transfer.writers.import_rows import Arrival, Write
-from sessions_app.transfer.writers.session_plan import Seat, take_seat
+from sessions_app.transfer.writers.duplicates import Duplicates
+from sessions_app.transfer.writers.import_rows import KeyWrite, PendingEvent
+from sessions_app.transfer.writers.session_plan import SessionPlan, plan_session
 from sessions_app.transfer.writers.state_owners import StateOwners
 
-BATCH = 200
+MAX_EVENTS = 200
 """Most events that one transaction takes."""
 
-KEYS = 2_000
+MAX_KEYS = 2_000
 """Keys with which a transaction is full, except that an event is never torn apart."""
 
-FEW_SESSIONS = 50
+MAX_SINGLE_SESSIONS = 50
 """Up to so many sessions are read on their own; for more of them the whole source is read once."""
 
 Progress = Callable[[int, int | None], None]
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 def import_sessions(
     source: Source, *, into_app: str | None = None, dry_run: bool = False, progress: Progress | None = None
-) -> Report:
+) -> ImportReport:
     """Import everything a source yields and return what became of it.
 
     Args:
@@ -66,7 +66,7 @@ def _check_one_app(source: Source) -> None:
         )
 
 
-class _Read(NamedTuple):
+class _ParsedEvent(NamedTuple):
     """An event of the source, and what is stored of it."""
 
     event: StoredEvent
@@ -78,32 +78,32 @@ class _Import:
         self._source = source
         self._into_app = into_app
         self._progress = progress
-        self._report = Report(str(source.format), source.location, dry_run)
+        self._report = ImportReport(str(source.format), source.location, dry_run)
         self._row = None if dry_run else _source_row(source)
-        self._seats: dict[Owner, Seat] = {}
+        self._seats: dict[Owner, SessionPlan] = {}
         self._slices = BatchedTransactions()
 
-    def run(self) -> Report:
+    def run(self) -> ImportReport:
         for remark in self._source.remarks:
             self._report.remarks.add(remark)
         sessions = self._readable(self._source.sessions())
-        while some := list(islice(sessions, min(BATCH, self._slices.rows))):
+        while some := list(islice(sessions, min(MAX_EVENTS, self._slices.rows))):
             self._seat(some)
         names = [name for name, seat in self._seats.items() if not seat.closed]
         if names:
             self._replay(names)
         self._count()
         if self._row and names:
-            reconciliation.settle(self._row, self._source, self._seats, self._into_app, self._report)
+            reconciliation.reconcile_state(self._row, self._source, self._seats, self._into_app, self._report)
         if self._row:
             self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
             self._row.save()
         return self._report
 
-    def _readable(self, items: Iterable[T | Unread]) -> Iterator[T]:
+    def _readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
         """Yield what could be read; report the rest."""
         for item in items:
-            if isinstance(item, Unread):
+            if isinstance(item, UnreadableRow):
                 self._report.unread.add(f"{item.where}: {item.why}")
             else:
                 yield item
@@ -121,32 +121,34 @@ class _Import:
                 if name in self._seats:
                     self._report.conflicts.add(f"{name}: the source has two sessions of this name")
                     continue
-                seat = take_seat(stored, key, self._source.location, self._row)
+                seat = plan_session(stored, key, self._source.location, self._row)
                 self._seats[name] = seat
                 if seat.closed and not seat.is_unchanged:
                     self._report.conflicts.add(f"{name}: {seat.closed}")
             change_notification.notify_after_commit()
 
-    def _refuse(self, seat: Seat, why: str) -> None:
+    def _refuse(self, seat: SessionPlan, why: str) -> None:
         seat.closed = why
         self._report.conflicts.add(f"{seat.stored.owner}: {why}")
 
     def _replay(self, names: list[Owner]) -> None:
-        only = names if len(names) <= FEW_SESSIONS < len(self._seats) else None
+        only = names if len(names) <= MAX_SINGLE_SESSIONS < len(self._seats) else None
         total, read = (self._source.count_events() if only is None else None), 0
         for batch in self._batches(self._source.events(only)):
             self._take(list(self._readable(batch)))
             read += len(batch)
             self._progress(read, total)
 
-    def _batches(self, items: Iterable[StoredEvent | Unread]) -> Iterator[list[StoredEvent | Unread]]:
+    def _batches(
+        self, items: Iterable[StoredEvent | UnreadableRow]
+    ) -> Iterator[list[StoredEvent | UnreadableRow]]:
         """Yield as much as one transaction should take."""
-        batch: list[StoredEvent | Unread] = []
+        batch: list[StoredEvent | UnreadableRow] = []
         keys = 0
         for item in items:
             batch.append(item)
-            keys += _keys_in(item)
-            if keys >= KEYS or len(batch) >= min(BATCH, self._slices.rows):
+            keys += _count_keys(item)
+            if keys >= MAX_KEYS or len(batch) >= min(MAX_EVENTS, self._slices.rows):
                 yield batch
                 batch, keys = [], 0
         if batch:
@@ -154,29 +156,31 @@ class _Import:
 
     def _take(self, events: list[StoredEvent]) -> None:
         """Compare what is here already and append the rest, in one transaction."""
-        read = [_Read(event, _record(event)) for event in events]  # most of the work: nobody waits for it
+        read = [
+            _ParsedEvent(event, _build_record(event)) for event in events
+        ]  # most of the work: nobody waits for it
         with self._slices.one():
             seated = [(self._seat_of(each.event), each) for each in read]
             sessions = self._lock([seat for seat, _ in seated if seat])
             keys = {seat.pk: seat.key for seat, _ in seated if seat and seat.pk}
-            twins = Twins(keys, (event.wire["id"] for event in events))
+            twins = Duplicates(keys, (event.wire["id"] for event in events))
             arrivals = []
             for seat, each in seated:
                 if seat is None or seat.closed or not (record := self._admit(seat, each, twins)):
                     continue
                 self._report.events += 1
                 if seat.pk:
-                    arrivals.append(Arrival(sessions[seat.pk], seat.came, record))
+                    arrivals.append(PendingEvent(sessions[seat.pk], seat.came, record))
             if self._row and arrivals:
-                _append(self._row, arrivals)
+                _append_events(self._row, arrivals)
 
-    def _seat_of(self, event: StoredEvent) -> Seat | None:
+    def _seat_of(self, event: StoredEvent) -> SessionPlan | None:
         seat = self._seats.get(event.owner)
         if seat is None:
             self._report.unread.add(f"event {event.wire['id']}: its session {event.owner} is missing")
         return seat
 
-    def _lock(self, seats: list[Seat]) -> dict[int, AgentSession]:
+    def _lock(self, seats: list[SessionPlan]) -> dict[int, AgentSession]:
         """Lock the sessions of a batch. Those that somebody else wrote to, or deleted, are left alone."""
         pks = {seat.pk for seat in seats if seat.pk}
         found = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
@@ -188,7 +192,7 @@ class _Import:
                     self._refuse(seat, "somebody wrote to it, or deleted it, during the import")
         return sessions
 
-    def _admit(self, seat: Seat, read: _Read, twins: Twins) -> EventRecord | None:
+    def _admit(self, seat: SessionPlan, read: _ParsedEvent, twins: Duplicates) -> EventRecord | None:
         """Return the record of an event that is to be appended; None for one that is here, or is not to come."""
         event, record = read
         try:
@@ -204,8 +208,8 @@ class _Import:
                     f"event {record.event_id} of {event.owner}: stored twice, taken once"
                 )
                 return None
-            event = _renamed(event, place)
-            record, twin = _record(event), twins.find(seat, event.wire["id"])
+            event = _with_new_id(event, place)
+            record, twin = _build_record(event), twins.find(seat, event.wire["id"])
         if twin and twin.seq == place and twin.says(record):
             seat.came = place
             return None
@@ -225,11 +229,11 @@ class _Import:
             self._report.changed.add(f"{where}: {change}")
 
     def _count(self) -> None:
-        files: dict[str, Report] = {}
+        files: dict[str, ImportReport] = {}
         for seat in self._seats.values():
-            _count(self._report, seat)
+            _count_session(self._report, seat)
             if part := seat.stored.part:
-                _count(files.setdefault(part, Report("", part, self._report.dry_run)), seat)
+                _count_session(files.setdefault(part, ImportReport("", part, self._report.dry_run)), seat)
                 files[part].events += max(seat.came - seat.here, 0)
                 if seat.closed and not seat.is_unchanged:
                     files[part].conflicts.add(seat.closed)
@@ -238,7 +242,7 @@ class _Import:
             self._report.files.add(f"{part}: {counted.counts()}{left}")
 
 
-def _count(report: Report, seat: Seat) -> None:
+def _count_session(report: ImportReport, seat: SessionPlan) -> None:
     if seat.is_new:
         report.created += 1
     elif not seat.closed and seat.came > seat.here:
@@ -247,17 +251,17 @@ def _count(report: Report, seat: Seat) -> None:
         report.unchanged += 1
 
 
-def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
+def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:
     owners = StateOwners(source, arrivals)
     events: list[Event] = []
-    writes: list[Write] = []
+    writes: list[KeyWrite] = []
     for arrival in arrivals:
         writes += owners.writes(arrival)
         app, user = owners.seen(arrival.session)
         events.append(import_rows.event_row(arrival, app, user))
-        import_rows.advance(arrival)
+        import_rows.count_event(arrival)
     Event.objects.bulk_create(events)
-    import_rows.store(writes)
+    import_rows.store_writes(writes)
     sessions = {arrival.session.pk: arrival.session for arrival in arrivals}
     import_rows.save_sessions(sessions.values())
     for session in sessions.values():
@@ -266,12 +270,12 @@ def _append(source: ImportSource, arrivals: list[Arrival]) -> None:
     change_notification.notify_after_commit()
 
 
-def _record(event: StoredEvent) -> EventRecord:
+def _build_record(event: StoredEvent) -> EventRecord:
     record = events.build_record(dict(event.wire))
     return events.mark_removed(record, event.removed) if event.removed else record
 
 
-def _renamed(event: StoredEvent, place: int) -> StoredEvent:
+def _with_new_id(event: StoredEvent, place: int) -> StoredEvent:
     """Give an event another id than an earlier one of its session has."""
     change = f"id: {event.wire['id']} is that of an earlier event"
     return replace(
@@ -288,7 +292,7 @@ def _source_row(source: Source) -> ImportSource:
     return row
 
 
-def _keys_in(item: StoredEvent | Unread) -> int:
-    if isinstance(item, Unread):
+def _count_keys(item: StoredEvent | UnreadableRow) -> int:
+    if isinstance(item, UnreadableRow):
         return 0
     return len((item.wire.get("actions") or {}).get("stateDelta") or ())

@@ -15,7 +15,7 @@ from sessions_app.transfer.readers import StoredSession
 
 
 @dataclass(slots=True)
-class Seat:
+class SessionPlan:
     """A session of the source and its place here.
 
     Attributes:
@@ -65,7 +65,9 @@ class Seat:
 UNCHANGED = "unchanged"
 
 
-def take_seat(stored: StoredSession, key: SessionKey, location: str, source: ImportSource | None) -> Seat:
+def plan_session(
+    stored: StoredSession, key: SessionKey, location: str, source: ImportSource | None
+) -> SessionPlan:
     """Find a session's place here, or make it one.
 
     Args:
@@ -74,11 +76,11 @@ def take_seat(stored: StoredSession, key: SessionKey, location: str, source: Imp
         location: of the source.
         source: the source's row; None: a dry run, which makes nothing.
     """
-    seat = Seat(stored, key)
+    seat = SessionPlan(stored, key)
     row = AgentSession.objects.filter(**key._asdict()).first()
     if row is None:
         seat.is_new = True
-        seat.pk = _create(stored, key, source).pk if source else None
+        seat.pk = _create_session(stored, key, source).pk if source else None
         return seat
     mark = ImportedSession.objects.filter(session=row, source__location=location).first()
     seat.pk, seat.here = row.pk, row.last_seq
@@ -91,7 +93,7 @@ def take_seat(stored: StoredSession, key: SessionKey, location: str, source: Imp
     return seat
 
 
-def _create(stored: StoredSession, key: SessionKey, source: ImportSource) -> AgentSession:
+def _create_session(stored: StoredSession, key: SessionKey, source: ImportSource) -> AgentSession:
     session = AgentSession.objects.create(
         **key._asdict(),
         created_at=stored.created_at,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ImportSource, Scope
 from sessions_app.transfer.writers import import_rows
-from sessions_app.transfer.writers.import_rows import Arrival, StateOwner, Write
+from sessions_app.transfer.writers.import_rows import KeyWrite, PendingEvent, StateOwner
 
 _SHARED = (Scope.USER, Scope.APP)
 
@@ -15,33 +15,33 @@ _SHARED = (Scope.USER, Scope.APP)
 class StateOwners:
     """The users and apps of a batch, locked in one order: users, then apps, each sorted."""
 
-    def __init__(self, source: ImportSource, arrivals: Sequence[Arrival]) -> None:
+    def __init__(self, source: ImportSource, arrivals: Sequence[PendingEvent]) -> None:
         """Lock the owners; those that are written are made where they are missing."""
         self._source = source
         self._owners: dict[tuple[Scope, SessionKey], StateOwner | None] = {}
         written = {
-            (write.scope, _name(write.scope, arrival.session))
+            (write.scope, _owner_key(write.scope, arrival.session))
             for arrival in arrivals
             for write in arrival.record.writes
         }
         for scope in _SHARED:
-            for name in sorted({_name(scope, arrival.session) for arrival in arrivals}):
+            for name in sorted({_owner_key(scope, arrival.session) for arrival in arrivals}):
                 make = (scope, name) in written
-                self._owners[scope, name] = import_rows.own_shared(source, name, scope, make=make)
+                self._owners[scope, name] = import_rows.lock_shared_owner(source, name, scope, make=make)
         self._written = written
 
-    def writes(self, arrival: Arrival) -> Iterator[Write]:
+    def writes(self, arrival: PendingEvent) -> Iterator[KeyWrite]:
         """Yield the writes of an event; each shared scope that it writes gets its next version."""
         session, record = arrival.session, arrival.record
-        owners: dict[Scope, StateOwner] = {Scope.SESSION: import_rows.own_session(session, arrival.seq)}
+        owners: dict[Scope, StateOwner] = {Scope.SESSION: import_rows.session_owner(session, arrival.seq)}
         for scope in _SHARED:
-            owner = self._owners[scope, _name(scope, session)]
+            owner = self._owners[scope, _owner_key(scope, session)]
             if owner and any(write.scope is scope for write in record.writes):
                 owner.take_version()
                 owners[scope] = owner
         for write in record.writes:
             owner = owners[write.scope]
-            yield Write(
+            yield KeyWrite(
                 owner,
                 owner.version,
                 write.key,
@@ -54,17 +54,17 @@ class StateOwners:
 
     def seen(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
         """Return the app and the user at the versions they have now."""
-        app = self._owners[Scope.APP, _name(Scope.APP, session)]
-        return app, self._owners[Scope.USER, _name(Scope.USER, session)]
+        app = self._owners[Scope.APP, _owner_key(Scope.APP, session)]
+        return app, self._owners[Scope.USER, _owner_key(Scope.USER, session)]
 
     def release(self) -> None:
         """Save the versions of the owners that were written."""
         for (scope, name), owner in self._owners.items():
             if owner and (scope, name) in self._written:
-                import_rows.release(self._source, owner)
+                import_rows.save_versions(self._source, owner)
 
 
-def _name(scope: Scope, session: AgentSession) -> SessionKey:
+def _owner_key(scope: Scope, session: AgentSession) -> SessionKey:
     """Return what names a session's user or app, as a key with the rest left empty."""
     user = session.user_id if scope is Scope.USER else ""
     return SessionKey(session.realm, session.app_name, user, "")

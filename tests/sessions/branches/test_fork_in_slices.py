@@ -84,7 +84,7 @@ def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list
         times.append(len(times))
         act(times[-1])
 
-    for rows in ("FIRST", "FEWEST", "MOST"):
+    for rows in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
         monkeypatch.setattr(batched_transactions, rows, 3)
     monkeypatch.setattr(batched_transactions, "yield_writer", happen)
     return times
