@@ -36,15 +36,15 @@ class WatchedDelta:
 
     def hand_to(self, writer: Writer) -> None:
         """Credit changes to the current writer, then make `writer` the current one."""
-        self.look()
+        self.credit_changes()
         self.writing = writer
 
-    def look(self) -> None:
+    def credit_changes(self) -> None:
         """Credit changes since the last call to the current writer."""
-        for key in self.changed():
+        for key in self.changed_keys():
             self.credit(key, self.writing)
 
-    def changed(self) -> list[str]:
+    def changed_keys(self) -> list[str]:
         """Return the keys set since the last call, by object identity: `State` stores the object that it is given."""
         absent = object()
         delta = self.actions.state_delta

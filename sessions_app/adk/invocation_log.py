@@ -70,19 +70,19 @@ class InvocationLog:
         self._calls: dict[int, tuple[EventActions, OpenCall]] = {}
         self._lost_toolsets: set[str] = set()
 
-    def reached(self, name: str, of: str = "", at: float | None = None) -> None:
+    def note_stage(self, name: str, of: str = "", at: float | None = None) -> None:
         """Note a stage of an agent or a tool."""
         self._stages.append(Stage(name, self._watch.now() if at is None else at, of))
         if len(self._stages) >= STAGES_AT_ONCE:
             self._send_stages(ended=False)
 
-    def began(self) -> None:
+    def note_start(self) -> None:
         """Note that the root agent starts: the session is loaded, the user's message is stored."""
-        self.reached("context ready", self.root_agent)
+        self.note_stage("context ready", self.root_agent)
         self.trace_id = spans.attach_to_invocation(self.key, self.invocation_id) or self.trace_id
         self._send_stages(ended=False)
 
-    def asked(self, context: CallbackContext, request: LlmRequest) -> None:
+    def note_request(self, context: CallbackContext, request: LlmRequest) -> None:
         """Note a model request. It is stored with the response, after callbacks have changed it."""
         call = OpenCall(
             key=self.key,
@@ -94,15 +94,17 @@ class InvocationLog:
             started_at=self._watch.now(),
             is_live=self._is_live,
         )
-        self._forget_done()
+        self._drop_finished_calls()
         self._calls[id(context.actions)] = context.actions, call
         if self._is_live:
             self._live[call.agent] = call
-        self.reached("request ready", call.agent, call.started_at)
+        self.note_stage("request ready", call.agent, call.started_at)
         # An empty context: the timer must not keep the run's spans and variables alive.
-        asyncio.get_running_loop().call_later(OPEN_S, self._keep_open, call, context=contextvars.Context())
+        asyncio.get_running_loop().call_later(
+            OPEN_S, self._store_open_call, call, context=contextvars.Context()
+        )
 
-    def answered(self, context: CallbackContext, response: LlmResponse) -> None:
+    def note_response(self, context: CallbackContext, response: LlmResponse) -> None:
         """Note a response or a chunk."""
         call = self._call(context.actions)
         if call is None:
@@ -110,7 +112,7 @@ class InvocationLog:
         now = self._watch.now()
         if call.first_at is None:
             call.first_at = now
-            self.reached("first answer", call.agent, now)
+            self.note_stage("first answer", call.agent, now)
         if response.partial:
             call.chunks += 1
             if len(call.partials) < PARTIALS_MOST:
@@ -118,23 +120,23 @@ class InvocationLog:
             return
         call.finished_at = now
         call.responses.append(response)
-        self.reached("answer", call.agent, now)
+        self.note_stage("answer", call.agent, now)
 
-    def failed(self, context: CallbackContext, error: Exception) -> None:
+    def note_model_error(self, context: CallbackContext, error: Exception) -> None:
         """Note that a model raised an exception."""
         call = self._call(context.actions)
         if call is not None:
             call.error, call.finished_at = error, self._watch.now()
-            self.reached("model failed", call.agent, call.finished_at)
+            self.note_stage("model failed", call.agent, call.finished_at)
             outbox().put(call.snapshot())
 
-    def lost_toolset(self, toolset: str) -> None:
+    def note_lost_toolset(self, toolset: str) -> None:
         """Note a toolset that failed to load, once: agents retry before every request."""
         if toolset not in self._lost_toolsets:
             self._lost_toolsets.add(toolset)
-            self.reached(Trace.LOST_TOOLSET, toolset)
+            self.note_stage(Trace.LOST_TOOLSET, toolset)
 
-    def became(self, event: Event) -> None:
+    def note_event(self, event: Event) -> None:
         """Note the event that a model call produced."""
         call = self._call(event.actions)
         if call is None:
@@ -144,7 +146,7 @@ class InvocationLog:
         call.event_ids.append(event.id)
         outbox().put(call.snapshot())
 
-    def said_live(self, event: Event) -> None:
+    def note_live_event(self, event: Event) -> None:
         """Note an event of a live connection as a response to its agent's last request.
 
         ADK reports what is sent by `before_model_callback` (typed text and complete transcriptions), but responses only
@@ -156,7 +158,7 @@ class InvocationLog:
         now = self._watch.now()
         if call.first_at is None:
             call.first_at = now
-            self.reached("first answer", call.agent, now)
+            self.note_stage("first answer", call.agent, now)
         if event.partial:
             call.chunks += 1
             return
@@ -164,21 +166,21 @@ class InvocationLog:
         call.event_ids.append(event.id)
         if event.turn_complete:
             call.finished_at = now
-            self.reached("answer", call.agent, now)
+            self.note_stage("answer", call.agent, now)
         outbox().put(call.snapshot())
 
-    async def ended(self, error: Exception | None = None) -> None:
+    async def finish(self, error: Exception | None = None) -> None:
         """Send the remaining records and wait until they are stored, for a limited time."""
-        self.reached("failed" if error else "end", type(error).__name__ if error else self.root_agent)
-        self._send_rest()
+        self.note_stage("failed" if error else "end", type(error).__name__ if error else self.root_agent)
+        self._send_remaining()
         await outbox().settled(END_S)
 
-    def cut_off(self) -> None:
+    def abort(self) -> None:
         """Send the remaining records of a cancelled invocation."""
-        self.reached(Trace.CUT_OFF, self.root_agent)
-        self._send_rest()
+        self.note_stage(Trace.CUT_OFF, self.root_agent)
+        self._send_remaining()
 
-    def _send_rest(self) -> None:
+    def _send_remaining(self) -> None:
         calls = [call for _, call in self._calls.values()]
         for call in dict.fromkeys([*calls, *self._live.values()]):
             is_open = call.finished_at is None
@@ -190,7 +192,7 @@ class InvocationLog:
         self._live.clear()
         self._send_stages(ended=True)
 
-    def _keep_open(self, call: OpenCall) -> None:
+    def _store_open_call(self, call: OpenCall) -> None:
         """Store a request that has no response yet: it may never get one."""
         if call.finished_at is None:
             outbox().put(call.snapshot())
@@ -203,7 +205,7 @@ class InvocationLog:
         )
         outbox().put(lambda: unit)
 
-    def _forget_done(self) -> None:
+    def _drop_finished_calls(self) -> None:
         """Drop requests that have produced events, when the next request begins."""
         self._calls = {
             name: (actions, call)
@@ -218,7 +220,7 @@ class InvocationLog:
 
 def _note_lost_toolset(toolset: str) -> None:
     if log := _current_log.get():
-        log.lost_toolset(toolset)
+        log.note_lost_toolset(toolset)
 
 
 report_lost_toolsets(_note_lost_toolset)
@@ -239,7 +241,7 @@ class InvocationLogs:
         if open_log is not None:
             return open_log
         if isinstance(context.session_service, InMemorySessionService):
-            return self._inner(context.invocation_id)
+            return self._outer_log(context.invocation_id)
         key = key_of(context.session_service, context)
         if key is None:
             return None
@@ -247,9 +249,9 @@ class InvocationLogs:
         log = InvocationLog(key, context.invocation_id, root, is_live=is_live)
         _current_log.set(log)
         if task := asyncio.current_task():
-            log.task, log.on_task_end = task, partial(self._cut_off, log)
+            log.task, log.on_task_end = task, partial(self._abort, log)
             task.add_done_callback(log.on_task_end)
-        return self._keep(context.invocation_id, log)
+        return self._add(context.invocation_id, log)
 
     def get(self, invocation_id: str) -> InvocationLog | None:
         """Return the log of an invocation, or None."""
@@ -262,18 +264,18 @@ class InvocationLogs:
             _current_log.set(None)
             if log.task and log.on_task_end:
                 log.task.remove_done_callback(log.on_task_end)
-            await log.ended(error)
+            await log.finish(error)
 
-    def _cut_off(self, log: InvocationLog, task: asyncio.Task[Any]) -> None:
+    def _abort(self, log: InvocationLog, task: asyncio.Task[Any]) -> None:
         """End the log of an invocation whose task has ended: ADK does not notify plug-ins of a cancellation."""
         if self._by_id.pop(log.invocation_id, None) is log:
-            log.cut_off()
+            log.abort()
 
-    def _inner(self, invocation_id: str) -> InvocationLog | None:
+    def _outer_log(self, invocation_id: str) -> InvocationLog | None:
         outer = _current_log.get()
-        return self._keep(invocation_id, outer) if outer and outer.invocation_id in self._by_id else None
+        return self._add(invocation_id, outer) if outer and outer.invocation_id in self._by_id else None
 
-    def _keep(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
+    def _add(self, invocation_id: str, log: InvocationLog) -> InvocationLog:
         self._by_id[invocation_id] = log
         while len(self._by_id) > LOGS_MOST:
             self._by_id.popitem(last=False)

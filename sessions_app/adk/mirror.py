@@ -52,7 +52,7 @@ class MirroredSessionService(BaseSessionService):
         self.place = place
         self.copy = copy or DjangoSessionService()
         self._behind: set[SessionKey] = set()
-        self._following: asyncio.Task[None] | None = None
+        self._update_task: asyncio.Task[None] | None = None
 
     @override
     async def create_session(
@@ -74,8 +74,8 @@ class MirroredSessionService(BaseSessionService):
             app_name=app_name, user_id=user_id, state=state, session_id=session_id, **options
         )
         key = self._key(session.app_name, session.user_id, session.id)
-        async with self.copy.turn(key):
-            await self._bring(key, await self._look(key), session, state or {})
+        async with self.copy.append_lock(key):
+            await self._update_copy(key, await self._find_copy(key), session, state or {})
         return session
 
     @override
@@ -96,10 +96,10 @@ class MirroredSessionService(BaseSessionService):
     async def list_sessions(self, *, app_name: str, user_id: str | None = None) -> ListSessionsResponse:
         """Return the sessions of the other service; update their copies in the background."""
         listed = await self.truth.list_sessions(app_name=app_name, user_id=user_id)
-        if self._following is None or self._following.done():
+        if self._update_task is None or self._update_task.done():
             # An empty context: the task must not keep the request's spans and variables alive.
-            self._following = asyncio.get_running_loop().create_task(
-                self._follow(listed.sessions), name="devui-mirror", context=contextvars.Context()
+            self._update_task = asyncio.get_running_loop().create_task(
+                self._update_copies(listed.sessions), name="devui-mirror", context=contextvars.Context()
             )
         return listed
 
@@ -107,12 +107,12 @@ class MirroredSessionService(BaseSessionService):
     async def delete_session(self, *, app_name: str, user_id: str, session_id: str) -> None:
         """Delete a session in the other service, then its copy."""
         key = self._key(app_name, user_id, session_id)
-        async with self.copy.turn(key):
+        async with self.copy.append_lock(key):
             await self.truth.delete_session(app_name=app_name, user_id=user_id, session_id=session_id)
             try:
                 await units_of_work.write(mirrors.remove_mirror, key)
             except Exception as error:
-                await self._fell_behind(key, error)
+                await self._note_failure(key, error)
 
     @override
     async def get_user_state(self, *, app_name: str, user_id: str) -> dict[str, Any]:
@@ -136,30 +136,30 @@ class MirroredSessionService(BaseSessionService):
         """Flush the other service."""
         await self.truth.flush()
 
-    async def settled(self) -> None:
+    async def wait_for_copies(self) -> None:
         """Wait until the copies of the last listed sessions are up to date."""
-        if self._following is not None:
-            await self._following
+        if self._update_task is not None:
+            await self._update_task
 
     async def close(self) -> None:
         """Close the other service."""
-        if self._following is not None:
-            self._following.cancel()
+        if self._update_task is not None:
+            self._update_task.cancel()
         if (close := getattr(self.truth, "close", None)) is not None:
             await close()
 
     async def _append(self, session: Session, event: Event) -> Event:
         key = self._key(session.app_name, session.user_id, session.id)
-        async with self.copy.turn(key):
+        async with self.copy.append_lock(key):
             delta = dict(event.actions.state_delta)  # ADK takes its `temp:` keys out
             stored = await self.truth.append_event(session, event)
             try:
                 if key in self._behind:
-                    await self._get_in_turn(key)
+                    await self._get_locked(key)
                 else:
                     await self._append_copy(key, session, stored, delta)
             except Exception as error:
-                await self._fell_behind(key, error)
+                await self._note_failure(key, error)
         return stored
 
     async def _append_copy(
@@ -178,44 +178,44 @@ class MirroredSessionService(BaseSessionService):
         return session
 
     async def _get_named(self, key: SessionKey) -> Session | None:
-        async with self.copy.turn(key):
-            return await self._get_in_turn(key)
+        async with self.copy.append_lock(key):
+            return await self._get_locked(key)
 
-    async def _get_in_turn(self, key: SessionKey) -> Session | None:
+    async def _get_locked(self, key: SessionKey) -> Session | None:
         """Read a session whose lock is held. The copy is read first, so that the truth is at least as new."""
-        copy = await self._look(key)
+        copy = await self._find_copy(key)
         _, app_name, user_id, session_id = key
         session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
             if copy is not None and copy.revision is not None:
                 await self._note(key, f"It is not in {self.place} any more.")
         elif session.id == session_id:
-            await self._bring(key, copy, session, _initial_keys(session))
+            await self._update_copy(key, copy, session, _initial_keys(session))
         return session
 
-    async def _look(self, key: SessionKey) -> MirrorState | None:
+    async def _find_copy(self, key: SessionKey) -> MirrorState | None:
         try:
             check_ids(key)
             return await units_of_work.read(mirrors.read_mirror, key)
         except Exception as error:
-            await self._fell_behind(key, error)
+            await self._note_failure(key, error)
             return None
 
-    async def _bring(
+    async def _update_copy(
         self, key: SessionKey, copy: MirrorState | None, session: Session, seeds: dict[str, Any]
     ) -> None:
         """Update a copy. Errors are noted, never raised."""
         if copy is None:
             return
         try:
-            await self._take_over(
+            await self._copy_from(
                 SourceSession(key, self.place, session.state, session.last_update_time), copy, session, seeds
             )
             self._behind.discard(key)
         except Exception as error:
-            await self._fell_behind(key, error)
+            await self._note_failure(key, error)
 
-    async def _take_over(
+    async def _copy_from(
         self, truth: SourceSession, copy: MirrorState, session: Session, seeds: dict[str, Any]
     ) -> None:
         created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
@@ -229,7 +229,7 @@ class MirroredSessionService(BaseSessionService):
         except Exception:  # whoever brings it up to date finds out, and tells
             return False
 
-    async def _follow(self, sessions: list[Session]) -> None:
+    async def _update_copies(self, sessions: list[Session]) -> None:
         for listed in sessions:
             if not await self._is_newest(listed):
                 try:
@@ -237,7 +237,7 @@ class MirroredSessionService(BaseSessionService):
                 except Exception:
                     log.warning("Session %r of %s could not be read.", listed.id, self.place, exc_info=True)
 
-    async def _fell_behind(self, key: SessionKey, error: Exception) -> None:
+    async def _note_failure(self, key: SessionKey, error: Exception) -> None:
         """Log once that a copy could not be written, and note it for pages."""
         problem = f"The copy could not be written: {type(error).__name__}: {error}"
         if key not in self._behind:

@@ -20,12 +20,12 @@ class StreamedAnswers:
     def __init__(self) -> None:
         self._open: dict[tuple[str, str | None], list[tuple[bool, list[str]]]] = {}
 
-    def take(self, event: Event) -> None:
+    def note(self, event: Event) -> None:
         """Note a chunk or a complete event; add the streamed text to an abort event."""
         if event.partial:
             self._add(event)
         elif event.error_code == events.ABORTED:
-            self._give(event)
+            self._attach_to(event)
         else:
             self._open.pop((event.author, event.branch), None)
 
@@ -39,7 +39,7 @@ class StreamedAnswers:
                 runs.append((is_thought, []))
             runs[-1][1].append(part.text)
 
-    def _give(self, event: Event) -> None:
+    def _attach_to(self, event: Event) -> None:
         answers = [
             {"author": author, "branch": branch or "", "parts": [_part(*run) for run in runs]}
             for (author, branch), runs in self._open.items()

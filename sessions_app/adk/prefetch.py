@@ -41,7 +41,7 @@ PAUSE = 3.0
 
 @dataclass(slots=True)
 class _PrefetchedCopy:
-    made: EventPrefix
+    prefix: EventPrefix
     size: int = 0
 
 
@@ -61,74 +61,74 @@ class ReadAhead:
         self._max_bytes = max_bytes
         self._delay = delay
         self._lock = threading.Lock()
-        self._drafts: OrderedDict[SessionKey, _PrefetchedCopy] = OrderedDict()
+        self._copies: OrderedDict[SessionKey, _PrefetchedCopy] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
 
     @property
     def size(self) -> int:
         """Approximate memory in use, in bytes."""
         with self._lock:
-            return sum(draft.size for draft in self._drafts.values())
+            return sum(copy.size for copy in self._copies.values())
 
     def take(self, key: SessionKey) -> EventPrefix | None:
         """Remove and return the prefetched events of a session, which may be out of date; None without any."""
         with self._lock:
-            draft = self._drafts.pop(key, None)
-            return draft.made if draft else None
+            copy = self._copies.pop(key, None)
+            return copy.prefix if copy else None
 
     def start(self, key: SessionKey, read: EventPrefix) -> None:
         """Start to prefetch a session that was just read as far as `read`."""
         if read.upto < self._min_events:
             return
-        draft = _PrefetchedCopy(EventPrefix(read.session_pk, read.rewrites))
+        copy = _PrefetchedCopy(EventPrefix(read.session_pk, read.rewrites))
         with self._lock:
-            if key in self._drafts:
+            if key in self._copies:
                 return
-            self._drafts[key] = draft
+            self._copies[key] = copy
         # An empty context: the task must not keep the turn's spans and variables alive.
         task = asyncio.get_running_loop().create_task(
-            self._make(key, draft), name="devui-read-ahead", context=contextvars.Context()
+            self._prefetch(key, copy), name="devui-read-ahead", context=contextvars.Context()
         )
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def settled(self) -> None:
+    async def wait_for_copies(self) -> None:
         """Wait until all prefetches have ended."""
         await asyncio.gather(*self._tasks)
 
-    async def _make(self, key: SessionKey, draft: _PrefetchedCopy) -> None:
+    async def _prefetch(self, key: SessionKey, copy: _PrefetchedCopy) -> None:
         await asyncio.sleep(self._delay)
         try:
-            took = await units_of_work.read(self._go_on, key, draft)
-            while took:
-                await asyncio.sleep(PAUSE * took)
-                took = await units_of_work.read(self._go_on, key, draft)
+            duration = await units_of_work.read(self._build_batch, key, copy)
+            while duration:
+                await asyncio.sleep(PAUSE * duration)
+                duration = await units_of_work.read(self._build_batch, key, copy)
         except Exception:  # the next read then does without
             log.warning("The next copy of session %r could not be made ahead.", key.session_id, exc_info=True)
 
-    def _go_on(self, key: SessionKey, draft: _PrefetchedCopy) -> float:
+    def _build_batch(self, key: SessionKey, copy: _PrefetchedCopy) -> float:
         """Build the events of the next batch. Return its duration in seconds; 0 if there is nothing left."""
         began = time.perf_counter()
-        rows = list(draft.made.following()[:BATCH]) if self._drafts.get(key) is draft else []
+        rows = list(copy.prefix.following()[:BATCH]) if self._copies.get(key) is copy else []
         if not rows:
             return 0
-        slice_ = EventPrefix(draft.made.session_pk, draft.made.rewrites)
+        batch = EventPrefix(copy.prefix.session_pk, copy.prefix.rewrites)
         with pause_collector():
-            slice_.extend(rows)
+            batch.extend(rows)
         size = sum(EVENT_BYTES + 2 * len(private or data) for _, data, private, *_ in rows)
-        return time.perf_counter() - began if self._keep(key, draft, slice_, size) else 0
+        return time.perf_counter() - began if self._add(key, copy, batch, size) else 0
 
-    def _keep(self, key: SessionKey, draft: _PrefetchedCopy, more: EventPrefix, size: int) -> bool:
+    def _add(self, key: SessionKey, copy: _PrefetchedCopy, more: EventPrefix, size: int) -> bool:
         """Add events to a prefetched copy if it is still needed and memory suffices; evict older copies first."""
         with self._lock:
-            if self._drafts.get(key) is not draft:
+            if self._copies.get(key) is not copy:
                 return False
-            used = size + sum(other.size for other in self._drafts.values())
-            while used > self._max_bytes and next(iter(self._drafts)) != key:
-                used -= self._drafts.popitem(last=False)[1].size
+            used = size + sum(other.size for other in self._copies.values())
+            while used > self._max_bytes and next(iter(self._copies)) != key:
+                used -= self._copies.popitem(last=False)[1].size
             if used > self._max_bytes:
                 return False
-            draft.made.events += more.events
-            draft.made.upto = more.upto
-            draft.size += size
+            copy.prefix.events += more.events
+            copy.prefix.upto = more.upto
+            copy.size += size
             return True

@@ -108,7 +108,7 @@ class Recorder(BasePlugin):
         notes = EventNotes(keep_temp=self._keep_temp)
         provenance.note_invocation(invocation_context.invocation_id, notes)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
-            log.reached("loaded", log.root_agent)
+            log.note_stage("loaded", log.root_agent)
 
     @_harmless
     def before_run_callback(self, *, invocation_context: InvocationContext) -> None:
@@ -120,7 +120,7 @@ class Recorder(BasePlugin):
             copy = StateCopy.of(invocation_context.session.state)
             provenance.watch_state(invocation_context.invocation_id, copy)
         if self._keep_calls and (log := self._logs.open(invocation_context)):
-            log.began()
+            log.note_start()
 
     @_harmless
     def before_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
@@ -128,28 +128,28 @@ class Recorder(BasePlugin):
         self._invocations[callback_context.invocation_id].agents[agent.name] = agent
         self._hand_to_callbacks(callback_context, "before_agent_callback")
         if log := self._log(callback_context):
-            log.reached("agent", agent.name)
+            log.note_stage("agent", agent.name)
 
     @_harmless
     def after_agent_callback(self, *, agent: BaseAgent, callback_context: CallbackContext) -> None:
         """From here on the agent's `after_agent_callback`s write."""
         self._hand_to_callbacks(callback_context, "after_agent_callback")
         if log := self._log(callback_context):
-            log.reached("agent ended", agent.name)
+            log.note_stage("agent ended", agent.name)
 
     @_harmless
     def before_model_callback(self, *, callback_context: CallbackContext, llm_request: LlmRequest) -> None:
         """From here on the agent's `before_model_callback`s write."""
         self._hand_to_callbacks(callback_context, "before_model_callback")
         if log := self._log(callback_context):
-            log.asked(callback_context, llm_request)
+            log.note_request(callback_context, llm_request)
 
     @_harmless
     def after_model_callback(self, *, callback_context: CallbackContext, llm_response: LlmResponse) -> None:
         """From here on the agent's `after_model_callback`s write."""
         self._hand_to_callbacks(callback_context, "after_model_callback")
         if log := self._log(callback_context):
-            log.answered(callback_context, llm_response)
+            log.note_response(callback_context, llm_response)
 
     @_harmless
     def on_model_error_callback(
@@ -158,7 +158,7 @@ class Recorder(BasePlugin):
         """From here on the agent's `on_model_error_callback`s write."""
         self._hand_to_callbacks(callback_context, "on_model_error_callback")
         if log := self._log(callback_context):
-            log.failed(callback_context, error)
+            log.note_model_error(callback_context, error)
 
     @_harmless
     def before_tool_callback(
@@ -172,7 +172,7 @@ class Recorder(BasePlugin):
         if call_id:
             invocation.calls[call_id] = delta
         if log := self._log(tool_context):
-            log.reached("tool", tool.name)
+            log.note_stage("tool", tool.name)
 
     @_harmless
     def after_tool_callback(
@@ -181,7 +181,7 @@ class Recorder(BasePlugin):
         """From here on the agent's `after_tool_callback`s write."""
         self._hand_to_callbacks(tool_context, "after_tool_callback")
         if log := self._log(tool_context):
-            log.reached("tool ended", tool.name)
+            log.note_stage("tool ended", tool.name)
 
     @_harmless
     def on_tool_error_callback(
@@ -190,7 +190,7 @@ class Recorder(BasePlugin):
         """From here on the agent's `on_tool_error_callback`s write."""
         self._hand_to_callbacks(tool_context, "on_tool_error_callback")
         if log := self._log(tool_context):
-            log.reached("tool failed", tool.name)
+            log.note_stage("tool failed", tool.name)
 
     @_harmless
     def on_event_callback(self, *, invocation_context: InvocationContext, event: Event) -> None:
@@ -202,11 +202,11 @@ class Recorder(BasePlugin):
         """
         if log := self._logs.get(invocation_context.invocation_id):
             if not event.partial:
-                log.became(event)
-            log.said_live(event)
+                log.note_event(event)
+            log.note_live_event(event)
         if isinstance(invocation_context.session_service, InMemorySessionService):
             return
-        self._invocations[invocation_context.invocation_id].streams.take(event)
+        self._invocations[invocation_context.invocation_id].streams.note(event)
         if event.partial:
             if self._on_chunk is not None:
                 self._on_chunk(invocation_context.session, event)
@@ -237,7 +237,7 @@ class Recorder(BasePlugin):
         self._invocations.forget(invocation_id)
         provenance.forget_invocation(invocation_id)
         copy, service = provenance.end_state_watch(invocation_id), invocation_context.session_service
-        untracked_keys = copy.untracked(session.state) if copy is not None else []
+        untracked_keys = copy.untracked_keys(session.state) if copy is not None else []
         if untracked_keys and isinstance(service, OUR_SERVICES):
             await service.note_untracked(session, invocation_id, untracked_keys)
         await self._logs.close(invocation_id, error)
@@ -245,24 +245,24 @@ class Recorder(BasePlugin):
 
 def _writers(invocation: WatchedInvocation, event: Event) -> dict[str, Writer]:
     """Return the writer of each key of an event's delta."""
-    calls = _take_calls(invocation, event)
+    calls = _pop_calls(invocation, event)
     own = invocation.delta(event.actions)
     output_key = _output_key(invocation, event)
-    if output_key in own.changed():
+    if output_key in own.changed_keys():
         own.credit(output_key, Writer("output_key", event.author, inferred=False))
-    own.look()
+    own.credit_changes()
     return {
         key: _writer_among(calls, key, value) or own.writers[key]
         for key, value in event.actions.state_delta.items()
     }
 
 
-def _take_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelta]:
+def _pop_calls(invocation: WatchedInvocation, event: Event) -> list[WatchedDelta]:
     """Return the deltas of the tool calls whose results the event holds, in ADK's merge order."""
     ids = [response.id or "" for response in event.get_function_responses()]
     calls = [call for call_id in ids if (call := invocation.calls.pop(call_id, None))]
     for call in calls:
-        call.look()
+        call.credit_changes()
     return calls
 
 

@@ -56,7 +56,7 @@ class DjangoSessionService(BaseSessionService):
     def __init__(self, realm: str = "", *, ahead: ReadAhead | None = None) -> None:
         self.realm = realm
         self.ahead = ahead
-        self._turns: WeakValueDictionary[tuple[int, SessionKey], asyncio.Lock] = WeakValueDictionary()
+        self._locks: WeakValueDictionary[tuple[int, SessionKey], asyncio.Lock] = WeakValueDictionary()
 
     @override
     async def create_session(
@@ -157,12 +157,12 @@ class DjangoSessionService(BaseSessionService):
             return event
         # A cancelled run must not leave an event stored that the run's own copy does not know of:
         # every later append to that copy, ADK's abort marker first of all, would be refused as stale.
-        return await asyncio.shield(asyncio.ensure_future(self._append_in_turn(session, event)))
+        return await asyncio.shield(asyncio.ensure_future(self._append_locked(session, event)))
 
-    async def _append_in_turn(self, session: Session, event: Event) -> Event:
+    async def _append_locked(self, session: Session, event: Event) -> Event:
         """Append under the session's lock: parallel branches of an invocation share one copy."""
         key = self._key(session.app_name, session.user_id, session.id)
-        async with self.turn(key):
+        async with self.append_lock(key):
             with _adk_errors(key):
                 check_event_ids(event.id, event.invocation_id)
             _stringify_keys(event)
@@ -188,12 +188,12 @@ class DjangoSessionService(BaseSessionService):
     def event_stored(self, session: Session, event: Event, appended: AppendResult) -> None:
         """Hook for subclasses: called in the event loop after an event was stored."""
 
-    def turn(self, key: SessionKey) -> asyncio.Lock:
+    def append_lock(self, key: SessionKey) -> asyncio.Lock:
         """Return this process's lock for appends to a session. Not part of ADK."""
         owner = (id(asyncio.get_running_loop()), key)
-        lock = self._turns.get(owner)
+        lock = self._locks.get(owner)
         if lock is None:
-            lock = self._turns[owner] = asyncio.Lock()
+            lock = self._locks[owner] = asyncio.Lock()
         return lock
 
     def _key(self, app_name: str, user_id: str, session_id: str) -> SessionKey:

@@ -35,7 +35,7 @@ class StateCopy:
         for write in writes:
             self._stored[write.name] = write.value.private or write.value.public
 
-    def untracked(self, session_state: Mapping[Any, Any]) -> list[UntrackedChange]:
+    def untracked_keys(self, session_state: Mapping[Any, Any]) -> list[UntrackedChange]:
         """Return the keys whose value differs from the one according to events, sorted."""
         now = dict(_iter_tracked(session_state))
         return [

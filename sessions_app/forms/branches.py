@@ -57,7 +57,7 @@ class ForkForm(forms.Form):
         initial="live",
     )
 
-    def wanted(self) -> fork.NewFork:
+    def new_fork(self) -> fork.NewFork:
         """Return the options of a valid form."""
         values = self.cleaned_data
         return fork.NewFork(

@@ -31,7 +31,7 @@ class SessionQuery(PageQuery):
     realm = forms.CharField(required=False, strip=False, max_length=ID_BYTES)
     age = forms.ChoiceField(required=False, choices=[("idle", "idle"), ("expired", "expired")])
 
-    def wanted(self) -> SessionFilter:
+    def filters(self) -> SessionFilter:
         """Return the filters.
 
         Raises:
@@ -65,8 +65,8 @@ class SessionListQuery(SessionWatch):
     found = forms.IntegerField(required=False, min_value=0, max_value=PAGE_SIZE)
     top = forms.BooleanField(required=False)
 
-    def so_far(self) -> ScanProgress:
-        """Return the progress of earlier requests; call `wanted` first."""
+    def progress(self) -> ScanProgress:
+        """Return the progress of earlier requests; call `filters` first."""
         return ScanProgress(self.cleaned_data["looked"] or 0, self.cleaned_data["found"] or 0)
 
 

@@ -62,7 +62,7 @@ class CompletionQuery(QueryForm):
     q = forms.CharField(required=False, strip=False, max_length=MAX_QUERY_CHARACTERS)
     caret = forms.IntegerField(required=False, min_value=0)
 
-    def asked(self) -> tuple[str, int]:
+    def text_and_caret(self) -> tuple[str, int]:
         """Return the text and the offset of the caret, which defaults to the end.
 
         Raises:

@@ -175,26 +175,26 @@ def name_shown(value: object) -> SafeString:
     return visible_text.name_html(str(value))
 
 
-@register.filter
-def shown(value: object) -> SafeString:
+@register.filter(name="shown")
+def show_invisible(value: object) -> SafeString:
     """`{{ run.error|shown }}`: text with invisible characters, except line breaks, as marked escapes."""
     return visible_text.text_html(str(value))
 
 
 @register.filter
-def removed(pieces: Iterable[DiffPiece]) -> SafeString:
-    """`{{ turn.expected|removed }}`: the old side of a text difference, with deletions marked."""
+def deletions(pieces: Iterable[DiffPiece]) -> SafeString:
+    """`{{ turn.expected|deletions }}`: the old side of a text difference, with deletions marked."""
     return _mark_differences("del", "removed", pieces)
 
 
 @register.filter
-def added(pieces: Iterable[DiffPiece]) -> SafeString:
-    """`{{ turn.actual|added }}`: the new side of a text difference, with insertions marked."""
+def insertions(pieces: Iterable[DiffPiece]) -> SafeString:
+    """`{{ turn.actual|insertions }}`: the new side of a text difference, with insertions marked."""
     return _mark_differences("ins", "added", pieces)
 
 
 def _mark_differences(tag: str, css: str, pieces: Iterable[DiffPiece]) -> SafeString:
-    marked_pieces = ((piece.differs, shown(piece.text)) for piece in pieces)
+    marked_pieces = ((piece.differs, show_invisible(piece.text)) for piece in pieces)
     return SafeString(
         "".join(
             f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in marked_pieces

@@ -77,9 +77,9 @@ def session_rows(
     hits: Mapping[int, Hit] | str = "",
     in_place: bool | str = "",
 ) -> SafeString:
-    """`{% session_rows page.rows hits %}`: the rows of sessions that `listing` has read.
+    """`{% session_rows page.rows hits %}`: rows of sessions.
 
-    `hits` are those of `search.execution`, where a query has any; rows `in_place` take the place of those shown.
+    `hits` are the events that match the query, by session; rows `in_place` replace those on screen.
     """
     places = {name: SafeString(f"{PLACE}{name}{PLACE}") for name in Row.__annotations__}
     form = render_to_string(FORM, {"row": places, "in_place": in_place}).split(PLACE)

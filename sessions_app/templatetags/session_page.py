@@ -23,7 +23,7 @@ def pairs(mapping: Mapping[str, Any] | None) -> list[tuple[str, Any]]:
     return list((mapping or {}).items())
 
 
-register.filter("said", events.shorten)
+register.filter("short_text", events.shorten)
 register.filter("message_text", run_marks.message_text)
 
 

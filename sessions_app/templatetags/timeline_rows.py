@@ -10,11 +10,11 @@ from sessions_app.presentation import file_type, message_html
 
 register = template.Library()
 
-register.filter("marked", message_html.render_text)
-register.filter("spoken", message_html.render_message)
-register.filter("uploaded", message_html.uploaded_filenames)
-register.filter("later", message_html.format_gap)
-register.filter("family", file_type.media_family)
+register.filter("marked_text", message_html.render_text)
+register.filter("message_html", message_html.render_message)
+register.filter("uploaded_filenames", message_html.uploaded_filenames)
+register.filter("time_gap", message_html.format_gap)
+register.filter("media_family", file_type.media_family)
 
 
 @register.filter

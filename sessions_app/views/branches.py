@@ -83,7 +83,7 @@ def fork_session(request: HttpRequest, pk: int) -> HttpResponse:
         form = ForkForm(initial=_initial_values(session, ForkQuery(request.GET).read()["seq"]))
     if form.is_valid():
         try:
-            return HttpResponseRedirect(session_url(fork(session.pk, form.wanted())))
+            return HttpResponseRedirect(session_url(fork(session.pk, form.new_fork())))
         except (AlreadyExists, BadInput) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     seq = form.cleaned_data.get("seq") if form.is_bound else form.initial["seq"]

@@ -44,10 +44,10 @@ def index(request: HttpRequest) -> HttpResponse:
     form = SessionListQuery(request.GET)
     is_part = wants_partial(request, "sessions")
     try:
-        filters = form.wanted()
+        filters = form.filters()
     except QueryError as problem:
         return _render_query_problem(request, form, problem, is_part=is_part)
-    progress = form.so_far()
+    progress = form.progress()
     page = listing.list_page(filters, form.cleaned_data["before"], progress)
     context = _page_context(
         request, page, progress, is_first=page.others.is_first or form.cleaned_data["top"]
@@ -216,7 +216,7 @@ def _suggestion_url(request: HttpRequest, suggestion: str) -> str:
 @require_safe
 def completions(request: HttpRequest) -> HttpResponse:
     """Return completions at the caret of the search box."""
-    text, caret = CompletionQuery(request.GET).asked()
+    text, caret = CompletionQuery(request.GET).text_and_caret()
     words = vocabulary.vocabulary_at(word_at_caret(text, caret))
     return render(request, COMPLETIONS, {"found": complete(text, caret, words)})
 
@@ -232,7 +232,7 @@ def query_help(request: HttpRequest) -> HttpResponse:
 def changes(request: HttpRequest) -> HttpResponse:
     """Return changed rows of a list on screen and the number of new sessions; 204 if nothing changed."""
     form = SessionWatch(request.GET)
-    filters = form.wanted()
+    filters = form.filters()
     shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("shown", "since", "told"))
     shown_rows = list_updates.parse(shown_text, pagination.integer_key)
     rows = listing.refresh_rows(shown_rows.marks)

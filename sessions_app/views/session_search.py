@@ -56,7 +56,7 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     session = find_session(pk)
-    text, caret = CompletionQuery(request.GET).asked()
+    text, caret = CompletionQuery(request.GET).text_and_caret()
     matches = complete(text, caret, session_search.vocabulary(session), EVENT_FIELDS)
     return render(request, "devui/sessions/list/completions.html", {"found": matches})
 

@@ -145,6 +145,6 @@ def test_backticks_mark_code_and_text_stays_text():
 
 def test_two_texts_beside_each_other_mark_what_the_other_one_does_not_have():
     left, right = text_diff.compare_texts("sunny <b>\u200b", "rainy <b>")
-    assert devui.removed(left).startswith('<del class="removed">sunny</del> &lt;b&gt;')
-    assert devui.added(right) == '<ins class="added">rainy</ins> &lt;b&gt;'
-    assert "\u200b" not in devui.removed(left)
+    assert devui.deletions(left).startswith('<del class="removed">sunny</del> &lt;b&gt;')
+    assert devui.insertions(right) == '<ins class="added">rainy</ins> &lt;b&gt;'
+    assert "\u200b" not in devui.deletions(left)

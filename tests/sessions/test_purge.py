@@ -256,7 +256,7 @@ def test_everything_given_must_be_true_and_an_app_limits_it():
 def test_what_was_said_is_found_in_memory_after_the_session_is_gone():
     told("old", events=3)
     said = command("--older-than", "30d", "--to-memory")
-    assert "3 memories were made of them." in said
+    assert "3 memories were added." in said
     found = memory.search(memory.make_owner("", "weather", "ann"), "tea", 10)
     assert {entry.session_id for entry in found} == {"old"}
     assert not AgentSession.objects.exists()

@@ -70,7 +70,7 @@ async def talk(service: DjangoSessionService, turns: int, session_id: str = "s1"
 
 async def read_and_settle(service: DjangoSessionService, ahead: ReadAhead, session_id: str = "s1") -> Session:
     session = await get(service, session_id)
-    await ahead.settled()
+    await ahead.wait_for_copies()
     return session
 
 
@@ -203,7 +203,7 @@ async def test_a_copy_taken_while_it_is_being_made_is_completed(store):
         while not ahead.size:  # noqa: ASYNC110 - it is made by steps of its own
             await asyncio.sleep(0.001)
     assert await get(quick) == await cold()
-    await ahead.settled()
+    await ahead.wait_for_copies()
     assert await get(quick) == await cold()
 
 
@@ -227,7 +227,7 @@ async def test_the_session_read_longest_ago_makes_room(store, made):
         found = await get(quick, name)
         assert len(made) == cost
         assert found == await get(DjangoSessionService(), name)
-        await ahead.settled()
+        await ahead.wait_for_copies()
 
 
 async def test_of_a_session_that_is_too_long_nothing_or_a_part_is_kept(store):
@@ -249,7 +249,7 @@ async def test_a_store_that_fails_while_it_is_read_ahead_is_told_and_harms_nothi
     await get(quick)
     with monkeypatch.context() as patch, caplog.at_level(logging.WARNING):
         patch.setattr(event_mapping, "from_row", fail)
-        await ahead.settled()
+        await ahead.wait_for_copies()
     assert "could not be made ahead" in caplog.text
     assert await get(quick) == await cold()
 
@@ -288,7 +288,7 @@ class Turns(RuleBasedStateMachine):
         self.do(self.plain.create_session(**self.owner))
 
     def teardown(self) -> None:
-        self.do(self.ahead.settled())
+        self.do(self.ahead.wait_for_copies())
         self.loop.close()
 
     def do(self, work: Any) -> Any:
@@ -296,7 +296,7 @@ class Turns(RuleBasedStateMachine):
 
     @rule()
     def wait(self) -> None:
-        self.do(self.ahead.settled())
+        self.do(self.ahead.wait_for_copies())
 
     @rule(text=texts, delta=deltas, by_other=st.booleans())
     def append(self, text: str, delta: dict[str, Any], by_other: bool) -> None:

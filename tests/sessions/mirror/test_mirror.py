@@ -99,7 +99,7 @@ async def test_what_is_read_is_the_truths(mirrored, truth):
     assert await mirrored.list_sessions(**OWNER) == await truth.list_sessions(**OWNER)
     assert await mirrored.get_user_state(**OWNER) == {"n": 1}
     assert await mirrored.get_session(**OWNER, session_id="none") is None
-    await mirrored.settled()
+    await mirrored.wait_for_copies()
 
 
 async def test_a_deleted_session_is_gone_there_and_here(mirrored, truth):
@@ -166,7 +166,7 @@ async def test_a_listing_brings_the_copies_up_to_date_behind_it(mirrored, truth)
     for name in ("s1", "s2"):
         await append(await create(truth, name), truth, {"n": name})
     await mirrored.list_sessions(app_name=APP)
-    await mirrored.settled()
+    await mirrored.wait_for_copies()
     await same(truth, "s1")
     await same(truth, "s2")
 
