@@ -1,4 +1,4 @@
-"""Branches of a session: taking it back (`rewind`), going on elsewhere (`fork`), laying two side by side (`compare`).
+"""Branches of a session: `rewind`, `fork`, editing a message, and the comparison of two sessions.
 
-Rewinds and forks append or create rows by `sessions_app.sessions.writes`; nothing is rewritten. `compare` only reads.
+Rewinds and forks append or create rows with `sessions_app.sessions.writes`; nothing is rewritten.
 """

@@ -1,6 +1,6 @@
-"""Which versions of a session's artifacts there were at an event: the events say so (`actions.artifactDelta`).
+"""Artifact versions of a session at an event, from the events' `actions.artifactDelta`.
 
-ADK's rule (`google/adk/sessions/_rewind_utils.py`): the last version that an event names is the current one.
+ADK's rule (`google/adk/sessions/_rewind_utils.py`): the last version named by an event is the current one.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ CHUNK = 500
 
 
 def named_versions(session: AgentSession, *, first: int, last: int) -> dict[str, int]:
-    """Return the version of each file that the events from `first` to `last` name last, `user:` files too."""
+    """Return the last version of each file named by the events from `first` to `last`, including `user:` files."""
     found: dict[str, int] = {}
     for _, delta in _deltas(session, first, last):
         found.update(delta)
@@ -25,7 +25,7 @@ def named_versions(session: AgentSession, *, first: int, last: int) -> dict[str,
 
 
 def versions_before(session: AgentSession, seq: int, names: Collection[str]) -> dict[str, int]:
-    """Return the version of some files that the events before `seq` name last; read back only as far as needed."""
+    """Return the last versions of the files named by events before `seq`; scans back only as far as needed."""
     wanted = set(names)
     found: dict[str, int] = {}
     if not wanted:
@@ -39,10 +39,10 @@ def versions_before(session: AgentSession, seq: int, names: Collection[str]) -> 
 
 
 def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:
-    """Return the primary keys of the session's artifact versions that there were at an event.
+    """Return the primary keys of the session's artifact versions that existed at an event.
 
-    Those up to the version that the events so far name last and, of those that no event names, the ones saved
-    before the event's time.
+    These are the versions up to the last one named so far and, of versions that no event names, those saved before the
+    event's timestamp.
     """
     rows = artifacts_of(session).values_list("pk", "filename", "version", "created_at")
     saved = list(rows.order_by("filename_id", "version"))
@@ -62,7 +62,7 @@ def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:
 
 
 def artifacts_of(session: AgentSession) -> QuerySet[Artifact]:
-    """Return the versions of a session's own files, without its user's; content left aside."""
+    """Return the versions of a session's own files, without those of its user; content is deferred."""
     return Artifact.objects.filter(
         realm=session.realm,
         app_name=session.app_name,
@@ -72,7 +72,7 @@ def artifacts_of(session: AgentSession) -> QuerySet[Artifact]:
 
 
 def file_key(session: AgentSession, name: str) -> FileKey:
-    """Return the key of a file as an event of the session names it."""
+    """Return the key of a file by its name in the session's events."""
     owner = (session.realm, session.app_name, session.user_id)
     if name.startswith(USER_PREFIX):
         return FileKey(*owner, "", name.removeprefix(USER_PREFIX))
@@ -82,7 +82,7 @@ def file_key(session: AgentSession, name: str) -> FileKey:
 def _deltas(
     session: AgentSession, first: int, last: int, *, newest_first: bool = False
 ) -> Iterator[tuple[int, dict[str, int]]]:
-    """Yield (seq, artifact delta) of the events that have one."""
+    """Yield (seq, artifact delta) of the events with an artifact delta."""
     if last < first:
         return
     rows = Event.objects.filter(session=session, seq__range=(first, last), summary__contains='"artifacts":')

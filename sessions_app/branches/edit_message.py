@@ -1,4 +1,4 @@
-"""A message of a session sent again in another form: a new session that begins with what stood before it."""
+"""Editing of a user message: a fork before the message, in which the edited message is sent."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ FORK_ORIGIN = "fork"
 
 @dataclass(frozen=True, slots=True)
 class UserMessage:
-    """What a user said in an event.
+    """A user's message in an event.
 
     Attributes:
-        others: the parts that are no text: files.
-        delta: the change of state that came with it.
-        left: how many events of the session come after what stands before it.
+        others: the parts that are not text: files.
+        delta: the state delta sent with the message.
+        left: number of events that the fork leaves behind.
     """
 
     session: AgentSession
@@ -39,30 +39,28 @@ class UserMessage:
 
     @property
     def before(self) -> int:
-        """The seq of the last event that stands before it; 0: there is none."""
+        """The seq of the last event before the message; 0 if there is none."""
         return self.event.seq - 1
 
     def request(self, text: str, delta: Mapping[str, Any], *, streaming: bool = True) -> dict[str, Any]:
-        """Return the request of a run that says this instead."""
+        """Return the request of a run that sends the edited message."""
         parts = [*([{"text": text}] if text.strip() else []), *self.others]
         request: dict[str, Any] = {"new_message": {"role": "user", "parts": parts}, "streaming": streaming}
         return request | ({"state_delta": dict(delta)} if delta else {})
 
 
 def find_message(session_pk: int, seq: int) -> UserMessage:
-    """Return what a user said in an event.
+    """Return the user's message in an event.
 
     Raises:
-        SessionMissing: there is no such session.
-        EventMissing: it has no such event.
-        BadInput: nobody said anything in it: it is no message of the user.
+        SessionMissing: the session does not exist.
+        EventMissing: the session has no such event.
+        BadInput: the event is no message of the user.
     """
     session = find_session(session_pk)
     event = find_event(session, seq=seq)
     if event.kind != EventKind.USER or event.author != "user":
-        raise BadInput(
-            f"Event {seq} is no message of the user.", hint="Choose the message that should be another one."
-        )
+        raise BadInput(f"Event {seq} is not a message of the user.", hint="Choose a message of the user.")
     body = json.loads(event.data)
     parts = events.parts_of(body)
     written = [part["text"] for part in parts if isinstance(part.get("text"), str)]
@@ -77,14 +75,14 @@ def find_message(session_pk: int, seq: int) -> UserMessage:
 
 
 def fork_before(said: UserMessage, title: str) -> AgentSession:
-    """Make the session that begins with what stood before a message. The session it is from stays as it is.
+    """Fork a session before a message. The original session does not change.
 
-    Before the first message that is an empty one with the state which that message found. A session with shared state
-    of its own has such a copy, too.
+    Before the first message this is an empty session with the initial state. A session with its own shared state is
+    forked with its own shared state.
 
     Raises:
-        SessionMissing: the session is gone.
-        BadInput: agents keep their sessions elsewhere, or the title is too long.
+        SessionMissing: the session was deleted.
+        BadInput: another service owns the app's sessions, or the title is too long.
     """
     if said.before:
         own = bool(said.session.realm)

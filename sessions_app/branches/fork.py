@@ -1,16 +1,15 @@
-"""Forking a session at an event into a new one.
+"""Fork of a session at an event into a new session.
 
-What is taken over: events 1 … seq as they are (ids, bodies, private parts), the ledger of the session's keys up to
-there, so every old value and its writer answer in the fork too, the state as it was, the versions of the session's
-artifacts (rows: large content is one file by its hash, whoever refers to it), and the recorder's `temp:` ghosts.
+Copied are: events 1 … seq unchanged (ids, bodies, private parts), the ledger of the session's keys up to that event, so
+that old values and writers are available in the fork, the state at the event, the rows of the session's artifact
+versions (large content is shared by hash), and the recorder's `temp:` ghost keys.
 
-`user:` and `app:` keys have owners that sessions share. A fork on live state reads them as they are now, those of the
-app and user it is made for. One in a realm of its own has owners of its own, which hold what they held at the event,
-with the ledger that the events taken over looked at.
+Sessions share the owners of `user:` and `app:` keys. A fork on live state reads the current values of its app and user.
+A fork in its own realm has its own owners with the values at the event, and their ledger.
 
-A long session is copied in many short transactions, so that no append waits for it (`copying`). Meanwhile the copy is
-in a realm that nobody sees; one last transaction gives it its place, whole. A copy that fails is removed; one whose
-process was killed, by a server (`purge.remove_abandoned`).
+A long session is copied in many short transactions, so that appends do not wait (`session_copy`). Meanwhile the copy is
+in a hidden realm; a final transaction publishes it. A failed copy is removed; if its process was killed, a server
+removes it (`purge.remove_abandoned`).
 """
 
 from __future__ import annotations
@@ -42,25 +41,25 @@ ORIGIN = "fork"
 NAME_LIMIT = 80
 
 TITLE_LIMIT = 500
-"""Longest title that a fork is given, in characters: every list of sessions shows it."""
+"""Maximum length of a fork's title in characters."""
 
 NOT_INDEXED = -1
-"""Whatever the index has seen of a fork while it was copied, it was not whole."""
+"""`indexed_seq` of a published fork: it is indexed anew, because the index saw an incomplete copy."""
 
 SAYS_SOMETHING = '{"text":"'
-"""How a summary begins that has text: `events.summarize` leaves out what is empty."""
+"""Prefix of summaries with text: `events.summarize` omits empty fields."""
 
 
 @dataclass(frozen=True, slots=True)
 class NewFork:
-    """What a fork should be.
+    """Options of a fork.
 
     Attributes:
-        event_id, seq: the last event to take over; neither: the newest.
-        app_name, user_id: whose it will be; None: as the session's. The app need not be known here.
-        session_id: blank: one is made.
-        title: None: one that says where it was forked.
-        own_realm: give it shared state of its own, as it was at the event.
+        event_id, seq: the last event to copy; by default the newest.
+        app_name, user_id: owner of the fork; None: same as the session's. The app need not exist here.
+        session_id: id of the fork; blank: generated.
+        title: None: a title that names the fork point.
+        own_realm: give the fork its own shared state, with the values at the event.
     """
 
     event_id: str = ""
@@ -73,16 +72,16 @@ class NewFork:
 
 
 def fork(session_pk: int, wanted: NewFork) -> AgentSession:
-    """Make a session that begins as another one did, up to an event. The other one stays as it is.
+    """Create a session that begins with the events of another one. The original does not change.
 
-    Commits in short transactions of its own: a caller that has begun one makes everybody wait for all of it.
+    Commits several short transactions. Do not call it inside a transaction: that would block other writers.
 
     Raises:
         SessionMissing: no such session.
         EventMissing: it has no such event.
-        BadInput: it has no event at all, an id cannot be stored, the title is too long, or it would be a session
-            of real life while agents keep theirs elsewhere.
-        AlreadyExists: the id is taken, by a session or by artifacts that one has left behind.
+        BadInput: the session has no events, an id cannot be stored, the title is too long, or another service owns the
+            app's sessions.
+        AlreadyExists: the id is taken by a session, or by artifacts of a deleted session.
     """
     source, event, place, new = _begin(session_pk, wanted)
     try:
@@ -102,12 +101,12 @@ def fork(session_pk: int, wanted: NewFork) -> AgentSession:
 
 
 def title_of(source: AgentSession, seq: int) -> str:
-    """Return the title of a fork that is given none."""
+    """Return the default title of a fork."""
     return f"{short_name(source)} · fork at {seq}"
 
 
 def short_name(source: AgentSession) -> str:
-    """Return what people call a session, cut."""
+    """Return the session's name, truncated."""
     name = source.name
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
@@ -123,7 +122,7 @@ def _last_event(source: AgentSession, wanted: NewFork) -> Event:
 
 
 def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
-    """Return the session, its last event to take over, the place of the fork, and the empty fork out of sight."""
+    """Return the session, the last event to copy, the key of the fork, and the empty hidden fork."""
     with transaction.atomic():
         source = find_session(session_pk)
         event = _last_event(source, wanted)
@@ -156,25 +155,25 @@ def _require_free_id(place: SessionKey) -> None:
         raise _id_taken(place)
     if Artifact.objects.filter(**place._asdict()).exists():
         raise AlreadyExists(
-            f"A session {place.session_id!r} that is gone has left artifacts, which would mix with the fork's.",
-            hint="Choose another id, or leave it out to have one made.",
+            f"A deleted session {place.session_id!r} has left artifacts, which would mix with the fork's.",
+            hint="Choose another id, or omit it to generate one.",
         )
 
 
 def _id_taken(place: SessionKey) -> AlreadyExists:
     return AlreadyExists(
         f"Session already exists: {place.session_id}",
-        hint="Choose another id, or leave it out to have one made.",
+        hint="Choose another id, or omit it to generate one.",
     )
 
 
 def _shares_owners(source: AgentSession, place: SessionKey) -> bool:
-    """Tell whether both read the same `user:` and `app:` keys, so the versions that events saw mean the same."""
+    """Tell whether both sessions share `user:` and `app:` owners, so that the events' versions remain valid."""
     return (source.realm, source.app_name, source.user_id) == place[:3]
 
 
 def _current_versions(place: SessionKey) -> dict[str, int]:
-    """Return what the events see in front of other owners: the state that those have now."""
+    """Return the current versions of the new owners' shared state."""
     positions = history.owners_at(AgentSession(**place._asdict())).positions
     return {
         "user_version": positions.get(Scope.USER, 0),
@@ -183,7 +182,7 @@ def _current_versions(place: SessionKey) -> dict[str, int]:
 
 
 def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -> None:
-    """Find out what lists show of the new session, and where it comes from."""
+    """Set the fields of the new session that lists show, and its lineage."""
     new.forked_from, new.forked_seq = source, event.seq
     new.lineage = Origin(
         source.realm, source.app_name, source.user_id, source.session_id, event.seq, event.event_id
@@ -202,7 +201,7 @@ def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -
 
 
 def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None:
-    """Give a finished copy its place, if what was copied is still there: whole then, since it was there before."""
+    """Move a finished copy to its key, if the original session still exists."""
     with transaction.atomic():
         still = AgentSession.objects.select_for_update().filter(pk=source.pk).first()
         if still is None or still.realm.startswith(realms.PURGED):

@@ -1,4 +1,4 @@
-"""What a rewind does not undo, listed before it is done: shared state, memory, and what tools did outside."""
+"""Effects that a rewind does not undo: shared state, memory, and side effects of tools."""
 
 from __future__ import annotations
 
@@ -23,26 +23,26 @@ from sessions_app.models import (
 from sessions_app.state import history
 
 MAX_LISTED = 50
-"""Entries of each list that a plan names; it counts them all."""
+"""Maximum number of entries per list of a plan; the count covers all."""
 
 PREVIEW_LENGTH = 200
-"""Characters of a text that a plan shows."""
+"""Maximum length of a text in a plan, in characters."""
 
 WITHOUT_EFFECT = ("adk_request_", "transfer_to_agent", "set_model_response", "exit_loop")
-"""Calls that ADK makes or that only steer agents: how their names begin."""
+"""Name prefixes of calls that ADK makes itself or that only control agents."""
 
 
 def truncate(text: str) -> str:
-    """Return the start of a text, as a plan shows it."""
+    """Return a text truncated for a plan."""
     return text if len(text) <= PREVIEW_LENGTH else text[: PREVIEW_LENGTH - 1] + "…"
 
 
 def shared_since(session: AgentSession, first: Event) -> CountedList[SharedKey]:
-    """Return the shared keys that the session's events from `first` on wrote."""
+    """Return the shared keys written by the session's events from `first` on."""
     written = StateChange.objects.filter(
         session=session, seq__gte=first.seq, scope__in=(Scope.USER, Scope.APP)
     )
-    # Appends to one session follow each other, so the lowest primary key of a key is its first write.
+    # Appends to a session are serialized, so the lowest primary key of a key is its first write.
     keys = written.values("scope", "owner_id", "key_id").annotate(first=Min("pk"))
     earlier = history.earlier_writes()
     pks = [row["first"] for row in keys.order_by("scope", "key_id")]
@@ -64,7 +64,7 @@ def shared_since(session: AgentSession, first: Event) -> CountedList[SharedKey]:
 
 
 def memory_since(session: AgentSession, first: Event) -> CountedList[RecallableEntry]:
-    """Return what was added to the user's memory since: of this session, or without saying of which."""
+    """Return the user's memory entries added since `first`, from this session or an unnamed one."""
     rows = MemoryEntry.objects.filter(
         Q(session_id=session.session_id) | Q(session_id=""),
         realm=session.realm,
@@ -81,7 +81,7 @@ def memory_since(session: AgentSession, first: Event) -> CountedList[RecallableE
 
 
 def effects(since: QuerySet[Event]) -> CountedList[ToolEffect]:
-    """Return the calls of tools in some events of a session."""
+    """Return the tool calls in some events of a session."""
     calls = since.filter(kind=EventKind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
     found = (
         ToolEffect(seq, event_id, call["name"], call["args"])
@@ -94,7 +94,7 @@ def effects(since: QuerySet[Event]) -> CountedList[ToolEffect]:
 
 
 def _current_shared_values(rows: Iterable[StateChange]) -> dict[tuple[str, int, str], StoredValue]:
-    """Return the values of shared keys as they are now."""
+    """Return the current values of shared keys."""
     found = {}
     for scope, table in ((Scope.USER, UserState), (Scope.APP, AppState)):
         wanted = [row for row in rows if row.scope == scope]

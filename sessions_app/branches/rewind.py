@@ -1,8 +1,8 @@
-"""Rewinding a session to before an invocation: one appended event, as ADK's `Runner.rewind_async` appends it.
+"""Rewind of a session to before an invocation: appends one event, like ADK's `Runner.rewind_async`.
 
-The event's shape and the rule for artifacts are ADK's (`google/adk/sessions/_rewind_utils.py`). The state comes
-from the ledger instead of from the events alone, so keys that were seeded, edited or imported are restored too, and
-a key that did not exist then is really removed: the event says None for it, as ADK's does.
+The event's shape and the rule for artifacts are ADK's (`google/adk/sessions/_rewind_utils.py`). The state is restored
+from the ledger instead of from the events, so seeded, edited and imported keys are restored too, and keys that did not
+exist are removed: as in ADK, the event has None for them.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ NULL = StoredValue("null")
 _UNTYPED = "application/octet-stream"
 _TOMBSTONE = {"inlineData": {"mimeType": _UNTYPED}}
 _NO_BYTES = "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
-"""SHA-256 of nothing: what ADK saves to hide an artifact is an empty `application/octet-stream`."""
+"""SHA-256 of empty content: ADK hides an artifact by saving an empty `application/octet-stream`."""
 
 
 def invocation_at(session: AgentSession, *, invocation_id: str = "", event_id: str = "") -> Event:
-    """Return the first event of an invocation, given by its id or by any event of it.
+    """Return the first event of an invocation, given by its id or by any of its events.
 
     Raises:
         EventMissing: the session has no such event.
         InvocationMissing: the session has no event of the invocation.
-        BadInput: the event belongs to no invocation, so ADK has no name for the place before it.
+        BadInput: the event belongs to no invocation, so ADK cannot rewind to before it.
     """
     named = invocation_id or find_event(session, event_id=event_id).invocation_id
     if not named:
@@ -81,11 +81,11 @@ def invocation_at(session: AgentSession, *, invocation_id: str = "", event_id: s
 
 
 def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str = "") -> RewindPlan:
-    """Return what a rewind to before an invocation (that of an event) would change, and what not. Writes nothing.
+    """Return the plan of a rewind to before an invocation, or before that of an event. Writes nothing.
 
     Raises:
         EventMissing, InvocationMissing: see `invocation_at`.
-        BadInput: see `invocation_at`; or the session is an eval attempt, or a copy of one that is kept elsewhere.
+        BadInput: see `invocation_at`; or the session is an eval attempt, or a copy of another service's session.
     """
     refuse_read_only(session)
     storage_location.refuse_copy(session)
@@ -119,22 +119,22 @@ def plan_rewind(session: AgentSession, *, invocation_id: str = "", event_id: str
 def rewind(
     session_pk: int, *, invocation_id: str = "", event_id: str = "", revision: int | None = None
 ) -> tuple[RewindPlan, AppendResult, EventRecord]:
-    """Rewind a session, or change nothing at all. `revision` is that of the plan which was agreed to.
+    """Rewind a session in one transaction. `revision` is that of the confirmed plan.
 
     Raises:
         SessionMissing: no such session.
         SessionBusy: a run is active on it.
-        StaleSession: it has moved on since the plan was made.
+        StaleSession: the session has changed since the plan was made.
         EventMissing, InvocationMissing, BadInput: see `plan_rewind`.
     """
     with transaction.atomic():
-        # The lock also keeps a run from being queued until this is done: its row refers to the session's.
+        # The lock also blocks queueing of runs meanwhile, because their rows refer to the session's row.
         session = find_session(session_pk, locked=True)
         require_idle(session.pk, session.session_id)
         if revision is not None and revision != session.revision:
             raise StaleSession(
-                f"Session {session.session_id!r} has moved on since the rewind was planned.",
-                hint="Look at what it would change now, and confirm that.",
+                f"Session {session.session_id!r} has changed since the rewind was planned.",
+                hint="Review the new plan and confirm it.",
             )
         plan = plan_rewind(session, invocation_id=invocation_id, event_id=event_id)
         saved = {file.name: _save(session, file) for file in plan.files if file.fate != FileOutcome.ELSEWHERE}
@@ -150,7 +150,7 @@ def _events(session: AgentSession) -> QuerySet[Event]:
 
 
 def _first_message(since: QuerySet[Event]) -> str:
-    """Return the start of what the user said first in the events that are taken back."""
+    """Return the truncated text of the first user message in the rewound events."""
     asked = since.filter(kind=EventKind.USER).order_by("seq").values_list("summary", flat=True).first()
     text = json.loads(asked).get("text", "") if asked else ""
     return not_undone.truncate(text)
@@ -171,7 +171,7 @@ def _is_same(one: StateChange | None, other: StateChange | None) -> bool:
 
 
 def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> list[AdkDifference]:
-    """Return where ADK's rewind differs: it folds the events' deltas, in which no seed and no removal stands."""
+    """Return where ADK's rewind differs: it replays the events' deltas, which contain no seeds and no removals."""
     found = []
     for key in sorted(then.keys() | now.keys()):
         before = then.get(key)
@@ -184,7 +184,7 @@ def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> l
 
 
 def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:
-    """Return the `user:` files that were saved since, and the session's files that have changed."""
+    """Return the `user:` files saved since `first`, and the session's files that changed."""
     current = artifact_versions.named_versions(session, first=first.seq, last=session.last_seq)
     own = sorted(name for name in current if not name.startswith(USER_PREFIX))
     then = artifact_versions.versions_before(session, first.seq, own)
@@ -210,7 +210,7 @@ def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
 
 
 def _save(session: AgentSession, file: FilePlan) -> int:
-    """Save the next version of a file: its old content, or the mark that hides it. Return the version."""
+    """Save the next version of a file: its old content, or the mark that hides it. Return the version number."""
     key = artifact_versions.file_key(session, file.name)
     if file.fate != FileOutcome.RESTORED or file.then is None:
         mark = VersionMetadata(
@@ -221,7 +221,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
             from_session=key.session_id,
         )
         return artifacts.save(key, mark, Payload(_NO_BYTES, 0, b"")).version
-    # The lock keeps the row, and so the file it refers to, until the new row refers to it as well.
+    # The lock keeps the row, and thus the file it refers to, until the new row refers to it too.
     source = _versions(session, file.name).select_for_update().defer(None).get(version=file.then)
     content = None if source.content is None else bytes(source.content)
     payload = Payload(source.sha256, source.size, content) if source.sha256 else None
@@ -236,7 +236,7 @@ def _save(session: AgentSession, file: FilePlan) -> int:
 
 
 def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
-    """Return the event, field by field as ADK makes it."""
+    """Return the rewind event with the same fields as ADK's."""
     delta: dict[str, Any] = {
         key.key: None if key.then is None else json.loads(key.then.whole) for key in plan.keys
     }

@@ -1,4 +1,4 @@
-"""What a rewind would change and what it would not. Shapes alone, which `rewind.plan_rewind` fills."""
+"""Data classes of a rewind plan, which `rewind.plan_rewind` fills."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class StoredValue:
-    """A stored JSON value. `private` is the whole text when `public` leaves a credential out."""
+    """A stored JSON value. `private` is the full text if `public` omits a credential."""
 
     public: str
     private: str | None = None
@@ -21,18 +21,18 @@ class StoredValue:
 
     @classmethod
     def of(cls, row: StateChange) -> StoredValue:
-        """Return the value that a row of the ledger wrote."""
+        """Return the value of a ledger row."""
         return cls(row.value or "null", row.private, row.note)
 
     @property
     def whole(self) -> str:
-        """The text that is compared and restored."""
+        """The full text, which is compared and restored."""
         return self.public if self.private is None else self.private
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPlan:
-    """A session key that is not now what it was. None: the key does not exist, then or now."""
+    """A session key whose value has changed. None: the key does not exist at that point."""
 
     key: str
     now: StoredValue | None
@@ -40,7 +40,7 @@ class KeyPlan:
 
 
 class FileOutcome(StrEnum):
-    """What a rewind does to a file. Every version that was ever saved stays."""
+    """Effect of a rewind on a file. Saved versions are never deleted."""
 
     RESTORED = "restored"
     HIDDEN = "hidden"
@@ -50,13 +50,13 @@ class FileOutcome(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class FilePlan:
-    """An artifact of the session that has changed since.
+    """An artifact of the session that the rewound events changed.
 
     Attributes:
-        now, then: its version; `then` is None when it did not exist.
-        fate: restored: its old content is saved as a new version. hidden: a new version marks it as absent, as ADK
-            does. lost: hidden, because the old version is no longer there. elsewhere: left alone, because DevUI's
-            store has no version of it; another artifact service keeps it.
+        now, then: its versions; `then` is None if it did not exist.
+        fate: restored: the old content is saved as a new version. hidden: a new version marks the file as absent, as in
+            ADK. lost: hidden, because the old version does not exist any more. elsewhere: unchanged, because another
+            artifact service owns the file.
     """
 
     name: str
@@ -67,7 +67,7 @@ class FilePlan:
 
 @dataclass(frozen=True, slots=True)
 class SharedKey:
-    """A `user:` or `app:` key that the rewound events wrote: it stays as it is now."""
+    """A `user:` or `app:` key that the rewound events wrote; the rewind does not change it."""
 
     scope: str
     key: str
@@ -78,7 +78,7 @@ class SharedKey:
 
 @dataclass(frozen=True, slots=True)
 class ToolEffect:
-    """A tool call of the rewound events: what it did outside of the session is not undone."""
+    """A tool call of the rewound events; its external effects are not undone."""
 
     seq: int
     event_id: str
@@ -88,7 +88,7 @@ class ToolEffect:
 
 @dataclass(frozen=True, slots=True)
 class RecallableEntry:
-    """A memory entry that was added from the rewound events on: an agent may still recall it."""
+    """A memory entry added since the first rewound event; agents can still recall it."""
 
     pk: int
     entry_id: str
@@ -98,7 +98,7 @@ class RecallableEntry:
 
 @dataclass(frozen=True, slots=True)
 class AdkDifference:
-    """A key that ADK's own `rewind_async` would leave otherwise. None: the key would not exist."""
+    """A key for which ADK's `rewind_async` has another result. None: the key would not exist."""
 
     key: str
     here: StoredValue | None
@@ -107,29 +107,29 @@ class AdkDifference:
 
 @dataclass(frozen=True, slots=True)
 class CountedList(Generic[T]):
-    """The first entries of a list, and how many there are."""
+    """The first entries of a list, and the total count."""
 
     shown: list[T]
     count: int
 
     @property
     def more(self) -> int:
-        """How many are not shown."""
+        """Number of entries that are not shown."""
         return self.count - len(self.shown)
 
 
 @dataclass(frozen=True, slots=True)
 class RewindPlan:
-    """A rewind of a session to before an invocation, not yet done.
+    """Plan of a rewind to before an invocation.
 
     Attributes:
-        first: the first event of the invocation; it and all after it are taken back, and stay in the history.
-        events, invocations: how many are taken back.
-        revision: of the session the plan was made for; a rewind of another revision is refused.
-        keys: session keys that get another value or are removed.
-        files: session artifacts that have changed.
-        shared, user_files, memory, effects: what stays as it is.
-        differences: where ADK's own rewind would leave something else.
+        first: the first event of the invocation; it and all later events are rewound, and remain in the history.
+        events, invocations: number of rewound events and invocations.
+        revision: the session's revision; a rewind of another revision is refused.
+        keys: session keys that change or are removed.
+        files: session artifacts that change.
+        shared, user_files, memory, effects: what the rewind does not undo.
+        differences: keys for which ADK's rewind has another result.
     """
 
     session_pk: int
@@ -148,10 +148,10 @@ class RewindPlan:
 
     @property
     def invocation_id(self) -> str:
-        """The invocation before which the session goes on."""
+        """The invocation before which the session continues."""
         return self.first.invocation_id
 
     @property
     def leaves_something(self) -> bool:
-        """Tell whether anything that the rewound events did stays."""
+        """Tell whether any effect of the rewound events remains."""
         return bool(self.shared.count or self.user_files or self.memory.count or self.effects.count)

@@ -1,4 +1,4 @@
-"""Two sessions side by side from their common events on. Reads only, and a bounded number of events."""
+"""Comparison of two sessions from their common events on. Reads a bounded number of events."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.timeline_reader import read_timeline
 
 PAGE = 60
-"""Events of each session on a page."""
+"""Events of each session per page."""
 
 
 @dataclass(frozen=True, slots=True)
 class TurnPair:
-    """What stands side by side: consecutive events of an invocation; None where a session has no such turn."""
+    """Consecutive events of an invocation in both sessions; None if a session has no such turn."""
 
     left: InvocationGroup | None
     right: InvocationGroup | None
@@ -33,8 +33,8 @@ class ComparedSession:
     """One session of a comparison.
 
     Attributes:
-        after, next: seq behind which this page began, and the next one begins.
-        more: there are events behind `next`.
+        after, next: seqs after which this page and the next page begin.
+        more: there are events after `next`.
     """
 
     session: AgentSession
@@ -45,7 +45,7 @@ class ComparedSession:
 
 @dataclass(frozen=True, slots=True)
 class TurnPage:
-    """A page of turns."""
+    """A page of paired turns."""
 
     turns: list[TurnPair]
     left: ComparedSession
@@ -53,13 +53,13 @@ class TurnPage:
 
     @property
     def more(self) -> bool:
-        """Tell whether either session goes on behind this page."""
+        """Tell whether either session has events after this page."""
         return self.left.more or self.right.more
 
 
 @dataclass(frozen=True, slots=True)
 class KeyPair:
-    """A key that has not the same value in both. None: it does not exist there."""
+    """A key whose value differs between the sessions. None: the key does not exist."""
 
     scope: Scope
     key: str
@@ -74,7 +74,7 @@ class KeyPair:
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:
-    """How the states differ; `same` counts the keys that do not."""
+    """Keys that differ between two states; `same` counts the equal keys."""
 
     keys: list[KeyPair]
     same: int
@@ -89,9 +89,9 @@ ORDER BY a.seq LIMIT 1
 
 
 def count_common_events(left: AgentSession, right: AgentSession) -> int:
-    """Return how many first events two sessions share, by their ids; 0: none.
+    """Return the number of first events that two sessions share, by event id.
 
-    What a fork has taken over need not be looked at, and the look ends at the first event that differs.
+    Events copied by a fork are skipped, and the scan ends at the first event that differs.
     """
     if left.pk == right.pk:
         return left.last_seq
@@ -103,10 +103,10 @@ def count_common_events(left: AgentSession, right: AgentSession) -> int:
 
 
 def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_after: int) -> TurnPage:
-    """Return the turns behind two events, at most `PAGE` events a session.
+    """Return the turns after two events, at most `PAGE` events per session.
 
-    A turn that does not end on the page goes on on the next; the rest of one that began before stands alone, unless
-    the other session's does, too.
+    A turn that does not end on the page continues on the next. The rest of a turn that began before is paired only with
+    such a rest.
     """
     ours, our_more = _groups(left, left_after)
     theirs, their_more = _groups(right, right_after)
@@ -125,7 +125,7 @@ def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_a
 def state_difference(
     left: AgentSession, right: AgentSession, left_at: Event | None = None, right_at: Event | None = None
 ) -> StateDifference:
-    """Return the keys whose values differ between two sessions, each at an event or (None) now."""
+    """Return the keys whose values differ between two sessions, each at an event or now (None)."""
     ours, theirs = _values(left, left_at), _values(right, right_at)
     places = sorted(ours.keys() | theirs.keys(), key=lambda place: (list(Scope).index(place[0]), place[1]))
     keys = [
@@ -137,14 +137,14 @@ def state_difference(
 
 
 def _count_shared_by_lineage(left: AgentSession, right: AgentSession) -> int:
-    """Return how many first events both took over from the same session, or one from the other."""
+    """Return the number of first events that both sessions copied from the same session, or one from the other."""
     ours = {left.pk: left.last_seq} | {each.pk: each.last_seq for each in ancestors(left)}
     theirs = {right.pk: right.last_seq} | {each.pk: each.last_seq for each in ancestors(right)}
     return max((min(ours[pk], theirs[pk]) for pk in ours.keys() & theirs.keys()), default=0)
 
 
 def _groups(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:
-    """Return the next turns of a session, and whether there is more; a turn that is cut waits for the next page."""
+    """Return the next turns of a session and whether there are more; an incomplete turn moves to the next page."""
     window = windows.after(session, after, PAGE)
     found: list[InvocationGroup | None] = list(read_timeline(session, window).groups)
     if window.has_newer and len(found) > 1:

@@ -1,7 +1,6 @@
-"""Copying a session up to an event: row by row inside the database, slice by slice, each a short transaction.
+"""Copy of a session up to an event, inside the database, in batches of short transactions.
 
-What is copied are rows that never change, and which ones they are is read once before: it does not matter what
-others write meanwhile.
+Only rows that never change are copied, and their keys are read before, so concurrent writes have no effect.
 """
 
 from __future__ import annotations
@@ -35,25 +34,25 @@ from sessions_app.state import history
 from sessions_app.store.batched_transactions import BatchedTransactions
 
 CHUNK = 2_000
-"""Keys of rows read at a time."""
+"""Row keys fetched at a time."""
 
 NOT_REMOVED = "NOT removed"
 
 
 class SqlExpression(NamedTuple):
-    """SQL, and the values for its placeholders."""
+    """SQL with the values of its placeholders."""
 
     sql: str
     values: Sequence[Any] = ()
 
 
 class SessionCopy:
-    """A copy of a session up to an event, in the making."""
+    """A copy of a session up to an event, in progress."""
 
     def __init__(
         self, source: AgentSession, new: AgentSession, event: Event, ancestors: Sequence[Ancestor]
     ) -> None:
-        """Copy into `new`, a session without events that nobody sees."""
+        """Copy into `new`, a hidden session without events."""
         self.source = source
         self.new = new
         self.event = event
@@ -61,7 +60,7 @@ class SessionCopy:
         self._slices = BatchedTransactions()
 
     def session(self) -> None:
-        """Copy the ledger of the session's own keys, its state and its ghosts."""
+        """Copy the ledger of the session's own keys, its state and its ghost keys."""
         ledger = StateChange.objects.filter(
             scope=Scope.SESSION, owner_id=self.source.pk, position__lte=self.event.seq
         )
@@ -71,7 +70,7 @@ class SessionCopy:
         self._settle(SessionState, Scope.SESSION, self.new.pk, self.event.seq)
 
     def shared_state(self) -> None:
-        """Give the new realm owners that hold what the shared scopes held at the event."""
+        """Create owners in the new realm with the shared state at the event."""
         start, then = history.owners_at_start(self.source), history.owners_at(self.source, self.event)
         whose = {"realm": self.new.realm, "app_name": self.new.app_name}
         if Scope.USER in then.ids:
@@ -89,7 +88,7 @@ class SessionCopy:
         """Copy the events.
 
         Args:
-            seen: the versions of shared state that they all see; empty: each sees what it saw.
+            seen: versions of shared state for all events; empty: each keeps its own.
         """
         changed = {"session_id": self.new.pk, **seen}
 
@@ -100,7 +99,7 @@ class SessionCopy:
         self._in_slices(range(1, self.event.seq + 1), copy)
 
     def artifacts(self, *, with_users: bool) -> None:
-        """Copy the versions of the session's artifacts; into a realm of its own those of its user, too."""
+        """Copy the versions of the session's artifacts; `with_users`: also those of its user."""
         whose: dict[str, Any] = {
             "realm": self.new.realm,
             "app_name": self.new.app_name,
@@ -122,14 +121,14 @@ class SessionCopy:
 
     def _copy_artifacts(self, pks: Sequence[int], changed: dict[str, Any]) -> None:
         def copy(some: Sequence[int]) -> None:
-            # The lock keeps the rows, and so the files they refer to, until the copies refer to them as well.
+            # The lock keeps the rows, and thus the files they refer to, until the copies refer to them too.
             list(Artifact.objects.select_for_update().filter(pk__in=some).values_list("pk"))
             _insert(Artifact, _id_condition(some), some, changed)
 
         self._in_slices(pks, copy)
 
     def _copy_shared(self, scope: Scope, owner_id: int, start: history.Owners, then: history.Owners) -> None:
-        """Copy what the events looked at: each key's last write before them, as the fork's, and all that followed."""
+        """Copy a shared scope's ledger: each key's last write before the events as the fork's, and all later writes."""
         source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
         before = sorted(history.newest_writes(scope, source, first))
         kept = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
@@ -142,9 +141,9 @@ class SessionCopy:
         self._copy(StateChange, since, {"owner_id": owner_id}, {"session_id": self._writer()})
 
     def _writer(self) -> SqlExpression:
-        """Return SQL for the session that a copied row of shared state belongs to.
+        """Return the SQL for `session_id` of a copied row of shared state.
 
-        That is the fork for what it has taken over, else none: other sessions tell of their own rows only.
+        It is the fork for copied events, else NULL: rows of other sessions stay theirs.
         """
         taken = [Ancestor(self.source.pk, self.event.seq)]
         taken += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
@@ -153,7 +152,7 @@ class SessionCopy:
         return SqlExpression(f"CASE {cases} ELSE NULL END", values)
 
     def _settle(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
-        """Write an owner's state from its ledger: the last write of each key."""
+        """Write an owner's state from the last write of each key in its ledger."""
         target, ledger = table._meta.db_table, StateChange._meta.db_table
         columns = "owner_id, key, key_id, value, private, note, position"
 
@@ -189,20 +188,20 @@ class SessionCopy:
             start += len(some)
 
     def _go_on(self) -> None:
-        """Say that the copy is still being made.
+        """Refresh the timestamp of the copy in progress.
 
         Raises:
-            StaleSession: it stood still for so long that it was taken for given up, and is being removed.
+            StaleSession: the copy paused for so long that it was considered abandoned and removed.
         """
         if not AgentSession.objects.filter(pk=self.new.pk).update(updated_at=time.time()):
             raise StaleSession(
-                f"The fork of session {self.source.session_id!r} stood still for so long that it was removed.",
+                f"The fork of session {self.source.session_id!r} paused for too long and was removed.",
                 hint="Fork it again.",
             )
 
 
 def _keys(rows: QuerySet[Any]) -> Sequence[int]:
-    """Return the primary keys of rows in their order. Millions of them are a few megabytes."""
+    """Return the sorted primary keys of rows, as a compact array."""
     return array("q", rows.order_by("pk").values_list("pk", flat=True).iterator(CHUNK))
 
 
@@ -219,15 +218,15 @@ def _insert(
     *,
     order: str = "id",
 ) -> None:
-    """Copy rows of a table inside the database, all columns but the key, some of them changed.
+    """Copy rows of a table inside the database: all columns except the key, some with new values.
 
     Args:
-        table: whose rows.
-        which: SQL behind WHERE, with `values` for its placeholders.
-        values: see `which`.
-        changed: column to value.
-        computed: column to SQL.
-        order: column that the copies follow each other by.
+        table: the table.
+        which: SQL condition with placeholders.
+        values: values of the placeholders.
+        changed: new values by column.
+        computed: SQL expressions by column.
+        order: column that determines the order of the copies.
     """
     given = {column: SqlExpression("%s", [value]) for column, value in changed.items()} | (computed or {})
     columns = [str(field.column) for field in table._meta.concrete_fields if not field.primary_key]

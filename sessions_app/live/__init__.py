@@ -1,1 +1,1 @@
-"""Live pages: the bell, and the sockets that send what is new."""
+"""Live updates of pages by sockets, and the search indexer in the background."""

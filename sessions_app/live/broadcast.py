@@ -1,7 +1,7 @@
-"""Broadcasts: what many sockets show is read and rendered once after a ring, for all of them.
+"""Broadcasts: views that many sockets show are read and rendered once per change notification.
 
-A listener holds no queue. It asks for the newest view when it is ready for it, so one that lags holds back nobody,
-and gets what it has not seen from the tables, as one that has just come does.
+Listeners have no queue. Each takes the newest view when it is ready, so a slow listener delays no other, and reads
+what it missed from the tables like a new listener.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from sessions_app.store import units_of_work
 from sessions_app.store.change_listener import Subscription, subscribe
 
 WAKE_BATCH = 10
-"""Listeners that are woken in one turn of the event loop: between two turns, others are answered."""
+"""Listeners woken per turn of the event loop, so that other tasks run in between."""
 
 REST_RATIO = 0.5
-"""Rest after listeners were woken, as a part of the time that this took. What happens meanwhile comes in one view."""
+"""Pause after waking the listeners, as a fraction of the time it took. Changes meanwhile come in one view."""
 
 View = TypeVar("View")
 P = ParamSpec("P")
@@ -29,11 +29,11 @@ B = TypeVar("B", bound="Broadcast[Any]")
 
 
 class Broadcast(Generic[View]):
-    """A view of the store that listeners of one event loop follow, each at its own pace.
+    """A view of the store that listeners of one event loop follow, each at its own speed.
 
     Attributes:
-        view: the newest one; set when `wait_for_fresh_view` has returned.
-        number: grows with each new view.
+        view: the newest view; set once `wait_for_fresh_view` has returned.
+        number: increases with each new view.
     """
 
     view: View
@@ -53,7 +53,7 @@ class Broadcast(Generic[View]):
     @classmethod
     @contextlib.asynccontextmanager
     async def join(cls: type[B], key: Hashable, make: Callable[[], B]) -> AsyncIterator[B]:
-        """Listen to the broadcast with a key while the block runs: the first to come starts it, the last ends it."""
+        """Listen to the broadcast of a key inside the block. The first listener starts it, the last one ends it."""
         broadcasts = _broadcasts.setdefault(asyncio.get_running_loop(), {})
         broadcast = broadcasts.get((cls, key))
         if broadcast is None or broadcast._failure is not None:
@@ -75,10 +75,10 @@ class Broadcast(Generic[View]):
         raise NotImplementedError
 
     async def close(self) -> None:
-        """Release what `look` uses. Called when the last listener has left."""
+        """Release the resources of the broadcast. Called when the last listener has left."""
 
     async def wait_for_fresh_view(self) -> None:
-        """Wait until there is a view that was read after this call.
+        """Wait for a view that was read after this call.
 
         Raises:
             Exception: what looking raised.
@@ -91,7 +91,7 @@ class Broadcast(Generic[View]):
             self._raise_failure()
 
     async def wait_for_view(self, known: int, patience: float) -> bool:
-        """Wait for a view with a higher number than `known`. False: none came within `patience` seconds.
+        """Wait for a view with a higher number than `known`. Return False after `patience` seconds without one.
 
         Raises:
             Exception: what looking raised.
@@ -106,25 +106,25 @@ class Broadcast(Generic[View]):
         return True
 
     async def read_once(self, key: Hashable, work: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return what a unit of work reads. It runs once a key and view, however many listeners ask."""
+        """Return the result of a unit of work, which runs once per key and view for all listeners."""
         if key not in self._reads:
             self._reads[key] = asyncio.ensure_future(units_of_work.read(work, *args, **kwargs))
         result: R = await asyncio.shield(self._reads[key])
         return result
 
     def render_once(self, key: Hashable, make: Callable[[], str]) -> str:
-        """Return the text that `make` returns. It is called once a key and view, however many listeners ask."""
+        """Return the result of `make`, which is called once per key and view for all listeners."""
         key = (self.number, key)
         if key not in self._texts:
             self._texts[key] = make()
         return self._texts[key]
 
     def forget(self) -> None:
-        """Forget the results of `read_once`: the store has changed."""
+        """Discard the results of `read_once` after a change of the store."""
         self._reads.clear()
 
     async def publish(self, view: View) -> float:
-        """Tell listeners of a new view; return the seconds that it took to wake them."""
+        """Publish a new view; return the seconds it took to wake the listeners."""
         began = time.monotonic()
         self.view = view
         self.number += 1
@@ -146,7 +146,7 @@ class Broadcast(Generic[View]):
             await self.close()
 
     async def _look_once(self) -> float:
-        """Look, publish what is new, and return the seconds that it took to wake listeners."""
+        """Refresh the view and release those who wait for it; return the seconds it took to wake the listeners."""
         self._begun += 1
         took = await self.refresh()
         self._ended = self._begun
@@ -155,7 +155,7 @@ class Broadcast(Generic[View]):
         return took
 
     async def refresh(self) -> float:
-        """Look, and publish what is new; return the seconds that it took to wake listeners."""
+        """Read the view and publish it if it changed; return the seconds it took to wake the listeners."""
         view = await self.look()
         if self.number and view == self.view:
             return 0.0

@@ -17,23 +17,23 @@ NO_SESSION = 4404
 RETRY_LATER = 1011
 
 CURSOR_DIGITS = 15
-"""A page's script keeps whole numbers of this many digits exact."""
+"""JavaScript represents integers of this many digits exactly."""
 
 log = logging.getLogger(__name__)
 
 
 class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """Sends what happens to a session after `?after=<seq>`; hears nothing. `?rows=0` asks for counts alone.
+    """Sends the changes of a session after `?after=<seq>` and ignores messages. `?rows=0` requests counts only.
 
-    Refusals come after the handshake, by close codes of their own: a handshake that is refused looks to a browser
-    like a server that is down, and it would try for ever. 1011 says: try again.
+    Refusals are close codes after the handshake: to a browser a refused handshake looks like a server that is down, and
+    it would retry forever. 1011 means: retry.
     """
 
     channel_layer_alias = None
     task: asyncio.Task[None] | None = None
 
     async def connect(self) -> None:
-        """Accept, and start following."""
+        """Accept the socket and start sending."""
         await self.accept()
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
         cursor = parse_cursor(query.get("after", [""])[0])
@@ -45,13 +45,13 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
         self.task = asyncio.create_task(self._follow(tail), name=f"devui-tail-{session_pk}")
 
     async def disconnect(self, code: int) -> None:
-        """Stop following."""
+        """Stop sending."""
         if self.task:
             self.task.cancel()
             await asyncio.wait([self.task])
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Ignore what a page says: it acts by ordinary requests."""
+        """Ignore messages: pages act by ordinary requests."""
 
     async def send_message(self, text: str) -> None:
         """Send one message."""
@@ -75,7 +75,7 @@ class SessionSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels h
 
 
 def parse_cursor(text: str) -> int | None:
-    """Return the cursor that a query names, None when it is no number of an event."""
+    """Return the cursor of a query string; None if it is no event number."""
     if not (text.isascii() and text.isdecimal()) or len(text) > CURSOR_DIGITS:
         return None
     return int(text)

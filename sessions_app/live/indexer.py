@@ -1,4 +1,4 @@
-"""The worker that keeps search up to date: in the web process, in the background, woken by the bell."""
+"""Background worker of the web process that keeps the search index up to date."""
 
 from __future__ import annotations
 
@@ -11,29 +11,29 @@ from sessions_app.search import indexing
 from sessions_app.store import change_listener, units_of_work
 
 PAUSE_S = 0.5
-"""Between a ring and a look: what is written meanwhile is indexed with it, and pages are rung for it once."""
+"""Seconds between a notification and indexing, so that several writes are indexed and announced together."""
 
 RETRY_S = 30.0
-"""How long a worker rests that could not read or write the store."""
+"""Pause in seconds after the store could not be read or written."""
 
 log = logging.getLogger(__name__)
 
 
 async def keep_indexed() -> None:
-    """Index what is written, for ever. Until it is, searches look at it themselves."""
+    """Index new events, forever. Searches scan events that are not indexed yet."""
     async with change_listener.subscribe() as ring:
         while True:
             try:
                 await _catch_up()
             except DevUIError as error:
-                log.warning("Search is not brought up to date for a while: %s %s", error.message, error.hint)
+                log.warning("Search indexing is paused: %s %s", error.message, error.hint)
                 await asyncio.sleep(RETRY_S)
             await ring.wait()
             await asyncio.sleep(PAUSE_S)
 
 
 async def _catch_up() -> None:
-    """Index everything that waits, resting as long as it works: runs and pages come first."""
+    """Index the whole backlog, pausing as long as it works, because runs and pages have priority."""
     while True:
         began = time.monotonic()
         pieces = await units_of_work.read(indexing.read_batches)

@@ -1,4 +1,4 @@
-"""Saying something to a page that may be gone."""
+"""Messages to a page that may have been closed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 
 
 class PageGone(Exception):
-    """The browser closed the page: nobody is left to tell, and nothing is wrong."""
+    """The browser has closed the page."""
 
 
 def to_json(message: dict[str, Any]) -> str:
@@ -21,7 +21,7 @@ async def send_text(socket: AsyncWebsocketConsumer, text: str) -> None:
     """Send the text of a message.
 
     Raises:
-        PageGone: the line is closed, which ASGI servers say by an `OSError` before the disconnect is read.
+        PageGone: the connection is closed. ASGI servers raise an `OSError` before the disconnect is read.
     """
     try:
         await socket.send(text_data=text)

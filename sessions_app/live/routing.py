@@ -1,4 +1,4 @@
-"""Socket routes of the sessions room."""
+"""Socket routes of `sessions_app`."""
 
 from django.urls import URLPattern, path
 

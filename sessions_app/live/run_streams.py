@@ -1,4 +1,4 @@
-"""What the active runs of a session are saying."""
+"""Streaming text of a session's active runs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class RunStreams:
-    """Follows the runs of one app that it is told of. `changed` is set when there is something else to show."""
+    """Follows the streams of an app's runs. `changed` is set when their text changed."""
 
     def __init__(self, app_name: str) -> None:
         self.app_name = app_name
@@ -26,11 +26,11 @@ class RunStreams:
 
     @property
     def are_open(self) -> bool:
-        """Tell whether a run is followed that may say something."""
+        """Tell whether any run is being followed."""
         return bool(self._pending)
 
     def follow(self, run: Run | None, last_shown: int) -> None:
-        """Follow a run until it ends; one that is followed already, or None, changes nothing.
+        """Follow a run until it ends. Does nothing for None or a run that is already followed.
 
         Args:
             last_shown: seq of the last event that pages show.
@@ -41,24 +41,24 @@ class RunStreams:
         self._tasks[run.pk] = asyncio.create_task(self._read(run.pk), name=f"devui-stream-{run.pk}")
 
     def shown(self, events: Iterable[Event]) -> None:
-        """Take note of events that go to the page: what they hold is pending no more."""
+        """Process events that are sent to pages: their text is not streaming any more."""
         for pending in self._pending.values():
             if pending.shown(events):
                 self.changed.set()
 
     def now(self) -> list[TextStream]:
-        """Return what is being said."""
+        """Return the current text streams."""
         return [stream for pending in self._pending.values() for stream in pending.streams]
 
     async def close(self) -> None:
-        """Stop following."""
+        """Stop following all runs."""
         for task in self._tasks.values():
             task.cancel()
         if self._tasks:
             await asyncio.wait(self._tasks.values())
 
     async def _read(self, run_id: str) -> None:
-        """Read a run's stream to its end. Without it the page shows the stored events all the same."""
+        """Read a run's stream to its end. If it fails, pages still show the stored events."""
         with suppress(asyncio.CancelledError):
             try:
                 client = await provider().client(self.app_name)
@@ -66,8 +66,8 @@ class RunStreams:
                     if self._pending[run_id].take(frame):
                         self.changed.set()
             except DevUIError as error:
-                log.info("Run %s cannot be watched while it streams: %s", run_id, error.message)
+                log.info("The stream of run %s cannot be followed: %s", run_id, error.message)
             except Exception:
-                log.exception("Run %s: its stream broke", run_id)
+                log.exception("The stream of run %s failed", run_id)
             if self._pending.pop(run_id).streams:
                 self.changed.set()

@@ -1,4 +1,4 @@
-"""The broadcast of one session: where it stands, what its runs are saying, and its events as the page shows them."""
+"""Broadcast of a session: its snapshot, the text its runs stream, and its new events as HTML."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, changed_marks
 
 UPDATES_PER_SECOND = 15
-"""How often streamed text is sent, however fast it comes."""
+"""Maximum rate of streamed text."""
 
 STREAM_REST = 3
-"""How many times as long as listeners took to be woken for it, streamed text waits: events come first."""
+"""Pause between two updates of streamed text, as a multiple of the time it took to wake the listeners."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """Where a session stands, and the HTML of the text that streams. None: there is no such session."""
+    """Snapshot of a session (None if it is gone) and the HTML of its streaming text."""
 
     look: Snapshot | None = field(compare=False)
     pending: str
     mark: tuple[object, ...]
-    """Changes with all that is shown of the look."""
+    """Changes with everything that is shown of the snapshot."""
 
 
 class SessionBroadcast(Broadcast[SessionView]):
-    """The broadcast of a session. No view holds anything newer than the events of its look."""
+    """The broadcast of a session. Streaming text in a view is never newer than the events of its snapshot."""
 
     def __init__(self, session_pk: int) -> None:
         super().__init__()
@@ -44,14 +44,14 @@ class SessionBroadcast(Broadcast[SessionView]):
         self._known_runs: dict[str, str] = {}
 
     async def refresh(self) -> float:
-        """Look, and publish what is new. Streamed text is not published meanwhile: its event may be stored already."""
+        """Publish a new snapshot. Streamed text is held back meanwhile: its event may be stored already."""
         look = await units_of_work.read(reading.read_snapshot, self.session_pk)
         async with self._publishing:
             view = await self._view_of(look)
             return await self.publish(view) if not self.number or view != self.view else 0.0
 
     async def close(self) -> None:
-        """Follow no run any more."""
+        """Stop following runs."""
         if self._stream_task is not None:
             self._stream_task.cancel()
             await asyncio.wait([self._stream_task])
@@ -59,17 +59,17 @@ class SessionBroadcast(Broadcast[SessionView]):
             await self._streams.close()
 
     async def batch(self, cursor: int, last: int) -> EventBatch:
-        """Return the events after a cursor, up to the one that a look saw last: a window of them at most."""
+        """Return the events after a cursor, at most up to `last` and one window."""
         limit = min(windows.WINDOW_SIZE, last - cursor)
         key = ("events", cursor, limit)
         return await self.read_once(key, reading.read_events_after, self.session_pk, cursor, limit)
 
     async def runs(self, look: Snapshot) -> str:
-        """Return the HTML of the runs at the console."""
+        """Return the HTML of the console's runs."""
         return await self.read_once(("runs", look.runs.mark), reading.runs_html, self.session_pk, look.runs)
 
     async def marks(self, marks: list[RunMark], cursor: int) -> tuple[str, str]:
-        """Return the HTML of runs on the timeline, and of the errors up to a cursor that are shown anew with them."""
+        """Return the HTML of the timeline's run marks, and of the errors up to a cursor that change with them."""
         key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
         return await self.read_once(key, reading.marks_html, self.session_pk, marks, cursor)
 
@@ -92,7 +92,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         return SessionView(look, await self._pending(streams), look.mark)
 
     async def _read_ahead(self, look: Snapshot) -> None:
-        """Read what listeners that are up to date will ask for."""
+        """Read in advance what up-to-date listeners will request."""
         marks, self._known_runs = changed_marks(look.runs.newest, self._known_runs)
         if not self.number:
             return
@@ -110,7 +110,7 @@ class SessionBroadcast(Broadcast[SessionView]):
         return streams
 
     async def _publish_streams(self, streams: RunStreams) -> None:
-        """Publish the text that streams, a few times a second."""
+        """Publish streaming text, at a limited rate."""
         while True:
             await streams.changed.wait()
             took = 0.0
@@ -121,7 +121,7 @@ class SessionBroadcast(Broadcast[SessionView]):
             await asyncio.sleep(max(1 / UPDATES_PER_SECOND, STREAM_REST * took))
 
     async def _pending(self, streams: RunStreams) -> str:
-        """Return the text that streams, rendered when it has changed."""
+        """Return the HTML of the streaming text, rendered again if it changed."""
         if streams.changed.is_set():
             streams.changed.clear()
             now = streams.now()

@@ -1,16 +1,16 @@
-"""Everything that happens to a session, as messages for one page.
+"""Changes of a session as messages for one page.
 
 Messages are JSON objects; `type` is one of
 
 - `events`: cursor (seq of the last event sent), last (seq of the session's last event), count, html, pending
-- `pending`: html of the text that streams at the moment, empty when none does
-- `run`: html of what the console tells of runs, active (whether one is)
-- `marks`: html of what the timeline tells of runs that began or ended, one `<template>` a run; errors: html of the
-  events at which they broke, to be shown in place of those on the page
-- `board`, `sessions`: mark: the state, or the list of sessions, is another than a page with another mark shows
-- `title`: name of the session, as text
+- `pending`: html of the streaming text, empty if there is none
+- `run`: html of the console's runs, active (whether one is)
+- `marks`: html of the timeline's marks for runs that began or ended, one `<template>` per run; errors: html of the
+  events at which they broke, which replaces those on the page
+- `board`, `sessions`: mark: a page with another mark shows an outdated state or list of sessions
+- `title`: name of the session
 - `gone`: the session was deleted; `reset`: the page knows events that the store does not
-- `beat`: nothing happened for a while, and the line is well
+- `beat`: heartbeat after a while without messages
 """
 
 from __future__ import annotations
@@ -29,18 +29,17 @@ Message = dict[str, Any]
 Send = Callable[[str], Awaitable[None]]
 
 HEARTBEAT_S = 15.0
-"""A page that hears nothing for three times as long takes the line for dead."""
+"""Seconds between heartbeats. A page that receives nothing for three times as long reconnects."""
 
 
 class SessionTail:
-    """Follows a session from a cursor on. With `rows` False events are counted and not rendered.
+    """Follows a session from a cursor. With `rows=False` events are counted, not rendered.
 
-    What is the same for all sockets is read and rendered by their `SessionBroadcast`; this one knows what its own
-    socket was told.
+    The `SessionBroadcast` reads and renders for all sockets; each tail tracks what its own socket was sent.
     """
 
     def __init__(self, session_pk: int, cursor: int, send: Send, *, rows: bool = True) -> None:
-        """Send the text of each message by `send`."""
+        """Send each message with `send`."""
         self.session_pk = session_pk
         self.cursor = cursor
         self.rows = rows
@@ -50,7 +49,7 @@ class SessionTail:
         self._last_sent = time.monotonic()
 
     async def run(self) -> None:
-        """Send what is new until the session is gone. Nothing is sent when there is none to begin with."""
+        """Send changes until the session is gone. Send nothing if it does not exist."""
         make = partial(SessionBroadcast, self.session_pk)
         async with SessionBroadcast.join(self.session_pk, make) as broadcast:
             await broadcast.wait_for_fresh_view()
@@ -73,7 +72,7 @@ class SessionTail:
         await self._tell(broadcast, "pending", view.pending, {"html": view.pending})
 
     async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
-        """Return when there is something new, and when the page is to hear that the line is well."""
+        """Wait for a new view; send a heartbeat if none comes in time."""
         silence = time.monotonic() - self._last_sent
         if not await broadcast.wait_for_view(number, HEARTBEAT_S - silence):
             await self._send(page_socket.to_json({"type": "beat"}))
@@ -83,7 +82,7 @@ class SessionTail:
         await self._transmit(text)
 
     async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, look: Snapshot) -> None:
-        """Send the events up to the look's last one, a batch at a time."""
+        """Send the events up to the snapshot's last one, in batches."""
         if not self.rows and self.cursor < look.last_seq:
             count, self.cursor = look.last_seq - self.cursor, look.last_seq
             message = {"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count}
@@ -113,7 +112,7 @@ class SessionTail:
             await self._send(page_socket.to_json({"type": "marks", "html": html, "errors": errors}))
 
     async def _tell(self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message) -> None:
-        """Send a message unless the page was told one of its type with this mark last."""
+        """Send a message unless the last one of its type had the same mark."""
         if self._told.get(kind) == mark:
             return
         self._told[kind] = mark

@@ -1,4 +1,4 @@
-"""What is read after a ring: where a session stands, and its new events as the page shows them.
+"""Reads after a change notification: a session's snapshot, and its new events as HTML.
 
 Each function is one unit of work for `sessions_app.store.units_of_work.read`.
 """
@@ -27,12 +27,12 @@ TIMELINE = "devui/sessions/timeline/timeline.html"
 CONSOLE = "devui/sessions/console/console.html"
 
 MAX_ERRORS = 5
-"""Events that are shown anew when their run has ended; a run breaks at one, as a rule."""
+"""Maximum number of error events rendered again when their run has ended; usually there is one."""
 
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
-    """Where a session stands. The marks are texts that change when what they stand for does."""
+    """Current values of a session. A mark is a text that changes with what it stands for."""
 
     app_name: str
     name: str
@@ -43,21 +43,21 @@ class Snapshot:
 
     @property
     def mark(self) -> tuple[object, ...]:
-        """What changes when something else is to be shown."""
+        """Changes with everything that is shown of the snapshot."""
         runs = [(run.pk, run.status, run.invocation_id) for run in self.runs.newest]
         return (self.last_seq, self.name, self.state_mark, self.list_mark, self.runs.mark, *runs)
 
 
 @dataclass(frozen=True, slots=True)
 class EventBatch:
-    """New events, in order, and the HTML that shows them."""
+    """New events in order, and their HTML."""
 
     events: list[Event]
     html: str
 
 
 def read_snapshot(session_pk: int) -> Snapshot | None:
-    """Return where a session stands, None when there is no such session. Four queries."""
+    """Return the snapshot of a session; None if it does not exist. Four queries."""
     row = _session_with_scopes(session_pk)
     if row is None:
         return None
@@ -75,7 +75,7 @@ def read_snapshot(session_pk: int) -> Snapshot | None:
 
 
 def read_events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW_SIZE) -> EventBatch:
-    """Return so many events after a cursor, rendered by the page's own template."""
+    """Return up to `limit` events after a cursor, rendered by the page's template."""
     session = AgentSession.objects.filter(pk=session_pk).first()
     if session is None:
         return EventBatch([], "")
@@ -85,20 +85,20 @@ def read_events_after(session_pk: int, cursor: int, limit: int = windows.WINDOW_
 
 
 def speakers_after(session_pk: int, cursor: int, last: int) -> list[Event]:
-    """Return who speaks in the events after a cursor, up to the last one: seq, author and branch."""
+    """Return the events after a cursor up to `last`, with seq, author and branch only."""
     events = Event.objects.filter(session=session_pk, seq__gt=cursor, seq__lte=last)
     return list(events.only("seq", "author", "branch").order_by("seq"))
 
 
 def runs_html(session_pk: int, runs: SessionRuns) -> str:
-    """Return what the console tells of the session's runs."""
+    """Return the HTML of the session's runs at the console."""
     return render_to_string(f"{CONSOLE}#runs", {"runs": runs, "session_pk": session_pk})
 
 
 def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[str, str]:
-    """Return what the timeline tells of runs, a template for each, and the events up to a cursor that show it anew.
+    """Return the HTML of run marks, a template each, and of the errors up to a cursor at which the runs broke.
 
-    These are the errors at which runs broke: an error is stored before its run has ended with a traceback.
+    An error event is stored before its run ends with a traceback, so it is rendered again.
     """
     session = AgentSession.objects.filter(pk=session_pk).first()
     errors = _errors_of(session, marks, cursor) if session else []
@@ -132,7 +132,7 @@ def _event_html(session: AgentSession, event: Event) -> str:
 
 
 def pending_html(streams: Iterable[TextStream]) -> str:
-    """Return the text that streams at the moment; empty when none does."""
+    """Return the HTML of the streaming text; empty if there is none."""
     return render_to_string(f"{TIMELINE}#pending", {"streams": list(streams)}).strip()
 
 

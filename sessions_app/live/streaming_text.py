@@ -1,7 +1,7 @@
-"""Text that streams: shown as it comes, and gone when the event that holds it is on the page.
+"""Streaming text of a run, shown until the event that contains it is on the page.
 
-Chunks come from the run's stream, events from the table, and either may be ahead of the other. A stream of text is
-taken away when the event that superseded it has been sent to the page, so that nothing is shown twice or missing.
+Chunks come from the run's stream, events from the table, and either may be ahead. A stream is removed when the event
+that supersedes it was sent to the page, so that no text is missing or shown twice.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from sessions_app.runs.runtime_client import Frame
 
 @dataclass(slots=True)
 class TextStream:
-    """What an author says at the moment, in a branch. `superseded_by` is the seq of the event that holds it."""
+    """Text that an author streams in a branch. `superseded_by` is the seq of the event that contains it."""
 
     author: str
     branch: str
@@ -25,7 +25,7 @@ class TextStream:
 
 
 class StreamingText:
-    """The streams of one run. `last_shown` is the seq of the last event that was on the page when it began."""
+    """The text streams of a run. `last_shown` is the seq of the last event on the page when the run began."""
 
     def __init__(self, last_shown: int = 0) -> None:
         self.streams: list[TextStream] = []
@@ -33,7 +33,7 @@ class StreamingText:
         self._last_shown = last_shown
 
     def take(self, frame: Frame) -> bool:
-        """Take a frame of the run's stream; tell whether what is pending changed."""
+        """Process a frame; return whether the streams changed."""
         if frame["type"] == "chunk":
             self._add(frame)
             return True
@@ -44,7 +44,7 @@ class StreamingText:
         return False
 
     def shown(self, events: Iterable[Event]) -> bool:
-        """Take note of events that are on the page now; tell whether what is pending changed."""
+        """Process events that are now on the page; return whether the streams changed."""
         changed = False
         for event in events:
             self._last_shown = event.seq
@@ -72,13 +72,13 @@ class StreamingText:
         return self._keep([other for other in self.streams if other is not stream])
 
     def _open(self, frame: Frame) -> TextStream | None:
-        """Return what the frame's author says in its branch and no event holds yet."""
+        """Return the open stream of the frame's author and branch."""
         speaker = (frame.get("author") or "", frame.get("branch") or "")
         streams = (stream for stream in self.streams if not stream.superseded_by)
         return next((stream for stream in streams if (stream.author, stream.branch) == speaker), None)
 
     def _is_held(self, stream: TextStream, event: Event) -> bool:
-        """Tell whether an event on the page holds a stream: by its number, or ahead of the stream's own word."""
+        """Tell whether an event contains a stream: by its seq or, before the run reports it stored, by its author."""
         if stream.superseded_by:
             return stream.superseded_by <= event.seq
         is_news = event.seq > self._last_stored

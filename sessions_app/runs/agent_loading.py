@@ -1,4 +1,4 @@
-"""What an agent's process wrote down of it, its `AgentCard`; asking for it: the process is started and loads it."""
+"""Loading of an app's agent in its runtime process, which then writes the `AgentCard`."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sessions_app.runs.runtime_client import RuntimeClient, provider
 
 POLL_S = 0.1
 LOAD_S = 60.0
-"""Longest time an agent may take to load before the page stops waiting for it."""
+"""Timeout for loading an agent."""
 
 _queues: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = weakref.WeakKeyDictionary()
 
 
 async def load_agent(app_name: str) -> None:
-    """Start the app's process, if need be, and return when its card is written. One app at a time.
+    """Start the app's runtime if needed and return when its card is written. Loads one app at a time.
 
     Raises:
         NotFound: no such app.
-        RuntimeUnavailable: the process could not be started, or does not finish loading.
+        RuntimeUnavailable: the process does not start, or loading exceeds the timeout.
     """
     async with _queues.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         runtime = await provider().client(app_name)
@@ -32,12 +32,12 @@ async def load_agent(app_name: str) -> None:
         except TimeoutError as error:
             raise RuntimeUnavailable(
                 f"Agent {app_name!r} has not finished loading within {LOAD_S:.0f} s.",
-                hint="What does its module do when it is imported? The server's log has its output.",
+                hint="Check what its module does on import. The server's log has its output.",
             ) from error
 
 
 def can_speak_live(app_name: str) -> bool | None:
-    """Tell whether a model of an app's agents opens live connections; None: nothing is known of the app."""
+    """Return whether a model of the app's agents supports live connections; None if the app has no ready card."""
     known = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
     speaks = Case(When(description__contains='"live": true', then=True), default=False)
     return known.annotate(speaks=speaks).values_list("speaks", flat=True).first()

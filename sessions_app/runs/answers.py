@@ -1,4 +1,4 @@
-"""Answers to what an agent asks, as the function responses that ADK expects."""
+"""Answers to an agent's questions, as the function responses that ADK expects."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CREDENTIAL_INPUTS = ("api_key", "username", "password", "token", "response_uri",
 
 
 class InvalidAnswer(BadInput):
-    """What a form sent is no answer. `faults`: what is wrong at which input; an empty name is the answer as a whole."""
+    """A form holds no valid answer. `faults` maps input names to messages; the empty name means the whole answer."""
 
     def __init__(
         self, faults: dict[str, str], message: str, *, hint: str = "Correct it and send it again."
@@ -25,19 +25,19 @@ class InvalidAnswer(BadInput):
 
 
 def answer_message(question: Question, response: dict[str, Any]) -> dict[str, Any]:
-    """Return the message that answers a question: ADK's `Content`, of the user, with one function response."""
+    """Return the message that answers a question: ADK's user `Content` with one function response."""
     answer = {"id": question.call_id, "name": question.name, "response": response}
     return {"role": "user", "parts": [{"functionResponse": answer}]}
 
 
 def read_answer(question: Question, posted: PostedData) -> dict[str, Any]:
-    """Return the response that a form gives.
+    """Return the response that a form contains.
 
-    A confirmation is a `ToolConfirmation` (`google/adk/tools/tool_confirmation.py`). What is no JSON object is sent as
-    ADK's own command line sends it, as `{"result": …}`.
+    A confirmation is a `ToolConfirmation` (`google/adk/tools/tool_confirmation.py`). Any other value than a JSON object
+    is wrapped as `{"result": …}`, as ADK's command line does.
 
     Raises:
-        Unanswerable: the answer cannot be meant.
+        InvalidAnswer: the form is incomplete or holds invalid values.
     """
     if question.credential is not None:
         return _credential(question.credential, posted)
@@ -83,7 +83,7 @@ def _read_fields(question: Question, posted: PostedData) -> Any:
 
 
 def _wrap_response(question: Question, value: Any) -> dict[str, Any]:
-    """Return a value as a response. A requested one is unwrapped by ADK, which reads JSON in a text that is alone."""
+    """Return a value as a response. ADK unwraps a requested input and parses a lone text as JSON, so text is quoted."""
     if isinstance(value, dict):
         return {"result": value} if question.is_input and set(value) == {"result"} else value
     if isinstance(value, str) and question.is_input and question.wants_text and _is_json(value):
@@ -92,7 +92,7 @@ def _wrap_response(question: Question, value: Any) -> dict[str, Any]:
 
 
 def _is_json(text: str) -> bool:
-    """Tell whether ADK would read a text as another value."""
+    """Tell whether ADK would parse the text as JSON."""
     try:
         json.loads(text)
     except (ValueError, RecursionError):
@@ -101,9 +101,9 @@ def _is_json(text: str) -> bool:
 
 
 def _load_json(name: str, text: str) -> Any:
-    """Return the JSON value that stands in an input."""
+    """Return the JSON value of an input."""
     try:
         return schema_form.load_json(text)
     except (ValueError, RecursionError) as error:
         problem = schema_form.describe_json_error(error)
-        raise InvalidAnswer({name: problem}, f"The answer is no JSON. {problem}") from error
+        raise InvalidAnswer({name: problem}, f"The answer is not valid JSON. {problem}") from error

@@ -1,4 +1,4 @@
-"""Whether an app can be run, told before a run is queued: nobody writes to an agent that is not there."""
+"""Checks, before a run is queued, that its app can be run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sessions_app.store import units_of_work
 
 
 def find_problem(app_name: str) -> DevUIError | None:
-    """Return why an app cannot be run; None when it can be, as far as is known without asking its process.
+    """Return why an app cannot be run, None if nothing speaks against it. Does not call the runtime.
 
-    An app of a remote server is not judged: the server may answer again at any moment.
+    Apps of a remote server are not checked: the server may come back at any time.
     """
     try:
         apps = provider().apps()
@@ -33,12 +33,12 @@ def find_problem(app_name: str) -> DevUIError | None:
 
 
 async def refuse_unavailable(app_name: str) -> None:
-    """Refuse an app that cannot be run. One that could not be loaded is loaded once more: its code may work now.
+    """Refuse an app that cannot be run. An app that failed to load is loaded again: its code may have changed.
 
     Raises:
         NotFound: this server has no such agent.
-        AgentNotLoaded: its code fails.
-        RuntimeUnavailable: this process runs no agents, or the agent's process could not be started.
+        AgentNotLoaded: the agent's code fails to load.
+        RuntimeUnavailable: this process runs no agents, or the runtime does not start.
     """
     problem = await units_of_work.read(find_problem, app_name)
     if isinstance(problem, AgentNotLoaded):
@@ -49,7 +49,7 @@ async def refuse_unavailable(app_name: str) -> None:
 
 
 def _load_error(app_name: str) -> AgentNotLoaded | None:
-    """Return why the code that the agents folder has could not be loaded; None when it was, or was not tried yet."""
+    """Return the load error of the current code; None if it loaded or was not tried yet."""
     failed = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.FAILED)
     row = failed.values_list("code_version", "error").first()
     if row is None or _current_version(app_name) not in ("", row[0]):
@@ -64,7 +64,7 @@ def _load_error(app_name: str) -> AgentNotLoaded | None:
 
 
 def _current_version(app_name: str) -> str:
-    """Return the version of the code that the agents folder has; empty when it has none of the app."""
+    """Return the version of the app's code in the agents folder; empty if the folder lacks the app."""
     folder = configured_folder()
     try:
         return folder.code_version(app_name) if folder else ""

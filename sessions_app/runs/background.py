@@ -1,7 +1,7 @@
-"""Runs that a request asks for, whose client may be gone before they are on their way.
+"""Background tasks that survive the request which started them.
 
-A server cancels the request of a client that goes away, at any `await`. The row of a run that is written then must not
-be left alone: it would wait for good, and every later run on its session behind it.
+The server cancels a request at any `await` when its client disconnects. A run's row that is being written then must
+not be orphaned: it would stay queued forever and block every later run of its session.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ R = TypeVar("R")
 Row = TypeVar("Row", bound=Run | None)
 
 _tasks: set[asyncio.Future[Any]] = set()
-"""Keeps what goes on after its request: the event loop alone would let it be collected."""
+"""Strong references to running tasks; the event loop holds only weak ones."""
 
 
 def run_in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
-    """Do work beside the caller, and after it."""
+    """Run work in a task that outlives the caller."""
     task = asyncio.ensure_future(work)
     _tasks.add(task)
     task.add_done_callback(_tasks.discard)
@@ -33,14 +33,14 @@ def run_in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
 
 
 async def run_to_completion(work: Coroutine[Any, Any, R]) -> R:
-    """Do work to its end, also when the caller is cancelled meanwhile."""
+    """Run work to its end, even if the caller is cancelled."""
     return await asyncio.shield(run_in_background(work))
 
 
 async def create_row(create: Callable[[str], R], run_id: str = "") -> R:
-    """Write the row of a run, whose id `create` is given: `run_id`, or one that is made.
+    """Write the row of a run. `create` takes the run's id: `run_id`, or a generated one.
 
-    When the store fails the run is called off: it may have been written all the same, and nobody would begin it.
+    If the store fails, the run is cancelled: it may have been written nevertheless.
     """
     run_id = run_id or uuid.uuid4().hex
     try:
@@ -51,7 +51,7 @@ async def create_row(create: Callable[[str], R], run_id: str = "") -> R:
 
 
 async def create_callers_row(create: Callable[[str], Row]) -> Row:
-    """Write the row of a run that belongs to its caller. When that is cancelled meanwhile, so is the run."""
+    """Write the row of a run that belongs to its caller: if the caller is cancelled, so is the run."""
     creating = run_in_background(create_row(create))
     try:
         return await asyncio.shield(creating)
@@ -61,7 +61,7 @@ async def create_callers_row(create: Callable[[str], Row]) -> Row:
 
 
 async def _cancel_when_created(creating: asyncio.Future[Row]) -> None:
-    with suppress(StoreFault):  # then it is called off already
+    with suppress(StoreFault):  # then the run is cancelled already
         run = await creating
         if run is not None:
             await _cancel(run.pk)

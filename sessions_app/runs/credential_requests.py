@@ -1,4 +1,4 @@
-"""What a request for credentials asks for, and the answers to it. Pure.
+"""Credential requests of agents and the answers to them. Pure.
 
 ADK sends an `AuthConfig` (`google/adk/auth/auth_tool.py`) as argument of a call named `adk_request_credential`. The
 answer is that config with `exchangedAuthCredential` filled in; of it ADK takes the credential alone
@@ -21,7 +21,7 @@ SIGN_IN_TYPES = frozenset({"oauth2", "openIdConnect"})
 
 
 class InvalidCredential(BadInput):
-    """What was sent is no credential. `name`: of the input that is wrong."""
+    """The submitted credential is invalid. `name` is the name of the invalid input."""
 
     def __init__(self, name: str, message: str, *, hint: str) -> None:
         super().__init__(message, hint=hint)
@@ -30,12 +30,12 @@ class InvalidCredential(BadInput):
 
 @dataclass(frozen=True, slots=True)
 class CredentialRequest:
-    """A credential that is asked for.
+    """A credential that an agent requests.
 
     Attributes:
         config: the `AuthConfig` in wire form, without secrets.
-        name: the header, query parameter or scheme it is for.
-        auth_uri: where to sign in; empty: ADK has made no such address.
+        name: the header, query parameter or scheme that takes the credential.
+        auth_uri: the sign-in URL; empty if ADK generated none.
     """
 
     kind: CredentialKind
@@ -48,19 +48,19 @@ class CredentialRequest:
 
     @property
     def provider(self) -> str:
-        """The host one signs in at; empty when there is no address that a browser may go to."""
+        """Host of the sign-in page; empty if `auth_uri` is no HTTP URL."""
         found = _split_url(self.auth_uri)
         return found.netloc if found.scheme in {"http", "https"} else ""
 
     def address(self, redirect_uri: str) -> str:
-        """Return where to sign in, coming back to an address."""
+        """Return the sign-in URL with the given redirect URI."""
         found = _split_url(self.auth_uri)
         query = [(name, value) for name, value in parse_qsl(found.query) if name != "redirect_uri"]
         return urlunsplit(found._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
 
 
 def parse_request(args: Mapping[str, Any]) -> CredentialRequest:
-    """Return what the arguments of a request ask for."""
+    """Return the credential request in the arguments of a call."""
     config = args.get("authConfig") or args.get("auth_config")
     config = dict(config) if isinstance(config, Mapping) else {}
     scheme = _mapping(config.get("authScheme"))
@@ -76,10 +76,10 @@ def parse_request(args: Mapping[str, Any]) -> CredentialRequest:
 
 
 def answer_from_form(asked: CredentialRequest, sent: Mapping[str, str]) -> dict[str, Any]:
-    """Return the answer that a form gives: api_key, username and password, token, response_uri or credential.
+    """Return the answer from a form's inputs: api_key, username and password, token, response_uri or credential.
 
     Raises:
-        WrongCredential: what is needed is missing.
+        InvalidCredential: a required input is missing.
     """
     given = {name: text.strip() for name, text in sent.items()}
     if given.get("credential"):
@@ -108,10 +108,10 @@ def answer_from_form(asked: CredentialRequest, sent: Mapping[str, str]) -> dict[
 def answer_after_sign_in(
     asked: CredentialRequest, response_uri: str, redirect_uri: str = ""
 ) -> dict[str, Any]:
-    """Return the answer after somebody signed in and came back to an address with a code.
+    """Return the answer after a sign-in that redirected to `response_uri`.
 
     Raises:
-        WrongCredential: the address is not one that the provider sends back to, or it says why there is no code.
+        InvalidCredential: the URL has no code, reports an error, or belongs to another sign-in.
     """
     query = parse_qs(_split_url(response_uri).query)
     if "error" in query:
@@ -122,14 +122,14 @@ def answer_after_sign_in(
     if "code" not in query:
         raise InvalidCredential(
             "response_uri",
-            "The address holds no code.",
-            hint="Copy all of the address the provider led you to, with what follows the question mark.",
+            "The address contains no code.",
+            hint="Copy the whole address of the page you were redirected to, with the part after the question mark.",
         )
     if asked.state and query.get("state", [""])[0] != asked.state:
         raise InvalidCredential(
             "response_uri",
             "The address belongs to another sign-in.",
-            hint="Sign in again from the question you answer.",
+            hint="Sign in again from the question that you answer.",
         )
     where = redirect_uri or asked.redirect_uri
     return _with_credential(
@@ -178,20 +178,20 @@ def _json_object(text: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         raise InvalidCredential(
             "credential",
-            f"The credential is no JSON. {schema_form.describe_json_error(error)}",
+            f"The credential is not valid JSON. {schema_form.describe_json_error(error)}",
             hint="Correct it and send it again.",
         ) from error
     if not isinstance(value, dict):
         raise InvalidCredential(
             "credential",
-            "The credential is no JSON object.",
+            "The credential is not a JSON object.",
             hint='ADK\'s AuthCredential is one: {"authType": "apiKey", "apiKey": "…"}.',
         )
     return value
 
 
 def _split_url(address: str) -> SplitResult:
-    """Return the pieces of an address; empty ones of what is none."""
+    """Return the parts of a URL; empty parts if it is invalid."""
     try:
         return urlsplit(address)
     except ValueError:

@@ -1,7 +1,6 @@
-"""Runs queued and handed to the process that carries them out, and what becomes of those that nobody takes.
+"""Queues runs, hands them to the runtime, and ends those that no runtime takes.
 
-A run belongs to the runtime, not to a request: the request queues its row, hands it over in the background and is
-done. Pages hear of everything else by their sockets.
+A request only queues the run's row; the handover happens in the background. Pages learn the rest by their sockets.
 """
 
 from __future__ import annotations
@@ -26,35 +25,35 @@ from sessions_app.store import retry, units_of_work
 log = logging.getLogger(__name__)
 
 SEND_ID = re.compile(r"[0-9a-f]{32}")
-"""What a form may call its run."""
+"""Format of run ids that forms may choose."""
 
 
 async def start_run(session: AgentSession, request: Mapping[str, Any], send_id: str = "") -> Run:
-    """Queue a run on a session and hand it over. A form that is sent twice queues one run.
+    """Queue a run on a session and hand it over. A form that is submitted twice queues one run.
 
     Args:
         session: the session.
-        request: what the agent is asked.
-        send_id: the id that the form gives its run (`{% send_id %}`); empty: every call queues a run.
+        request: the request, as `sessions_app.runs` documents it.
+        send_id: run id chosen by the form (`{% send_id %}`); if empty, every call queues a run.
 
     Raises:
-        SessionMissing: the session is gone.
-        NotFound: the call that is answered does not wait for an answer any more.
-        NotFound, AgentNotLoaded, RuntimeUnavailable: its app cannot be run (`availability`).
+        SessionMissing: the session was deleted.
+        NotFound: the answered call does not wait for an answer any more.
+        NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run (`availability`).
     """
     return await background.run_to_completion(_queue(session, request, send_id))
 
 
 async def cancel_run(run: Run) -> None:
-    """Have a run cancelled. Cancelling one that has ended changes nothing."""
+    """Request the cancellation of a run. Has no effect on a run that has ended."""
     if await units_of_work.write(lifecycle.request_cancel, run.pk):
         background.run_in_background(_cancel_at_runtime(run))
 
 
 async def run_config_problems(app_name: str, draft: MessageDraft) -> dict[str, str]:
-    """Return what ADK finds wrong with the RunConfig of a draft, by the names of fields in the form.
+    """Return ADK's validation errors for the draft's RunConfig, by form field.
 
-    When nobody can be asked nothing is wrong with it here: the run says it.
+    If no runtime can validate it, nothing is reported here; the run then fails with the error.
     """
     if not draft.run_config:
         return {}
@@ -63,7 +62,7 @@ async def run_config_problems(app_name: str, draft: MessageDraft) -> dict[str, s
         asked = {"run_config": draft.run_config, "streaming": draft.streaming}
         answer = await client.call("POST", "/devui/run-config", asked)
     except DevUIError as error:
-        log.info("Nobody could judge the RunConfig of %r: %s", app_name, error.message)
+        log.info("The RunConfig of %r could not be validated: %s", app_name, error.message)
         return {}
     inputs = {field.name: field.input_name for field in draft.config}
     return {
@@ -85,7 +84,7 @@ async def _queue(session: AgentSession, request: Mapping[str, Any], send_id: str
 
 
 def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_id: str) -> tuple[Run, bool]:
-    """Return the run of a request and whether it is new. The session's row is held: two senders come one by one."""
+    """Return the run of a request and whether it is new. Locks the session's row, so senders are serialized."""
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
         if sent := lifecycle.find_sent_run(session_pk, send_id, request):
@@ -95,22 +94,22 @@ def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_
                 raise call_not_waiting(call_id)
         own_id = (
             run_id if lifecycle.is_unused_id(run_id) else ""
-        )  # another message of the form came meanwhile
+        )  # the form has sent another message meanwhile
         return lifecycle.create_run(session_pk, request, run_id=own_id), True
 
 
 def call_not_waiting(call_id: str) -> NotFound:
-    """Return the refusal of an answer to a call that does not wait for one."""
+    """Return the error for an answer to a call that does not wait for one."""
     return NotFound(
         f"No call {call_id!r} waits for an answer in this session.",
-        hint="It was answered already: reload the page.",
+        hint="It was answered already. Reload the page.",
     )
 
 
 async def _hand_over(app_name: str, run_id: str) -> None:
-    """Give a queued run to the app's runtime; when nobody can take it, the run says why.
+    """Hand a queued run to the app's runtime; if that fails, end the run with the error.
 
-    While the server comes to its end it stays queued, and while the store is away it waits.
+    The run stays queued while the server stops, and waits while the store is unavailable.
     """
     try:
         await retry.run(partial(_offer, app_name, run_id))
@@ -120,7 +119,7 @@ async def _hand_over(app_name: str, run_id: str) -> None:
         await _fail(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
     except Exception as error:
         log.exception("Run %s could not be handed over", run_id)
-        await _fail(run_id, type(error).__name__, "It could not be handed over; the server's log says why.")
+        await _fail(run_id, type(error).__name__, "The run could not be handed over. See the server's log.")
 
 
 async def _offer(app_name: str, run_id: str) -> None:
@@ -129,15 +128,15 @@ async def _offer(app_name: str, run_id: str) -> None:
 
 
 async def _fail(run_id: str, error_type: str, error: str) -> None:
-    """End a run that no process has begun; one that a process has is that process's to end."""
+    """End a queued run as failed. A run that a process has claimed is ended by that process."""
     await retry.write(lifecycle.end_queued, run_id, Run.Status.FAILED, error_type, error)
 
 
 async def _cancel_at_runtime(run: Run) -> None:
-    """Tell the runtime; a run that no runtime can be told of and that nobody has begun ends here."""
+    """Cancel a run at its runtime. If that is unreachable and the run still queued, end it here."""
     try:
         client = await provider().client(run.session.app_name)
         await client.cancel_run(run.pk)
     except DevUIError as error:
-        log.info("Run %s: nobody could be told to cancel it: %s", run.pk, error.message)
+        log.info("Run %s: its runtime could not be told to cancel it: %s", run.pk, error.message)
         await retry.write(lifecycle.end_queued, run.pk, Run.Status.CANCELLED)

@@ -1,7 +1,7 @@
-"""The frames of one run, kept while they are of use, for any number of readers at any pace.
+"""Log of a run's frames, in memory, for any number of readers.
 
-A reader holds no queue: it reads the log from where it is. Chunks are dropped once the event they belong to
-is stored, and the oldest ones when there are too many, so a log stays small however long its run lasts.
+Readers have no queue; each reads the log from its own position. Chunks are dropped once their event is stored, and the
+oldest frames when the log is full, so its size is bounded.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ CHUNK_KEYS = ("author", "branch", "invocation_id", "event_id", "thought")
 
 
 class FrameLog:
-    """Frames with growing `n`; see `Frame` for what they say."""
+    """Frames with ascending `n`; `Frame` documents their fields."""
 
     def __init__(self) -> None:
         self._frames: deque[Frame] = deque(maxlen=MAX_FRAMES)
@@ -29,15 +29,15 @@ class FrameLog:
 
     @property
     def ended(self) -> bool:
-        """Tell whether nothing will follow."""
+        """Tell whether the last frame is the end."""
         return bool(self._frames) and self._frames[-1]["type"] == "end"
 
     def publish(self, kind: str, **fields: Any) -> None:
-        """Add a frame of a run that runs in this process."""
+        """Add a frame of a run in this process."""
         self.add({"n": self.last + 1, "type": kind, **fields})
 
     def add(self, frame: Frame) -> None:
-        """Add a frame and wake the readers. Frames that are known, and those behind the end, are left out."""
+        """Add a frame and wake the readers. Known frames and frames after the end are ignored."""
         if frame["n"] <= self.last or self.ended:
             return
         if frame["type"] == "stored":
@@ -49,9 +49,9 @@ class FrameLog:
         self._changed = asyncio.Event()
 
     async def follow(self, after: int = 0) -> AsyncIterator[Frame]:
-        """Yield the frames with n > `after`, then those that come, until the end.
+        """Yield the frames with n > `after`, then new ones, until the end.
 
-        Chunks that wait are joined to one, so a reader that is late catches up at once.
+        Consecutive pending chunks are joined, so a slow reader catches up at once.
         """
         while True:
             changed = self._changed

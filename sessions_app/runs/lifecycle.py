@@ -1,8 +1,8 @@
-"""The rows of runs: one message sent to an agent, and what became of it.
+"""Lifecycle of a run's row: a message to an agent, from the queue to its end.
 
-A run is queued, claimed by a runtime process, and ends once. Runs on one session are claimed in the order
-they were created, whichever process asks: the rule stands in `claim`, so two processes cannot break it.
-Every function is one transaction and rings the bell.
+A run is queued, claimed by a runtime process, and ends once. Runs of a session are claimed in the order of their
+creation, whichever process asks: `claim` enforces it in one statement. Every function is one transaction and sends a
+change notification.
 """
 
 from __future__ import annotations
@@ -33,19 +33,19 @@ Status = Run.Status
 ACTIVE = Run.ACTIVE
 
 UNASSIGNED_S = 60.0
-"""Seconds after which a queued run that belongs to no process is left behind. Those that servers queue have one."""
+"""Seconds after which a queued run without a process counts as abandoned. Servers assign theirs at once."""
 
 _unassigned = ChangeTimer()
-"""When queued runs that belong to no process were queued, by their ids."""
+"""Creation times of queued runs without a process, by run id."""
 
 ORDER_S = 1e-5
-"""Seconds between two runs that the clock does not tell apart."""
+"""Minimum distance in seconds between the creation times of two runs of a session."""
 
 ADK_SOURCE = "adk"
-"""Source of a run that was asked for on one of ADK's own paths: its caller waits for the answer of one process."""
+"""Source of a run requested on one of ADK's paths: its caller waits for one process."""
 
 SCRIPT_SOURCE = "script"
-"""Source of what a program with a Runner of its own left waiting: all that is known of its run is the question."""
+"""Source of a waiting run that an external program left: only its question is known."""
 
 
 def create_run(
@@ -60,11 +60,10 @@ def create_run(
 
     Args:
         session_pk: the session's key.
-        request: what `sessions_app.runs` documents.
-        source: who asks for it.
-        runtime_id: the process that has taken it already. Without one it belongs to this process until it is handed
-            over, if that has a row of its own.
-        run_id: the id that the run gets; empty: one is made.
+        request: see `sessions_app.runs`.
+        source: origin of the request.
+        runtime_id: the process that has taken the run; by default this process, if it has a row.
+        run_id: id of the run; empty: generated.
 
     Raises:
         SessionMissing: no session has this key.
@@ -85,19 +84,19 @@ def create_run(
 
 
 def _next_created_at(session_pk: int) -> float:
-    """Return the time of a run that is queued now: behind those that wait, also when the clock was set back."""
+    """Return the creation time of a new run: after all active runs, even if the clock was set back."""
     active = Run.objects.filter(session=session_pk, status__in=ACTIVE)
     newest = active.order_by("-created_at").values_list("created_at", flat=True).first()
     return time.time() if newest is None else max(time.time(), newest + ORDER_S)
 
 
 def find_sent_run(session_pk: int, send_id: str, request: Mapping[str, Any] | None = None) -> Run | None:
-    """Return the run that a form has queued on a session, unless it ended badly: then it may be sent again.
+    """Return the run that a form has queued on a session. Unsuccessful runs do not count: they may be sent again.
 
     Args:
         session_pk: the session's key.
-        send_id: the id that the form gives its run.
-        request: what the run has to ask; None: anything.
+        send_id: run id chosen by the form.
+        request: the request that the run must have; None: any.
     """
     sent = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=UNSUCCESSFUL).first()
     if sent is None or request is None:
@@ -107,26 +106,26 @@ def find_sent_run(session_pk: int, send_id: str, request: Mapping[str, Any] | No
 
 
 def is_unused_id(run_id: str) -> bool:
-    """Tell whether no run has an id yet."""
+    """Tell whether no run has this id."""
     return not Run.objects.filter(pk=run_id).exists()
 
 
 def assign(run_id: str, runtime_id: str) -> bool:
-    """Note which process has a queued run. Return whether it still waits."""
+    """Assign a queued run to a process. Return False if the run is not queued any more."""
     return _update(Run.objects.filter(pk=run_id, status=Status.QUEUED), runtime_id=runtime_id)
 
 
 def claim(
     run_id: str, runtime_id: str, code_version: str, git_revision: str = "", at: float | None = None
 ) -> Run | None:
-    """Turn a queued run into a running one, once, when no other runs on its session and none waits before it.
+    """Start a queued run if no other run of its session is running or queued before it.
 
     Args:
-        at: when it begins; None: now. A claim that is repeated with the same time is the same claim: whoever lost the
-            answer of the store to the first one does not lose the run.
+        at: start time; None: now. A repeated claim with the same time succeeds again, so that a caller whose first
+            response was lost does not lose the run.
 
-    Returns None otherwise, also when another process was given the run since: the caller looks at the row to see
-    whether to wait or to give up.
+    Returns None otherwise, also if the run was assigned to another process: the caller checks the row to decide whether
+    to wait or to give up.
     """
     began = time.time() if at is None else at
     earlier = Run.objects.filter(session=OuterRef("session"), status__in=ACTIVE).filter(
@@ -155,7 +154,7 @@ def claim(
 
 
 def record_invocation(run_id: str, invocation_id: str) -> None:
-    """Note the invocation of an active run as soon as it is known."""
+    """Store the invocation id of an active run."""
     _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), invocation_id=invocation_id)
 
 
@@ -170,11 +169,11 @@ def finish(
     from_status: Collection[str] = ACTIVE,
     finished_at: float | None = None,
 ) -> bool:
-    """End an active run. Return False when it had ended already, or has another status; then nothing changes.
+    """End an active run. Return False, without a change, if its status is not in `from_status`.
 
-    Runs on its session that waited for what it answered are done.
-    An invocation that nobody noted, because the process died first, is that of the run's first event.
-    `finished_at` is when it ended, by the watch of the process that ran it; None: now, but not before it began.
+    Waiting runs of the session whose questions it answered become done.
+    If no invocation was recorded because the process died, that of the run's first event is used.
+    `finished_at` is the end time measured by the running process; None: now, but not before the start.
     """
     now = Value(time.time() if finished_at is None else finished_at)
     with transaction.atomic():
@@ -199,7 +198,7 @@ def finish(
 
 
 def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") -> bool:
-    """End a run that nobody has begun. Return whether it was one."""
+    """End a queued run. Return False if it is not queued."""
     return _update(
         Run.objects.filter(pk=run_id, status=Status.QUEUED),
         status=status,
@@ -211,28 +210,28 @@ def end_queued(run_id: str, status: str, error_type: str = "", error: str = "") 
 
 
 def request_cancel(run_id: str) -> bool:
-    """Note that an active run is to be cancelled. Return whether it is active."""
+    """Request the cancellation of a run. Return False if it is not active."""
     return _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), cancel_requested_at=time.time())
 
 
 def cancel_requests(runtime_id: str) -> list[str]:
-    """Return the active runs of a process that somebody wants cancelled, whichever process asked."""
+    """Return the ids of a process's active runs for which cancellation was requested."""
     asked = Run.objects.filter(runtime_id=runtime_id, status__in=ACTIVE, cancel_requested_at__isnull=False)
     return list(asked.values_list("pk", flat=True))
 
 
 def active_run(session_pk: int) -> Run | None:
-    """Return the run that is active on a session: the one that runs, else the one that is next."""
+    """Return the active run of a session: the running one, else the next in the queue."""
     runs = Run.objects.filter(session_id=session_pk, status__in=ACTIVE)
     return runs.order_by(Case(When(status=Status.RUNNING, then=0), default=1), "created_at", "pk").first()
 
 
 UNSUCCESSFUL = (Status.FAILED, Status.CRASHED, Status.CANCELLED)
-"""How a run ends that left something to be done."""
+"""Final statuses of runs that did not complete their work."""
 
 
 def find_unresumable_run(session_pk: int, invocation_id: str) -> Run | None:
-    """Return the newest run of an invocation when there is nothing to resume: it is under way, waits or is done."""
+    """Return the newest run of an invocation if that cannot be resumed, because the run is active, waiting or done."""
     asked_for = json.dumps({"invocation_id": invocation_id})[1:-1]
     is_one = Q(invocation_id=invocation_id) | Q(
         invocation_id="", status__in=ACTIVE, request__contains=asked_for
@@ -242,7 +241,7 @@ def find_unresumable_run(session_pk: int, invocation_id: str) -> Run | None:
 
 
 def require_resumable(session_pk: int, invocation_id: str) -> None:
-    """Refuse to resume an invocation of which nothing is left to do: ADK would make a run without events of it.
+    """Refuse to resume an invocation that has nothing left to do: ADK would make a run without events.
 
     Raises:
         InvocationFinished: naming the run that has it.
@@ -250,34 +249,34 @@ def require_resumable(session_pk: int, invocation_id: str) -> None:
     run = find_unresumable_run(session_pk, invocation_id)
     if run is not None:
         raise InvocationFinished(
-            f"Invocation {invocation_id!r} cannot be resumed: run {run.pk} went on with it and is {run.status}.",
-            hint=f"GET /api/v1/runs/{run.pk} tells of it. Send a message to begin another invocation.",
+            f"Invocation {invocation_id!r} cannot be resumed: run {run.pk} continued it and is {run.status}.",
+            hint=f"GET /api/v1/runs/{run.pk} shows it. Send a message to start another invocation.",
         )
 
 
 def require_idle(session_pk: int, session_id: str) -> None:
-    """Refuse a change of a session while an agent works on it.
+    """Refuse to change a session while a run is active on it.
 
     Raises:
-        SessionBusy: naming the run.
+        SessionBusy: a run is active.
     """
     active = active_run(session_pk)
     if active is not None:
         raise SessionBusy(
             f"Run {active.id} is active on session {session_id!r}.",
-            hint=f"Cancel the run first (POST /api/v1/runs/{active.id}/cancel), or wait for its end.",
+            hint=f"Cancel the run first (POST /api/v1/runs/{active.id}/cancel), or wait until it ends.",
         )
 
 
 def get_status(run_id: str) -> str | None:
-    """Return a run's status, or None when it was deleted with its session."""
+    """Return a run's status; None if it was deleted with its session."""
     return Run.objects.filter(pk=run_id).values_list("status", flat=True).first()
 
 
 def open_calls(session_pk: int, invocation_id: str) -> list[str]:
-    """Return the ids of an invocation's long-running calls that the user has not answered, oldest first.
+    """Return the ids of an invocation's unanswered long-running calls, oldest first.
 
-    An answer belongs to the invocation that asked, as in Python's ADK, or begins one, as in other languages.
+    An answer belongs to the same invocation, as in ADK for Python, or starts a new one, as in other languages.
     """
     events = Event.objects.filter(session_id=session_pk).order_by("seq")
     waiting: dict[str, int] = {}
@@ -293,41 +292,41 @@ def open_calls(session_pk: int, invocation_id: str) -> list[str]:
 
 
 def unstarted_runs_of(runtime_id: str) -> list[str]:
-    """Return what a process was given and has not begun, oldest first, as far as another one can take it."""
+    """Return the ids of a process's queued runs that another process can take, oldest first."""
     queued = Run.objects.filter(runtime_id=runtime_id, status=Status.QUEUED).exclude(source=ADK_SOURCE)
     return list(queued.order_by("created_at", "pk").values_list("pk", flat=True))
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: Collection[str] = ()) -> list[str]:
-    """End the active runs of a process that is gone, but those that are handed on. Return their ids."""
+    """End the active runs of a process that is gone, except `spared`. Return their ids."""
     return _crash_runs(Run.objects.filter(runtime_id=runtime_id).exclude(pk__in=spared), why)
 
 
 def crash_orphans() -> list[str]:
-    """End the active runs that nobody will end, because their process is gone.
+    """End the active runs whose process is gone. Return the ids of those that crashed.
 
-    What it has not begun waits for the next process (`left_behind`), unless nobody waits for it any more: who asked by
-    ADK's own paths lost the answer with the process, and others may have wanted it cancelled.
+    Queued runs wait for the next process (`abandoned_runs`), except those whose caller is gone with the process (ADK's
+    paths) and those for which cancellation was requested.
     """
     processes.mark_gone_stopped()
     for run_id in _abandoned().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
     stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
-    crashed = _crash_runs(stopped.exclude(status=Status.QUEUED), "Its process ended without a word.")
+    crashed = _crash_runs(stopped.exclude(status=Status.QUEUED), "Its process ended unexpectedly.")
     return crashed + _crash_runs(
-        stopped.filter(source=ADK_SOURCE), "Its process ended before it had begun it."
+        stopped.filter(source=ADK_SOURCE), "Its process ended before starting the run."
     )
 
 
 def abandoned_runs() -> list[tuple[str, str]]:
-    """Return ids and apps of the queued runs whose server has gone, oldest first: another one can take them up."""
+    """Return (run id, app name) of the queued runs whose server is gone, oldest first."""
     return list(_abandoned().order_by("created_at", "pk").values_list("pk", "session__app_name"))
 
 
 def _abandoned() -> QuerySet[Run]:
-    """Return what waits and belongs to no living server.
+    """Return the queued runs that belong to no live server.
 
-    A process ends with its server, and what only the process leaves its server hands on.
+    A runtime ends with its server; queued runs of a runtime that ended alone are reassigned by its server.
     """
     server_gone = Q(runtime__server__stopped_at__isnull=False)
     own_master_gone = Q(runtime__server__isnull=True, runtime__stopped_at__isnull=False)
@@ -338,7 +337,7 @@ def _abandoned() -> QuerySet[Run]:
 
 
 def _finish_answered_beside(run_id: str) -> None:
-    """End the waiting runs beside one that has ended of which nothing is asked any more."""
+    """End the other waiting runs of an ended run's session whose questions are all answered."""
     beside = Run.objects.filter(session__runs=run_id, status=Status.WAITING).exclude(invocation_id="")
     for pk, session_pk, invocation_id in beside.exclude(pk=run_id).values_list(
         "pk", "session_id", "invocation_id"
@@ -348,15 +347,15 @@ def _finish_answered_beside(run_id: str) -> None:
 
 
 def finish_rewound(session_pk: int, seq: int) -> None:
-    """End the waiting runs of a session that began at an event or later: what they asked was taken back with it."""
+    """End the waiting runs of a session that began at or after an event: the rewind took back their questions."""
     waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING, first_seq__gte=seq - 1)
     _update(waiting, status=Status.DONE)
 
 
 def record_question(session_pk: int, invocation_id: str, seq: int) -> bool:
-    """Keep that an agent that another program runs waits for an answer since an event; once an invocation.
+    """Create a waiting run for a question of an agent that an external program runs; once per invocation.
 
-    Return whether it was kept: not when nothing is open, and not of an invocation of which a run tells already.
+    Return False if no call is open or a run of the invocation exists already.
     """
     with transaction.atomic():
         told = Run.objects.filter(session_id=session_pk, invocation_id=invocation_id)
@@ -382,7 +381,7 @@ def record_question(session_pk: int, invocation_id: str, seq: int) -> bool:
 
 
 def record_answer(session_pk: int) -> None:
-    """End the waiting runs of a session of which nothing is asked any more, because another program answered."""
+    """End the waiting runs of a session whose questions an external program has answered."""
     with transaction.atomic():
         waiting = Run.objects.filter(session_id=session_pk, status=Status.WAITING).exclude(invocation_id="")
         answered = [
@@ -394,7 +393,7 @@ def record_answer(session_pk: int) -> None:
 
 
 def record_rewind(session_pk: int, invocation_id: str) -> None:
-    """End the waiting runs of a session that another program rewound to before an invocation."""
+    """End the waiting runs of a session that an external program rewound to before an invocation."""
     first = Event.objects.filter(session_id=session_pk, invocation_id=invocation_id).order_by("seq")
     seq = first.values_list("seq", flat=True).first()
     if seq is not None:
@@ -402,9 +401,9 @@ def record_rewind(session_pk: int, invocation_id: str) -> None:
 
 
 def _strip_request(request: str) -> str:
-    """Return what is kept of a request once a process has it: no credentials, and no content of files.
+    """Return a request without credentials and file content, as it is stored once a process has it.
 
-    Both stand in the event of the message, the credentials in its private part.
+    Both are in the event of the message, credentials in its private part.
     """
     if REQUEST_CREDENTIAL not in request and '"inlineData"' not in request:
         return request
@@ -431,7 +430,7 @@ def _update(runs: QuerySet[Run], **values: Any) -> bool:
 
 
 def _invocation() -> Case:
-    """Return the run's invocation or, not noted, that of the first event since it began."""
+    """Return the run's invocation id or, if none is recorded, that of the first event since its start."""
     since = Event.objects.filter(session_id=OuterRef("session_id"), seq__gt=OuterRef("first_seq"))
     first = Coalesce(Subquery(since.order_by("seq").values("invocation_id")[:1]), Value(""))
     return Case(When(invocation_id="", then=first), default=F("invocation_id"), output_field=TextField())

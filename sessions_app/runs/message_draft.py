@@ -1,7 +1,6 @@
-"""What a person sends to an agent: text, files, a change of state and a RunConfig, read from a form.
+"""A message to an agent, read from a form: text, files, a state delta and a RunConfig.
 
-A form that cannot be meant says so at its fields. What ADK alone can judge of a RunConfig is asked of the process
-that runs the agent (`runs/handover`).
+Invalid values are reported at their fields. The runtime validates the RunConfig (`runs/dispatch`).
 """
 
 from __future__ import annotations
@@ -20,23 +19,23 @@ from sessions_app.presentation.schema_form import FormField, PostedData
 
 MAX_FILES = 16
 MAX_BYTES = 20_000_000
-"""Bytes of all files of a message: they stand in its event as they are, and models take about as much inline."""
+"""Maximum total size of a message's files: the event stores them inline, and models accept about as much."""
 
 CONFIG_PREFIX = "config."
-"""How the names of the RunConfig's fields begin in a form."""
+"""Prefix of the RunConfig's field names in a form."""
 
 TEXT_TYPES = ("text/", "application/json", "application/xml", "application/yaml", "application/x-yaml")
-"""Types that a text may claim to be: only who wrote it knows that it is Markdown."""
+"""MIME types that are accepted as declared for text content: they cannot be detected from the bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class MessageDraft:
-    """A message as it was sent, and what is wrong with it.
+    """A submitted message and its validation errors.
 
     Attributes:
-        config: the fields of the RunConfig, filled; none when nothing is known of them.
-        config_text: the RunConfig as JSON, when its fields are not known.
-        errors: what is wrong, by the names of fields in the form.
+        config: the filled fields of the RunConfig; empty if its schema is unknown.
+        config_text: the RunConfig as JSON, if its schema is unknown.
+        errors: messages by the names of the form's fields.
     """
 
     text: str = ""
@@ -51,7 +50,7 @@ class MessageDraft:
 
     @property
     def is_valid(self) -> bool:
-        """Tell whether it can be sent."""
+        """Tell whether the draft can be sent."""
         return not self.errors
 
     @property
@@ -60,7 +59,7 @@ class MessageDraft:
         return dict(self.values.get("run_config") or {})
 
     def request(self) -> dict[str, Any]:
-        """Return what is kept of it in `Run.request`. Only of a draft that is valid."""
+        """Return the value of `Run.request` for a valid draft."""
         parts = [*([{"text": self.text}] if self.text.strip() else []), *map(_file_part, self.files)]
         request: dict[str, Any] = {"streaming": self.streaming}
         if parts:
@@ -71,20 +70,20 @@ class MessageDraft:
 
 
 def empty_draft(app_name: str) -> MessageDraft:
-    """Return a draft in which nothing stands."""
+    """Return an empty draft."""
     return MessageDraft(config=tuple(config_fields(app_name)))
 
 
 def read_draft(
     app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], *, streaming: bool
 ) -> MessageDraft:
-    """Return the message that was sent."""
+    """Return the submitted message."""
     sent = {name: _unix_lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
     invocation_id = posted.get("invocation_id", "").strip()
     errors = _file_errors(files)
     values: dict[str, Any] = {}
     if not (sent["message"].strip() or files or invocation_id):
-        errors["message"] = "The message is empty: write something, or add a file."
+        errors["message"] = "The message is empty. Write text or add a file."
     for name in ("state_delta", "run_config"):
         values[name], problem = _json_object(sent[name])
         if problem:
@@ -107,9 +106,9 @@ def read_draft(
 
 
 def config_fields(app_name: str) -> list[FormField]:
-    """Return the empty fields of the RunConfig as the app's process told of it; none before it was loaded.
+    """Return the empty fields of the RunConfig from the app's card; none before the app was loaded.
 
-    Those with a control come first, then groups and what is written as JSON, deprecated ones last.
+    Fields with a control come first, then groups and JSON fields, then deprecated fields.
     """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
@@ -118,7 +117,7 @@ def config_fields(app_name: str) -> list[FormField]:
 
 
 def detect_type(content: bytes, claimed: str) -> str:
-    """Return the type of a file: what its bytes say, and what it claims where they do not say it."""
+    """Return the MIME type of a file: detected from its bytes, else as declared."""
     found = file_type.sniff(content).partition(";")[0]
     claimed = claimed.partition(";")[0].strip().lower()
     if found == "text/plain":
@@ -129,7 +128,7 @@ def detect_type(content: bytes, claimed: str) -> str:
 
 
 def total_size(files: Iterable[UploadedFile[Any]]) -> int:
-    """Return how many bytes files have."""
+    """Return the total size of files in bytes."""
     return sum(file.size or 0 for file in files)
 
 
@@ -146,11 +145,11 @@ def _file_part(file: UploadedFile[Any]) -> dict[str, Any]:
 
 def _file_errors(files: Sequence[UploadedFile[Any]]) -> dict[str, str]:
     if len(files) > MAX_FILES:
-        return {"files": f"{len(files)} files are too many for one message; {MAX_FILES} is the most."}
+        return {"files": f"{len(files)} files are too many: a message takes at most {MAX_FILES}."}
     size = total_size(files)
     if size > MAX_BYTES:
         return {
-            "files": f"The files have {_format_megabytes(size)} together; {_format_megabytes(MAX_BYTES)} is the most."
+            "files": f"The files have {_format_megabytes(size)}; the limit is {_format_megabytes(MAX_BYTES)}."
         }
     hollow = next((file.name for file in files if not file.size), None)
     return {"files": f"{hollow} is empty."} if hollow else {}
@@ -161,7 +160,7 @@ def _format_megabytes(size: int) -> str:
 
 
 def _unix_lines(text: str) -> str:
-    """Return a text as it was typed: browsers end the lines of a form's fields as in a mail."""
+    """Return a text with Unix line ends: browsers submit CRLF."""
     return text.replace("\r\n", "\n")
 
 
@@ -173,5 +172,5 @@ def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:
     except (ValueError, RecursionError) as error:
         return None, schema_form.describe_json_error(error)
     if not isinstance(value, dict):
-        return None, 'It is a JSON object, such as {"city": "Paris", "user:name": "Ada"}.'
+        return None, 'Enter a JSON object, such as {"city": "Paris", "user:name": "Ada"}.'
     return value, ""

@@ -1,7 +1,7 @@
-"""Output of child processes: read as fast as it comes, and passed on within a limit.
+"""Output of child processes: read without delay, passed on up to a limit.
 
-A program that prints without end fills neither a log nor the pipe it prints to: what is above the limit is read,
-counted and dropped, and a note says so.
+A process that prints endlessly fills neither the log nor its pipe: output above the limit is read, counted and dropped,
+and a note reports it.
 """
 
 from __future__ import annotations
@@ -18,30 +18,30 @@ if sys.platform != "win32":
     import fcntl
 
 LIMIT_BYTES = 1_000_000
-"""Bytes of a process's output that are passed on in one window of time."""
+"""Bytes of a process's output that are passed on per time window."""
 
 WINDOW_S = 600.0
 
 READ_BYTES = 1 << 20
-"""Bytes of one read, and of the pipe where the system allows it: a fast writer wakes the reader less often."""
+"""Size of a read and, where the system allows it, of the pipe: a fast writer then wakes the reader less often."""
 
 PAUSE_S = 0.002
-"""Seconds between two reads: what a process prints line by line comes together, and wakes the reader once."""
+"""Seconds between two reads, so that lines printed one by one are read together."""
 
 DRAIN_S = 1.0
-"""Seconds to wait for the rest of a dead process's output."""
+"""Timeout for reading the remaining output of an ended process."""
 
 NOTE_PREFIX = "[DevUI]"
-"""How a note of ours begins among the lines of a process."""
+"""Prefix of DevUI's notes among the lines of a process."""
 
 Write = Callable[[bytes], object]
 
 
 class OutputLimit:
-    """Passes on `SHOWN_BYTES` of output in each window of `WINDOW_S`, and notes what it drops."""
+    """Passes on `LIMIT_BYTES` of output per `WINDOW_S` and notes what it drops."""
 
     def __init__(self, show: Write, rest_is: str = "The rest is dropped.") -> None:
-        """Pass output on to `show`. `rest_is` says what becomes of what is above the limit."""
+        """Pass output on to `show`. `rest_is` tells users where output above the limit goes."""
         self._show = show
         self._rest_is = rest_is
         self._left = LIMIT_BYTES
@@ -52,11 +52,11 @@ class OutputLimit:
 
     @classmethod
     def to(cls, fd: int) -> OutputLimit:
-        """Pass output on to a descriptor of this process."""
+        """Pass output on to a file descriptor of this process."""
         return cls(partial(_write_all, fd))
 
     def take(self, data: bytes) -> None:
-        """Pass on what the limit allows of the next output."""
+        """Pass on as much of the data as the limit allows."""
         now = time.monotonic()
         if now >= self._window_ends:
             self._note_dropped()
@@ -74,7 +74,7 @@ class OutputLimit:
         self._left = 0
 
     def end(self) -> None:
-        """Note what was dropped, and end the last line: nothing more comes."""
+        """Note what was dropped and end the last line. Called at the end of the output."""
         self._note_dropped()
         if not self._at_line_start:
             self._pass_on(b"\n")
@@ -99,43 +99,43 @@ class OutputLimit:
 
 
 class OutputReader:
-    """Reads what a process prints, in a thread of its own: neither an event loop nor the process waits for it.
+    """Reads a process's output in its own thread, so that neither an event loop nor the process waits.
 
-    The pipe is our own, not that of `subprocess` or asyncio: what a process has started may keep it open long after
-    the process has ended.
+    It has its own pipe instead of that of `subprocess` or asyncio, because children of the process may keep a pipe open
+    long after the process has ended.
 
     Attributes:
-        fd: the end of the pipe that the process inherits; closed by `start`.
+        fd: the write end of the pipe, which the process inherits; closed by `start`.
     """
 
     def __init__(self, limit: OutputLimit, take: Write | None = None) -> None:
-        """Hand all output to `take`, as it comes, if it is given, and then to the limit."""
+        """Pass all output to `take`, if given, and then to `limit`."""
         self._source, self.fd = os.pipe()
         if sys.platform == "linux":
-            with contextlib.suppress(OSError):  # the user has too many such pipes
+            with contextlib.suppress(OSError):  # the user's limit of pipe memory is reached
                 fcntl.fcntl(self._source, fcntl.F_SETPIPE_SZ, READ_BYTES)
         self._take = take
         self._limit = limit
         self._thread = threading.Thread(target=self._read_all, name="devui-output", daemon=True)
 
     def start(self) -> None:
-        """Begin to read, when the process has inherited its end."""
+        """Start reading. Call after the process has inherited `fd`."""
         os.close(self.fd)
         self._thread.start()
 
     def close(self) -> None:
-        """Close the pipe, when there is no process."""
+        """Close the pipe. Call if no process was started."""
         os.close(self.fd)
         os.close(self._source)
 
     def finish(self) -> None:
-        """Wait for the rest of a dead process's output; what it started and left behind is not waited for."""
+        """Wait for the remaining output of an ended process, not for that of its children."""
         self._thread.join(DRAIN_S)
 
     def _read_all(self) -> None:
         while data := os.read(self._source, READ_BYTES):
             for take in filter(None, (self._take, self._limit.take)):
-                with contextlib.suppress(OSError, ValueError):  # it goes nowhere, and the process goes on
+                with contextlib.suppress(OSError, ValueError):  # output that cannot be written is dropped
                     take(data)
             time.sleep(PAUSE_S)
         with contextlib.suppress(OSError, ValueError):
@@ -149,5 +149,5 @@ def _write_all(fd: int, data: bytes) -> None:
 
 
 def format_megabytes(size: int) -> str:
-    """Return a number of bytes for people."""
+    """Return a size in bytes as text in MB."""
     return f"{size / 1e6:.1f} MB"

@@ -1,8 +1,8 @@
-"""The rows of runtime processes, and how to tell whether such a process still lives.
+"""Rows of runtime processes, and the check whether a process is alive.
 
-On the same host a process lives when its pid does and is the one that the row says (pids are used again): what tells
-them apart (`identity`) does not change when the clock is set. On another host only its heartbeat tells: a process is
-gone when no new one was seen for a while, by a clock that nobody sets; the times of two hosts are never compared.
+On the same host a process is alive if its pid exists and has the `identity` stored in the row: pids are reused, and the
+identity does not change when the clock is set. On another host only the heartbeat counts: a process is gone if no new
+heartbeat was seen for a while, measured by the monotonic clock. Times of two hosts are never compared.
 """
 
 from __future__ import annotations
@@ -22,45 +22,45 @@ from sessions_app.models import Run, RuntimeProcess
 from sessions_app.store.stopwatch import ChangeTimer
 
 HEARTBEAT_S = 5.0
-"""Seconds between two signs of life."""
+"""Seconds between two heartbeats."""
 
 SILENCE_S = 30.0
-"""Seconds of silence after which a process on another host counts as gone."""
+"""Seconds without a heartbeat after which a process on another host counts as gone."""
 
 POLL_S = 0.5
-"""Seconds between two looks for a heartbeat."""
+"""Seconds between two checks for a heartbeat."""
 
 SAME_START_S = 2.0
-"""Seconds between two readings of one start, for rows that know of a process only when it started."""
+"""Tolerance in seconds between two readings of a start time, for rows without an identity."""
 
 RETENTION_S = 24 * 3600.0
-"""Seconds that the row of a process is kept after its end. No page shows it: only active runs need their process."""
+"""Seconds that the row of an ended process is retained. No page shows it; only active runs need it."""
 
 BATCH = 200
-"""Rows forgotten in one transaction."""
+"""Rows deleted per transaction."""
 
 PLATFORM: str = sys.platform
 
 
 SERVER_APP = ""
-"""Name of the app of a server, which starts processes and runs no agent itself."""
+"""`app_name` of a server's row: a server starts runtimes and runs no agent itself."""
 
 _heartbeats = ChangeTimer()
-"""The heartbeats of processes on other hosts, by the id of the process."""
+"""Heartbeats of processes on other hosts, by process id."""
 
 _own_id: str | None = None
 
 
 def own_id() -> str | None:
-    """Return the id of this process's row, when it gives runs to others; None: it does not.
+    """Return the id of this process's row if it dispatches runs, else None.
 
-    What waits to be given out belongs to it, so that others know at once that nobody will when it is gone.
+    Queued runs belong to the process that will dispatch them, so that others notice when it is gone.
     """
     return _own_id
 
 
 def set_own_id(runtime_id: str | None) -> None:
-    """Note that this process gives runs to others, under a row of its own; None: no more."""
+    """Record that this process dispatches runs under this row; None: it does not any more."""
     global _own_id
     _own_id = runtime_id
 
@@ -68,7 +68,7 @@ def set_own_id(runtime_id: str | None) -> None:
 def register(
     runtime_id: str, app_name: str, pid: int, code_version: str, server_id: str | None = None
 ) -> RuntimeProcess:
-    """Note a process of this host that has just been started, by the server `server_id`."""
+    """Record a process that the server `server_id` has just started on this host."""
     now = time.time()
     with transaction.atomic():
         return RuntimeProcess.objects.create(
@@ -86,24 +86,24 @@ def register(
 
 
 def record_heartbeat(runtime_id: str) -> None:
-    """Give a sign of life."""
+    """Record a heartbeat."""
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time())
 
 
 def mark_alive(runtime_id: str) -> None:
-    """Note a heartbeat of a process that was silent and may be noted as stopped."""
+    """Record a heartbeat of a process that was silent and may be marked as stopped."""
     RuntimeProcess.objects.filter(pk=runtime_id).update(heartbeat_at=time.time(), stopped_at=None)
 
 
 def mark_stopped(runtime_id: str) -> None:
-    """Note that a process has ended."""
+    """Record that a process has ended."""
     RuntimeProcess.objects.filter(pk=runtime_id, stopped_at__isnull=True).update(stopped_at=time.time())
 
 
 def delete_stopped() -> int:
-    """Delete some rows of processes that ended long ago and have no active run. Return how many; 0: none is left.
+    """Delete a batch of rows of processes that ended long ago and have no active run. Return the number deleted.
 
-    What they ran is kept and names no process any more.
+    Their runs remain, without a process.
     """
     old = RuntimeProcess.objects.filter(stopped_at__lt=time.time() - RETENTION_S)
     active = Run.objects.filter(runtime=OuterRef("pk"), status__in=Run.ACTIVE)
@@ -114,7 +114,7 @@ def delete_stopped() -> int:
 
 
 def mark_gone_stopped() -> None:
-    """Note as stopped which processes are gone and could not say so."""
+    """Mark the processes as stopped that ended without recording it."""
     running = list(RuntimeProcess.objects.filter(stopped_at__isnull=True))
     _heartbeats.keep_only([process.pk for process in running])
     for process in running:
@@ -123,7 +123,7 @@ def mark_gone_stopped() -> None:
 
 
 def confirm_alive(process: RuntimeProcess) -> bool:
-    """Tell whether a process lives. For one on another host, wait for a heartbeat, at most `SILENCE_S`."""
+    """Return whether a process is alive. On another host, wait up to `SILENCE_S` for a heartbeat."""
     while (alive := is_alive(process)) and _needs_heartbeat(process):
         heard_at = process.heartbeat_at
         time.sleep(POLL_S)
@@ -134,19 +134,19 @@ def confirm_alive(process: RuntimeProcess) -> bool:
 
 
 def is_alive(process: RuntimeProcess) -> bool:
-    """Tell whether a process that has not been noted as stopped still lives."""
+    """Tell whether a process that is not marked as stopped is alive."""
     if _needs_heartbeat(process):
         return _heartbeats.seconds_unchanged(process.pk, process.heartbeat_at) < SILENCE_S
     if process.pid_identity:
         return identity(process.pid) == process.pid_identity
-    started = start_time(process.pid)  # a row that was written before there were identities
+    started = start_time(process.pid)  # the row was written before identities existed
     if started is None:
         return False
     return not process.pid_started_at or abs(started - process.pid_started_at) < SAME_START_S
 
 
 def describe_exit(code: int) -> str:
-    """Say how a process ended that has this exit status; below 0 it is a signal's number."""
+    """Return the exit code of a process as text; negative codes are signal numbers."""
     if code >= 0:
         return f"exit status {code}"
     names = {one.value: f", {one.name}" for one in signal.Signals}
@@ -158,10 +158,10 @@ def _needs_heartbeat(process: RuntimeProcess) -> bool:
 
 
 def identity(pid: int) -> str | None:
-    """Return what tells a process of this host from all others that had its pid, or None when there is none.
+    """Return what distinguishes a process of this host from others with the same pid; None if it does not exist.
 
-    On Linux the boot and the clock ticks from there to its start. On macOS the kernel keeps the time of the start as
-    the clock said it then, and does not correct it: `ps` shows it, in UTC, so that a change of zone changes nothing.
+    On Linux: boot id and clock ticks from boot to start. On macOS: the start time as `ps` shows it, in UTC; the kernel
+    stores it once and does not correct it when the clock is set.
     """
     if PLATFORM.startswith("linux"):
         ticks = _start_ticks(pid)
@@ -172,9 +172,9 @@ def identity(pid: int) -> str | None:
 
 
 def start_time(pid: int) -> float | None:
-    """Return when a process of this host was started (epoch seconds), or None when there is none.
+    """Return when a process of this host was started (epoch seconds); None if it does not exist.
 
-    It moves when the clock is set: it tells people, `identity` tells processes apart.
+    The value changes when the clock is set: use it for display, and `identity` for comparison.
     """
     if PLATFORM.startswith("linux"):
         return _start_time_on_linux(pid)
@@ -193,7 +193,7 @@ def _start_time_on_linux(pid: int) -> float | None:
 
 
 def _start_ticks(pid: int) -> int | None:
-    """Return the clock ticks between boot and the start of a process that lives."""
+    """Return the clock ticks between boot and the start of a live process."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(errors="replace")
     except OSError:
@@ -205,7 +205,7 @@ def _start_ticks(pid: int) -> int | None:
 def _boot_id() -> str:
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    except OSError:  # a container may hide it; the ticks stay
+    except OSError:  # hidden in some containers; the ticks remain
         return ""
 
 

@@ -1,4 +1,4 @@
-"""What an agent waits for: long-running calls that nobody has answered yet.
+"""Questions of agents: long-running calls without an answer.
 
 A call is open until the user sends a function response of its id (ADK's rule,
 `google/adk/events/_interrupts.py`); an interim response of the tool itself does not close it.
@@ -24,26 +24,26 @@ from sessions_app.runs import credential_requests
 CONFIRMATION = "adk_request_confirmation"
 INPUT = "adk_request_input"
 ANSWER_PREFIX = "answer."
-"""How the names of an answer's fields begin in a form."""
+"""Prefix of an answer's field names in a form."""
 
 _HINT_FOR_PROGRAMS = re.compile(
     r"Please approve or reject the tool call .*\(\)(?: by responding with a FunctionResponse with an expected"
     r" ToolConfirmation payload)?\.?",
     re.DOTALL,
 )
-"""What ADK says when a tool says nothing (`google/adk/tools/function_tool.py`, `google/adk/workflow/utils`)."""
+"""ADK's default hint (`google/adk/tools/function_tool.py`, `google/adk/workflow/utils`)."""
 
 ANSWERS_SCANNED = 1000
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """An open call. `tool` and `args` are what would run, or what the agent asks for.
+    """An open call. `tool` and `args` are the call to confirm, or the question's own.
 
     Attributes:
-        schema: what the answer should be, when that is known.
-        credential: what is asked for, when it is a credential.
-        is_answered: an active run brings the answer; no event has it yet.
+        schema: JSON schema of the answer, if known.
+        credential: the credential request, if the question is one.
+        is_answered: an active run carries the answer, which no event contains yet.
     """
 
     call_id: str
@@ -60,27 +60,27 @@ class Question:
 
     @property
     def fields(self) -> list[schema_form.FormField]:
-        """The fields of the answer's form; none when nothing is known of it."""
+        """Fields of the answer's form; empty if the schema is unknown."""
         return schema_form.build_fields(self.schema, ANSWER_PREFIX)
 
     @property
     def wants_text(self) -> bool:
-        """Tell whether the answer is a text, whatever it looks like."""
+        """Tell whether the answer is plain text, even if it looks like JSON."""
         return [(each.name, each.kind) for each in self.fields] == [("", "text")]
 
     @property
     def is_confirmation(self) -> bool:
-        """Tell whether a yes or no is wanted."""
+        """Tell whether the answer is yes or no."""
         return self.name == CONFIRMATION
 
     @property
     def says_all(self) -> bool:
-        """Tell whether its form says all that the arguments of its call say."""
+        """Tell whether the form shows everything that the call's arguments contain."""
         return self.is_confirmation or self.is_input or self.credential is not None
 
     @property
     def told_args(self) -> dict[str, str]:
-        """The arguments in full: texts as they are, the rest as JSON."""
+        """The full arguments: strings unchanged, other values as JSON."""
         return {
             name: value if isinstance(value, str) else scopes.dumps(value)
             for name, value in self.args.items()
@@ -88,20 +88,19 @@ class Question:
 
     @property
     def payload_json(self) -> str:
-        """The payload that the tool proposes, as JSON for editing; empty when there is none."""
+        """The payload that the tool proposes, as editable JSON; empty if there is none."""
         return "" if self.payload is None else json.dumps(self.payload, ensure_ascii=False, indent=2)
 
     @property
     def is_input(self) -> bool:
-        """Tell whether the agent asks the user for a value rather than waiting for a tool."""
+        """Tell whether the agent requests a value from the user instead of waiting for a tool."""
         return self.name == INPUT
 
 
 def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, list[Question]]:
     """Return the open calls among the events, by the `seq` of the event that made them.
 
-    No query when no event waits; else one for the answers, one for those on their way and one for the bodies of the
-    waiting events.
+    No query if no event waits; else three: answers in events, answers in active runs, bodies of the waiting events.
     """
     waiting = [event.seq for event in events if '"waiting":true' in event.summary]
     if not waiting:
@@ -120,9 +119,9 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
-    """Return the open call of this id, None when there is none: it was answered, rewound, or never made.
+    """Return the open call with this id; None if it was answered, rewound, or never made.
 
-    A call is answered from when a run has its answer: until that run begins no event says so.
+    A call counts as answered once a queued run carries its answer.
     """
     if call_id in _ids_being_answered(session):
         return None
@@ -139,7 +138,7 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
 
 
 def _ids_being_answered(session: AgentSession) -> set[str]:
-    """Return the ids of the calls whose answers active runs bring."""
+    """Return the ids of the calls that active runs answer."""
     bringing = Run.objects.filter(
         session=session, status__in=Run.ACTIVE, request__contains='"functionResponse"'
     )
@@ -160,7 +159,7 @@ def _ids_answered_after(session: AgentSession, seq: int) -> set[str]:
 
 
 def _with_schemas(session: AgentSession, found: dict[int, list[Question]]) -> dict[int, list[Question]]:
-    """Return the questions, those of long-running tools with what the tool says that it returns. One query at most."""
+    """Return the questions, those of long-running tools with the tool's response schema. At most one query."""
     if not any(_is_tool(question) for questions in found.values() for question in questions):
         return found
     text = AgentCard.objects.filter(app_name=session.app_name).values_list("description", flat=True).first()
@@ -179,7 +178,7 @@ def _is_tool(question: Question) -> bool:
 
 
 def _response_schemas(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield the tools of an agent and of those below it that say what they return, with its schema."""
+    """Yield (tool name, response schema) of an agent and its sub-agents."""
     for tool in node.get("tools") or []:
         if tool.get("response_schema"):
             yield tool["name"], tool["response_schema"]
@@ -210,5 +209,5 @@ def _parse_question(call: dict[str, Any], seq: int, invocation_id: str) -> Quest
 
 
 def _human_hint(hint: str) -> str:
-    """Return a confirmation's hint, empty when it is ADK's own: that one tells a program how to answer."""
+    """Return a confirmation's hint; empty if it is ADK's default, which addresses programs."""
     return "" if _HINT_FOR_PROGRAMS.fullmatch(hint.strip()) else hint

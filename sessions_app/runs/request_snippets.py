@@ -1,7 +1,7 @@
-"""The call that sends what stands in a form, for `curl` and in Python.
+"""Snippets in `curl` and Python that send the message of a form.
 
-ADK's own `POST /run_sse` where it can say everything; DevUI's `POST /api/v1/runs` for the rest of a RunConfig, and for
-sessions that are not in real life. Files are read when the call is made.
+They use ADK's `POST /run_sse` where that path takes every field, and DevUI's `POST /api/v1/runs` for other fields of a
+RunConfig and for sessions in a realm. Files are read when the snippet runs.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from sessions_app.presentation import file_type
 from sessions_app.runs.message_draft import MessageDraft
 
 FILE_PLACEHOLDER = "\ufffefile:{}\uffff"
-"""Stands in the JSON for the content of a file; no text that was typed holds these."""
+"""Placeholder for a file's content in the JSON. Typed text cannot contain these characters."""
 
 LOGIN_VARIABLE = "DEVUI_TOKEN"
-"""Name of the environment variable that a call takes the token from: no page ever shows the token itself."""
+"""Environment variable that holds the token. No page shows the token itself."""
 
 ADK_CONFIG_FIELDS = frozenset({"custom_metadata"})
-"""Fields of a RunConfig that ADK's own path takes."""
+"""Fields of a RunConfig that ADK's path takes."""
 
 
 @dataclass(frozen=True, slots=True)
 class RequestSnippet:
-    """A call of an address with a body of JSON.
+    """A POST request with a JSON body.
 
     Attributes:
-        files: names of files whose content goes into the body.
-        with_token: this server has a login, so the call brings the token of programs, from its environment.
+        files: names of the files whose content goes into the body.
+        with_token: this server has a login, so the request needs the API token.
     """
 
     url: str
@@ -53,7 +53,7 @@ class RequestSnippet:
         *,
         with_token: bool = False,
     ) -> RequestSnippet:
-        """Return the call that sends a draft. `base`: the address of this server."""
+        """Return the request that sends a draft. `base` is the URL of this server."""
         names = tuple(files)
         text = [{"text": draft.text}] if draft.text.strip() else []
         parts: list[dict[str, Any]] = [
@@ -66,7 +66,7 @@ class RequestSnippet:
         return cls(urljoin(base, _root() + "run_sse"), _adk_body(session, draft, message), names, with_token)
 
     def curl(self) -> str:
-        """Return the call as a command for a POSIX shell."""
+        """Return the request as a command for a POSIX shell."""
         text = json.dumps(self.body, ensure_ascii=False, indent=2)
         head = f"curl -N {_quote(self.url)} -H 'Content-Type: application/json'"
         if self.with_token:
@@ -80,7 +80,7 @@ class RequestSnippet:
         return f"{head} --data-binary @- <<JSON\n{text}\nJSON"
 
     def python(self) -> str:
-        """Return the call as a Python program that needs httpx, which ADK brings."""
+        """Return the request as a Python program that uses httpx, a dependency of ADK."""
         body = _python_literal(self.body)
         for number, name in enumerate(self.files):
             body = body.replace(repr(_placeholder(number)), f"content_of({name!r})")
@@ -167,7 +167,7 @@ def _quote(text: str) -> str:
 
 
 def _python_literal(value: Any, indent: int = 0) -> str:
-    """Return a JSON value as a Python literal over several lines."""
+    """Return a JSON value as an indented Python literal."""
     inner, end = "    " * (indent + 1), "    " * indent
     if isinstance(value, dict) and value:
         lines = "".join(

@@ -1,4 +1,4 @@
-"""What a run was asked, to be asked once more."""
+"""Request of a run, for running it again."""
 
 from __future__ import annotations
 
@@ -11,28 +11,30 @@ from sessions_app.errors import BadInput
 from sessions_app.models import Event, Run
 
 REPEATABLE = Q(request__contains='"parts"') & ~Q(request__contains='"functionResponse"')
-"""Runs whose request holds a message that can be sent once more: what `can_repeat` tells of one."""
+"""Condition in SQL of `can_repeat`."""
 
 
 def rerun_request(run: Run) -> dict[str, Any]:
-    """Return the request of a run that does as another one did. Files are read from the event that holds them.
+    """Return the request that repeats a run. Files are read from the event of the message.
 
     Raises:
-        BadInput: it was an answer, which is given once, or what it was asked is not known.
+        BadInput: the run carried an answer, or its message is unknown.
     """
     request: dict[str, Any] = json.loads(run.request)
     parts = _parts(request.get("new_message"))
     if any("functionResponse" in part for part in parts):
-        raise BadInput("An answer is given once.", hint="Write a message, or rewind to before the question.")
+        raise BadInput(
+            "A question can be answered only once.", hint="Send a message, or rewind to before the question."
+        )
     if any("data" not in part.get("inlineData", {"data": ""}) for part in parts):
         request["new_message"] = _message_of_event(run)
     if not request.get("new_message") and not request.get("invocation_id"):
-        raise BadInput("It is not known what this run was asked.", hint="Write the message again.")
+        raise BadInput("The message of this run is unknown.", hint="Write the message again.")
     return request
 
 
 def can_repeat(request: str) -> bool:
-    """Tell whether a request, as its row has it, holds a message that can be sent once more."""
+    """Tell whether a stored request contains a message that can be sent again."""
     return '"functionResponse"' not in request and '"parts"' in request
 
 

@@ -1,5 +1,5 @@
-"""Reads for the session page: events around a cursor, what to show of each, one in full, the state at it.
+"""Read models of the session page: windows of events, the inspector, the state board, comparisons.
 
-Nothing here writes, and no list selects an event's `data`: the cost of a page is that of the rows it shows,
-whatever the length of the session.
+Nothing here writes, and no list loads an event's `data`: the cost of a page depends on the rows it shows, not on the
+length of the session.
 """

@@ -1,4 +1,4 @@
-"""The entries of the state board: a key at a moment, who wrote it, and what it is now when that is something else."""
+"""Entries of the state board: a key at a point in time, its writer, and its current value if that differs."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sessions_app.timeline.key_changes import (
 )
 
 ROWS_PER_QUERY = 20_000
-"""Rows that a query names: a database takes some tens of thousands of parameters."""
+"""Keys per query, since databases limit the number of parameters to some tens of thousands."""
 
 
 @dataclass(frozen=True, slots=True)
 class LaterValue:
-    """What became of a key after the moment looked at.
+    """Current value of a key that has changed since.
 
     Attributes:
-        value: its value now as brief JSON; None: it was removed.
-        differs_below: what is shown of it is the same: the values differ further on, or in credentials alone.
+        value: truncated JSON of the current value; None: the key was removed.
+        differs_below: the truncated values are equal; they differ further on, or only in credentials.
     """
 
     value: str | None
@@ -43,21 +43,21 @@ class LaterValue:
 
 @dataclass(frozen=True, slots=True)
 class BoardEntry:
-    """A key at the moment looked at.
+    """A key at a point in time.
 
     Attributes:
-        change_pk: the ledger row that wrote it; 0 for a `temp:` ghost.
-        key_id: the key, or its hash when it is long.
-        value: its JSON, cut to `BRIEF` characters; None for a key that came later.
-        branches: the value is an object or an array with something in it.
-        is_cut: there is more of it than `value` shows.
-        changed: the event looked at wrote it.
-        seq, event_id: the writing event; `elsewhere` tells that it stands in another session.
-        writes: how often it was written until then, counted up to `WRITES_COUNTED`.
-        since: set when it has another value now.
-        version: another one when anything above is different.
-        same: the reader has it already: nothing but `scope` and `key_id` is filled in.
-        is_aside: it is no answer to what the board was searched for, and is there because it is watched.
+        change_pk: the ledger row of the write; 0 for a `temp:` ghost key.
+        key_id: the key, or its hash if the key is long.
+        value: JSON truncated to `BRIEF_LENGTH` characters; None for a key that was created later.
+        branches: the value is a non-empty object or array.
+        is_cut: whether `value` is truncated.
+        changed: whether the selected event wrote it.
+        seq, event_id: the writing event; `elsewhere`: it belongs to another session.
+        writes: number of writes until then, counted up to `WRITES_COUNTED`.
+        since: the current value, if it differs.
+        version: changes with any of the above.
+        same: the client has the entry already: only `scope` and `key_id` are set.
+        is_aside: a watched key that does not match the search.
     """
 
     change_pk: int
@@ -86,62 +86,62 @@ class BoardEntry:
 
     @property
     def id(self) -> str:
-        """What tells it from all others on the board."""
+        """Unique id of the entry on the board."""
         return scope_prefix(self.scope) + (self.key_id or self.key)
 
     @property
     def name(self) -> str:
-        """The key as an agent writes it, with its prefix."""
+        """The key with its prefix."""
         return scope_prefix(self.scope) + self.key
 
     @property
     def who(self) -> str:
-        """Who wrote it, in words."""
+        """The writer, in words."""
         return writer_text(self.writer, self.author, self.cause)
 
     @property
     def is_inferred(self) -> bool:
-        """Tell whether the writer was read off the event."""
+        """Tell whether the writer was inferred from the event."""
         return self.scope != TEMP and is_inferred(self.writer, self.author, self.cause)
 
     @property
     def place(self) -> str:
-        """Where it was written: `here`, `elsewhere`, in a session that is `deleted`; empty: by no event or session."""
+        """Session of the write: `here`, `elsewhere` or `deleted`; empty if no event or session wrote it."""
         if self.elsewhere and (self.session_pk or self.from_session):
             return "elsewhere" if self.session_pk else "deleted"
         return "here" if self.seq else ""
 
     @property
     def is_later(self) -> bool:
-        """Tell whether the key came after the moment looked at."""
+        """Tell whether the key was created after the point in time."""
         return self.value is None and not self.same
 
     @property
     def opens(self) -> bool:
-        """Tell whether there is more of its value than a line, and a row of the ledger that has it."""
+        """Tell whether the entry can be expanded to show more of its value."""
         return bool(self.is_cut or (self.change_pk and self.branches))
 
     @property
     def is_counted_out(self) -> bool:
-        """Tell whether it was written more often than was counted."""
+        """Tell whether the count of writes has reached its limit."""
         return self.writes >= WRITES_COUNTED
 
 
 def unchanged_entry(key: KeyAt) -> BoardEntry:
-    """Return the entry of a key that the reader has as it is."""
+    """Return the entry of a key that the client already has."""
     return BoardEntry(0, str(key.scope), "", None, key.key_id, same=True)
 
 
 def entries_of(
     session: AgentSession, keys: Collection[KeyAt], moment: int, aside: Collection[KeyAt] = ()
 ) -> dict[KeyAt, BoardEntry]:
-    """Return the entries of keys, of their values only the beginning. One query.
+    """Return the entries of keys, with truncated values. One query.
 
     Args:
-        session: whose state is looked at.
-        keys: as they were at the moment, and are now.
-        moment: seq of the event looked at.
-        aside: those of the keys that are no answer to a search.
+        session: the session.
+        keys: the keys at the point in time and now.
+        moment: seq of the selected event.
+        aside: the keys that do not match the search.
     """
     facts = _facts({pk for key in keys for pk in (key.then, key.later) if pk is not None})
     return {key: _entry(session, key, facts, moment, is_aside=key in aside) for key in keys}
@@ -154,7 +154,7 @@ _FACTS = (
 
 
 def _facts(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
-    """Return rows of the ledger by their primary keys."""
+    """Return ledger rows by primary key."""
     ordered = sorted(pks)
     found: dict[int | None, dict[str, Any]] = {}
     for start in range(0, len(ordered), ROWS_PER_QUERY):
@@ -211,5 +211,5 @@ def _since(key: KeyAt, facts: Mapping[int | None, dict[str, Any]]) -> LaterValue
 
 
 def is_written_by(key: KeyAt, moment: int) -> bool:
-    """Tell whether an event of the session, by its seq, gave the key the value that it has then."""
+    """Tell whether the session's event with seq `moment` wrote the value of the key at that point."""
     return key.then is not None and key.seq == moment and moment > 0

@@ -1,4 +1,4 @@
-"""Parts of an event's content, each told apart by what it is. Pure."""
+"""Parts of an event's content, by type. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 EXCERPT_LENGTH = 20_000
-"""Characters of a text, or of code or its output, that are shown at first; the rest comes when it is asked for."""
+"""Characters of a text, code or output that are shown at first; the rest is loaded on request."""
 
 FIELDS = (
     "functionCall",
@@ -19,7 +19,7 @@ FIELDS = (
     "toolCall",
     "toolResponse",
 )
-"""The fields of `google.genai.types.Part` that make a part what it is, text aside."""
+"""Fields of `google.genai.types.Part` that determine its type, besides text."""
 
 SHOWN_FIELDS = {
     "functionCall": ("id", "name", "args"),
@@ -31,12 +31,12 @@ SHOWN_FIELDS = {
     "toolCall": ("id", "toolType", "args"),
     "toolResponse": ("id", "toolType", "response"),
 }
-"""What a page shows of each by itself; what else a part holds is shown as JSON."""
+"""Fields with their own display; other fields of a part are shown as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Media:
-    """Bytes without the bytes; `size` in bytes, None for a file that lies elsewhere. `pointer` is its part's place."""
+    """Metadata of a blob or file; `size` in bytes, None for an external file. `pointer` locates its part."""
 
     mime: str
     name: str
@@ -47,7 +47,7 @@ class Media:
 
 @dataclass(frozen=True, slots=True)
 class TextExcerpt:
-    """The beginning of a text; `rest` characters follow it. `pointer` is the place of the whole."""
+    """The start of a text, which has `rest` more characters. `pointer` locates the full text."""
 
     shown: str
     rest: int
@@ -56,7 +56,7 @@ class TextExcerpt:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A content part: `type` names the field that makes it, or is `text` or `other`; `pointer` is its place."""
+    """A content part: `type` is its determining field, `text` or `other`; `pointer` locates it."""
 
     type: str
     body: dict[str, Any]
@@ -65,28 +65,28 @@ class Part:
 
     @property
     def value(self) -> Any:
-        """The field that makes the part; for `other` the whole part."""
+        """The value of the determining field; for `other` the whole part."""
         return self.body.get(self.type, self.body)
 
     @property
     def inner(self) -> str:
-        """The place of the field that makes the part; for `other` that of the part."""
+        """JSON pointer to `value`."""
         return self.pointer if self.type == "other" else f"{self.pointer}/{self.type}"
 
     @property
     def name(self) -> str:
-        """The name of the tool that is called or answers, or the language of code, or the outcome of running it."""
+        """Name of the tool, language of the code, or outcome of its execution."""
         names = ("name", "toolType", "language", "outcome")
         return next((said for name in names if (said := self._said(name))), "")
 
     @property
     def call_id(self) -> str:
-        """The id of the call that is made or answered, empty for other parts."""
+        """Id of the call that is made or answered; empty for other parts."""
         return self._said("id") if self.type in ("functionCall", "functionResponse") else ""
 
     @property
     def text(self) -> TextExcerpt:
-        """The text, the code or the output that the part carries; empty when it carries none."""
+        """The text, code or output of the part; empty if it has none."""
         name = {"executableCode": "code", "codeExecutionResult": "output"}.get(self.type)
         if name:
             return _excerpt(self.value.get(name), f"{self.inner}/{name}")
@@ -94,19 +94,19 @@ class Part:
 
     @property
     def media(self) -> Media | None:
-        """What is known of a blob or a file; None for other parts."""
+        """Metadata of a blob or file; None for other parts."""
         return _media(self.body, self.pointer)
 
     @property
     def answers_media(self) -> list[Media]:
-        """The blobs and files that come with a function response."""
+        """Blobs and files of a function response."""
         given = self.value.get("parts") if self.type == "functionResponse" else None
         found = (_media(part, f"{self.inner}/parts/{number}") for number, part in _numbered_parts(given))
         return [media for media in found if media]
 
     @property
     def extras(self) -> dict[str, Any]:
-        """What the part holds besides: signatures, metadata, and fields that nobody here knows."""
+        """Other fields of the part: signatures, metadata, unknown fields."""
         if self.type == "other":
             return {}
         beside = {name: value for name, value in self.body.items() if name not in (self.type, "thought")}
@@ -119,7 +119,7 @@ class Part:
 
 
 def parts_of(content: object, pointer: str = "/content") -> list[Part]:
-    """Return the parts of a `Content` that stands at `pointer` of its event."""
+    """Return the parts of a `Content`, which `pointer` locates in its event."""
     given = content.get("parts") if isinstance(content, Mapping) else None
     return [_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(given)]
 
@@ -167,6 +167,6 @@ def _text_field(fields: Mapping[str, Any], name: str) -> str:
 
 
 def _size(data: object) -> int:
-    """Return the number of bytes that base64 text stands for."""
+    """Return the decoded size of base64 text."""
     text = data if isinstance(data, str) else ""
     return (len(text) - text[-2:].count("=")) * 3 // 4

@@ -1,4 +1,4 @@
-"""What a recorder saw of the state that no scope stores: `temp:` keys, and keys that were changed without an event."""
+"""Recorded state that no scope stores: `temp:` ghost keys, and keys changed without an event."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sessions_app.timeline.board_entries import BoardEntry
 from sessions_app.timeline.key_changes import TEMP, scope_prefix, truncate, writer_of
 
 GHOST_LIMIT = 2000
-"""Characters of a ghost's value: it has no row in the ledger that a page could fetch the rest from."""
+"""Characters shown of a ghost key's value; pages cannot fetch the rest."""
 
 MAX_GHOSTS = 200
 
 MAX_UNTRACKED = 50
-"""Keys changed without an event that a board shows; the page of the drift has more."""
+"""Maximum number of untracked keys on a board; the drift page shows more."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ghosts:
-    """The `temp:` keys of an invocation, sorted. `count`: how many it has; `entries`: the first of them."""
+    """The first `temp:` keys of an invocation, sorted, and their total count."""
 
     entries: list[BoardEntry]
     count: int
@@ -32,11 +32,11 @@ class Ghosts:
 
 @dataclass(frozen=True, slots=True)
 class UntrackedEntry:
-    """A key that the invocation had changed without an event when it ended: nothing stored it.
+    """A key that an invocation changed without an event, so that the change was not stored.
 
     Attributes:
-        value: JSON; None: the key was taken out.
-        stored: JSON of what events had stored; None: no such key.
+        value: JSON; None: the key was removed.
+        stored: JSON of the stored value; None: no such key.
     """
 
     scope: str
@@ -48,14 +48,14 @@ class UntrackedEntry:
 
     @property
     def name(self) -> str:
-        """The key as an agent writes it, with its prefix."""
+        """The key with its prefix."""
         return scope_prefix(self.scope) + self.key
 
 
 def read_ghosts(session: AgentSession, invocation_id: str, moment: int, like: str = "") -> Ghosts:
-    """Return the `temp:` keys of an invocation: the last write of each up to an event, by its seq.
+    """Return the `temp:` keys of an invocation, with the last write of each up to seq `moment`.
 
-    `like`: what stands in their names, prefix and all, in letters of any case.
+    `like` is a substring of the prefixed names, case-insensitive.
     """
     if not invocation_id:
         return Ghosts([], 0)
@@ -90,7 +90,7 @@ def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry:
 
 
 def read_untracked(session: AgentSession, event: Event | None) -> list[UntrackedEntry]:
-    """Return what the event's invocation changed without an event; now, that of the invocation that ended last."""
+    """Return the keys that an event's invocation changed without an event; None: the last invocation."""
     noticed = UntrackedKey.objects.filter(session=session)
     if event is None:
         noticed = noticed.filter(seq=session.last_seq)

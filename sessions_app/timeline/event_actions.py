@@ -1,4 +1,4 @@
-"""What an event does besides saying something: every field of `EventActions`, in words. Pure."""
+"""Actions of an event: every field of `EventActions`, described in words. Pure."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from sessions_app.timeline.items import SIGNAL_ICONS
 EMPTY: tuple[Any, ...] = (None, {}, [])
 
 SHOWN_SEPARATELY = frozenset({"stateDelta", "artifactDelta"})
-"""Fields that are shown in places of their own."""
+"""Fields that are shown elsewhere."""
 
 
 @dataclass(frozen=True, slots=True)
 class Action:
-    """One thing that an event does.
+    """An action of an event.
 
     Attributes:
         name: the field of `EventActions`.
-        icon: of its kind.
-        said: what it means, as a sentence.
-        value: what is shown as JSON below it; None: the sentence says all.
-        pointer: the place of `value` in the event.
-        is_known: ADK's `EventActions` has such a field.
+        icon: name of the icon.
+        said: description as a sentence.
+        value: value to show as JSON; None if the sentence is complete.
+        pointer: JSON pointer to `value` in the event.
+        is_known: whether the field is one of ADK's `EventActions`.
     """
 
     name: str
@@ -39,7 +39,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class Compaction:
-    """The summary that a model sees in place of the events of a time span, in epoch seconds."""
+    """The summary that replaces the events of a time span for the model. Times in epoch seconds."""
 
     start: float | None
     end: float | None
@@ -47,7 +47,7 @@ class Compaction:
 
 
 def actions_of(actions: Mapping[str, Any]) -> list[Action]:
-    """Return what the actions of an event do; what is empty by default does nothing."""
+    """Return the actions of an event, without empty fields."""
     told = set(SHOWN_SEPARATELY)
     if actions.get("transferToAgent"):
         told.add("transferReason")
@@ -61,7 +61,7 @@ def actions_of(actions: Mapping[str, Any]) -> list[Action]:
 
 
 def compaction_of(actions: Mapping[str, Any]) -> Compaction | None:
-    """Return the compaction that the actions carry, None when there is none."""
+    """Return the compaction in an event's actions; None if there is none."""
     said = actions.get("compaction")
     if not isinstance(said, dict):
         return None
@@ -71,7 +71,7 @@ def compaction_of(actions: Mapping[str, Any]) -> Compaction | None:
 
 
 def rewound_invocation(actions: Mapping[str, Any]) -> str:
-    """Return the invocation before which the session goes back, empty when it does not."""
+    """Return the invocation before which the event rewinds the session; empty if it is no rewind."""
     target = actions.get("rewindBeforeInvocationId")
     return target if isinstance(target, str) else ""
 
@@ -97,18 +97,18 @@ Describe = Callable[[Any, Mapping[str, Any]], str]
 
 def _transfer(value: Any, actions: Mapping[str, Any]) -> str:
     reason = actions.get("transferReason")
-    return f"Hands over to {value}" + (f": {reason}" if reason else "")
+    return f"Transfers to {value}" + (f": {reason}" if reason else "")
 
 
 def _confirmations(value: Any, actions: Mapping[str, Any]) -> str:
     hints = [str(each.get("hint") or "") for each in _values(value) if isinstance(each, dict)]
     asked = "; ".join(hint for hint in hints if hint)
-    return f"Asks for a yes or no to {_count_words(value, 'call')}" + (f": {asked}" if asked else "")
+    return f"Requests confirmation of {_count_words(value, 'call')}" + (f": {asked}" if asked else "")
 
 
 def _route(value: Any, actions: Mapping[str, Any]) -> str:
     routes = value if isinstance(value, list) else [value]
-    return "The workflow goes on by the route " + ", ".join(str(route) for route in routes)
+    return "The workflow continues by route " + ", ".join(str(route) for route in routes)
 
 
 def _describe_flag(text: str, otherwise: str) -> Describe:
@@ -119,22 +119,22 @@ def _describe_flag(text: str, otherwise: str) -> Describe:
 
 _DESCRIPTIONS: dict[str, Describe] = {
     "skipSummarization": _describe_flag(
-        "The result is not summarised by the model: it is the answer", "The model summarises the result"
+        "The model does not summarize the result: it is the answer", "The model summarizes the result"
     ),
     "transferToAgent": _transfer,
-    "transferReason": lambda value, actions: f"Why it hands over: {value}",
+    "transferReason": lambda value, actions: f"Reason of the transfer: {value}",
     "escalate": _describe_flag(
-        "Escalates: hands back to the agent above, and ends a loop", "Does not escalate to the agent above"
+        "Escalates: returns to the parent agent, and ends a loop", "Does not escalate to the parent agent"
     ),
-    "requestedAuthConfigs": lambda value, actions: f"Asks for credentials for {_count_words(value, 'call')}",
+    "requestedAuthConfigs": lambda value, actions: f"Requests credentials for {_count_words(value, 'call')}",
     "requestedToolConfirmations": _confirmations,
-    "compaction": lambda value, actions: "Sums up earlier events",
-    "endOfAgent": _describe_flag("The agent has finished its run", "The agent goes on"),
-    "agentState": lambda value, actions: "Checkpoint: from here the agent can go on after a pause",
-    "rewindBeforeInvocationId": lambda value, actions: f"Goes back to before the invocation {value}",
+    "compaction": lambda value, actions: "Summarizes earlier events",
+    "endOfAgent": _describe_flag("The agent has finished its run", "The agent continues"),
+    "agentState": lambda value, actions: "Checkpoint: the agent can resume from here",
+    "rewindBeforeInvocationId": lambda value, actions: f"Rewinds to before invocation {value}",
     "route": _route,
     "renderUiWidgets": lambda value, actions: f"Asks the page to show {_count_words(value, 'widget')}",
-    "setModelResponse": lambda value, actions: "Sets the answer of the model, in the shape asked for",
+    "setModelResponse": lambda value, actions: "Sets the model's answer, in the requested schema",
 }
 
 

@@ -1,4 +1,4 @@
-"""Two events of a session side by side, field by field, and the state between them."""
+"""Comparison of two events of a session, field by field, and of the state at them."""
 
 from __future__ import annotations
 
@@ -22,34 +22,34 @@ from sessions_app.timeline.key_changes import truncate
 from sessions_app.timeline.state_difference import StateDifferences, state_differences
 
 TEXT_LIMIT = 20_000
-"""Characters of a text that are compared word by word and shown."""
+"""Characters of a text that are compared word by word."""
 
 SHORT_TEXT = 32
-"""Characters of texts that stand side by side as they are: words, names and ids."""
+"""Maximum length of texts that are shown side by side without a word difference: words, names, ids."""
 
 SIMILAR_SCANNED = 200
-"""Earlier events of a kind among which one of the same author is looked for."""
+"""Earlier events of the same kind that are searched for one of the same author."""
 
 MAX_KEYS = 100
-"""Keys of the state between the events that are shown."""
+"""Maximum number of differing state keys."""
 
 NOT_COMPARED = frozenset(
     {"id", "content", "actions", "usageMetadata", "invocationId", "author", "timestamp", "branch"}
 )
-"""Fields of an event that are compared under names of their own, or, as its id, always differ."""
+"""Fields of an event that are compared under another name, or that always differ, as the id."""
 
 
 @dataclass(frozen=True, slots=True)
 class ComparedRow:
-    """A field of both events. What one of them lacks is None.
+    """A field of both events; None where an event lacks it.
 
     Attributes:
-        name: of the field, in words.
-        left, right: the values as text, cut when long; the `pieces` or `lines` tell then.
-        differs: the values are not the same.
-        by: how much a number has grown, with its sign; empty for what is no number.
-        left_pieces, right_pieces: texts, what differs marked.
-        lines: JSON line by line.
+        name: name of the field, in words.
+        left, right: the values as text, truncated if `pieces` or `lines` show them.
+        differs: whether the values differ.
+        by: signed difference of two numbers; empty for other values.
+        left_pieces, right_pieces: texts with differences marked.
+        lines: line difference of JSON values.
     """
 
     name: str
@@ -64,7 +64,7 @@ class ComparedRow:
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
-    """Two events, `left` the one that the other is compared with, and what the state became between them."""
+    """Two events, the fields of both, and the state difference between them."""
 
     left: Event
     right: Event
@@ -78,17 +78,17 @@ class Comparison:
 
     @property
     def same(self) -> list[ComparedRow]:
-        """The fields that do not."""
+        """The fields that are equal."""
         return [row for row in self.rows if not row.differs]
 
     @property
     def seconds(self) -> float:
-        """Time between them, whichever came first."""
+        """Absolute time between the events."""
         return abs(self.right.timestamp - self.left.timestamp)
 
     @property
     def apart(self) -> int:
-        """How many events the right one is after the left one; negative: before."""
+        """Number of events from the left to the right one; negative if the right one is earlier."""
         return self.right.seq - self.left.seq
 
 
@@ -97,12 +97,10 @@ def compare_events(session: AgentSession, left: int, right: int) -> Comparison:
 
     Raises:
         EventMissing: the session has no such event.
-        BadInput: they are one event.
+        BadInput: both seqs are the same.
     """
     if left == right:
-        raise BadInput(
-            f"Event {left} cannot be compared with itself.", hint="Choose another event on one of the sides."
-        )
+        raise BadInput(f"Event {left} cannot be compared with itself.", hint="Choose two different events.")
     first, second = find_event(session, seq=left), find_event(session, seq=right)
     ours, theirs = dict(_fields(first)), dict(_fields(second))
     names = [*ours, *(name for name in theirs if name not in ours)]
@@ -115,9 +113,9 @@ def compare_events(session: AgentSession, left: int, right: int) -> Comparison:
 
 
 def find_similar_before(session: AgentSession, seq: int) -> int:
-    """Return the seq of the event of the same kind that came last before one: of the same author when there is one.
+    """Return the seq of the last event of the same kind before an event, preferably of the same author.
 
-    Without any, that of the event before it; 0 when it is the first.
+    If there is none, return that of the previous event; 0 for the first event.
 
     Raises:
         EventMissing: the session has no such event.
@@ -130,7 +128,7 @@ def find_similar_before(session: AgentSession, seq: int) -> int:
 
 
 def _fields(event: Event) -> Iterator[tuple[str, Any]]:
-    """Yield every field of an event that can be compared, by its name in words."""
+    """Yield (name in words, value) of every comparable field of an event."""
     body = json.loads(event.data)
     yield "kind", str(event.get_kind_display())
     yield "author", event.author
@@ -152,7 +150,7 @@ _OPENED_FIELDS = {"stateDelta": "state delta", "artifactDelta": "artifact"}
 
 
 def _contents(parts: list[Part]) -> Iterator[tuple[str, Any]]:
-    """Yield what the parts hold; a part is compared with the part of its type that has the same place among these."""
+    """Yield the fields of parts. Parts are numbered per type, so equal positions are compared."""
     counts: dict[str, int] = {}
     for part in parts:
         kind = "thought" if part.is_thought else _KINDS.get(part.type, part.type)

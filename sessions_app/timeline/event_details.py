@@ -1,6 +1,6 @@
-"""What an event says of itself beside its content, in words: the model's call, its sources, what was heard. Pure.
+"""Details of an event beside its content: model call, grounding, transcriptions, other fields. Pure.
 
-Nothing is left out: a field that has no words of its own here is shown as JSON, also one that nobody knows.
+All fields are shown: fields without a label here, including unknown ones, are shown as JSON.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ LABELS = {
     "isolationScope": "isolation scope",
     "longRunningToolIds": "long-running calls",
 }
-"""What a person calls the fields that are one short value."""
+"""Labels of fields with a short value."""
 
 TREES = {
     "output": "Output of the node",
@@ -61,12 +61,12 @@ SPECIAL = frozenset(
 )
 
 MAX_SHORT = 400
-"""Characters of a value that stands on a line; a longer one opens as JSON."""
+"""Maximum length of a value on one line; longer values are shown as JSON."""
 
 
 @dataclass(frozen=True, slots=True)
 class Transcription:
-    """What was heard or said aloud."""
+    """Transcription of audio input or output."""
 
     label: str
     text: str
@@ -90,7 +90,7 @@ class ContextCache:
 
 @dataclass(frozen=True, slots=True)
 class JsonField:
-    """A field that is shown as JSON; `is_known` tells whether ADK's `Event` has such a field."""
+    """A field that is shown as JSON; `is_known` tells whether it is a field of ADK's `Event`."""
 
     title: str
     value: Any
@@ -100,7 +100,7 @@ class JsonField:
 
 @dataclass(frozen=True, slots=True)
 class EventDetails:
-    """All that an event says of itself, its content and actions aside."""
+    """All fields of an event except content and actions."""
 
     facts: list[tuple[str, str]]
     usage: TokenUsage | None
@@ -113,7 +113,7 @@ class EventDetails:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether the event says nothing of itself."""
+        """Tell whether there are no details."""
         said = (self.facts, self.usage, self.certainty, self.grounding, self.citations, self.cache)
         return not any((*said, self.transcriptions, self.trees))
 
@@ -149,7 +149,7 @@ def _node(body: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _certainty(average: Any) -> tuple[float, float] | None:
-    """Return (average log probability, the probability of a token that it stands for in percent)."""
+    """Return (average log probability, corresponding probability of a token in percent)."""
     if not isinstance(average, int | float) or isinstance(average, bool):
         return None
     return float(average), 100 * math.exp(min(0.0, float(average)))
@@ -161,7 +161,7 @@ def _transcription(label: str, said: Mapping[str, Any], pointer: str) -> Transcr
 
 
 def _cache(said: Mapping[str, Any]) -> ContextCache | None:
-    """Read the one part of an event that ADK writes in snake case (`google/adk/models/cache_metadata.py`)."""
+    """Read the cache metadata, which ADK writes in snake case (`google/adk/models/cache_metadata.py`)."""
     if not said:
         return None
     named = {name.replace("_", "").lower(): name for name in said}

@@ -1,4 +1,4 @@
-"""Fields of an event, read whoever wrote them: one of another shape than ADK's counts as empty. Pure."""
+"""Tolerant access to fields of an event: a field of an unexpected type counts as empty. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 EMPTY: tuple[Any, ...] = (None, {}, [], {"path": ""})
-"""Values that say nothing; the last one is ADK's `nodeInfo` outside of workflows."""
+"""Values that count as empty; the last one is ADK's `nodeInfo` outside of workflows."""
 
 
 def object_field(said: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -27,10 +27,10 @@ def objects_field(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
 
 
 def is_count(value: Any) -> bool:
-    """Tell whether a value counts something."""
+    """Tell whether a value is a non-negative integer."""
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
 def other_fields(told: Collection[str], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is said beside the fields that are told already, so that nothing is left out."""
+    """Return the non-empty fields that are not in `told`."""
     return {name: value for name, value in said.items() if name not in told and value not in EMPTY}

@@ -1,4 +1,4 @@
-"""Which events of a session a page shows: a bounded run of rows around a cursor, found by `seq`."""
+"""Windows of a session's events: a bounded number of rows around a cursor, by `seq`."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ WINDOW_SIZE = 40
 """Events on a page, and in one message of a socket."""
 
 TOTALS_REACH = 2000
-"""How many events before and after a window its invocations are summed over."""
+"""Events before and after a window that are included in the totals of its invocations."""
 
 
 PARTNERS_SCANNED = 50
-"""Tool events before or after a window among which its calls and results are looked for."""
+"""Tool events before or after a window that are searched for its calls and results."""
 
 
 MAX_ERRORS = 200
@@ -30,42 +30,42 @@ MAX_ERRORS = 200
 
 @dataclass(frozen=True, slots=True)
 class EventWindow:
-    """Events in order. `seq` has no holes, so the ends alone tell whether there is more on either side."""
+    """Events in order. `seq` has no gaps, so the ends show whether there are more events."""
 
     events: list[Event]
     last_seq: int
 
     @property
     def first_shown(self) -> int:
-        """seq of the first event, 0 when there is none."""
+        """seq of the first event, 0 if there is none."""
         return self.events[0].seq if self.events else 0
 
     @property
     def last_shown(self) -> int:
-        """seq of the last event, 0 when there is none."""
+        """seq of the last event, 0 if there is none."""
         return self.events[-1].seq if self.events else 0
 
     @property
     def has_older(self) -> bool:
-        """Tell whether the session has events before these."""
+        """Tell whether the session has earlier events."""
         return self.first_shown > 1
 
     @property
     def has_newer(self) -> bool:
-        """Tell whether the session had events after these when it was read."""
+        """Tell whether the session had later events when it was read."""
         return self.last_shown < self.last_seq
 
     @property
     def cursor(self) -> int:
-        """seq after which a socket goes on: the newest event known of, shown or not."""
+        """seq after which a socket continues: the newest known event, shown or not."""
         return max(self.last_shown, self.last_seq)
 
 
 @dataclass(frozen=True, slots=True)
 class InvocationTotals:
-    """An invocation as a whole. `cut` says that it reaches beyond what was summed.
+    """Totals of an invocation. `cut`: it extends beyond the events that were summed.
 
-    `speakers` are its agents, in the order in which they first speak.
+    `speakers` are its agents, by first appearance.
     """
 
     first_seq: int
@@ -80,22 +80,22 @@ class InvocationTotals:
 
     @property
     def seconds(self) -> float:
-        """Time of work from the first event to the last: waiting for a person is none."""
+        """Working time from the first event to the last, without pauses."""
         return self.pauses.work(self.started_at, self.ended_at)
 
     @property
     def paused(self) -> float:
-        """Seconds between the first event and the last in which it waited to be gone on with."""
+        """Paused seconds between the first event and the last."""
         return self.pauses.between(self.started_at, self.ended_at)
 
     @property
     def sharing(self) -> int:
-        """How many of its agents share the last lane; 0: each has its own."""
+        """Number of agents that share the last lane; 0 if each has its own."""
         return len(self.speakers) - MAX_LANES + 1 if len(self.speakers) > MAX_LANES else 0
 
 
 def event_rows(session: AgentSession) -> QuerySet[Event]:
-    """Return the session's events as timeline rows: everything but their bodies."""
+    """Return the session's events without their bodies."""
     return Event.objects.filter(session=session).defer("data", "private")
 
 
@@ -115,7 +115,7 @@ def after(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWin
 
 
 def around(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWindow:
-    """Return a full window that holds `seq`, in its middle unless an end of the session is near."""
+    """Return a full window with `seq` in the middle, unless an end of the session is near."""
     seq = min(max(seq, 1), session.last_seq)
     first = max(1, min(seq - limit // 2, session.last_seq - limit + 1))
     rows = event_rows(session).filter(seq__gte=first, seq__lt=first + limit)
@@ -125,9 +125,9 @@ def around(session: AgentSession, seq: int, limit: int = WINDOW_SIZE) -> EventWi
 def sum_invocations(
     session: AgentSession, events: list[Event], runs: Sequence[Run] = ()
 ) -> dict[str, InvocationTotals]:
-    """Return the events' invocations, each summed over at most `TOTALS_REACH` events on either side.
+    """Return the totals of the events' invocations, over at most `TOTALS_REACH` events on either side.
 
-    `runs` are those of the invocations, oldest first: between two of them nobody worked.
+    `runs` are the invocations' runs, oldest first: the time between two runs is a pause.
     """
     if not events:
         return {}
@@ -154,7 +154,7 @@ def sum_invocations(
 
 
 def _has_answers(rows: list[dict[str, Any]]) -> bool:
-    """Tell whether a person said something in an invocation after its first event."""
+    """Tell whether an invocation has user events after its first event."""
     first = min(row["first_seq"] for row in rows)
     return any(row["author"] == "user" and row["last_seq"] > first for row in rows)
 
@@ -162,7 +162,7 @@ def _has_answers(rows: list[dict[str, Any]]) -> bool:
 def _pauses(
     session: AgentSession, answered: list[str], runs: Sequence[Run], low: int, high: int
 ) -> dict[str, list[Interval]]:
-    """Return when invocations waited: between their runs, and before what a person said. One query, or none."""
+    """Return the pauses of invocations: between runs, and before user events. At most one query."""
     found: dict[str, list[Interval]] = defaultdict(list)
     ended: dict[str, float] = {}
     for run in runs:
@@ -202,13 +202,13 @@ def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> I
 
 
 def error_seqs(session: AgentSession) -> list[int]:
-    """Return the seqs of the newest errors, as many as a rail can show."""
+    """Return the seqs of the newest errors."""
     errors = Event.objects.filter(COUNTS_AS_ERROR, session=session)
     return list(errors.order_by("-seq").values_list("seq", flat=True)[:MAX_ERRORS])
 
 
 def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int = 0) -> Iterable[Event]:
-    """Return the tool events of a kind just before or just after a seq, nearest first."""
+    """Return the events of a kind just before or just after a seq, nearest first."""
     rows = event_rows(session).filter(kind=kind)
     if before:
         return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED]
@@ -216,7 +216,7 @@ def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int 
 
 
 def nearest_event(session: AgentSession, seq: int) -> Event | None:
-    """Return the event of the session whose `seq` is nearest, None when it has none."""
+    """Return the event with the nearest `seq`; None if the session has no events."""
     wanted = min(max(seq, 1), session.last_seq)
     return event_rows(session).filter(seq=wanted).first()
 

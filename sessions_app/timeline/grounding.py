@@ -1,4 +1,4 @@
-"""What an answer rests on: what a search found (`google.genai`'s grounding metadata) and what it cites. Pure."""
+"""Grounding and citations of an answer, from `google.genai`'s metadata. Pure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SCHEMES = frozenset({"http", "https"})
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Where something was found. `url` is empty unless a browser may follow it; `uri` is what was said."""
+    """A source. `uri` is as given; `url` is empty unless browsers can open it."""
 
     number: int
     kind: str
@@ -26,7 +26,7 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Support:
-    """A stretch of the answer and the sources that bear it, as (number, confidence in percent or None)."""
+    """A segment of the answer and its sources, as (number, confidence in percent or None)."""
 
     text: str
     sources: list[tuple[int, int | None]]
@@ -34,7 +34,7 @@ class Support:
 
 @dataclass(frozen=True, slots=True)
 class Grounding:
-    """What the answer rests on. `queries` are (kind, text); `more` is what else the metadata holds."""
+    """Grounding of an answer. `queries` are (kind, text); `more` has the other fields of the metadata."""
 
     queries: list[tuple[str, str]]
     sources: list[Source]
@@ -43,7 +43,7 @@ class Grounding:
 
 
 def grounding_of(said: Mapping[str, Any]) -> Grounding | None:
-    """Return what an event's grounding metadata tells; None when there is none."""
+    """Return the grounding in an event's grounding metadata; None if it is empty."""
     if not said:
         return None
     kinds = {"webSearchQueries": "web", "imageSearchQueries": "images", "retrievalQueries": "retrieval"}
@@ -58,7 +58,7 @@ def grounding_of(said: Mapping[str, Any]) -> Grounding | None:
 
 
 def citations_of(said: Mapping[str, Any]) -> list[tuple[Source, dict[str, Any]]]:
-    """Return (source, what else is said of it) of an event's citation metadata, in either of its spellings."""
+    """Return (source, other fields) of an event's citation metadata, in either of its spellings."""
     found = []
     for number, each in enumerate(
         objects_field(said, "citations") or objects_field(said, "citationSources"), 1
@@ -90,7 +90,7 @@ def _support(said: Mapping[str, Any]) -> Support:
 
 
 def _link(uri: str) -> str:
-    """Return an address that a browser may follow, else nothing: what agents write may run scripts."""
+    """Return an HTTP URL, else an empty text: other schemes could run scripts."""
     try:
         return uri if urlsplit(uri).scheme in SCHEMES else ""
     except ValueError:

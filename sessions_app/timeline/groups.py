@@ -1,7 +1,7 @@
-"""The items of a timeline by invocation, each call in one row with its results. Pure.
+"""Timeline items grouped by invocation, with each call and its results in one row. Pure.
 
-A session is a list of groups (consecutive events of one invocation), a group a list of rows, and a row an
-event with the events that answer its calls. Every event stands in exactly one place.
+A timeline is a list of groups (consecutive events of one invocation), a group a list of rows, and a row an event with
+the events that answer its calls. Every event is in exactly one row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sessions_app.timeline.run_marks import RunMark
 
 @dataclass(frozen=True, slots=True)
 class TimelineRow:
-    """An event, beside it the events that answer its calls, and folded into it the pieces it streamed in."""
+    """An event, the events that answer its calls, and the chunks that it was streamed in."""
 
     head: TimelineItem
     answers: list[TimelineItem] = field(default_factory=list)
@@ -26,7 +26,7 @@ class TimelineRow:
 
     @property
     def items(self) -> list[TimelineItem]:
-        """Return its events as they are shown."""
+        """Its events in the order shown."""
         return [self.head, *self.answers, *self.chunks]
 
 
@@ -35,12 +35,12 @@ class InvocationGroup:
     """Consecutive events of one invocation.
 
     Attributes:
-        continued: the invocation began before what is shown.
-        gap: seconds of silence before it, when they are worth a mark; else 0.
-        runs: its runs, unless they simply succeeded.
-        ran: its first run of each version of the code that ran.
-        behind: runs that ended after these events and left none of their own.
-        lost_toolsets: toolsets that failed to load in it; `warned_run` is the key of the run that is warned of.
+        continued: the invocation started before the window.
+        gap: idle seconds before the group, if they are marked; else 0.
+        runs: its runs, except those that simply succeeded.
+        ran: its first run with each code version.
+        behind: runs without events that ended after this group.
+        lost_toolsets: toolsets that failed to load; `warned_run` is the run that shows the warning.
     """
 
     invocation_id: str
@@ -56,15 +56,15 @@ class InvocationGroup:
 
     @property
     def items(self) -> list[TimelineItem]:
-        """Return its events as they are shown."""
+        """Its events in the order shown."""
         return [item for row in self.rows for item in row.items]
 
 
 def group_items(shown: Iterable[TimelineItem], totals: dict[str, InvocationTotals]) -> list[InvocationGroup]:
-    """Return the items by invocation, calls and their results as one row.
+    """Group items by invocation, with calls and their results in one row.
 
-    A result joins the row of its call when all its answers belong to that one event of the same group; what a
-    person answers later stays where it happened.
+    A result joins the row of its call if all its answers belong to that one event of the same group. Answers of a
+    person have their own row.
     """
     found: list[InvocationGroup] = []
     caller: dict[str, TimelineRow] = {}
@@ -90,7 +90,7 @@ def group_items(shown: Iterable[TimelineItem], totals: dict[str, InvocationTotal
 
 
 def _fold(row: TimelineRow, group: InvocationGroup, chunks: dict[tuple[str, str], list[TimelineRow]]) -> None:
-    """Put a row into its group, and into the row the pieces that its agent streamed in the same branch."""
+    """Add a row to its group, and fold preceding chunks of the same author and branch into it."""
     speaker = (row.head.event.author, row.head.event.branch)
     if row.head.is_chunk:
         chunks.setdefault(speaker, []).append(row)

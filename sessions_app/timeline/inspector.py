@@ -1,4 +1,4 @@
-"""One event in full: its parts, its delta, what it does, what it says of itself, and the JSON that is stored."""
+"""Inspector: one event in full, with parts, state delta, actions, details and stored JSON."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ from sessions_app.timeline.key_changes import KeyChange, changes_of
 from sessions_app.timeline.timeline_reader import read_timeline
 
 VALUE_LIMIT = 20_000
-"""Characters of an old or a new value in the delta; the whole value stands in the history of its key."""
+"""Characters of an old or new value in the delta; the key's history has the full value."""
 
 CHANGES_SHOWN = 40
-"""Keys of an event in the delta before somebody asks for more."""
+"""Keys of the delta that are shown at first."""
 
 MAX_CHANGES = 200
-"""Keys in the delta for somebody who asks for more; all of them stand in its JSON."""
+"""Keys of the delta that are shown on request; the JSON has all."""
 
 PARTNERS_SCANNED = 50
-"""Tool events before or after an event among which its calls or results are looked for."""
+"""Tool events before or after an event that are searched for its calls or results."""
 
 
 @dataclass(frozen=True, slots=True)
 class Partner:
-    """The event that answers a call, or that made the call which is answered; `seconds` lie between them."""
+    """The event that answers a call, or that made an answered call, and the seconds between them."""
 
     seq: int
     seconds: float
@@ -45,7 +45,7 @@ class Partner:
 
 @dataclass(frozen=True, slots=True)
 class ShownChange:
-    """A key that the event wrote; `lines` compare old and new when they do not fit on one line."""
+    """A key that the event wrote; `lines` compare long old and new values."""
 
     change: KeyChange
     lines: list[DiffLine]
@@ -64,13 +64,13 @@ class Inspection:
     """An event as the inspector shows it.
 
     Attributes:
-        item: the event as its timeline row has it.
-        body: its wire form.
+        item: the event's timeline item.
+        body: the event in wire form.
         partners: by call id, the events that answer its calls or made the calls that it answers.
-        offers_more: more of its changes can be asked for.
-        totals: its invocation as a whole.
-        compaction: the summary that it carries; `item.covers` has the events it stands for.
-        rewinds_to: seq of the first event that a rewind takes back; 0: it takes none back.
+        offers_more: whether more changes can be requested.
+        totals: totals of its invocation.
+        compaction: its compaction summary; `item.covers` has the summarized events.
+        rewinds_to: seq of the first event that it rewinds; 0 if it is no rewind.
     """
 
     item: TimelineItem
@@ -86,17 +86,17 @@ class Inspection:
 
     @property
     def event(self) -> Event:
-        """The row."""
+        """The event's row."""
         return self.item.event
 
     @property
     def placed_parts(self) -> list[tuple[Part, Partner | None]]:
-        """The parts, each with the event that answers it or that it answers."""
+        """The parts, each with its partner event."""
         return [(part, self.partners.get(events.shorten(part.call_id))) for part in self.parts]
 
     @property
     def actions(self) -> list[Action]:
-        """What the event does, in words."""
+        """The event's actions, in words."""
         return event_actions.actions_of(self._actions)
 
     @property
@@ -109,34 +109,34 @@ class Inspection:
 
     @property
     def changes_count(self) -> int:
-        """How many keys of state the event wrote, shown or not."""
+        """Number of state keys that the event wrote."""
         return max(len(self.changes), len(object_field(self._actions, "stateDelta")))
 
     @property
     def hidden_changes(self) -> int:
-        """How many of them are not shown."""
+        """Number of changes that are not shown."""
         return self.changes_count - len(self.changes)
 
     @property
     def actions_count(self) -> int:
-        """How many things the event does besides writing state."""
+        """Number of actions besides state writes."""
         return len(self.actions) + len(self.saved) + bool(self.compaction)
 
     @property
     def is_answer(self) -> bool:
-        """Tell whether `elapsed` counts from the call and not from the event before."""
+        """Tell whether `elapsed` is measured from the call instead of the previous event."""
         return bool(self.item.answer_ids and self.partners)
 
     @property
     def elapsed(self) -> float | None:
-        """Seconds since its call, or since the event before it in its invocation."""
+        """Seconds since the call, or since the previous event of the invocation."""
         if self.is_answer:
             return max(partner.seconds for partner in self.partners.values())
         return self.item.elapsed
 
     @property
     def error_message(self) -> str:
-        """The whole message of the error, however long."""
+        """The full error message."""
         return str(self.body.get("errorMessage") or "")
 
     @property
@@ -145,10 +145,10 @@ class Inspection:
 
 
 def inspect_event(session: AgentSession, event: Event, *, more: bool = False) -> Inspection:
-    """Return an event in full; of the keys it wrote some, or `more`. `event` has its `data` loaded.
+    """Return an event in full, with a limited number of changes (`more`: a higher limit).
 
-    Queries: those of a timeline of one event, and where needed one for the partners of its calls or results, and
-    one for where its rewind goes back to.
+    `event` must have `data` loaded. Queries: those of a timeline of one event and, where needed, one for partners and
+    one for the target of a rewind.
     """
     body = json.loads(event.data)
     [group] = read_timeline(session, windows.EventWindow([event], session.last_seq)).groups
@@ -171,7 +171,7 @@ def inspect_event(session: AgentSession, event: Event, *, more: bool = False) ->
 
 
 def _partial_answer_parts(body: dict[str, Any]) -> Iterator[content_parts.Part]:
-    """Yield what was streamed of answers that a cancel broke off."""
+    """Yield the parts of answers that a cancellation interrupted."""
     for number, answer in enumerate(events.partial_answers(body)):
         yield from content_parts.parts_of(answer, f"/customMetadata/{events.PARTIAL_ANSWER}/{number}")
 

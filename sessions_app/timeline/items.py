@@ -1,4 +1,4 @@
-"""What a timeline shows of each event. Pure: everything that needs a query is handed in."""
+"""Timeline items: the displayed data of each event. Pure: query results are passed in."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from sessions_app.timeline.key_changes import KeyChange
 from sessions_app.timeline.lanes import Lanes
 
 MAX_CHANGES = 8
-"""Keys of an event that its row shows; the inspector shows all."""
+"""State keys shown in a row; the inspector shows all."""
 
 SHORT_TEXT = 60
-"""Characters that a row of a narrow timeline has room for in two lines, beside its times."""
+"""Characters that fit into two lines of a narrow timeline."""
 
 MAX_CALLS = 8
-"""Calls and results of an event, and arguments of a call, that its row shows."""
+"""Calls, results and arguments of a call shown in a row."""
 
 MAX_MEDIA = 6
 
 MAX_LINES = 100
-"""Lines of a text that its row shows: a reader gets past it."""
+"""Lines of a text shown in a row."""
 
 IDLE_S = 600.0
-"""Seconds without an event that a timeline marks."""
+"""Idle seconds that the timeline marks."""
 
 SIGNALS = {
     "transferToAgent": "transfer to",
@@ -48,7 +48,7 @@ SIGNALS = {
     "renderUiWidgets": "UI widgets",
     "setModelResponse": "model response set",
 }
-"""What a person calls the fields of `EventActions`; a field not named here keeps its own name."""
+"""Labels of the fields of `EventActions`; other fields are labeled by their name."""
 
 SIGNAL_ICONS = {
     "transferToAgent": "transfer",
@@ -61,10 +61,9 @@ VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "rout
 
 
 class EventSummary(dict[str, Any]):
-    """What `wire.summarise` kept of an event.
+    """Decoded summary of an event (`events.summarize`); missing fields read as None.
 
-    What it has nothing of reads as None: a row asks for a dozen things that most events lack, and a lookup that fails
-    costs a template many times as much as one that succeeds.
+    Rows access a dozen fields that most events lack, and failed lookups are expensive in templates.
     """
 
     def __missing__(self, name: str) -> None:
@@ -73,7 +72,7 @@ class EventSummary(dict[str, Any]):
 
 @dataclass(frozen=True, slots=True)
 class Signal:
-    """A control signal of an event; `value` is empty when the signal itself says all."""
+    """A control signal of an event; `value` is empty if the label is sufficient."""
 
     name: str
     label: str
@@ -81,18 +80,18 @@ class Signal:
 
     @property
     def icon(self) -> str:
-        """The icon of its kind."""
+        """Name of the icon."""
         return SIGNAL_ICONS.get(self.name, "control")
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Parts of an event that follow each other and are shown alike.
+    """Consecutive parts of an event of the same type.
 
     Attributes:
-        key: the key of the event's summary under which they are.
-        text: of thoughts and texts, joined.
-        entries: of all others, those that fit into a row.
+        key: their key in the event's summary.
+        text: joined text of thoughts or texts.
+        entries: other parts that fit into a row.
     """
 
     key: str
@@ -102,7 +101,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
-    """A call, as it is named beside an answer that does not stand in its row."""
+    """A call, as shown beside an answer in another row."""
 
     seq: int
     name: str
@@ -111,26 +110,26 @@ class AskedCall:
 
 @dataclass(frozen=True, slots=True)
 class TimelineItem:
-    """One event as it is shown.
+    """An event as the timeline shows it.
 
     Attributes:
         event: the row; its `data` is not loaded.
-        summary: what `wire.summarise` kept of it.
-        changes: the keys it wrote, `temp:` ghosts last.
-        elapsed: seconds since the event before it in the same invocation, or since the call that it answers.
-        rewound_by, compacted_by: seq of the event that took it back or summed it up; 0: none.
-        questions: its long-running calls that wait for an answer.
+        summary: the decoded summary.
+        changes: the keys it wrote, `temp:` ghost keys last.
+        elapsed: seconds since the previous event of the invocation, or since the call that it answers.
+        rewound_by, compacted_by: seq of the event that rewound or summarized it; 0: none.
+        questions: its open questions.
         run: the run that broke at this event.
-        forks: sessions that were forked at it.
-        ends_fork: it is the last event that this session, a fork, has taken over.
-        before: the event before it, of whatever invocation.
-        gap: seconds of silence before it, when they are worth a mark that its group does not have; else 0.
-        after_transfer: that event transfers to another agent.
-        asked: the calls it answers, as far as they stand elsewhere.
-        answered_in: seqs of the events after what is shown that answer its calls.
-        covers: seqs of the first and the last event that its compaction sums up.
-        takes_back: seqs of the first and the last event that its rewind takes back.
-        lanes: who speaks when, in an invocation of several agents.
+        forks: sessions forked at this event.
+        ends_fork: it is the last event that this fork copied.
+        before: the previous event, of any invocation.
+        gap: idle seconds before it, if they are marked here and not at its group; else 0.
+        after_transfer: the previous event transfers to another agent.
+        asked: the calls it answers that are in other rows.
+        answered_in: seqs of the events after the window that answer its calls.
+        covers: first and last seq that its compaction summarizes.
+        takes_back: first and last seq that its rewind takes back.
+        lanes: lanes of the agents, if the invocation has several.
     """
 
     event: Event
@@ -154,23 +153,23 @@ class TimelineItem:
 
     @property
     def is_user(self) -> bool:
-        """Tell whether a person, not an agent, is the author."""
+        """Tell whether the user is the author."""
         return self.event.author == "user"
 
     @property
     def is_final(self) -> bool:
-        """Tell whether it is an agent's final response. (ADK counts the user's own messages too.)"""
+        """Tell whether it is an agent's final response. (ADK also counts the user's messages.)"""
         ends = self.event.is_final and not self.is_cancelled
         return ends and self.event.kind in {EventKind.AGENT, EventKind.ERROR} and not self.is_user
 
     @property
     def is_cancelled(self) -> bool:
-        """Tell whether it closes an invocation that was cancelled."""
+        """Tell whether it ends a cancelled invocation."""
         return events.CANCELLED in self.summary.get("flags", ())
 
     @property
     def css(self) -> str:
-        """Return the classes of its row."""
+        """CSS classes of the row."""
         lane = f"has-lanes lanes-{self.lanes.count} lane-{self.lanes.number}" if self.lanes else ""
         mark = "is-rewound" if self.rewound_by else "is-compacted" if self.compacted_by else ""
         alone = "is-delta" if self.is_delta_alone else ""
@@ -180,43 +179,43 @@ class TimelineItem:
 
     @property
     def is_error(self) -> bool:
-        """Tell whether it is an error or brings the result of a tool that failed."""
+        """Tell whether it is an error or contains the result of a failed tool."""
         return self.event.kind == EventKind.ERROR or any(
             result["failed"] for result in self.summary["results"] or ()
         )
 
     @property
     def is_long(self) -> bool:
-        """Tell whether it has more to read than a line or two, which wants the width of the timeline."""
+        """Tell whether it has more than two lines to read and takes the full width of the timeline."""
         return len(self.summary.get("text", "")) > SHORT_TEXT or bool(self.summary["code"])
 
     @property
     def calls(self) -> list[dict[str, Any]]:
-        """Return the calls it makes. What one asks for in words of ADK's is said in its question."""
+        """The first calls. Calls whose question shows their arguments come without them."""
         calls = self.summary.get("calls", [])[:MAX_CALLS]
         asked = {question.call_id for question in self.questions if question.says_all}
         return [{**call, **_first_args({} if call["id"] in asked else call["args"])} for call in calls]
 
     @property
     def results(self) -> list[dict[str, Any]]:
-        """Return the results it holds that fit into a row."""
+        """The results that fit into a row."""
         found: list[dict[str, Any]] = self.summary.get("results", [])
         return found[:MAX_CALLS]
 
     @property
     def media(self) -> list[dict[str, Any]]:
-        """Return the media it holds that fit into a row."""
+        """The media that fit into a row."""
         found: list[dict[str, Any]] = self.summary.get("media", [])
         return found[:MAX_MEDIA]
 
     @property
     def text(self) -> str:
-        """Return as much of its text as fits into a row."""
+        """The lines of its text that fit into a row."""
         return "\n".join(self._lines[:MAX_LINES])
 
     @property
     def blocks(self) -> list[Block]:
-        """Return its parts in the order in which the model gave them, as far as they fit into a row."""
+        """The parts that fit into a row, in the model's order."""
         texts = {"thought": self.summary.get("thought", ""), "text": self.text}
         entries = {
             "calls": self.calls,
@@ -239,7 +238,7 @@ class TimelineItem:
 
     @property
     def goes_on(self) -> bool:
-        """Tell whether there is more of its text."""
+        """Tell whether the text is truncated."""
         return bool(self.summary["cut"]) or len(self._lines) > MAX_LINES
 
     @property
@@ -249,13 +248,13 @@ class TimelineItem:
 
     @property
     def others(self) -> list[dict[str, str]]:
-        """Return the parts of other kinds that fit into a row."""
+        """The parts of other types that fit into a row."""
         found: list[dict[str, str]] = self.summary.get("others", [])
         return found[:MAX_CALLS]
 
     @property
     def more_parts(self) -> int:
-        """Return how many calls, results, media and parts of other kinds do not fit."""
+        """Number of parts that do not fit into a row."""
         shown = (
             *(("calls", MAX_CALLS), ("results", MAX_CALLS), ("media", MAX_MEDIA)),
             ("others", MAX_CALLS),
@@ -264,18 +263,18 @@ class TimelineItem:
 
     @property
     def is_chunk(self) -> bool:
-        """Tell whether it is a piece of an event that was stored as it streamed."""
+        """Tell whether it is a stored chunk of a streamed event."""
         return "partial" in self.summary.get("flags", ())
 
     @property
     def flags(self) -> list[str]:
-        """Return what else it says of itself; `turnComplete` says nothing of a turn that is."""
+        """Flags to show. `turnComplete` is the normal case and not shown."""
         shown_otherwise = {"turnComplete", events.CANCELLED}
         return [flag for flag in self.summary.get("flags", ()) if flag not in shown_otherwise]
 
     @property
     def signals(self) -> list[Signal]:
-        """Return the control signals, in words."""
+        """The control signals, in words."""
         return [
             Signal(name, SIGNALS.get(name, name), str(value) if name in VALUED_SIGNALS else "")
             for name, value in self.summary.get("signals", {}).items()
@@ -283,47 +282,47 @@ class TimelineItem:
 
     @property
     def shown_changes(self) -> list[KeyChange]:
-        """Return the changes that fit into a row."""
+        """The changes that fit into a row."""
         return self.changes[:MAX_CHANGES]
 
     @property
     def more_changes(self) -> int:
-        """Return how many changes do not, as far as they are known."""
+        """Number of known changes that do not fit into a row."""
         return max(len(self.changes), len(self.summary.get("delta", []))) - len(self.shown_changes)
 
     @property
     def has_many_changes(self) -> bool:
-        """Tell whether there may be more of them than are known."""
+        """Tell whether there may be more changes than known."""
         return len(self.summary.get("delta", [])) >= events.LIST_LIMIT
 
     @property
     def call_ids(self) -> list[str]:
-        """Return the ids of the calls it makes."""
+        """Ids of the calls it makes."""
         return [call["id"] for call in self.summary.get("calls", []) if call["id"]]
 
     @property
     def answer_ids(self) -> list[str]:
-        """Return the ids of the calls it answers."""
+        """Ids of the calls it answers."""
         return [result["id"] for result in self.summary.get("results", []) if result["id"]]
 
     @property
     def call_ids_json(self) -> str:
-        """Return the ids of its calls as JSON, for scripts: an id may hold any character."""
+        """Ids of the calls it makes, as JSON for scripts."""
         return scopes.dumps(self.call_ids)
 
     @property
     def answer_ids_json(self) -> str:
-        """Return the ids of the calls it answers as JSON."""
+        """Ids of the calls it answers, as JSON for scripts."""
         return scopes.dumps(self.answer_ids)
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether the event has nothing to read: no content, no change, no signal."""
+        """Tell whether there is nothing to show: no content, no change, no signal."""
         return not (self.changes or self._says_something or self.is_cancelled)
 
     @property
     def is_delta_alone(self) -> bool:
-        """Tell whether there is nothing to read but the changes."""
+        """Tell whether there is nothing to show but changes."""
         beside = (self.flags, self.rewound_by, self.compacted_by, self.forks, self.ends_fork, self.questions)
         return bool(self.changes) and not (self._says_something or any(beside))
 
@@ -334,7 +333,7 @@ class TimelineItem:
 
 @dataclass(frozen=True, slots=True)
 class WindowNotes:
-    """What queries found about the events of a window, by `seq` or invocation."""
+    """Query results about the events of a window, by `seq` or invocation."""
 
     changes: dict[int, list[KeyChange]]
     marks: SupersededRanges
@@ -349,7 +348,7 @@ class WindowNotes:
 
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
-    """Return the run that an error ended: of several attempts of an invocation the one that the event is of."""
+    """Return the run that ended with an error event. An invocation can have several runs."""
     if event.kind != EventKind.ERROR:
         return None
     own = [run for run in runs if run.invocation_id == event.invocation_id]
@@ -360,7 +359,7 @@ def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
 def build_items(
     events: Sequence[Event], notes: WindowNotes, before: Event | None = None
 ) -> list[TimelineItem]:
-    """Return what to show of each event. `before`, the event before the first, gives its elapsed time."""
+    """Return the items of events. `before` is the event before the first one."""
     shown: list[TimelineItem] = []
     called_at: dict[str, float] = {}
     asked = dict(notes.asked)
@@ -368,7 +367,7 @@ def build_items(
     for event in events:
         if (
             previous is not None and previous.seq != event.seq - 1
-        ):  # of hits alone: what came before is not here
+        ):  # the window shows hits only: the previous event is missing
             previous, transfers = None, False
         summary = EventSummary(json.loads(event.summary))
         rewound_by = notes.marks.rewound_by(event)
@@ -402,7 +401,7 @@ def build_items(
 
 
 def calls_of(event: Event, summary: Mapping[str, Any]) -> dict[str, AskedCall]:
-    """Return the calls that an event makes, by their ids."""
+    """Return the calls of an event by id."""
     return {
         call["id"]: AskedCall(event.seq, call["name"], _first_args(call["args"])["args"])
         for call in summary.get("calls", [])

@@ -1,4 +1,4 @@
-"""The state delta of each event: old and new value of every key, by scope, and who wrote it."""
+"""State delta of events: old and new value and writer of every key, by scope."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from sessions_app.sessions.lineage import ancestors
 from sessions_app.state import history
 
 BRIEF_LENGTH = 160
-"""Characters of a value's JSON that a timeline row shows."""
+"""Characters of a value's JSON in a timeline row."""
 
 TEMP = "temp"
 
 DELTA = "delta"
-"""Kind of writer of an explicit state delta: the event's author made it."""
+"""Writer kind of an explicit state delta, made by the event's author."""
 
 PREFIX = {str(scope): prefix for scope, prefix in scopes.PREFIX.items()} | {TEMP: scopes.TEMP_PREFIX}
 
 
 @dataclass(frozen=True, slots=True)
 class KeyChange:
-    """One key that an event wrote. Values are JSON; `old` is None for a new key, `new` for a removed one.
+    """A key written by an event. Values are JSON; `old` is None for a new key, `new` for a removed one.
 
-    `pk` is the ledger's row, 0 for a ghost.
+    `pk` is the ledger row, 0 for a ghost key.
     """
 
     scope: str
@@ -46,32 +46,32 @@ class KeyChange:
 
     @property
     def name(self) -> str:
-        """The key as an agent writes it, with its prefix."""
+        """The key with its prefix."""
         return PREFIX[self.scope] + self.key
 
     @property
     def who(self) -> str:
-        """Who wrote it, in words."""
+        """The writer, in words."""
         return writer_text(self.writer, self.author, self.cause)
 
     @property
     def is_inferred(self) -> bool:
-        """Tell whether the writer was read off the event."""
+        """Tell whether the writer was inferred from the event."""
         return is_inferred(self.writer, self.author, self.cause)
 
     @property
     def repeated(self) -> bool:
-        """Tell whether the value was written again as it was."""
+        """Tell whether the same value was written again."""
         return self.old is not None and self.old == self.new
 
 
 def changes_of(
     session: AgentSession, events: list[Event], *, length: int = BRIEF_LENGTH, each: int = 0
 ) -> dict[int, list[KeyChange]]:
-    """Return what each event wrote, by its `seq`: stored keys first, then `temp:` ghosts. Two queries.
+    """Return the changes of events by `seq`: stored keys first, then `temp:` ghost keys. Two queries.
 
-    Values are cut to `length` characters, and of an event's keys `each` are read; 0 means whole and all. What
-    a fork has taken over wrote its `user:` and `app:` keys in the session it comes from: one more query a session.
+    Values are truncated to `length` characters, and up to `each` keys are read per event; 0 means no limit. The `user:`
+    and `app:` keys of events copied by a fork are read from the original session: one more query per ancestor.
     """
     found: dict[int, list[KeyChange]] = defaultdict(list)
     if not events:
@@ -103,7 +103,7 @@ def _ledger(session: AgentSession, first: int, last: int, length: int, each: int
 
 
 def _written_by(session: AgentSession, first: int) -> Q:
-    """Match the rows that a session's events wrote; a realm of its own has rows of its own for all it took over."""
+    """Match the rows written by a session's events. Forks in their own realm have copies of all rows."""
     written = Q(session=session)
     if session.forked_seq and first <= session.forked_seq and not session.realm:
         for each in ancestors(session):
@@ -129,7 +129,7 @@ _WRITER = ("writer", "writer_name", "call_id", "author")
 
 
 def _shown(length: int) -> Any:
-    """Return the value, or its first characters and one more, which tells that it was cut."""
+    """Return the first characters of the value, plus one that shows whether it is truncated."""
     return Substr("value", 1, length + 1 if length else 2**30, output_field=CharField())
 
 
@@ -161,18 +161,18 @@ def _ghost(row: Mapping[str, Any], length: int) -> KeyChange:
 
 
 def writer_of(row: Mapping[str, Any]) -> Writer:
-    """Return who wrote a row of the ledger; who wrote a ghost is known or not recorded."""
+    """Return the writer of a ledger or ghost row."""
     inferred = bool(row.get("inferred", not row["writer"]))
     return Writer(row["writer"], row["writer_name"], row["call_id"], inferred)
 
 
 def writer_text(writer: Writer, author: str = "", cause: str = "") -> str:
-    """Return a writer in words. Where none was recorded, the event's author and the cause of the write tell.
+    """Return a writer in words. If none was recorded, the words come from the event's author and the cause.
 
     Args:
-        writer: who wrote the key.
-        author: of the event that wrote it.
-        cause: of the write, a `Cause`.
+        writer: the writer.
+        author: author of the event.
+        cause: cause of the write, a `Cause`.
     """
     if cause == ChangeCause.REWIND:
         return f"rewind by {author}" if author else "rewind"
@@ -184,22 +184,22 @@ def writer_text(writer: Writer, author: str = "", cause: str = "") -> str:
 
 
 def is_inferred(writer: Writer, author: str = "", cause: str = "") -> bool:
-    """Tell whether a writer in words was read off the event; that of a rewind is stored."""
+    """Tell whether a writer was inferred from the event; that of a rewind is stored."""
     return writer.inferred and bool(writer.kind or author) and cause != ChangeCause.REWIND
 
 
 def writer_of_change(row: StateChange) -> Writer:
-    """Return the writer of a row of the ledger."""
+    """Return the writer of a ledger row."""
     return Writer(row.writer, row.writer_name, row.call_id, row.inferred)
 
 
 def truncate(text: str | None, length: int) -> str | None:
-    """Return a text of at most `length` characters, an ellipsis at the end when cut; 0 leaves it whole."""
+    """Return a text truncated to `length` characters, with an ellipsis; 0 means no limit."""
     if text is None or not length or len(text) <= length:
         return text
     return text[: length - 1] + "…"
 
 
 def scope_prefix(scope: Scope | str) -> str:
-    """Return the prefix by which agents name the keys of a scope."""
+    """Return the key prefix of a scope."""
     return PREFIX[str(scope)]

@@ -1,4 +1,4 @@
-"""Every write of a key, newest first, a page at a time; of a number also how it went."""
+"""History of a key: all writes, newest first, in pages, and the trend of numeric values."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from sessions_app.timeline.key_changes import BRIEF_LENGTH, truncate
 
 PAGE = 20
 WHOLE_LENGTH = 4_000
-"""Characters of a value that come at once; of a longer one the beginning, and the rest when it is asked for."""
+"""Maximum length of values that are included in full; longer values are truncated and loaded on request."""
 
 TREND_WRITES = 100
-"""Newest writes that a number's curve shows."""
+"""Newest writes in the trend of a number."""
 
 TREND_BOX = (200, 28)
-"""Width and height of the curve, in its own units."""
+"""Width and height of the trend line, in SVG units."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +29,9 @@ class PastWrite:
     """One write of a key.
 
     Attributes:
-        text: its JSON; None: it is longer than `WHOLE`, or the key was removed.
-        brief: the beginning of it.
-        is_new: the key had no value before.
+        text: the JSON value; None if it is longer than `WHOLE_LENGTH` or the key was removed.
+        brief: the truncated value.
+        is_new: whether the key had no value before.
     """
 
     change: StateChange
@@ -42,7 +42,7 @@ class PastWrite:
 
 @dataclass(frozen=True, slots=True)
 class Trend:
-    """How a number went: points of an SVG polyline in `TREND_BOX`, and the least and the greatest value."""
+    """Trend of a number: points of an SVG polyline in `TREND_BOX`, with minimum and maximum."""
 
     points: str
     least: float
@@ -55,8 +55,8 @@ class KeyHistory:
     """A page of a key's writes.
 
     Attributes:
-        older: cursor of the next page; None: this was the last.
-        count: how often the key was written in all, counted up to `history.WRITES_COUNTED`.
+        older: cursor of the next page; None on the last page.
+        count: total number of writes, counted up to `history.WRITES_COUNTED`.
     """
 
     writes: list[PastWrite]
@@ -66,7 +66,7 @@ class KeyHistory:
 
     @property
     def is_counted_out(self) -> bool:
-        """Tell whether there are more writes than were counted."""
+        """Tell whether the count has reached its limit."""
         return self.count >= history.WRITES_COUNTED
 
 
@@ -77,8 +77,8 @@ def read_key_history(
 
     Args:
         change: any write of the key.
-        before: a cursor, as `older` has it.
-        here: primary key of the only session whose writes are wanted.
+        before: cursor from `older`.
+        here: primary key of a session; restricts the page to its writes.
     """
     every = history.history_of_key(Scope(change.scope), change.owner_id, change.key)
     writes = every if here is None else every.filter(session__pk=here)
@@ -112,7 +112,7 @@ def _write(row: StateChange, earlier: StateChange | None, *, is_last: bool, is_w
 
 
 def _trend(writes: QuerySet[StateChange]) -> Trend | None:
-    """Return the curve of a key whose newest values are numbers, of three at least."""
+    """Return the trend of a key; None unless its newest values are at least three numbers."""
     newest = writes.annotate(text=Substr("value", 1, BRIEF_LENGTH, output_field=CharField()))
     numbers = [_number(text) for text in newest.values_list("text", flat=True)[:TREND_WRITES]][::-1]
     values = [number for number in numbers if number is not None]

@@ -1,7 +1,7 @@
-"""Who speaks when: a lane for each agent of an invocation, with a line from its first event to its last. Pure.
+"""Lanes: one per agent of an invocation, with a line from its first event to its last. Pure.
 
-Lanes are numbered by who speaks first, over the whole invocation and not only what a page shows of it, so every window
-draws an agent in the same place. Branches are no lanes: after a parallel agent ADK keeps the branch of its last child.
+Lanes are numbered by first appearance in the whole invocation, not only in the window, so every window draws an agent
+at the same position. Branches are not used: after a parallel agent ADK keeps the branch of its last child.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from sessions_app.models import Event
 
 MAX_LANES = 8
-"""Agents with a lane of their own; the rest share the last one."""
+"""Maximum number of lanes; further agents share the last one."""
 
 STEP = 7
 """Pixels between two lanes."""
@@ -23,7 +23,7 @@ DOT = 14
 
 @dataclass(frozen=True, slots=True)
 class Speaker:
-    """An agent in an invocation: the seqs of the first and the last event of its own."""
+    """An agent of an invocation, with the seqs of its first and last event."""
 
     author: str
     first_seq: int
@@ -32,7 +32,7 @@ class Speaker:
 
 @dataclass(frozen=True, slots=True)
 class LaneLine:
-    """A piece of a lane beside an event; `until_dot` and `from_dot` end it at the event's own dot."""
+    """Segment of a lane beside an event; `from_dot` and `until_dot`: it starts or ends at the event's dot."""
 
     number: int
     x: float
@@ -41,25 +41,25 @@ class LaneLine:
 
     @property
     def y1(self) -> str:
-        """Where it begins."""
+        """Top of the segment."""
         return str(DOT) if self.from_dot else "0"
 
     @property
     def y2(self) -> str:
-        """Where it ends."""
+        """Bottom of the segment."""
         return str(DOT) if self.until_dot else "100%"
 
 
 @dataclass(frozen=True, slots=True)
 class Lanes:
-    """What is drawn beside an event.
+    """Lanes drawn beside an event.
 
     Attributes:
-        number: the lane of its author, from 1; 0: a user's event has none.
-        count: the lanes of its invocation.
-        lines: its own and those of agents that speak before and after it.
-        link: the way from the lane of who spoke before, as an SVG path; empty when nobody hands over.
-        is_transfer: that agent transferred to this one.
+        number: the lane of its author, from 1; 0 for the user.
+        count: number of lanes of the invocation.
+        lines: the author's segment and those of agents with events before and after.
+        link: SVG path from the lane of the previous agent; empty if the agent does not change.
+        is_transfer: the previous agent transferred to this one.
     """
 
     number: int
@@ -70,12 +70,12 @@ class Lanes:
 
     @property
     def x(self) -> float:
-        """Where the dot is."""
+        """Horizontal position of the dot."""
         return _x(self.number)
 
     @property
     def y(self) -> int:
-        """How far down the dot is."""
+        """Vertical position of the dot."""
         return DOT
 
     @property
@@ -85,7 +85,7 @@ class Lanes:
 
     @property
     def arrow(self) -> str:
-        """The head of a transfer's arrow, as the points of an SVG polygon, just above the dot."""
+        """Arrow head of a transfer, above the dot, as points of an SVG polygon."""
         x, tip = _x(self.number), DOT - 4
         return f"{x - 3},{tip - 5} {x + 3},{tip - 5} {x},{tip}"
 
@@ -93,14 +93,14 @@ class Lanes:
 def lanes_at(
     event: Event, speakers: Sequence[Speaker], before: Event | None = None, *, transfers: bool, at: int = 0
 ) -> Lanes | None:
-    """Return what is drawn beside an event, None in an invocation of a single agent.
+    """Return the lanes beside an event; None if the invocation has a single agent.
 
     Args:
         event: the event.
-        speakers: the agents of its invocation, in the order in which they first speak.
-        before: the event before it, of any invocation.
-        transfers: that event transfers to another agent.
-        at: seq of the event beside which this one is shown, when it answers its call.
+        speakers: the agents of the invocation, by first appearance.
+        before: the previous event, of any invocation.
+        transfers: the previous event transfers to another agent.
+        at: seq of the event in whose row this one is shown as the answer to a call.
     """
     if len(speakers) < 2:
         return None
@@ -123,7 +123,7 @@ def lanes_at(
 def _own_line(
     event: Event, own: Speaker, number: int, speakers: Sequence[Speaker], *, is_alone: bool
 ) -> LaneLine:
-    """Return the author's own line. Its last event is followed by that of whoever goes on."""
+    """Return the author's segment. At the agent's last event it continues if no other lane does."""
     goes_on = max(each.last_seq for each in speakers) > event.seq
     is_last = event.seq == own.last_seq and not (goes_on and is_alone)
     return LaneLine(number, _x(number), from_dot=event.seq == own.first_seq, until_dot=is_last)

@@ -1,4 +1,4 @@
-"""The stored JSON of an event as a tree: opened level by level, opened whole within bounds, or opened at a hit."""
+"""Stored JSON of an event as a tree: collapsed, expanded within limits, or expanded at a search hit."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sessions_app.presentation import highlighting, json_search, json_tree
 from sessions_app.presentation.json_search import JsonSearchResult
 
 DEPTH = 6
-"""How deep the tree starts open, as far as its bounds go."""
+"""Depth to which the tree is initially expanded."""
 
 
 @dataclass(frozen=True, slots=True)
 class RawJson:
-    """The tree, and what a search in it found: None when nothing was searched for."""
+    """The tree and the result of a search in it; None without a search."""
 
     tree: SafeString
     text: str
@@ -26,17 +26,17 @@ class RawJson:
 
     @property
     def number(self) -> int:
-        """Number of the hit that is open, 0 when there is none."""
+        """Number of the open hit, 0 if there is none."""
         return self.found.hit.number if self.found and self.found.hit else 0
 
     @property
     def previous(self) -> int:
-        """Number of the hit before it; before the first comes the last."""
+        """Number of the previous hit, wrapping around."""
         return self.number - 1 if self.number > 1 else self._count
 
     @property
     def next(self) -> int:
-        """Number of the hit after it; after the last comes the first."""
+        """Number of the next hit, wrapping around."""
         return self.number % self._count + 1 if self._count else 0
 
     @property
@@ -47,14 +47,14 @@ class RawJson:
 def read_raw_json(
     event: Event, url: str, text: str = "", number: int = 1, *, is_open: bool = False
 ) -> RawJson:
-    """Return the JSON of an event whose `data` is loaded.
+    """Return the JSON tree of an event whose `data` is loaded.
 
     Args:
         event: the event.
-        url: serves the pieces of the tree.
-        text: what to search for in keys and values.
-        number: which hit to open.
-        is_open: open all branches, as far as the bounds of a tree go; a search comes first.
+        url: address that serves subtrees.
+        text: text to search for in keys and values.
+        number: number of the hit to open.
+        is_open: expand all branches within the tree's limits; ignored with a search.
     """
     body = json.loads(event.data)
     size = len(event.data)

@@ -1,4 +1,4 @@
-"""The runs a session page tells of: the active ones, the newest one, and those of the events it shows."""
+"""Runs on a session page: the active ones, the newest one, and those of the shown events."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ from django.db.models.functions import Coalesce
 from sessions_app.models import AgentSession, Event, Run
 
 RUNS_SCANNED = 20
-"""The newest runs that are read; a longer queue is cut."""
+"""Number of newest runs that are read; a longer queue is truncated."""
 
 TEXT_LIMIT = 200
 
 UNSUCCESSFUL = (Run.Status.FAILED, Run.Status.CANCELLED, Run.Status.CRASHED)
-"""How a run ends that the timeline tells of, with or without an event."""
+"""Final statuses that the timeline always shows."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionRuns:
-    """Runs of a session. `ended` is the newest run when it has ended and did not simply succeed.
+    """Runs of a session. `ended` is the newest run if it has ended and did not simply succeed.
 
-    `newest` are all that were looked at, newest first.
+    `newest` are all runs read, newest first.
     """
 
     active: list[Run]
@@ -34,25 +34,25 @@ class SessionRuns:
 
     @property
     def running(self) -> Run | None:
-        """The run that a process works on."""
+        """The running run."""
         return next((run for run in self.active if run.status == Run.Status.RUNNING), None)
 
     @property
     def mark(self) -> str:
-        """A text that changes when there is something else to show."""
+        """A text that changes with what is shown."""
         shown = [*self.active, self.ended] if self.ended else self.active
         return " ".join(f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in shown)
 
 
 @dataclass(frozen=True, slots=True)
 class RunMark:
-    """How a run went, where it stands in the timeline.
+    """Mark of a run in the timeline.
 
     Attributes:
-        with_traceback: no event beside it shows that.
-        asked: what its user said, when no event says it.
-        lost_toolsets: toolsets that failed to load in it.
-        is_attempt: its invocation was broken off and gone on with: every attempt is told, whatever became of it.
+        with_traceback: show the traceback, because no event beside it does.
+        asked: the user's message, if no event shows it.
+        lost_toolsets: toolsets that failed to load.
+        is_attempt: one of several runs of an interrupted invocation, which are all shown.
     """
 
     run: Run
@@ -63,48 +63,47 @@ class RunMark:
 
     @classmethod
     def alone(cls, run: Run, request: str) -> RunMark:
-        """Return the mark of a run that left no event."""
+        """Return the mark of a run without events."""
         return cls(run, asked=request_text(request))
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None while it runs, and when nobody has begun it."""
+        """Duration in seconds; None if the run has not started or not ended."""
         if self.run.started_at is None or self.run.finished_at is None:
             return None
         return max(0.0, self.run.finished_at - self.run.started_at)
 
     @property
     def never_began(self) -> bool:
-        """Tell whether it ended before any process had begun it."""
+        """Tell whether it ended without being started."""
         return self.run.started_at is None and self.run.finished_at is not None
 
     @property
     def after(self) -> int:
-        """Return the seq it stands behind when it has no event of its own."""
+        """The seq after which the mark is placed if the run has no events."""
         return position_of(self.run)
 
     @property
     def is_told(self) -> bool:
-        """Tell whether there is anything to say of it, as long as its question, if it has one, is open."""
+        """Tell whether the run needs a mark, assuming that its question is open."""
         return self.is_attempt or needs_mark(self.run, is_asking=True)
 
     @property
     def is_alone(self) -> bool:
-        """Tell whether it stands in the timeline by itself: it ended and left no event."""
+        """Tell whether the run ended without events."""
         return not self.run.invocation_id and self.run.status in UNSUCCESSFUL
 
     @property
     def detail(self) -> str:
-        """Return what is read on opening it: the traceback, or the error whole."""
+        """The expandable text: the traceback or the full error."""
         return (self.with_traceback and self.run.traceback) or self.run.error
 
 
 def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run]:
-    """Return the runs of the events' invocations, and those that left none but ended among them. One query.
+    """Return the runs of the events' invocations, and runs without events that ended among them. One query.
 
-    These have their request as `asked`, all others an empty text. They stand behind the event that was the
-    session's last when they began: those before any event belong to the window that holds the first one, or to an
-    empty one.
+    Runs without events have their request as `asked`; for others it is empty. They are placed after the event that was
+    the session's last when they started; runs before any event belong to the first or an empty window.
     """
     first, last = (events[0].seq, events[-1].seq) if events else (0, 0)
     of_events = Q(invocation_id__in={event.invocation_id for event in events} - {""})
@@ -118,24 +117,24 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
 
 
 def position_of(run: Run) -> int:
-    """Return the seq behind which a run stands: the session's last when it began or, never begun, when it ended."""
+    """Return the seq after which a run is placed: the session's last seq at its start or, if never started, its end."""
     return run.first_seq if run.first_seq is not None else run.last_seq or 0
 
 
 def interrupted_invocations(runs: Sequence[Run]) -> set[str]:
-    """Return the invocations of which a run ended before its work was done: what follows are further attempts."""
+    """Return the invocations with an unsuccessful run; their other runs are further attempts."""
     return {run.invocation_id for run in runs if run.invocation_id and run.status in UNSUCCESSFUL}
 
 
 def needs_mark(run: Run, *, is_asking: bool) -> bool:
-    """Tell whether a run's state is worth a mark: it did not simply succeed. `is_asking`: its question is open."""
+    """Tell whether a run did not simply succeed. `is_asking`: its question is open."""
     if run.status == Run.Status.WAITING:
         return is_asking
     return run.status in UNSUCCESSFUL or run.status == Run.Status.RUNNING
 
 
 def read_session_runs(session_pk: int) -> SessionRuns:
-    """Return what there is to tell of a session's runs. One query."""
+    """Return the runs of a session. One query."""
     newest = list(Run.objects.filter(session_id=session_pk).order_by("-created_at", "-pk")[:RUNS_SCANNED])
     active = [run for run in reversed(newest) if run.status in Run.ACTIVE]
     last = newest[0] if newest else None
@@ -144,9 +143,9 @@ def read_session_runs(session_pk: int) -> SessionRuns:
 
 
 def changed_marks(runs: Sequence[Run], known: Mapping[str, str]) -> tuple[list[RunMark], dict[str, str]]:
-    """Return the marks of runs that are not what is known of them, oldest first, and what is known then.
+    """Return the marks of runs that changed compared to `known`, oldest first, and the new value of `known`.
 
-    What is known of a run is a text that changes with its mark.
+    `known` maps run ids to a text that changes with the mark.
     """
     now = {run.pk: f"{run.status} {run.invocation_id}" for run in reversed(runs)}
     changed = [run for run in reversed(runs) if known.get(run.pk) != now[run.pk]]
@@ -156,12 +155,12 @@ def changed_marks(runs: Sequence[Run], known: Mapping[str, str]) -> tuple[list[R
 
 
 def message_text(run: Run) -> str:
-    """Return the start of what a run's user said, or a word for what else was sent."""
+    """Return the start of a run's message, or a word for other content."""
     return request_text(run.request)
 
 
 def request_text(text: str) -> str:
-    """Return the start of what a request's user says, or a word for what else it sends."""
+    """Return the start of a request's message, or a word for other content."""
     request = json.loads(text)
     message = request.get("new_message")
     parts: list[Any] = message.get("parts") or [] if isinstance(message, dict) else []

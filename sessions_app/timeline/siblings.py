@@ -1,4 +1,4 @@
-"""The sessions beside a session: those of the same app, in the same realm, newest first."""
+"""Siblings of a session: sessions of the same app and realm, newest first."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ MAX_SIBLINGS = 50
 
 
 def read_siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
-    """Return the newest sessions beside a session, itself among them; with a text, those that mention it."""
+    """Return the newest siblings of a session, including itself; with a text, those that contain it."""
     wanted = listing.SessionFilter(app=session.app_name, text=text, realm=session.realm)
     return list(listing.list_sessions(wanted).order_by("-updated_at", "-pk")[:MAX_SIBLINGS])
 
 
 def list_mark(realm: str, app_name: str) -> str:
-    """Return a text that changes when a session beside another goes on, is made, renamed, or runs. Two queries."""
+    """Return a text that changes when a sibling is created, changed or renamed, or runs. Two queries."""
     sessions = AgentSession.objects.filter(realm=realm, app_name=app_name)
     rows = list(sessions.order_by("-updated_at", "-pk").values_list("pk", "revision", "title")[:MAX_SIBLINGS])
     titles = crc32("\n".join(title for _, _, title in rows).encode())

@@ -1,7 +1,7 @@
-"""The state board: every scope as it was at an event, who last wrote each key, and what has changed since.
+"""State board: the keys of every scope at an event, their writers, and what has changed since.
 
-Stepping through time shows little that is new. A reader that has the board of one moment asks for another one's by
-what is different (`seen`): the other entries come by name alone. What is not shown is counted and not read.
+Boards of two points in time differ in few keys. A client that shows one board requests another relative to it
+(`seen`): unchanged entries then come by name only. Hidden keys are counted, not read.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from sessions_app.timeline.ephemeral_keys import UntrackedEntry, read_ghosts, re
 from sessions_app.timeline.key_changes import TEMP, scope_prefix
 
 MAX_WRITTEN = 10
-"""Keys of a scope that an event wrote and that are shown beyond the limit."""
+"""Keys of a scope written by the event that are shown beyond the limit."""
 
 SCOPES = (Scope.SESSION, Scope.USER, Scope.APP)
 
 
 @dataclass(frozen=True, slots=True)
 class ClientBoard:
-    """What a reader has on screen: the board at an event, and the mark that came with it."""
+    """The board that a client shows: its event and its mark."""
 
     event: Event
     mark: str
@@ -35,14 +35,14 @@ class ClientBoard:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A scope at the moment looked at.
+    """A scope at a point in time.
 
     Attributes:
-        entries: what is shown, sorted; keys that came later among them.
-        count: keys that had a value.
-        hidden: keys that are left out.
-        next: id of the key that comes after those that are shown; empty at the end.
-        is_begun: it does not begin with the first key.
+        entries: the shown entries, sorted, including keys created later.
+        count: number of keys with a value.
+        hidden: number of keys that are not shown.
+        next: id of the first key after the shown ones; empty at the end.
+        is_begun: the entries do not start with the first key.
     """
 
     scope: str
@@ -54,12 +54,12 @@ class Column:
 
     @property
     def fresh(self) -> list[BoardEntry]:
-        """What is shown, without what the reader has already."""
+        """The entries that the client does not have yet."""
         return [entry for entry in self.entries if not entry.same]
 
     @property
     def order(self) -> str:
-        """The ids of all entries as a JSON list, where the reader has some of them; else empty."""
+        """The ids of all entries as a JSON list, if the client has some of them; else empty."""
         if all(not entry.same for entry in self.entries):
             return ""
         return json.dumps([entry.id for entry in self.entries])
@@ -71,11 +71,11 @@ class Board:
 
     Attributes:
         columns: session, user, app, temp.
-        untracked: what the event's invocation had changed without an event.
-        mark: changes when the state of any scope does, whoever writes it.
-        changed_since: how many keys have not now the value that they had.
-        like: what the keys are searched for; then they alone are shown and counted.
-        begin: id of the key with which those of its scope begin; empty: the first.
+        untracked: keys that the event's invocation changed without an event.
+        mark: changes with the state of any scope, whoever writes it.
+        changed_since: number of keys whose value has changed since.
+        like: search text; only matching keys are shown and counted.
+        begin: id of the first key of its scope to show; empty: from the start.
     """
 
     seq: int | None
@@ -88,17 +88,17 @@ class Board:
 
     @property
     def entries(self) -> list[BoardEntry]:
-        """What is shown of the keys that had a value, in the order session, user, app, temp."""
+        """Shown entries of keys with a value, in the order session, user, app, temp."""
         return [entry for column in self.columns for entry in column.entries if not entry.is_later]
 
     @property
     def later(self) -> list[BoardEntry]:
-        """What is shown of the keys that did not exist yet."""
+        """Shown entries of keys that did not exist yet."""
         return [entry for column in self.columns for entry in column.entries if entry.is_later]
 
     @property
     def hidden(self) -> int:
-        """How many keys are left out."""
+        """Number of keys that are not shown."""
         return sum(column.hidden for column in self.columns)
 
     def tabs(self) -> list[tuple[str, int]]:
@@ -118,20 +118,19 @@ def read_board(
     begin: str = "",
     seen: ClientBoard | None = None,
 ) -> Board:
-    """Return the board at an event; without one, the board now. Keys of the (last) event count as changed.
+    """Return the board at an event, or now. Keys written by the (last) event are marked as changed.
 
-    The number of queries depends on nothing but whether keys are left out; values are read of what is shown, and
-    only their beginning.
+    The number of queries depends only on whether keys are hidden. Only the start of each shown value is read.
 
     Args:
-        session: whose state it is.
-        event: the moment; None: now.
-        limit: entries of a scope that are shown besides those that changed or are watched; 0: all.
-        watched: prefixed keys that are shown in any case.
-        like: what stands in the names of the keys to show, prefix and all, in letters of any case.
-        begin: the id of the entry with which those of its scope begin.
-        seen: the board that the reader has: entries that are as they were there come without content, unless
-            something was written since.
+        session: the session.
+        event: the point in time; None: now.
+        limit: maximum number of entries per scope, besides changed and watched ones; 0: no limit.
+        watched: prefixed keys that are always shown.
+        like: substring of the prefixed key names, case-insensitive.
+        begin: id of the first entry of its scope to show.
+        seen: the board that the client shows; unchanged entries come without content, unless the state was written
+            since.
     """
     now = history.owners_at(session)
     running = running_run(session)
@@ -154,7 +153,7 @@ def read_board(
 
 
 def _invocation_at(event: Event | None, running: Run | None) -> str:
-    """Return the invocation whose `temp:` keys are there: an event's, or now that of the run that is at work."""
+    """Return the invocation whose `temp:` keys exist: the event's, or now the running run's."""
     if event is not None:
         return event.invocation_id
     return running.invocation_id if running else ""
@@ -167,21 +166,21 @@ def state_mark(
     untracked: int | None,
     running: Run | None,
 ) -> str:
-    """Return the mark of a session's state: it changes when another session writes a shared key, too.
+    """Return the mark of a session's state, which also changes when another session writes a shared key.
 
-    `untracked` is the newest key that was changed without an event; `running` the run whose `temp:` keys are there.
+    `untracked` is the newest key changed without an event; `running` the run whose `temp:` keys exist.
     """
     run = running.pk if running and running.invocation_id else ""
     return f"{last_seq}.{user_version or 0}.{app_version or 0}.{untracked or 0}.{run}"
 
 
 def state_mark_of(session: AgentSession) -> str:
-    """Return the mark of a session's state as it is now."""
+    """Return the mark of a session's current state."""
     return _mark_of(session, history.owners_at(session), running_run(session))
 
 
 def running_run(session: AgentSession) -> Run | None:
-    """Return the run that a process works on."""
+    """Return the running run of a session."""
     running = Run.objects.filter(session=session, status=Run.Status.RUNNING)
     return running.only("pk", "invocation_id").order_by("created_at", "pk").first()
 
@@ -198,7 +197,7 @@ def _mark_of(session: AgentSession, now: Owners, running: Run | None) -> str:
 
 
 def _parse_watched(name: str) -> KeyRef | None:
-    """Return what a watched key is found by: scope and `key_id`."""
+    """Return scope and `key_id` of a watched key; None for `temp:` keys."""
     if name.startswith(scopes.TEMP_PREFIX):
         return None
     scope, key = scopes.scope_of(name)
@@ -206,17 +205,17 @@ def _parse_watched(name: str) -> KeyRef | None:
 
 
 def parse_entry_id(begin: str) -> KeyRef | None:
-    """Return scope and `key_id` of an entry's id."""
+    """Return scope and `key_id` of an entry id; None for `temp:` keys."""
     return scopes.scope_of(begin) if begin and not begin.startswith(scopes.TEMP_PREFIX) else None
 
 
 @dataclass(frozen=True, slots=True)
 class _ListedKeys:
-    """The keys of a scope that are shown, sorted.
+    """The shown keys of a scope, sorted.
 
     Attributes:
-        aside: those that are no answer to what is searched for.
-        next: the `key_id` after them, empty at the end.
+        aside: watched keys that do not match the search.
+        next: the next `key_id`; empty at the end.
     """
 
     keys: list[KeyAt]
@@ -227,7 +226,7 @@ class _ListedKeys:
 
 @dataclass(frozen=True, slots=True)
 class _BoardQuery:
-    """What a reader looks at, besides the moment."""
+    """Parameters of a board, without the point in time."""
 
     session: AgentSession
     now: Owners
@@ -237,15 +236,15 @@ class _BoardQuery:
     begin: KeyRef | None
 
     def begin_of(self, scope: Scope) -> str:
-        """Return the `key_id` with which the keys of a scope begin, empty for the first."""
+        """Return the first `key_id` of a scope to show; empty: from the start."""
         return self.begin[1] if self.begin and self.begin[0] == scope else ""
 
     def at(self, event: Event | None) -> PointPair:
-        """Return an event's moment beside now."""
+        """Return the pair of points in time: an event and now."""
         return PointPair(self.session, self.now.at(event) if event else self.now, self.now)
 
     def listed(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
-        """Return the keys that are shown: the first ones, those that the event wrote, those that are watched."""
+        """Return the keys to show: the first ones, those written by the event, and the watched ones."""
         limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
         first = diff.first_keys(at, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
@@ -268,13 +267,13 @@ class _BoardQuery:
         )
 
     def counts(self, at: PointPair, scope: Scope, listed: _ListedKeys) -> Counts:
-        """Return how many keys there are in all."""
+        """Return the total numbers of keys."""
         if not listed.are_all:
             return diff.count(at, scope, self.like)
         return Counts.of([key for key in listed.keys if key not in listed.aside])
 
     def _written(self, at: PointPair, scope: Scope, moment: int, shown: Collection[str]) -> list[KeyAt]:
-        """Return keys beyond the first ones that the event wrote."""
+        """Return keys written by the event beyond the first ones."""
         if not moment:
             return []
         written = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
@@ -286,7 +285,7 @@ class _BoardQuery:
 def _stored_columns(
     looking: _BoardQuery, event: Event | None, moment: int, known: Event | None
 ) -> tuple[list[Column], int]:
-    """Return the scopes that are stored, and how many of their keys have changed since the moment."""
+    """Return the columns of the stored scopes, and the number of keys changed since."""
     at = looking.at(event)
     listed = {scope: looking.listed(at, scope, moment) for scope in SCOPES}
     counts = {scope: looking.counts(at, scope, listed[scope]) for scope in SCOPES}
@@ -302,7 +301,7 @@ def _stored_columns(
 def _fresh_keys(
     looking: _BoardQuery, listed: Mapping[Scope, _ListedKeys], moment: int, known: Event | None
 ) -> list[KeyAt]:
-    """Return the keys whose entries the reader does not have, or that are marked as just written, here or there."""
+    """Return the keys whose entries the client lacks, or that are marked as just written on either board."""
     shown = [key for keys in listed.values() for key in keys.keys]
     if known is None:
         return shown

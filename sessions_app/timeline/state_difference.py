@@ -1,4 +1,4 @@
-"""What differs between the state at two moments of a session, as a page shows it."""
+"""Difference between the state at two points in time of a session, for display."""
 
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ START = 0
 
 @dataclass(frozen=True, slots=True)
 class KeyDifference:
-    """A key that differs.
+    """A key whose value differs.
 
     Attributes:
         change: added, changed or removed.
-        old, new: JSON, when both are short; else the `lines` tell.
-        write: the last write of the later value, or of the removal.
-        who: its writer in words; `is_inferred`: read off the event.
-        elsewhere: another session made it.
+        old, new: JSON, if both are short.
+        lines: line difference of longer values.
+        write: the write of the later value, or the removal.
+        who: the writer in words; `is_inferred`: inferred from the event.
+        elsewhere: whether another session made the write.
     """
 
     scope: str
@@ -47,16 +48,16 @@ class KeyDifference:
 
 @dataclass(frozen=True, slots=True)
 class StateDifferences:
-    """What differs from one moment to a later one.
+    """Keys that differ between two points in time.
 
     Attributes:
-        first: seq of the earlier event; 0: the start, what the first event found.
+        first: seq of the earlier event; 0: the start, before the first event.
         last: seq of the later event; None: now.
-        base: the moment that was asked for besides the selected one, as the address has it.
-        entries: what is shown: the first of each scope.
-        counts: how many keys of each scope differ.
-        following: of each scope that has more, its name and the id of its next key.
-        is_begun: a scope does not begin with its first key.
+        base: the point in time to compare with, as in the URL.
+        entries: the first keys of each scope.
+        counts: number of differing keys per scope.
+        following: name and next key id of each scope with more keys.
+        is_begun: a scope does not start with its first key.
     """
 
     first: int
@@ -70,12 +71,12 @@ class StateDifferences:
 
     @property
     def count(self) -> int:
-        """How many keys differ."""
+        """Number of keys that differ."""
         return sum(self.counts.values())
 
     @property
     def hidden(self) -> int:
-        """How many of them are left out."""
+        """Number of differing keys that are not shown."""
         return self.count - len(self.entries)
 
     def tabs(self) -> list[tuple[str, int]]:
@@ -86,17 +87,17 @@ class StateDifferences:
 def state_differences(
     session: AgentSession, base: str, selected: Event | None, *, limit: int = 0, begin: str = ""
 ) -> StateDifferences:
-    """Return what differs between the selected event (None: now) and the moment `base` names, the earlier one first.
+    """Return the difference between the selected event (None: now) and the point `base`, the earlier one first.
 
     Args:
-        session: whose state it is.
-        base: an event's seq, `0` for the start, or `now`.
-        selected: the event that is open.
-        limit: most keys of a scope to show; 0: all.
-        begin: id of the key with which those of its scope begin; empty: the first.
+        session: the session.
+        base: seq of an event, `0` for the start, or `now`.
+        selected: the selected event.
+        limit: maximum number of keys per scope; 0: no limit.
+        begin: id of the first key of its scope to show; empty: from the start.
 
     Raises:
-        BadInput: `base` is no moment.
+        BadInput: `base` is no point in time.
         EventMissing: the session has no such event.
     """
     other, is_start = _parse_base(session, base)
@@ -124,13 +125,13 @@ def state_differences(
 
 
 def _parse_base(session: AgentSession, base: str) -> tuple[Event | None, bool]:
-    """Return (event, whether the start is meant); no event for now."""
+    """Return (event, whether it is the start). The event is None for the start and for now."""
     if base == NOW:
         return None, False
     if not base.isdecimal() or len(base) > 18:
         raise BadInput(
-            f"{base[:40]!r} is no moment to compare with.",
-            hint="Name an event's number, 0 for the start, or now.",
+            f"{base[:40]!r} is not a point in time to compare with.",
+            hint="Use the number of an event, 0 for the start, or `now`.",
         )
     seq = int(base)
     if seq == START:

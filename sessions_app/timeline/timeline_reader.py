@@ -1,4 +1,4 @@
-"""A window of a session, read and ready to be shown. The number of queries does not depend on its length."""
+"""Reads a window of a session for display, with a number of queries that does not depend on its length."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
 @dataclass(frozen=True, slots=True)
 class Timeline:
-    """A window and its groups. `ahead` are runs that ended before any event, without one of their own."""
+    """A window and its groups. `ahead` are runs without events that ended before any event."""
 
     window: EventWindow
     groups: list[InvocationGroup]
@@ -38,11 +38,10 @@ class Timeline:
 
 
 def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
-    """Return what to show of a window.
+    """Return the timeline of a window.
 
-    Queries: runs; then changes, ghosts, marks (and a seek a rewind), totals, forks; where needed answers and bodies of
-    waiting calls, the event before the window, calls before and answers after it, and two for a compaction in it;
-    lost toolsets.
+    Queries: runs; changes, ghost keys, marks (and one per rewind), totals, forks, lost toolsets; where needed answers
+    and bodies of waiting calls, the event before the window, calls before and answers after it, two for a compaction.
     """
     events = window.events
     runs = read_window_runs(session, events)
@@ -70,9 +69,9 @@ def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
 
 
 def _with_runs(group: InvocationGroup, runs: list[Run]) -> InvocationGroup:
-    """Note how the runs of a group went. An error that an event of it shows is not shown twice.
+    """Return a group with its runs. An error that one of its events shows is not repeated.
 
-    Of an invocation that was broken off and gone on with every attempt is told, the last one last.
+    If the invocation was interrupted and resumed, all its runs are listed in order.
     """
     own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
     if not own:
@@ -96,7 +95,7 @@ def _with_lost_toolsets(group: InvocationGroup, runs: list[Run], lost: LostTools
 
 
 def _with_runs_without_events(found: list[InvocationGroup], alone: list[Run]) -> list[InvocationGroup]:
-    """Put runs without events behind the group that holds the event they stand behind."""
+    """Add runs without events to the group that they follow."""
     for run in alone:
         holders = [group for group in found if group.items[0].event.seq <= position_of(run)]
         if holders:
@@ -115,9 +114,9 @@ def _event_before(session: AgentSession, event: Event) -> Event | None:
 
 
 def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, AskedCall]:
-    """Return the calls before a window that are answered in it. No query when there are none.
+    """Return the calls before a window that are answered in it. No query if there are none.
 
-    One event is read for itself, or has just come to a page that holds its call.
+    Skipped for a single event: it is shown alone, or was just added to a page with its call.
     """
     called: set[str] = set()
     missing: set[str] = set()
@@ -137,7 +136,7 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
 
 
 def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]:
-    """Return the seqs of the events after a window that answer calls in it. No query when none can."""
+    """Return the seqs of the events after a window that answer its calls. No query if there can be none."""
     open_calls: set[str] = set()
     for event in window.events:
         summary = json.loads(event.summary)

@@ -1,4 +1,4 @@
-"""The tokens of a model call, by what they were spent on (`google.genai`'s usage metadata). Pure."""
+"""Token usage of a model call by category (`google.genai`'s usage metadata). Pure."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _DETAILS = {
 
 @dataclass(frozen=True, slots=True)
 class TokenShare:
-    """A kind of tokens: how many, and its place in the bar of all, both in percent of the whole."""
+    """Tokens of a category: count, and position and width in the bar in percent."""
 
     name: str
     label: str
@@ -39,11 +39,11 @@ class TokenShare:
 
 @dataclass(frozen=True, slots=True)
 class TokenUsage:
-    """Tokens by kind. The parts of `bar` add up to what was counted; `cached` is a part of the prompt.
+    """Tokens by category. The shares in `bar` do not overlap; `cached` is a part of `prompt`.
 
     Attributes:
-        modalities: (kind of tokens, modality, count).
-        more: what else the metadata holds.
+        modalities: (category, modality, count).
+        more: other fields of the metadata.
     """
 
     total: int
@@ -55,12 +55,12 @@ class TokenUsage:
 
     @property
     def cached_percent(self) -> int:
-        """How much of the prompt came from the cache."""
+        """Percentage of the prompt that came from the cache."""
         return round(100 * self.cached / self.prompt) if self.prompt else 0
 
 
 def usage_of(said: Mapping[str, Any]) -> TokenUsage | None:
-    """Return what an event's usage metadata tells; None when there is none."""
+    """Return the token usage in an event's usage metadata; None if it is empty."""
     if not said:
         return None
     counts = {name: value for name, value in said.items() if name.endswith("TokenCount") and is_count(value)}

@@ -1,1 +1,1 @@
-"""What an agent's runs looked like from inside: the requests its models were given, the spans, the stages."""
+"""Traces of invocations: model calls, spans and stages."""

@@ -1,6 +1,6 @@
-"""Spans as ADK's own server tells them (`google/adk/cli/dev_server.py`), for the front end that it ships.
+"""Spans in the format of ADK's server (`google/adk/cli/dev_server.py`), for its front end.
 
-Ids are sent as text: numbers of 64 and 128 bits are rounded by JavaScript.
+Ids are sent as text because JavaScript rounds 64-bit and 128-bit numbers.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from sessions_app.traces import model_calls
 
 MAX_SPANS = 5_000
 MAX_REQUESTS = 50
-"""Requests that are sent with a session's spans, the newest: each has all that the session said before."""
+"""Newest requests that are sent with a session's spans; each repeats the whole conversation."""
 
 _PART = {
     "functionCall": "function_call",
@@ -27,7 +27,7 @@ _PART = {
 
 
 def session_trace(app_name: str, session_id: str) -> list[dict[str, Any]]:
-    """Return the spans of a session's runs, the newest ones of very many; of a session of real life first."""
+    """Return the newest spans of a session. Sessions outside of realms take precedence."""
     session = (
         AgentSession.objects.filter(app_name=app_name, session_id=session_id).order_by("realm", "-pk").first()
     )
@@ -41,7 +41,7 @@ def session_trace(app_name: str, session_id: str) -> list[dict[str, Any]]:
 
 
 def event_trace(app_name: str, event_id: str) -> dict[str, Any] | None:
-    """Return the attributes of the span that made an event; None: none is kept."""
+    """Return the attributes of the span that made an event; None if there is no such span."""
     rows = Span.objects.filter(event_id=event_id, session__app_name=app_name)
     span = rows.order_by("session__realm", "-started_ns").first()
     if span is None or not event_id:
@@ -96,7 +96,7 @@ def _response(call: ModelCall) -> dict[str, Any]:
 
 
 def _content(content: Any) -> Any:
-    """Return a content as ADK's spans spell it."""
+    """Return a content with the field names of ADK's spans."""
     if not isinstance(content, dict) or not isinstance(content.get("parts"), list):
         return content
     parts = [

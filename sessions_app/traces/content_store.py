@@ -1,9 +1,9 @@
-"""Contents of model requests, stored once: a request is a list of contents, and nearly all of it was in the one before.
+"""Deduplicated storage of model requests: each request repeats nearly all contents of the previous one. Pure.
 
-A content, a tool, an instruction is a piece, named by the hash of its JSON. A list of them is cut into runs where
-the contents themselves say so, each run is a piece that names its members, and so on, up to one name for the whole
-list. Two requests that share a beginning, a middle or an end share the pieces of it, so a session's requests take
-about as much room as what was said in it, however many there were. Pure.
+A content, a tool or an instruction is a piece, named by the hash of its JSON. Lists use content-defined chunking: a
+list is cut into runs at boundaries that the members' hashes determine, each run is a piece that names its members, and
+so on, up to one piece for the whole list. Requests that share a beginning, middle or end share its pieces, so their
+total size grows with the conversation and not with the number of requests.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from sessions_app.redaction import redact
 SHA_BYTES = 16
 
 RUN_MEAN = 32
-"""Members of a run on average: one name in so many ends a run."""
+"""Average number of members of a run: one hash in this many ends a run."""
 
 MAX_RUN = 256
 
 MAX_TEXT = 200_000
-"""Longest text of a piece, in characters; of a longer one the beginning is kept, and that it was longer."""
+"""Maximum length of a piece's text in characters; longer texts are truncated."""
 
 HIDDEN = "hidden"
-"""Stands where a credential stood."""
+"""Replacement for credentials."""
 
 _SECRETS = frozenset(
     (
@@ -42,7 +42,7 @@ _CUT = "…"
 
 @dataclass(frozen=True, slots=True)
 class Piece:
-    """A part of a request. `body` is its JSON, or makes it when it has to be stored."""
+    """A part of a request. `body` is its JSON, or a function that returns it when the piece is stored."""
 
     sha: str
     body: str | Callable[[], str]
@@ -50,12 +50,12 @@ class Piece:
 
     @property
     def text(self) -> str:
-        """The JSON that is stored."""
+        """The stored JSON."""
         return self.body if isinstance(self.body, str) else self.body()
 
 
 def piece_of(value: Any) -> Piece:
-    """Return the piece of a JSON value, made fit to store."""
+    """Return the piece of a JSON value, without credentials and overlong texts."""
     body = scopes.dumps(make_storable(value))
     return Piece(sha_of(body), body)
 
@@ -66,7 +66,7 @@ def sha_of(text: str) -> str:
 
 
 def list_piece(members: Sequence[Piece]) -> Piece:
-    """Return the piece of a list: runs of members, runs of runs, up to one."""
+    """Return the piece of a list: runs of members, runs of runs, up to one piece."""
     level = [_run(run) for run in _runs(members)] or [_run(())]
     while len(level) > 1:
         level = [_run(run) for run in _runs(level)]
@@ -85,7 +85,7 @@ def _is_run(piece: Piece) -> bool:
 
 
 def _runs(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
-    """Cut a list after members whose names say so: what is put in or taken out moves no other cut."""
+    """Cut a list into runs at members with matching hashes, so that an insertion moves no other boundary."""
     start = 0
     for place, member in enumerate(members, start=1):
         ends = int(member.sha[-4:], 16) % RUN_MEAN == 0
@@ -97,7 +97,7 @@ def _runs(members: Sequence[Piece]) -> Iterator[Sequence[Piece]]:
 
 
 def members_of(body: str) -> tuple[bool, list[str]] | None:
-    """Return whether a stored list names runs, and the names; None: the piece is no list."""
+    """Return whether a list piece names runs, and the names; None if the piece is no list."""
     if not body.startswith(('{"pieces":[', '{"runs":[')):
         return None
     found = json.loads(body)
@@ -105,7 +105,7 @@ def members_of(body: str) -> tuple[bool, list[str]] | None:
 
 
 def make_storable(value: Any) -> Any:
-    """Return a JSON value without credentials and without texts that are too long to keep."""
+    """Return a JSON value without credentials and with overlong texts truncated."""
     return _truncate_texts(redact(value))
 
 
@@ -120,11 +120,11 @@ def _truncate_texts(value: Any) -> Any:
 
 
 def _truncate(text: str) -> str:
-    return f"{text[:MAX_TEXT]}{_CUT} ({len(text):,} characters; the first {MAX_TEXT:,} were kept)"
+    return f"{text[:MAX_TEXT]}{_CUT} ({len(text):,} characters; the first {MAX_TEXT:,} are stored)"
 
 
 def strip_secrets(config: Any) -> Any:
-    """Return a request's config without what it signs in with: values of headers, keys, tokens."""
+    """Return a request's config without secrets: header values, keys, tokens."""
     if isinstance(config, list):
         return [strip_secrets(item) for item in config]
     if not isinstance(config, dict):

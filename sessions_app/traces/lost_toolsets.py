@@ -1,4 +1,4 @@
-"""Toolsets that failed to load: the agent ran without their tools, though its run may have ended well."""
+"""Toolsets that failed to load: the agent ran without their tools, even if its run succeeded."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from django.db.models import QuerySet
 from sessions_app.models import AgentSession, Trace
 
 LostToolsets = dict[str, list[str]]
-"""Invocation id -> its lost toolsets, each as a line with its agent and the error."""
+"""Lost toolsets by invocation id, each as a line with agent and error."""
 
 
 def lost_toolsets(session: AgentSession, invocation_ids: Collection[str]) -> LostToolsets:

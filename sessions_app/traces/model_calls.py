@@ -1,4 +1,4 @@
-"""Model calls read back: one in full, those of an invocation, and what differs from the call before."""
+"""Reads of model calls: one in full, those of an invocation, and the difference to the previous call."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.traces.content_store import members_of
 
 PIECES_PER_QUERY = 400
-"""Names of pieces in one question."""
+"""Pieces read per query."""
 
 MAX_COMPARED = 400
-"""Contents in a changed stretch that are matched one by one; a longer one is shown as taken out and put in."""
+"""Contents in a changed range that are compared one by one; a longer range counts as removed and added."""
 
 CALLS_SHOWN = 200
-"""Calls of an invocation in a list."""
+"""Calls of an invocation that are listed."""
 
 MAX_FORKS = 20
-"""Forks of forks that are followed to where a call was made."""
+"""Forks of forks that are followed to find the original call."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRequest:
-    """What a call sent, read whole or in part.
+    """The request of a model call, with the names of its contents.
 
     Attributes:
-        content_names: of every content, the name of its piece, in order.
-        rest: what else the request said: config, cache, tier.
+        content_names: the piece names of all contents, in order.
+        rest: other fields of the request: config, cache, tier.
     """
 
     instruction: Any
@@ -44,7 +44,7 @@ class CallRequest:
 
 @dataclass(frozen=True, slots=True)
 class ContentRange:
-    """Contents of a request that stand to the call before as `change` says: same, added or removed."""
+    """Consecutive contents of a request; `change` compares them to the previous call: same, added or removed."""
 
     change: str
     first: int
@@ -54,12 +54,12 @@ class ContentRange:
 
     @property
     def hidden(self) -> int:
-        """How many of them are not read."""
+        """Number of contents that were not read."""
         return self.count - len(self.contents)
 
 
 def calls_of(session: AgentSession, invocation_id: str) -> list[ModelCall]:
-    """Return the calls of an invocation in their order, the first ones of very many."""
+    """Return the first calls of an invocation in order."""
     rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
     return list(rows.defer("request", "response").order_by("number")[:CALLS_SHOWN])
 
@@ -68,7 +68,7 @@ def find_call(session: AgentSession, pk: int) -> ModelCall:
     """Return a call of a session.
 
     Raises:
-        NotFound: it has no such call.
+        NotFound: the session has no such call.
     """
     found = ModelCall.objects.filter(session=session, pk=pk).first()
     if found is None:
@@ -80,7 +80,7 @@ def find_call(session: AgentSession, pk: int) -> ModelCall:
 
 
 def call_of(event: Event, session: AgentSession) -> ModelCall | None:
-    """Return the call that became an event; of an event that a fork took over, the one made where it was forked."""
+    """Return the model call that produced an event. For an event copied by a fork it is the origin's call."""
     origin: AgentSession | None = session
     for _ in range(MAX_FORKS):
         if origin is None:
@@ -104,13 +104,13 @@ def _call_in(session: AgentSession, event: Event) -> ModelCall | None:
 
 
 def call_before(call: ModelCall) -> ModelCall | None:
-    """Return the call of the same agent before a call."""
+    """Return the previous call of the same agent."""
     rows = ModelCall.objects.filter(session=call.session_id, agent=call.agent, pk__lt=call.pk)
     return rows.order_by("-pk").first()
 
 
 def read_request(call: ModelCall) -> CallRequest:
-    """Return what a call sent, without reading its contents."""
+    """Return the request of a call, without reading its contents."""
     request = json.loads(call.request)
     apart = {name: request.pop(name, None) for name in ("contents", "system_instruction", "tools")}
     request.pop("count", None)
@@ -126,7 +126,7 @@ def read_request(call: ModelCall) -> CallRequest:
 
 
 def request_json(call: ModelCall) -> dict[str, Any]:
-    """Return a request as JSON, in ADK's order of things."""
+    """Return the full request as JSON, in ADK's field order."""
     told = read_request(call)
     read = read_pieces(call.session_id, told.content_names)
     return {
@@ -139,12 +139,12 @@ def request_json(call: ModelCall) -> dict[str, Any]:
 
 
 def call_json(call: ModelCall) -> dict[str, Any]:
-    """Return a call as JSON: what it asked and what came back."""
+    """Return a call's request and responses as JSON."""
     return {"request": request_json(call), "responses": responses(call)}
 
 
 def responses(call: ModelCall) -> list[dict[str, Any]]:
-    """Return what came back, contents put in."""
+    """Return the responses of a call with their contents."""
     told: list[dict[str, Any]] = json.loads(call.response or "[]")
     read = read_pieces(call.session_id, [one["content"] for one in told if "content" in one])
     return [{**one, "content": read.get(one["content"])} if "content" in one else one for one in told]
@@ -153,7 +153,7 @@ def responses(call: ModelCall) -> list[dict[str, Any]]:
 def compare_contents(
     call: ModelCall, told: CallRequest, before: CallRequest | None, shown: int
 ) -> list[ContentRange]:
-    """Return a request's contents beside those of the call before; of each stretch the last `shown` are read."""
+    """Compare a request's contents with those of the previous call; of each range the last `shown` are read."""
     old = before.content_names if before else []
     found = [
         (change, first, names)
@@ -170,7 +170,7 @@ def compare_contents(
 
 
 def instruction_change(told: CallRequest, before: CallRequest | None) -> list[DiffLine]:
-    """Return the lines in which the instruction differs from that of the call before; none when it does not."""
+    """Return the line difference to the previous call's instruction; empty if there is none."""
     if before is None or told.instruction == before.instruction:
         return []
     return value_diff.diff_lines(
@@ -179,7 +179,7 @@ def instruction_change(told: CallRequest, before: CallRequest | None) -> list[Di
 
 
 def tools_change(told: CallRequest, before: CallRequest | None) -> tuple[list[str], list[str]]:
-    """Return the names of the tools that the call before did not have, and of those that only it had."""
+    """Return the names of the tools that were added and removed since the previous call."""
     if before is None:
         return [], []
     now, then = tool_names(told.tools), tool_names(before.tools)
@@ -187,7 +187,7 @@ def tools_change(told: CallRequest, before: CallRequest | None) -> tuple[list[st
 
 
 def tool_names(tools: Iterable[dict[str, Any]]) -> list[str]:
-    """Return what tools are called; one without a name is called after what it is."""
+    """Return the names of tools; a tool without a name is named by its type."""
     return [str(tool.get("name") or next(iter(tool), "tool")) for tool in tools]
 
 
@@ -203,7 +203,7 @@ def instruction_text(instruction: Any) -> str:
 
 
 def leaf_names(session_pk: int, name: str) -> list[str]:
-    """Return the names of the pieces of a list, in order."""
+    """Return the names of the pieces that a list piece contains, in order."""
     names = [name]
     while True:
         read = _piece_texts(session_pk, names)
@@ -215,7 +215,7 @@ def leaf_names(session_pk: int, name: str) -> list[str]:
 
 
 def read_pieces(session_pk: int, names: Sequence[str]) -> dict[str, Any]:
-    """Return the JSON of pieces by their names."""
+    """Return the values of pieces by name."""
     return {
         name: json.loads(text) for name, text in _piece_texts(session_pk, list(dict.fromkeys(names))).items()
     }
@@ -230,7 +230,7 @@ def _piece_texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
 
 
 def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, list[str]]]:
-    """Return stretches of (change, place of its first content, names)."""
+    """Return ranges of (change, position of the first content, names)."""
     start = _common_length(old, new)
     end = _common_length(old[start:][::-1], new[start:][::-1])
     out, come = list(old[start : len(old) - end]), list(new[start : len(new) - end])

@@ -1,7 +1,7 @@
-"""What is recorded beside a run, written behind it: a thread of its own takes what waits and writes it in batches.
+"""Write-behind queue for records of runs: a thread writes the queued records in batches.
 
-A run never waits for it and never fails by it. While the store takes nothing, what waits is tried again; what the
-store refuses for another reason is dropped with a line in the log.
+A run never waits for it and never fails because of it. While the store is unavailable, writes are retried; records
+that the store rejects for another reason are dropped and logged.
 """
 
 from __future__ import annotations
@@ -23,28 +23,28 @@ from sessions_app.errors import StoreCorrupt, StoreFault
 from sessions_app.store import db_errors, retry, units_of_work
 
 Unit = Callable[[], bool]
-"""Writes a record, or some of it, in one transaction. Returns whether that was all; else it is called again."""
+"""Writes a record, or a part of it, in one transaction. Returns False if it has to be called again."""
 
 Make = Callable[[], Unit]
-"""Makes a record ready, in the outbox's thread and outside of any transaction: appends do not wait for it."""
+"""Prepares a record, in the outbox's thread and outside of transactions, so that appends do not wait for it."""
 
 PAUSE_S = 0.2
-"""Seconds that records wait for others to be written with."""
+"""Seconds that records wait to be batched with others."""
 
 BATCH = 50
-"""Most records in one transaction: an append may wait behind it."""
+"""Maximum number of records in a transaction, since appends may wait for it."""
 
 MAX_WAITING = 20_000
-"""Most records that wait while the store takes none; what comes then is dropped."""
+"""Maximum number of queued records; further ones are dropped."""
 
 CLOSE_S = 2.0
-"""Seconds that the end of the process waits for what was not written yet."""
+"""Timeout in seconds for writing the remaining records when the process ends."""
 
 log = logging.getLogger(__name__)
 
 
 class Outbox:
-    """The records of this process that are still to be written."""
+    """Queue of this process's records that are not written yet."""
 
     def __init__(self) -> None:
         self._waiting: deque[Make] = deque()
@@ -57,11 +57,11 @@ class Outbox:
         self._is_full = False
 
     def put(self, make: Make) -> None:
-        """Let a record be written soon. From any thread; never raises, never waits."""
+        """Queue a record. Thread-safe; never raises, never blocks."""
         with self._lock:
             if len(self._waiting) >= MAX_WAITING:
                 if not self._is_full:
-                    log.error("The store takes no records of runs; those of now are dropped, the runs go on.")
+                    log.error("The store is unavailable and the queue is full: records of runs are dropped.")
                 self._is_full = True
                 return
             self._is_full = False
@@ -70,7 +70,7 @@ class Outbox:
         self._wake.set()
 
     def flush(self) -> Future[None]:
-        """Let what waits be written at once; the future is done when it was."""
+        """Write the queued records at once; the future completes when they are written."""
         asked: Future[None] = Future()
         with self._lock:
             self._asked.append(asked)
@@ -80,7 +80,7 @@ class Outbox:
         return asked
 
     async def settled(self, within_s: float | None = None) -> bool:
-        """Wait until what was put so far is written, or for so long. Return whether it was."""
+        """Wait until the records queued so far are written. Return False after the timeout."""
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self.flush())), within_s)
         except TimeoutError:
@@ -88,7 +88,7 @@ class Outbox:
         return True
 
     def close(self) -> None:
-        """Write what waits, as far as that takes no longer than `END_S`, and end the thread."""
+        """Write the remaining records within `CLOSE_S` and end the thread."""
         thread = self._thread
         if thread is None:
             return
@@ -129,7 +129,7 @@ class Outbox:
                 future.set_result(None)
 
     def _write(self, units: list[Unit]) -> None:
-        """Write a batch; one that is refused is written record by record, so that one fails alone."""
+        """Write a batch. A rejected batch is written record by record, so that only the faulty record is dropped."""
         while units:
             left = self._tried(units)
             if left is None:
@@ -137,7 +137,7 @@ class Outbox:
             units = left
 
     def _tried(self, units: list[Unit]) -> list[Unit] | None:
-        """Write, again until the store takes it. Return what is not done yet; None: the store refused it."""
+        """Write units, with retries. Return the unfinished units; None if the store rejects them."""
         is_told = False
         for delay in retry.delays():
             try:
@@ -146,20 +146,22 @@ class Outbox:
                 if not _is_temporary(error):
                     if len(units) == 1:
                         log.exception(
-                            "A record of a run could not be written; it is dropped, the run goes on."
+                            "A record of a run could not be written and is dropped. The run continues."
                         )
                     return None
                 if self._closing:
-                    log.warning("%d records of runs are dropped as the process ends: %s", len(units), error)
+                    log.warning(
+                        "%d records of runs are dropped because the process ends: %s", len(units), error
+                    )
                     return []
                 if not is_told:
-                    log.warning("The store takes no records of runs for now; they wait: %s", error)
+                    log.warning("The store is unavailable; records of runs are queued: %s", error)
                     is_told = True
             time.sleep(delay)
         return None
 
     def _commit(self, units: list[Unit]) -> list[Unit]:
-        """Write in one transaction; on SQLite in the thread that writes, which nothing else then has to wait for."""
+        """Write in one transaction; on SQLite in the writer thread."""
         if connection.vendor == "sqlite":
             return self._runner.run(units_of_work.write(_run_units, units))
         try:
@@ -170,7 +172,7 @@ class Outbox:
 
 
 def _is_temporary(error: Exception) -> bool:
-    """Tell whether the store may take it later: it is away, full or locked. A damaged one never does."""
+    """Tell whether a retry may succeed: the store is unavailable, full or locked, but not damaged."""
     fault = error if isinstance(error, StoreFault) else db_errors.translate(error)
     return fault is not None and not isinstance(fault, StoreCorrupt)
 
@@ -179,12 +181,12 @@ def _make_unit(make: Make) -> Unit | None:
     try:
         return make()
     except Exception:
-        log.exception("A record of a run could not be made; it is dropped, the run goes on.")
+        log.exception("A record of a run could not be prepared and is dropped. The run continues.")
         return None
 
 
 def _run_units(units: list[Unit]) -> list[Unit]:
-    """Run units; as many as a transaction should hold. Return those that are not done."""
+    """Run units in one transaction. Return those that are not finished."""
     with transaction.atomic():
         return [unit for unit in units if not unit()]
 
@@ -193,7 +195,7 @@ _outboxes: dict[int, Outbox] = {}
 
 
 def outbox() -> Outbox:
-    """Return this process's outbox. A fork of it has one of its own."""
+    """Return this process's outbox. A forked process has its own."""
     found = _outboxes.get(os.getpid())
     if found is None:
         found = _outboxes.setdefault(os.getpid(), Outbox())
@@ -201,7 +203,7 @@ def outbox() -> Outbox:
 
 
 def close() -> None:
-    """Write what waits and end the thread, at the end of the process and between tests."""
+    """Write the remaining records and end the thread, at the end of the process and between tests."""
     if (found := _outboxes.pop(os.getpid(), None)) is not None:
         with suppress(Exception):
             found.close()

@@ -1,15 +1,15 @@
-"""Times in which an invocation waited to be gone on with: they are no time of work. Pure."""
+"""Pauses of an invocation that waits to be resumed; they do not count as working time. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
 Interval = tuple[float, float]
-"""Its start and its end, in seconds since the epoch."""
+"""Start and end, in seconds since the epoch."""
 
 
 class Pauses:
-    """The stretches in which nobody worked, overlapping ones as one."""
+    """Merged intervals in which an invocation waited."""
 
     def __init__(self, stretches: Iterable[Interval] = ()) -> None:
         self._stretches: list[Interval] = []
@@ -26,5 +26,5 @@ class Pauses:
         return sum(max(0.0, min(end, last) - max(start, first)) for first, last in self._stretches)
 
     def work(self, start: float, end: float) -> float:
-        """Return the seconds between two times that were no pause."""
+        """Return the seconds between two times without pauses."""
         return max(0.0, end - start - self.between(start, end))

@@ -1,4 +1,4 @@
-"""The moment at which a model looks at a session: before an event that a model wrote, after any other one."""
+"""Point in time of a model preview: before an event that a model wrote, after any other event."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ BY_MODEL = (*SAID, EventKind.ERROR)
 
 @dataclass(frozen=True, slots=True)
 class PreviewPoint:
-    """What the agent's process is asked.
+    """The point in time for which the runtime computes a model request.
 
     Attributes:
-        upto: the last event that the model sees; None: it sees none.
-        is_before: the model that is meant wrote the event itself.
-        agent: the agent whose model it is; empty: the root agent.
-        branch: the branch that the model's agent worked in. Events may name another: after agents that worked side by
-            side, ADK writes the branch of one of them to what comes next.
+        upto: the last event that the model sees; None if it sees none.
+        is_before: the point is before the event, which the model wrote itself.
+        agent: the agent of the model; empty: the root agent.
+        branch: the branch of the agent. Events may name another: after parallel agents ADK writes the branch of one of
+            them to the next events.
     """
 
     event: Event
@@ -34,7 +34,7 @@ class PreviewPoint:
     state: dict[str, Any]
 
     def question(self, session: AgentSession, ask: bool) -> dict[str, Any]:
-        """Return the body of `POST /devui/seen`."""
+        """Return the request body of `POST /devui/seen`."""
         return {
             "realm": session.realm,
             "user_id": session.user_id,
@@ -49,7 +49,7 @@ class PreviewPoint:
 
 
 def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
-    """Return the moment of an event: the state then, and whose model looks."""
+    """Return the preview point of an event, with the state and the agent at that point."""
     is_before = event.author != "user" and event.kind in BY_MODEL
     upto: Event | None = event
     if is_before:
@@ -68,9 +68,9 @@ def _agent_at(session: AgentSession, event: Event, upto: Event | None) -> str:
 
 
 def _transferred_to(event: Event, upto: Event | None) -> str:
-    """Return the agent that the last event a model sees handed over to, in the invocation of an event; else "".
+    """Return the agent to which the last visible event of the invocation transferred; "" if it did not transfer.
 
-    An error that no model call became stands in the name of the agent that spoke last.
+    An error without a model call carries the name of the previous agent.
     """
     if upto is None or upto.invocation_id != event.invocation_id:
         return ""

@@ -1,4 +1,4 @@
-"""Writes of what was recorded of runs: model calls with their pieces, spans, stages."""
+"""Writes of recorded model calls with their pieces, spans and stages."""
 
 from __future__ import annotations
 
@@ -20,23 +20,23 @@ from sessions_app.traces.content_store import Piece
 
 MAX_ERROR = 10_000
 MAX_STAGES = 1_000
-"""Stages of an invocation that are kept."""
+"""Maximum number of stored stages of an invocation."""
 
 PIECES_PER_QUERY = 400
-"""Names of pieces in one question."""
+"""Pieces looked up per query."""
 
 MAX_PIECES = 500
-"""Pieces that are stored in one transaction: an append may wait behind it."""
+"""Pieces stored per transaction, since appends may wait for it."""
 
 
 @dataclass(frozen=True, slots=True)
 class CallRecord:
-    """A model call so far. `request` and `response` name pieces by their hash.
+    """Current data of a model call. `request` and `response` name pieces by their hash.
 
     Attributes:
-        ref: names the call in every record of it.
-        pieces: what `request` and `response` are made of.
-        event_ids: the events that it became.
+        ref: id of the call in all its records.
+        pieces: the pieces of `request` and `response`.
+        event_ids: the events that the call produced.
         usage: token counts by name of `ModelCall`'s columns.
     """
 
@@ -62,7 +62,7 @@ class CallRecord:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A moment of an invocation: what was reached, when, for which agent or tool."""
+    """A stage that an invocation reached: name, time, and agent or tool."""
 
     name: str
     at: float
@@ -71,7 +71,7 @@ class Stage:
 
 @dataclass(frozen=True, slots=True)
 class SpanRecord:
-    """A span that has ended. Times are in nanoseconds since the epoch."""
+    """A finished span. Times are in nanoseconds since the epoch."""
 
     key: SessionKey
     invocation_id: str
@@ -89,9 +89,9 @@ class SpanRecord:
 
 
 def save_call(record: CallRecord) -> bool:
-    """Write a model call, or what came to be known of it. Without its session nothing is written.
+    """Create or update a model call. Does nothing if its session does not exist.
 
-    Returns whether that was all: of very many pieces some are written, and a next call goes on.
+    Returns False if only some of very many pieces were written; then call it again.
     """
     session_pk = _session_pk(record.key)
     if session_pk is None:
@@ -133,7 +133,7 @@ def save_call(record: CallRecord) -> bool:
 def save_stages(
     key: SessionKey, invocation_id: str, stages: Sequence[Stage], trace_id: str, root_agent: str, ended: bool
 ) -> bool:
-    """Add stages to what is known of an invocation."""
+    """Append stages to the trace of an invocation."""
     session_pk = _session_pk(key)
     if session_pk is None or not stages:
         return True
@@ -145,7 +145,7 @@ def save_stages(
     )
     for pk, known_id, before in known:
         earlier = json.loads(before)
-        told = [stage for stage in told if stage not in earlier]  # the store's answer to a write may be lost
+        told = [stage for stage in told if stage not in earlier]  # a retried write may be stored already
         _execute(
             "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
             (scopes.dumps((earlier + told)[:MAX_STAGES]), trace_id or known_id, finished_at, pk),
@@ -165,11 +165,11 @@ def save_stages(
 
 
 def close_unfinished(at: float, **of: Any) -> None:
-    """End what is still open of invocations that go on no more.
+    """Close the unfinished traces and model calls of invocations that have ended.
 
     Args:
-        at: when they ended, in seconds since the epoch.
-        of: which traces and model calls are meant, as conditions on their columns.
+        at: end time, in seconds since the epoch.
+        of: conditions on columns that select the traces and model calls.
     """
     for trace in Trace.objects.filter(finished_at=None, **of):
         end = max(at, trace.started_at)
@@ -181,10 +181,10 @@ def close_unfinished(at: float, **of: Any) -> None:
 
 
 def save_spans(records: Sequence[SpanRecord]) -> bool:
-    """Write spans that have ended. Those of sessions that are gone, and those that are stored already, are left out.
+    """Write finished spans, except those that are stored already or whose session does not exist.
 
-    The store's answer to a write may be lost. A span's ids alone do not tell it from others: they are random numbers,
-    and an agent that seeds Python's generator of them gets the same ones again.
+    A retried write may be stored already. Ids alone do not identify a span: an agent that seeds Python's random
+    generator gets the same ids again.
     """
     pks: dict[SessionKey, int | None] = {}
     for record in records:
@@ -248,7 +248,7 @@ def _last_number(session_pk: int, invocation_id: str) -> int:
 
 
 def _rows(statement: str, given: Sequence[Any]) -> list[Any]:
-    """Run a plain statement: these run once a model call, and Django's queries take ten times as long to make."""
+    """Run a plain SQL statement: these run with every model call, and Django's ORM takes ten times as long."""
     with connection.cursor() as cursor:
         cursor.execute(statement, given)
         return list(cursor.fetchall())
@@ -260,7 +260,7 @@ def _execute(statement: str, given: Sequence[Any]) -> None:
 
 
 def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
-    """Store what is not there yet, at most about so many. Return whether now all is there."""
+    """Store up to about `MAX_PIECES` missing pieces. Return whether all pieces are stored now."""
     missing = list(islice(_missing(session_pk, pieces), MAX_PIECES + 1))
     with connection.cursor() as cursor:
         cursor.executemany(
@@ -272,7 +272,7 @@ def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
 
 
 def _missing(session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
-    """Yield what is not stored, members before what names them: a list that is there has all its members."""
+    """Yield the missing pieces, members before their list: a stored list has all its members."""
     named = {piece.sha: piece for piece in pieces}
     there = _stored_names(session_pk, list(named))
     for sha, piece in named.items():

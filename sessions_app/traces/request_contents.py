@@ -1,4 +1,4 @@
-"""A content of a model request as people read it: who says what, calls what, answers what. Pure."""
+"""Contents of a model request for display: role, texts, calls and results. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 TEXT_SHOWN = 4_000
-"""Characters of a text that are shown; all of it stands in the JSON."""
+"""Characters of a text that are shown; the JSON has the whole text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,9 +16,9 @@ class ContentPart:
 
     Attributes:
         kind: text, thought, call, result or other.
-        name: of the tool that is called or answers.
-        rest: characters of the text that are not shown.
-        pointer: where `value` stands in the JSON of the call.
+        name: name of the tool of a call or result.
+        rest: number of characters that are not shown.
+        pointer: JSON pointer to `value` in the JSON of the call.
     """
 
     kind: str
@@ -31,7 +31,7 @@ class ContentPart:
 
 @dataclass(frozen=True, slots=True)
 class Content:
-    """A content: its place in the request, counted from 1, and its parts; None of one that is not kept any more."""
+    """A content: its position in the request, from 1, and its parts; None if it is not stored any more."""
 
     place: int
     role: str
@@ -39,7 +39,7 @@ class Content:
 
 
 def describe_content(place: int, value: Any, pointer: str) -> Content:
-    """Return what a stored content shows, that stands at a pointer in the JSON of its call."""
+    """Return a stored content for display. `pointer` locates it in the JSON of its call."""
     if not isinstance(value, dict):
         return Content(place, "", None)
     return Content(place, str(value.get("role") or "no role"), list(_parts(value, pointer)))

@@ -1,4 +1,4 @@
-"""The trace of an invocation as people see it: its spans one below the other on one line of time, and its stages."""
+"""Trace of an invocation for display: its spans as bars on a time axis, and its stages."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from sessions_app.search.execution.column_terms import id_starts_with
 from sessions_app.traces.pauses import Pauses
 
 SCALE = 1000
-"""Units of the line of time."""
+"""Units of the time axis."""
 
 MIN_WIDTH = 3
-"""Units of the shortest bar: one that took no time is seen, too."""
+"""Minimum width of a bar, so that spans without duration are visible."""
 
 MAX_SPANS = 500
 MAX_DEPTH = 12
@@ -47,12 +47,12 @@ STAGES = {
 
 
 ENDS = frozenset({"end", "failed", Trace.CUT_OFF})
-"""Stages that end an invocation, until somebody answers it or resumes it."""
+"""Stages that end an invocation, until it is answered or resumed."""
 
 OPERATIONS = frozenset(
     {"invoke_workflow", "invoke_agent", "invoke_node", "generate_content", "call_llm", "execute_tool"}
 )
-"""What ADK's spans do; their names go on with what it is done to."""
+"""First words of ADK's span names; the target follows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +60,8 @@ class Bar:
     """A span as a bar.
 
     Attributes:
-        start, width: on a line of `SCALE` units.
-        seq: of the event that it made; None: of none.
+        start, width: in units of `SCALE`.
+        seq: seq of the event that the span made; None if it made none.
     """
 
     span_id: str
@@ -78,19 +78,19 @@ class Bar:
 
     @property
     def act(self) -> str:
-        """What it does, of a name that says it before what it is of: `execute_tool` of `execute_tool look_up`."""
+        """Operation in the span's name: `execute_tool` of `execute_tool look_up`."""
         first, _, rest = self.name.partition(" ")
         return first if rest and first in OPERATIONS else ""
 
     @property
     def of(self) -> str:
-        """What it is of: its name without `act`."""
+        """Target in the span's name: the name without the operation."""
         return self.name.removeprefix(f"{self.act} ") if self.act else self.name
 
 
 @dataclass(frozen=True, slots=True)
 class ReachedStage:
-    """A stage: seconds of work since the run began and since the stage before, and of waiting since that."""
+    """A stage: seconds of work since the start and since the previous stage, and seconds paused since that."""
 
     label: str
     of: str
@@ -102,7 +102,7 @@ class ReachedStage:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """An invocation from inside. `from_calls`: no spans are kept, the bars are its model calls."""
+    """Bars and stages of an invocation. `from_calls`: there are no spans, the bars are its model calls."""
 
     invocation_id: str
     trace: Trace | None
@@ -115,9 +115,9 @@ class Waterfall:
 
 @dataclass(frozen=True, slots=True)
 class TraceFilter:
-    """Which traces are meant; an empty text means all. `session` is how a session's id begins.
+    """Filter of traces; an empty text matches all. `session` is a prefix of the session id.
 
-    `errors_only`: those in which a model call failed.
+    `errors_only` selects traces with a failed model call.
     """
 
     app: str = ""
@@ -127,15 +127,15 @@ class TraceFilter:
 
 
 def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace]:
-    """Return the traces of real life, of an app, or those of one session."""
+    """Return the traces of an app outside of realms, or those of one session."""
     if session is not None:
         return Trace.objects.select_related("session").filter(session=session)
     return filter_traces(TraceFilter(app))
 
 
 def filter_traces(wanted: TraceFilter) -> QuerySet[Trace]:
-    """Return the traces of real life that are wanted."""
-    # Not a condition on the join: a planner would begin with the sessions, and sort the traces of all of them.
+    """Return the traces outside of realms that match a filter."""
+    # EXISTS instead of a join: with a join the planner starts with the sessions and sorts all their traces.
     sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
     if wanted.app:
         sessions = sessions.filter(app_name=wanted.app)
@@ -151,7 +151,7 @@ def filter_traces(wanted: TraceFilter) -> QuerySet[Trace]:
 
 
 def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
-    """Return traces with `calls_count`, `tokens` and `errors` of their model calls."""
+    """Annotate traces with `calls_count`, `tokens` and `errors` of their model calls."""
     calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
     of_one = calls.order_by().values("session")
     return rows.annotate(
@@ -165,18 +165,18 @@ def find_trace(pk: int) -> Trace:
     """Return a trace.
 
     Raises:
-        NotFound: there is none.
+        NotFound: the trace does not exist.
     """
     found = Trace.objects.select_related("session").filter(pk=pk).first()
     if found is None:
         raise NotFound(
-            f"No trace {pk}.", hint="It went with its session. /traces/ lists those that are kept."
+            f"No trace {pk}.", hint="It was deleted with its session. /traces/ lists the stored traces."
         )
     return found
 
 
 def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
-    """Return the trace of an invocation; of one that nobody recorded it is empty."""
+    """Return the trace of an invocation; empty if none was recorded."""
     rows = Span.objects.filter(session=session, invocation_id=invocation_id).order_by("started_ns", "pk")
     spans = list(rows[: MAX_SPANS + 1])
     hidden = rows.count() - MAX_SPANS if len(spans) > MAX_SPANS else 0
@@ -192,12 +192,12 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
 
 
 def pauses_of(trace: Trace) -> Pauses:
-    """Return when an invocation waited to be gone on with: from each of its ends to what came next."""
+    """Return the pauses of an invocation: from each of its ends to the next stage."""
     return Pauses((at, then) for (name, at, _), (_, then, _) in pairwise(trace.stages_told) if name in ENDS)
 
 
 def working_seconds(trace: Trace) -> float | None:
-    """Return how long an invocation was worked on; None: it has not ended."""
+    """Return the working time of an invocation; None if it has not ended."""
     if trace.finished_at is None:
         return None
     return pauses_of(trace).work(trace.started_at, trace.finished_at)
@@ -230,7 +230,7 @@ def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple
 
 
 def _bars_of_calls(session: AgentSession, invocation_id: str, pauses: Pauses) -> tuple[list[Bar], float]:
-    """Return model calls as bars, for runs whose spans nobody kept."""
+    """Return model calls as bars, for runs without stored spans."""
     rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
     calls = [call for call in rows.order_by("number")[:MAX_SPANS] if call.finished_at is not None]
     if not calls:
@@ -267,7 +267,7 @@ def _place(start: float, length: float, whole: float) -> tuple[int, int]:
 
 
 def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
-    """Yield spans with their depth, each before those that are part of it."""
+    """Yield spans with their depth, parents before children."""
     inside: dict[str, list[Span]] = defaultdict(list)
     known = {span.span_id for span in spans}
     for span in spans:

@@ -103,7 +103,7 @@ def test_any_credential_can_be_answered_as_json():
         (OAUTH, {"response_uri": "https://x/?error=access_denied&state=s1"}, "access_denied"),
         ({}, {}, "credential is empty"),
         ({}, {"credential": "{"}, "Line 1, column 2"),
-        ({}, {"credential": "[]"}, "no JSON object"),
+        ({}, {"credential": "[]"}, "not a JSON object"),
     ],
 )
 def test_an_answer_without_what_is_needed_is_refused(config, sent, words):

@@ -173,7 +173,7 @@ async def test_too_many_and_too_large_files_are_refused(story, runtime, monkeypa
     assert "too many" in (await send(story, htmx=True, files=many)).content.decode()
     monkeypatch.setattr(message_draft, "MAX_BYTES", 10)
     large = [SimpleUploadedFile("a.txt", b"x" * 6), SimpleUploadedFile("b.txt", b"x" * 6)]
-    assert "together" in (await send(story, htmx=True, files=large)).content.decode()
+    assert "the limit is" in (await send(story, htmx=True, files=large)).content.decode()
     assert await asked() == []
 
 
@@ -263,4 +263,4 @@ async def test_without_scripts_an_answer_that_cannot_be_meant_is_an_error_page(s
     await units_of_work.write(lambda: story.calls("book", "c1", waiting=True))
     response = await send(story, call_id="c1", response="{broken")
     assert response.status_code == 400
-    assert "The answer is no JSON. Line 1, column 2" in response.content.decode()
+    assert "The answer is not valid JSON. Line 1, column 2" in response.content.decode()

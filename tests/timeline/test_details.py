@@ -152,9 +152,9 @@ def test_every_field_of_adks_actions_has_words():
     assert {action.name for action in said} == {to_camel(name) for name in EventActions.model_fields} - beside
     assert all(action.is_known for action in said)
     words = {action.name: action.said for action in said}
-    assert words["transferToAgent"] == "Hands over to other: knows more"
-    assert words["route"] == "The workflow goes on by the route left, 1, True"
-    assert words["requestedToolConfirmations"] == "Asks for a yes or no to 1 call: sure?"
+    assert words["transferToAgent"] == "Transfers to other: knows more"
+    assert words["route"] == "The workflow continues by route left, 1, True"
+    assert words["requestedToolConfirmations"] == "Requests confirmation of 1 call: sure?"
 
 
 def test_what_a_sentence_does_not_say_is_shown_as_json():
@@ -176,7 +176,7 @@ def test_an_action_that_nobody_knows_is_kept():
 
 def test_a_reason_without_a_transfer_and_a_refusal_to_escalate_are_told():
     said = [action.said for action in actions_of({"transferReason": "why", "escalate": False})]
-    assert said == ["Why it hands over: why", "Does not escalate to the agent above"]
+    assert said == ["Reason of the transfer: why", "Does not escalate to the parent agent"]
 
 
 def test_a_compaction_has_a_span_and_parts():

@@ -1,8 +1,7 @@
-"""Search within one session: which of its events a query finds, how many, and those around the one that is open.
+"""Search within a session: matching events, their count, and the hits around the selected event.
 
-A session may have a million events, and not every term has an index. So nothing here reads more than a window of them,
-what is counted is counted up to a bound, and an answer that takes long ends where it is: it says how far it looked, and
-the next one goes on from there.
+A session may have a million events, and not every term has an index. So at most a window of events is read, counting
+has a limit, and a scan that exceeds its time budget returns its position, from which the next request continues.
 """
 
 from sessions_app.timeline.session_search.hit_windows import (

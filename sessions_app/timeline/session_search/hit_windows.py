@@ -1,4 +1,4 @@
-"""Windows of a timeline that shows nothing but the hits of a query."""
+"""Windows of a timeline that shows only the hits of a query."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from sessions_app.timeline.session_search.scan import SessionSearch
 
 @dataclass(frozen=True, slots=True)
 class HitWindow(EventWindow):
-    """Events that a query finds. `reach` is from where to where in the session no other one is found."""
+    """Hits of a query. `reach` is the range of seqs that contains no other hits."""
 
     reach: tuple[int, int] = (0, 0)
 
     @property
     def first_shown(self) -> int:
-        """seq down to which there are no hits but these."""
+        """First seq of the range without other hits."""
         return self.reach[0]
 
     @property
     def last_shown(self) -> int:
-        """seq up to which there are no hits but these."""
+        """Last seq of the range without other hits."""
         return self.reach[1]
 
 
@@ -50,7 +50,7 @@ def after(session: AgentSession, query: Query, seq: int) -> EventWindow:
 
 
 def around(session: AgentSession, query: Query, seq: int) -> EventWindow:
-    """Return the hits before and after `seq`, and itself when it is one."""
+    """Return the hits before and after `seq`, including itself."""
     search, half = SessionSearch(session, query), WINDOW_SIZE // 2
     earlier, later = search.before(seq, half + 1), search.after(seq - 1, half + 1)
     start = earlier.rows[half - 1].seq if len(earlier.rows) > half else earlier.to
@@ -60,5 +60,5 @@ def around(session: AgentSession, query: Query, seq: int) -> EventWindow:
 
 
 def matching_seqs(session: AgentSession, query: Query, seqs: Collection[int]) -> set[int]:
-    """Return which of some events, which stand close together, a query finds."""
+    """Return the seqs that match a query. The seqs should be close together."""
     return set(SessionSearch(session, query).seqs_between(min(seqs), max(seqs)))

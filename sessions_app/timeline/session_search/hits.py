@@ -1,4 +1,4 @@
-"""The hits of a query in a session: how many there are, and those on either side of a place."""
+"""Hits of a query in a session: their count, and the neighbors of a position."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ from sessions_app.search.query import Query
 from sessions_app.timeline.session_search.scan import LONG_SCAN_S, ScanResult, SessionSearch
 
 MAX_COUNTED = 10_000
-"""Hits that are counted."""
+"""Maximum number of hits that are counted."""
 
 MAX_NEIGHBORS = 20
-"""Hits on either side of the open event that are named, so that one can go through them fast."""
+"""Hits on either side of the selected event that are returned for fast stepping."""
 
 MAX_LISTED_RANGE = 2_000
-"""Events between which hits are listed for a page, where they have not all been found."""
+"""Maximum length of a seq range whose hits are listed, if not all hits are known."""
 
 
 class RequestedPart(StrEnum):
-    """What alone is asked for, where the rest is known."""
+    """The requested part of the result, if the rest is known."""
 
     COUNT = "count"
     EARLIER = "earlier"
@@ -32,7 +32,7 @@ class RequestedPart(StrEnum):
 
 
 class CountProgress(NamedTuple):
-    """How far hits were counted by an answer before: up to which seq, and how many."""
+    """Progress of counting in earlier requests: seq reached, and hits so far."""
 
     to: int = 0
     hits: int = 0
@@ -43,15 +43,15 @@ NOT_COUNTED = CountProgress()
 
 @dataclass(frozen=True, slots=True)
 class HitsRequest:
-    """From where a search is looked at, and what answers before have looked at already.
+    """Position of a search in a session, and the progress of earlier requests.
 
     Attributes:
-        selected: seq of the open event, 0 when there is none.
-        at: seq of the event from which on the next hit is looked for when none is open.
-        stretch: the seqs between which the hits are listed.
-        counted: how far an answer before counted.
-        looked: how far answers before looked for the hits before and after the open event (`Side.place`).
-        part: what alone is looked for; None: all.
+        selected: seq of the selected event, 0 if there is none.
+        at: seq from which the next hit is searched if no event is selected.
+        stretch: range of seqs whose hits are listed.
+        counted: progress of counting.
+        looked: progress of the search before and after the selected event (`HitsBeside.place`).
+        part: the requested part; None: all.
     """
 
     selected: int = 0
@@ -62,17 +62,17 @@ class HitsRequest:
     part: RequestedPart | None = None
 
     def wants(self, part: RequestedPart) -> bool:
-        """Tell whether a part is to be looked for."""
+        """Tell whether a part is requested."""
         return self.part in (None, part)
 
     @property
     def before(self) -> int:
-        """The place before which the earlier hits lie."""
+        """The seq before which earlier hits are searched."""
         return self.selected or self.at
 
     @property
     def behind(self) -> int:
-        """The place behind which the later hits lie: where no event is open, the one at the place may be a hit."""
+        """The seq after which later hits are searched; if no event is selected, `at` itself may be a hit."""
         return self.selected or max(0, self.at - 1)
 
 
@@ -81,10 +81,9 @@ EVERYTHING = HitsRequest()
 
 @dataclass(frozen=True, slots=True)
 class HitsBeside:
-    """Hits on one side of a place, the nearest first.
+    """Hits on one side of a position, nearest first, wrapping around at the end of the session.
 
-    Where the session ends they begin again at its other end. `place` says how far was looked when there is none yet;
-    0: everywhere.
+    `place` is the seq reached if no hit was found yet; 0: everything was scanned.
     """
 
     seqs: list[int] = field(default_factory=list)
@@ -92,23 +91,23 @@ class HitsBeside:
 
     @property
     def nearest(self) -> int:
-        """seq of the first of them, 0 when there is none."""
+        """seq of the nearest hit, 0 if there is none."""
         return self.seqs[0] if self.seqs else 0
 
 
 @dataclass(frozen=True, slots=True)
 class SessionHits:
-    """What a query finds in a session.
+    """Hits of a query in a session.
 
     Attributes:
-        query: what was asked for.
-        count: how many events match, as far as was looked; `capped`: there are more than were counted.
-        number: which of the hits is open, counted from 1; 0: none is, or it was not counted.
-        earlier, later: the hits before and after the open event.
-        among: seqs of the hits in a stretch of the session.
-        counted: how far they are counted, for the next answer to go on from; None: all at once.
-        is_all: all of them are counted, or as many as ever are.
-        last_seq: the session's last event.
+        query: the query.
+        count: number of hits so far; `capped`: there are more than the maximum.
+        number: number of the selected hit, from 1; 0 if none is selected or it was not counted.
+        earlier, later: the hits before and after the selected event.
+        among: seqs of the hits in the requested range.
+        counted: progress of counting, for the next request; None if all were counted at once.
+        is_all: counting is complete or has reached the maximum.
+        last_seq: seq of the session's last event.
     """
 
     query: Query
@@ -124,17 +123,17 @@ class SessionHits:
 
     @property
     def previous(self) -> int:
-        """seq of the hit before the open event, 0 when none is known."""
+        """seq of the previous hit, 0 if none is known."""
         return self.earlier.nearest
 
     @property
     def next(self) -> int:
-        """seq of the hit after the open event, 0 when none is known."""
+        """seq of the next hit, 0 if none is known."""
         return self.later.nearest
 
     @property
     def words(self) -> list[str]:
-        """The words and phrases to mark in what is read."""
+        """The words and phrases to highlight."""
         named = [
             term.value for term in self.query.fields if term.name in ("tool", "error") and not term.negated
         ]
@@ -147,12 +146,12 @@ class SessionHits:
 
     @property
     def left_out(self) -> list[str]:
-        """The terms that say nothing about events, as they are written."""
+        """The terms of the query that do not apply to events."""
         return [str(term) for term in execution.session_terms(self.query)]
 
 
 def find_hits(session: AgentSession, query: Query, asked: HitsRequest = EVERYTHING) -> SessionHits:
-    """Return what a query finds in a session, as far as it is asked for."""
+    """Return the requested part of a query's hits in a session."""
     search = SessionSearch(session, query, LONG_SCAN_S if asked.part else None)
     counted, earlier, later = asked.counted, HitsBeside(), HitsBeside()
     hits: ScanResult[int] = ScanResult([], counted.to, is_whole=False)
@@ -180,7 +179,7 @@ def find_hits(session: AgentSession, query: Query, asked: HitsRequest = EVERYTHI
 
 
 def _from_all_hits(session: AgentSession, query: Query, seqs: list[int], asked: HitsRequest) -> SessionHits:
-    """Return what a query finds, where `seqs` are all hits there are."""
+    """Return the result if `seqs` are all hits."""
     earlier, later = _neighbors(seqs, asked.before, asked.behind)
     first, last = asked.stretch
     return SessionHits(
@@ -203,7 +202,7 @@ def _hits_between(search: SessionSearch, stretch: tuple[int, int]) -> list[int]:
 
 
 def _neighbors(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, HitsBeside]:
-    """Return the hits before a place and those behind another, of all hits there are, round the ends."""
+    """Return the hits before `place` and after `beyond` out of all hits, wrapping around."""
     before, behind = bisect_left(seqs, place), bisect_right(seqs, beyond)
     earlier = [
         *reversed(seqs[max(0, before - MAX_NEIGHBORS) : before]),
@@ -214,7 +213,7 @@ def _neighbors(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, Hi
 
 
 def _earlier(search: SessionSearch, last: int, place: int, looked: int) -> HitsBeside:
-    """Return the hits before a place; `looked` is how far was looked already, behind the place when round the end."""
+    """Return the hits before a place. `looked` is the seq reached; after `place` if the scan wrapped around."""
     if looked <= place:
         behind = search.seqs_before(looked or place, MAX_NEIGHBORS)
         if behind.rows or not behind.is_whole:
@@ -225,7 +224,7 @@ def _earlier(search: SessionSearch, last: int, place: int, looked: int) -> HitsB
 
 
 def _later(search: SessionSearch, place: int, looked: int) -> HitsBeside:
-    """Return the hits behind a place; `looked` is how far was looked already, before the place when round the end."""
+    """Return the hits after a place. `looked` is the seq reached; before `place` if the scan wrapped around."""
     if not 0 < looked < place:
         ahead = search.seqs_after(max(place, looked), MAX_NEIGHBORS)
         if ahead.rows or not ahead.is_whole:

@@ -1,4 +1,4 @@
-"""Looks at a session for what a query finds: stretch by stretch, each look for a short time."""
+"""Scan of a session for the hits of a query, in batches within a time budget."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from sessions_app.search.execution.time_budget import TimeBudget
 from sessions_app.search.query import Query
 
 INDEXED_FIELDS = ("author", "tool", "branch")
-"""Terms whose every value in a session the index knows."""
+"""Fields whose values in a session are all indexed."""
 
 FIRST_BATCH = 4_000
-"""Events that are looked at first; then four times as many each time, as long as that is quick."""
+"""Events in the first batch; the batch size quadruples while batches are fast."""
 
 SCAN_S, LONG_SCAN_S = 0.04, 0.12
-"""Seconds after which a look ends, at the end of its stretch: one of several, and one that is all there is to do."""
+"""Time budget in seconds of one of several scans, and of a scan that is the whole request."""
 
 Row = TypeVar("Row")
 
 
 @dataclass(frozen=True, slots=True)
 class ScanResult(Generic[Row]):
-    """What a look found: all down or up to the seq `to`, as far as so many were wanted; `is_whole`: nothing is left."""
+    """Hits up or down to the seq `to`, limited in number; `is_whole`: the scan reached the end."""
 
     rows: list[Row]
     to: int
@@ -36,20 +36,20 @@ class ScanResult(Generic[Row]):
 
 
 class SessionSearch:
-    """A query within a session, answered stretch by stretch from where it is looked at, each look for a short time.
+    """A query within a session, scanned in batches from a position.
 
-    Where most events match few of them are looked at, and where an index answers the whole is soon looked at.
+    A scan is short if most events match, and fast if an index answers it.
     """
 
     def __init__(self, session: AgentSession, query: Query, seconds: float | None = None) -> None:
-        """Take what is searched for, and how long a look may take; default: `LOOK_S`."""
+        """Prepare a scan with a time budget in seconds; default: `SCAN_S`."""
         self._seconds = SCAN_S if seconds is None else seconds
         self._last = session.last_seq
         self._low, self._high = _seq_bounds(session, query)
         self._events = execution.EventQuery(session, query)
 
     def after(self, seq: int, most: int) -> ScanResult[Event]:
-        """Return the first hits behind `seq`, as rows of a timeline."""
+        """Return the first hits after `seq`, without their bodies."""
         return self._upwards(seq, most, self._rows)
 
     def before(self, seq: int, most: int) -> ScanResult[Event]:
@@ -57,7 +57,7 @@ class SessionSearch:
         return self._downwards(seq, most, lambda first, last: self._rows(first, last).reverse())
 
     def seqs_after(self, seq: int, most: int) -> ScanResult[int]:
-        """Return the seqs of the first hits behind `seq`."""
+        """Return the seqs of the first hits after `seq`."""
         return self._upwards(seq, most, self.seqs_between)
 
     def seqs_before(self, seq: int, most: int) -> ScanResult[int]:
@@ -65,7 +65,7 @@ class SessionSearch:
         return self._downwards(seq, most, lambda first, last: self.seqs_between(first, last).reverse())
 
     def seqs_between(self, first: int, last: int) -> QuerySet[Event, int]:
-        """Return the seqs of the hits from a seq to another."""
+        """Return the seqs of the hits between two seqs, inclusive."""
         return self._rows(first, last).values_list("seq", flat=True)
 
     def _rows(self, first: int, last: int) -> QuerySet[Event]:
@@ -99,9 +99,9 @@ class SessionSearch:
 
 
 def _seq_bounds(session: AgentSession, query: Query) -> tuple[int, int]:
-    """Return the seqs between which hits can stand, by what the index knows of authors, tools and branches.
+    """Return the range of seqs that can contain hits, from the index of authors, tools and branches.
 
-    It knows the newest event that has each. What it does not know can only be in what it has not read yet.
+    The index has the newest event of each value. Values that it lacks can only occur in events not indexed yet.
     """
     low, high = 1, session.last_seq
     named = {

@@ -1,4 +1,4 @@
-"""What a search within a session offers: chips to ask for, and names to complete."""
+"""Suggestions for a search within a session: filter chips, and names for completion."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from sessions_app.models import AgentSession, AppState, Event, EventKind, Scope,
 from sessions_app.search.query import Field, Query, QueryError, Vocabulary, parse
 
 MAX_NAMES = 60
-"""Authors and tools of a session that are offered."""
+"""Maximum number of suggested values per field."""
 
 MAX_UNINDEXED = 200
-"""Events whose kinds, authors and tools are read from the events themselves, because no index has them yet."""
+"""Newest events that are read directly because they are not indexed yet."""
 
 MAX_KEYS = 300
 
 
 @dataclass(frozen=True, slots=True)
 class Chip:
-    """A kind, author, tool or branch of the session; `query` asks for it besides, or no longer when it `is_on`."""
+    """A filter for a kind, author, tool or branch; `query` is the query with the filter toggled."""
 
     field: str
     value: str
@@ -30,11 +30,11 @@ class Chip:
 
 
 def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
-    """Return (field, chips) for the kinds, authors, tools and branches that a session has. Two queries.
+    """Return (field, chips) for the kinds, authors, tools and branches of a session. Two queries.
 
     Args:
-        session: whose they are.
-        text: the query that stands in the box; one that cannot be read is left as it is.
+        session: the session.
+        text: the current query; an invalid query counts as empty.
     """
     try:
         query = parse(text)
@@ -62,7 +62,7 @@ def _chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
 
 
 def vocabulary(session: AgentSession) -> Vocabulary:
-    """Return the names that a query within a session may mean. Five queries."""
+    """Return the names that a query within a session can contain. Five queries."""
     names = _names(session)
     own = [*session.state_rows.order_by("key").values_list("key", flat=True)[:MAX_KEYS]]
     owner = {"owner__realm": session.realm, "owner__app_name": session.app_name}
@@ -74,7 +74,7 @@ def vocabulary(session: AgentSession) -> Vocabulary:
 
 
 def _names(session: AgentSession) -> dict[str, list[str]]:
-    """Return the kinds, authors, tools and branches of a session, from the index and from what it does not have yet."""
+    """Return the kinds, authors, tools and branches of a session, from the index and the newest events."""
     wanted = ("kind", "author", "tool", "branch")
     traits = SessionTrait.objects.filter(session=session, name__in=wanted).order_by("name", "value")
     pairs = set(traits.values_list("name", "value")[: len(wanted) * MAX_NAMES])

@@ -251,7 +251,7 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
             look_after(purge.ABANDONED_S + 1)
 
     between(monkeypatch, give_up)
-    with pytest.raises(StaleSession, match="stood still"):
+    with pytest.raises(StaleSession, match="paused for too long"):
         fork(story.pk, NewFork())
     assert counts() == before
 
