@@ -1,13 +1,12 @@
-"""Drift: where nothing explains a stored value, key by key; and what explains those that the events do not give.
+"""Drift: stored values that nothing explains, and the explanation of values that differ from the session's events.
 
-A session's own events are not all that sets its state: seeds, imports and forks bring values, other sessions write
-shared keys, and a removal's event says null. That is ordinary, and told as what it is. Drift is what none of that
-explains: a row that something else than DevUI changed, or a value that an import found other than its events say.
+A session's events are not the only writers of its state: seeds, imports and forks bring values, other sessions write
+shared keys, and the event of a removal says null. These are normal and reported with their cause. Drift is what none of
+them explains: a row changed by something other than DevUI, or an imported value that differs from the imported events.
 
-The sum of the events is read off the ledger: the last write of each key by an event of this session, a few seeks a
-key. Only keys that may have drifted are read: the database passes over those whose stored value is what the session's
-own event wrote last. `from_events=True` folds the events themselves instead, page by page; that takes as long as the
-session is.
+The sum of the events is read from the ledger: the last write of each key by an event of this session, a few seeks a
+key. The database skips keys whose stored value is what the session's own event wrote last. `from_events=True` folds the
+events themselves instead, page by page, which takes time in proportion to the session's length.
 """
 
 from __future__ import annotations
@@ -33,14 +32,14 @@ from sessions_app.models import (
 from sessions_app.state import diff, history
 
 WRITES_SEARCHED = 500
-"""Writes of a key that are searched for the last one by this session; busier shared keys say "not known"."""
+"""Writes of a key searched for the last one by this session; beyond them the value is "not known"."""
 
 PAGE = 500
 MOST_UNTRACKED = 200
 
 
 class DriftCause(models.TextChoices):
-    """What a stored value comes from that is not what the session's events add up to."""
+    """The origin of a stored value that differs from the sum of the session's events."""
 
     SEED = "seed", "initial state"
     OTHER_SESSION = "other_session", "written by another session"
@@ -53,12 +52,12 @@ class DriftCause(models.TextChoices):
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """A key whose stored value is not what the session's events add up to.
+    """A key whose stored value differs from the sum of the session's events.
 
     Attributes:
-        stored, folded: JSON with credentials left out; None: no value.
-        is_known: `folded` is; else the session's last write lies too far back.
-        change: the ledger's last write of the key, by whomever; None when the ledger has none.
+        stored, folded: JSON without credentials; None: no value.
+        is_known: whether `folded` is known; else the session's last write is too long ago.
+        change: the ledger's last write of the key by any session; None if there is none.
     """
 
     scope: Scope
@@ -76,21 +75,21 @@ class Drift:
 
     @property
     def is_drift(self) -> bool:
-        """Tell whether nothing explains the value: no event, seed or fork, no other session, no removal.
+        """Return whether nothing explains the value: no event, seed, fork, other session or removal.
 
-        An import explains what no event of the session wrote, as a seed does. Where it found another value than the
-        events say, the source had drifted.
+        An import explains a key that no event of the session wrote, as a seed does. An imported value that differs from
+        the events is drift of the source.
         """
         return self.why == DriftCause.FOREIGN or (self.why == DriftCause.IMPORT and self.folded is not None)
 
 
 @dataclass(frozen=True, slots=True)
 class DriftReport:
-    """Keys whose value the session's events do not give, in the order session, user, app; untracked ones newest first.
+    """Keys whose value the session's events do not explain: session, user, app; untracked ones newest first.
 
     Attributes:
         keys: all of them, explained or not.
-        unread: keys of which some may belong to them and were not looked at; none of them is foreign.
+        unread: number of keys that were not checked; none of them is foreign.
     """
 
     keys: list[Drift]
@@ -110,7 +109,7 @@ class DriftReport:
 
 @dataclass(frozen=True, slots=True)
 class _ValueTexts:
-    """A value twice: as it is shown and whole. No value has neither."""
+    """A value without and with credentials; both None: no value."""
 
     public: str | None = None
     whole: str | None = None
@@ -129,20 +128,20 @@ SELECT last.id,
                            LIMIT %s) AS counted)
 FROM sessions_app_statechange AS last WHERE last.id IN ({places})
 """
-"""For the last writes of keys: this session's last one by an event among the `REACH` newest, and how many there are."""
+"""For the last writes of keys: this session's last write by an event among the newest, and the number of writes."""
 
 _ANYWHERE = 2**62
-"""Above every position."""
+"""A position above all others."""
 
 
 def find_drift(session: AgentSession, *, from_events: bool = False, most: int = 0) -> DriftReport:
-    """Compare the stored state with what the session's events add up to, in every scope.
+    """Compare the stored state with the sum of the session's events, in every scope.
 
     Args:
-        session: whose state it is.
-        from_events: fold the events' own deltas instead of asking the ledger; what the ledger tells otherwise is
-            foreign. Takes as long as the session is.
-        most: in each scope no further key is looked at once so many have drifted; 0: all are.
+        session: the session.
+        from_events: fold the events' own deltas instead of reading the ledger; a ledger that differs is reported as
+            foreign. Takes time in proportion to the session's length.
+        most: stop checking a scope once so many keys have drifted; 0: check all.
     """
     folded = fold_events(session) if from_events else None
     owners = history.owners_at(session)
@@ -155,17 +154,17 @@ def find_drift(session: AgentSession, *, from_events: bool = False, most: int = 
             suspects, total = _find_suspects(
                 session, scope, owners.ids[scope], every=from_events, limit=limit
             )
-            found, looked_at = _check_suspects(session, scope, suspects, folded, most)
-            if len(found) >= most or looked_at == total:
+            drifted, checked = _check_suspects(session, scope, suspects, folded, most)
+            if len(drifted) >= most or checked == total:
                 break
-        keys += found
-        unread += total - looked_at
-    noticed = UntrackedKey.objects.filter(session=session).order_by("-pk")
-    return DriftReport(keys, list(noticed[:MOST_UNTRACKED]), unread)
+        keys += drifted
+        unread += total - checked
+    untracked = UntrackedKey.objects.filter(session=session).order_by("-pk")
+    return DriftReport(keys, list(untracked[:MOST_UNTRACKED]), unread)
 
 
 def fold_events(session: AgentSession) -> dict[str, Any]:
-    """Return what the deltas of a session's events add up to: prefixed keys and values. Reads every event, in pages."""
+    """Return the sum of the deltas of a session's events: values by prefixed key. Reads every event, in pages."""
     folded: dict[str, Any] = {}
     seq = 0
     events = Event.objects.filter(session=session).order_by("seq").values_list("seq", "data", "private")
@@ -178,7 +177,7 @@ def fold_events(session: AgentSession) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True, order=True)
 class _Suspect:
-    """A key that may have drifted: its last row of the ledger and its row of the state, None where there is none."""
+    """A key that may have drifted: the primary keys of its last ledger row and its state row, if any."""
 
     is_explained: bool
     key_id: str
@@ -198,23 +197,23 @@ SELECT * FROM suspects WHERE is_explained = 0
 UNION ALL SELECT * FROM (SELECT * FROM suspects WHERE is_explained = 1 ORDER BY key_id LIMIT %(limit)s) AS first
 UNION ALL SELECT {{total}}, NULL, NULL, count(*) FROM suspects WHERE is_explained = 1
 """  # noqa: S608 - pieces of our own
-"""Of the keys that the ledger explains the first, and in the last row how many there are."""
+"""The first keys that the ledger explains; the last row counts them."""
 
 _TOTAL = 2
-"""Stands in the row that counts."""
+"""Marks the row that counts."""
 
 _IS_EXPLAINED = """(
     last.removed <> %(no)s AND stored.id IS NULL
     OR last.removed = %(no)s AND COALESCE(last.private, last.value) = COALESCE(stored.private, stored.value)
     AND last.value = stored.value
 )"""
-"""The ledger tells how the stored value came about."""
+"""Condition that the ledger explains the stored value."""
 
 _IS_OWN = f"""
     AND NOT (last.removed = %(no)s AND COALESCE(last.session_id, 0) = %(session)s AND last.seq > 0
         AND CASE WHEN {_IS_EXPLAINED} THEN 1 ELSE 0 END = 1)
 """
-"""Leaves out what the session's own event wrote last and what is stored as it wrote it."""
+"""Excludes keys whose last write is the session's own and equals the stored value."""
 
 _UNRECORDED = """
 SELECT 0, stored.key_id, NULL, stored.id FROM {table} AS stored
@@ -223,26 +222,26 @@ WHERE stored.owner_id = %(owner)s AND (
     WHERE written.scope = %(scope)s AND written.owner_id = %(owner)s AND written.key_id = stored.key_id
     ORDER BY written.position LIMIT 1) IS NULL
 """
-"""Stored keys that the ledger has never heard of."""
+"""Stored keys without a ledger row."""
 
 
 def _find_suspects(
     session: AgentSession, scope: Scope, owner_id: int, *, every: bool, limit: int = _ANYWHERE
 ) -> tuple[list[_Suspect], int]:
-    """Return the keys that may have drifted, those first that the ledger does not explain, and how many there are.
+    """Return the keys that may have drifted, unexplained ones first, and their number.
 
     Args:
-        session: whose state it is.
-        scope: whose keys.
+        session: the session.
+        scope: the scope of the keys.
         owner_id: the owner of the scope.
         every: return all keys.
-        limit: how many are returned of those that the ledger explains.
+        limit: maximum number of keys that the ledger explains.
     """
     table = STATE_ROWS[scope]._meta.db_table
-    told = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
+    statement = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
         is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN, total=_TOTAL
     )
-    given: dict[str, str | int] = {
+    params: dict[str, str | int] = {
         "scope": str(scope),
         "owner": owner_id,
         "session": session.pk,
@@ -251,13 +250,13 @@ def _find_suspects(
         "limit": limit,
     }
     with connection.cursor() as cursor:
-        cursor.execute(told, given)
+        cursor.execute(statement, params)
         *rows, (_, _, _, explained) = cursor.fetchall()
-        cursor.execute(_UNRECORDED.format(table=table), given)
+        cursor.execute(_UNRECORDED.format(table=table), params)
         rows += cursor.fetchall()
-    found = [_Suspect(bool(row[0]), *row[1:]) for row in rows]
-    total = explained + sum(not suspect.is_explained for suspect in found)
-    return sorted(found, key=lambda suspect: (suspect.is_explained, suspect.key_id)), total
+    suspects = [_Suspect(bool(row[0]), *row[1:]) for row in rows]
+    total = explained + sum(not suspect.is_explained for suspect in suspects)
+    return sorted(suspects, key=lambda suspect: (suspect.is_explained, suspect.key_id)), total
 
 
 def _check_suspects(
@@ -267,14 +266,14 @@ def _check_suspects(
     folded: Mapping[str, Any] | None,
     most: int,
 ) -> tuple[list[Drift], int]:
-    """Return which of some keys have drifted, sorted, and how many were looked at."""
+    """Return the keys that have drifted, sorted, and the number of keys checked."""
     drifted: list[Drift] = []
-    looked_at = 0
+    checked = 0
     for start in range(0, len(suspects), PAGE):
         batch = suspects[start : start + PAGE]
         if most and len(drifted) >= most and batch[0].is_explained:
             break
-        looked_at += len(batch)
+        checked += len(batch)
         last = _ledger_rows([suspect.change_pk for suspect in batch if suspect.change_pk])
         own = _own_writes(session, last)
         rows = [suspect.row_pk for suspect in batch if suspect.row_pk]
@@ -283,28 +282,28 @@ def _check_suspects(
             write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
             mine, is_known = own[write.pk] if write else (None, True)
             key = write.key if write else row.key if row else suspect.key_id
-            found = _compare(scope, key, _KeyFacts(session, row, write, mine, is_known), folded)
-            drifted += [found] if found else []
-    return sorted(drifted, key=lambda entry: entry.key), looked_at
+            drift = _compare(scope, key, _KeyFacts(session, row, write, mine, is_known), folded)
+            drifted += [drift] if drift else []
+    return sorted(drifted, key=lambda entry: entry.key), checked
 
 
 def _own_writes(
     session: AgentSession, last: Mapping[int, StateChange]
 ) -> dict[int, tuple[StateChange | None, bool]]:
-    """Return, by the last write of each key, this session's last write by an event and whether that is known."""
+    """Return this session's last write by an event, and whether it is known, by the last write of each key."""
     own = {pk: row for pk, row in last.items() if row.session_id == session.pk and row.seq}
     others = [pk for pk in last if pk not in own]
-    found: list[tuple[int, int | None, int]] = []
+    rows: list[tuple[int, int | None, int]] = []
     with connection.cursor() as cursor:
         for batch in (others[start : start + PAGE] for start in range(0, len(others), PAGE)):
             places = ", ".join(["%s"] * len(batch))
             cursor.execute(
                 _OWN_WRITES.format(places=places), [WRITES_SEARCHED, session.pk, WRITES_SEARCHED, *batch]
             )
-            found += cursor.fetchall()
-    earlier = _ledger_rows([mine for _, mine, _ in found if mine])
+            rows += cursor.fetchall()
+    earlier = _ledger_rows([mine for _, mine, _ in rows if mine])
     searched = {
-        pk: (earlier.get(mine or 0), mine is not None or count < WRITES_SEARCHED) for pk, mine, count in found
+        pk: (earlier.get(mine or 0), mine is not None or count < WRITES_SEARCHED) for pk, mine, count in rows
     }
     return {**{pk: (row, True) for pk, row in own.items()}, **searched}
 
@@ -315,7 +314,7 @@ def _ledger_rows(pks: Sequence[int]) -> dict[int, StateChange]:
 
 @dataclass(frozen=True, slots=True)
 class _KeyFacts:
-    """What is known of a key: its row, the last write, and the session's own last write by an event."""
+    """The stored row of a key, its last write, and the session's own last write by an event."""
 
     session: AgentSession
     row: StateRow | None
@@ -324,28 +323,28 @@ class _KeyFacts:
     is_known: bool
 
 
-def _compare(scope: Scope, key: str, seen: _KeyFacts, folded: Mapping[str, Any] | None) -> Drift | None:
-    row, last, is_known = seen.row, seen.last, seen.is_known
+def _compare(scope: Scope, key: str, facts: _KeyFacts, folded: Mapping[str, Any] | None) -> Drift | None:
+    row, last, is_known = facts.row, facts.last, facts.is_known
     now = _ValueTexts(row.value, row.private or row.value) if row else _NOTHING
-    says = _event_value(seen.own)
+    expected = _event_value(facts.own)
     disagrees = False
     if folded is not None:
         name = scopes.PREFIX[scope] + key
         exact = _canonical_texts(folded[name], key) if name in folded else _NOTHING
-        disagrees = is_known and exact != says
-        says, is_known = exact, True
+        disagrees = is_known and exact != expected
+        expected, is_known = exact, True
     ledger = _NOTHING if last is None or last.removed else _ValueTexts(last.value, last.private or last.value)
     if ledger != now or disagrees:
         why = DriftCause.FOREIGN
-    elif is_known and says == now:
+    elif is_known and expected == now:
         return None
     else:
-        why = _cause_of(seen.session, last)
-    return Drift(scope, key, now.public, says.public, is_known, why, last)
+        why = _cause_of(facts.session, last)
+    return Drift(scope, key, now.public, expected.public, is_known, why, last)
 
 
 def _event_value(own: StateChange | None) -> _ValueTexts:
-    """Return what the session's last event for a key says; a removal says null, as ADK's deltas cannot remove."""
+    """Return the value that the session's last event for a key gives; null for a removal."""
     if own is None:
         return _NOTHING
     return _ValueTexts("null", "null") if own.removed else _ValueTexts(own.value, own.private or own.value)

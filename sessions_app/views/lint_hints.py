@@ -13,7 +13,7 @@ from sessions_app.http import render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.state import drift, lint
 from sessions_app.state.drift import Drift
-from sessions_app.state.lint import Hint, Rule
+from sessions_app.state.lint import RULES, Hint
 
 PAGE = "devui/sessions/state/hints.html"
 MOST_KEYS = 300
@@ -42,7 +42,7 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     if wants_partial(request, "hints"):
         beside = _hints_by_key(report.hints, drift.find_drift(session, most=MOST_KEYS).drifted)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
-    by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in Rule]
+    by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in RULES]
     context["rules"] = [(rule, rule_hints) for rule, rule_hints in by_rule if rule_hints]
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 

@@ -1,4 +1,4 @@
-"""Lint hints: for each rule a session that it finds, and one that it leaves alone."""
+"""Lint hints: for each rule a session with a finding, and one without."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from sessions_app.models import AgentCard, Run
 from sessions_app.runs import lifecycle
 from sessions_app.state import lint
-from sessions_app.state.lint import Hint, Rule
+from sessions_app.state.lint import Hint, Rule, rules
 from sessions_app.state.lint.evidence_queries import MOST_KEYS
 from sessions_app.state.lint.rules import DEEP_LEVELS, LARGE_BYTES, nesting_depth
 from tests.timeline.story import Story
@@ -38,7 +38,7 @@ def nested(levels: int) -> object:
 def test_a_key_of_the_session_that_is_named_like_a_fact_about_the_user_is_found(story, key):
     story.asks("hi")
     seq = story.says("x", delta={key: "something"})
-    hint = hints(story, Rule.USER_DATA)[key]
+    hint = hints(story, rules.user_data)[key]
     assert seen_at(hint) == [seq]
     assert "`user:`" in hint.remedy
 
@@ -46,7 +46,7 @@ def test_a_key_of_the_session_that_is_named_like_a_fact_about_the_user_is_found(
 @pytest.mark.parametrize("key", ["user:email", "temp:email", "email_count", "city", "name", "language_model"])
 def test_a_key_in_its_place_or_of_another_name_is_left_alone(story, key):
     story.says("x", delta={key: "something"}, keep_temp=True)
-    assert hints(story, Rule.USER_DATA) == {}
+    assert hints(story, rules.user_data) == {}
 
 
 def test_a_key_with_the_same_value_in_the_users_sessions_and_in_no_other_is_found():
@@ -55,7 +55,7 @@ def test_a_key_with_the_same_value_in_the_users_sessions_and_in_no_other_is_foun
     for each in (*others, story):
         each.says("x", delta={"tier": "gold", "flag": True, "topic": each.key.session_id})
     stranger.says("x", delta={"tier": "free"})
-    [hint] = hints(story, Rule.USER_DATA).values()
+    [hint] = hints(story, rules.user_data).values()
     assert hint.name == "tier"
     assert {sight.session_id for sight in hint.sights} == {"now", "before", "again"}
 
@@ -66,7 +66,7 @@ def test_a_value_that_other_users_sessions_have_too_is_no_fact_about_the_user():
     ]
     for each in stories:
         each.says("x", delta={"mode": "demo"})
-    assert hints(stories[0], Rule.USER_DATA) == {}
+    assert hints(stories[0], rules.user_data) == {}
 
 
 @pytest.mark.parametrize("length", [201, 300, 20_000])
@@ -74,7 +74,7 @@ def test_long_value_repeated_in_sessions_is_found(length):
     stories = [Story(name) for name in ("a", "b", "now")]
     for each in stories:
         each.says("x", delta={"profile": "p" * length})
-    assert list(hints(stories[-1], Rule.USER_DATA)) == ["profile"]
+    assert list(hints(stories[-1], rules.user_data)) == ["profile"]
 
 
 @pytest.mark.parametrize("length", [300, 20_000])
@@ -82,26 +82,26 @@ def test_values_that_differ_at_their_end_are_not_the_same(length):
     stories = [Story(name) for name in ("a", "b", "now")]
     for each in stories:
         each.says("x", delta={"profile": "p" * length + each.key.session_id})
-    assert hints(stories[-1], Rule.USER_DATA) == {}
+    assert hints(stories[-1], rules.user_data) == {}
 
 
 def test_different_credentials_are_not_the_same_value():
     stories = [Story(name) for name in ("a", "b", "now")]
     for each in stories:
         each.says("x", delta={"service": {"authType": "apiKey", "apiKey": f"sk-{each.key.session_id}"}})
-    assert hints(stories[-1], Rule.USER_DATA) == {}
+    assert hints(stories[-1], rules.user_data) == {}
 
 
 def test_the_same_credential_in_sessions_is_found():
     stories = [Story(name) for name in ("a", "b", "now")]
     for each in stories:
         each.says("x", delta={"service": {"authType": "apiKey", "apiKey": "sk-one"}})
-    assert list(hints(stories[-1], Rule.USER_DATA)) == ["service"]
+    assert list(hints(stories[-1], rules.user_data)) == ["service"]
 
 
 def test_a_seed_is_the_developers_word(story):
     seeded = Story("seeded", {"language": "en"})
-    assert hints(seeded, Rule.USER_DATA) == {}
+    assert hints(seeded, rules.user_data) == {}
 
 
 # --- intermediate data without temp: ---
@@ -109,7 +109,7 @@ def test_a_seed_is_the_developers_word(story):
 
 def test_a_key_that_calls_itself_temporary_is_found(story):
     seq = story.says("x", delta={"tmp_rows": [1], "scratchpad": "…", "temp": "x"})
-    found = hints(story, Rule.INTERMEDIATE)
+    found = hints(story, rules.intermediate)
     assert sorted(found) == ["scratchpad", "temp", "tmp_rows"]
     assert seen_at(found["temp"]) == [seq]
 
@@ -117,14 +117,14 @@ def test_a_key_that_calls_itself_temporary_is_found(story):
 def test_a_key_that_its_invocation_emptied_again_is_found(story):
     first = story.says("x", delta={"step": "one"})
     last = story.says("y", delta={"step": None})
-    assert seen_at(hints(story, Rule.INTERMEDIATE)["step"]) == [first, last]
+    assert seen_at(hints(story, rules.intermediate)["step"]) == [first, last]
 
 
 def test_a_key_that_a_later_invocation_empties_or_that_is_a_temperature_is_left_alone(story):
     story.says("x", delta={"basket": ["tea"], "temp": 21.5, "template": "a", "attempt": 1})
     story.invocation = "i2"
     story.says("y", delta={"basket": []})
-    assert hints(story, Rule.INTERMEDIATE) == {}
+    assert hints(story, rules.intermediate) == {}
 
 
 # --- a temp: key needed in a later invocation ---
@@ -140,7 +140,7 @@ def test_a_temp_key_that_an_instruction_names_in_a_later_invocation_is_found(sto
     wrote = story.says("x", delta={"temp:draft": "d"}, author="writer", keep_temp=True)
     story.invocation = "i2"
     later = story.says("y", author="writer")
-    hint = hints(story, Rule.TEMP_LOST)["temp:draft"]
+    hint = hints(story, rules.temp_lost)["temp:draft"]
     assert seen_at(hint) == [wrote, later]
 
 
@@ -152,7 +152,7 @@ def test_a_temp_key_that_is_written_again_or_that_nobody_names_is_left_alone(sto
         story.says("x", delta=delta, author="writer", keep_temp=True)
     story.invocation = "i3"
     story.says("y", author="greeter")
-    assert hints(story, Rule.TEMP_LOST) == {}
+    assert hints(story, rules.temp_lost) == {}
 
 
 def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
@@ -166,9 +166,9 @@ def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
         last_seq=last,
         error="Context variable not found: `temp:raw`.",
     )
-    assert seen_at(hints(story, Rule.TEMP_LOST)["temp:raw"]) == [1, last]
+    assert seen_at(hints(story, rules.temp_lost)["temp:raw"]) == [1, last]
     Run.objects.filter(pk=run.pk).update(error="Context variable not found: `temp:raw_text`.")
-    assert hints(story, Rule.TEMP_LOST) == {}
+    assert hints(story, rules.temp_lost) == {}
 
 
 # --- an app: key overwritten by several users' sessions ---
@@ -178,7 +178,7 @@ def test_an_app_key_that_users_overwrite_for_each_other_is_found(story):
     other = Story("theirs", user="bob")
     mine = story.says("x", delta={"app:theme": "dark"})
     theirs = other.says("y", delta={"app:theme": "light"})
-    hint = hints(story, Rule.APP_CONTESTED)["app:theme"]
+    hint = hints(story, rules.app_contested)["app:theme"]
     assert [(sight.session_id, sight.seq) for sight in hint.sights] == [("theirs", theirs), ("s1", mine)]
 
 
@@ -189,14 +189,14 @@ def test_an_app_key_that_one_user_writes_or_that_only_counts_up_is_left_alone():
         if each.key.user_id == "ann":
             delta["app:theme"] = number
         each.says("x", delta=delta)
-    assert hints(stories[0], Rule.APP_CONTESTED) == {}
+    assert hints(stories[0], rules.app_contested) == {}
 
 
 def test_a_count_that_lost_a_visit_is_found():
     for number, user in ((1, "ann"), (2, "bob"), (2, "eve")):
         story = Story(f"of {user}", user=user)
         story.says("x", delta={"app:visits": number})
-    assert list(hints(story, Rule.APP_CONTESTED)) == ["app:visits"]
+    assert list(hints(story, rules.app_contested)) == ["app:visits"]
 
 
 # --- a user: key used in one session only ---
@@ -213,16 +213,16 @@ def step(story: Story, times: int) -> None:
 def test_a_user_key_that_one_session_keeps_rewriting_is_found(story):
     Story("another").says("y")
     step(story, 4)
-    found = hints(story, Rule.USER_LONELY)
+    found = hints(story, rules.user_lonely)
     assert list(found) == ["user:step"]
     assert seen_at(found["user:step"]) == [1, 4]
 
 
 def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone(story):
     step(story, 4)
-    assert hints(story, Rule.USER_LONELY) == {}
+    assert hints(story, rules.user_lonely) == {}
     Story("another").says("y", delta={"user:step": 9})
-    assert hints(story, Rule.USER_LONELY) == {}
+    assert hints(story, rules.user_lonely) == {}
 
 
 # --- inconsistent naming ---
@@ -231,14 +231,14 @@ def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone
 def test_names_that_differ_in_style_case_or_number_alone_are_found(story):
     delta = {"userTier": 1, "user_tier": 2, "City": "x", "city": "y", "order": "a", "orders": "b"}
     story.says("x", delta=delta)
-    found = hints(story, Rule.NAMING)
+    found = hints(story, rules.naming)
     assert set(found) == set(delta)
     assert "`user_tier`" in found["userTier"].says
 
 
 def test_a_name_of_another_style_than_all_others_is_found(story):
     story.says("x", delta={"lastCity": 1, **{f"some_key_{letter}": 1 for letter in "abcde"}})
-    assert list(hints(story, Rule.NAMING)) == ["lastCity"]
+    assert list(hints(story, rules.naming)) == ["lastCity"]
 
 
 def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone(story):
@@ -251,7 +251,7 @@ def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone
         "日本": 1,
     }
     story.says("x", delta=delta)
-    assert hints(story, Rule.NAMING) == {}
+    assert hints(story, rules.naming) == {}
 
 
 # --- nesting, size, not JSON ---
@@ -261,7 +261,7 @@ def test_deep_nesting_is_found_and_shallow_is_not(story):
     seq = story.says(
         "x", delta={"deep": nested(DEEP_LEVELS + 1), "flat": nested(DEEP_LEVELS), "t": "[[[[[[[["}
     )
-    found = hints(story, Rule.NESTING)
+    found = hints(story, rules.nesting)
     assert list(found) == ["deep"]
     assert seen_at(found["deep"]) == [seq]
 
@@ -277,7 +277,7 @@ def test_depth_counts_brackets_outside_of_strings(text, levels):
 def test_a_value_above_eight_kilobytes_is_found_whatever_its_script(story):
     over = LARGE_BYTES - 1  # with its two quotation marks one byte too many
     story.says("x", delta={"user:big": "x" * over, "cjk": "語" * 2800, "small": "x" * (over - 1)})
-    found = hints(story, Rule.LARGE)
+    found = hints(story, rules.large)
     assert sorted(found) == ["cjk", "user:big"]
     assert "artifact" in found["cjk"].remedy
 
@@ -295,7 +295,7 @@ def test_the_size_of_a_scope_counts_the_keys_that_no_rule_looks_at(story):
 
 def test_what_had_to_be_made_json_is_found_and_what_was_is_not(story):
     story.says("x", delta={"when": float("nan"), "plain": 1.5})
-    found = hints(story, Rule.NOT_JSON)
+    found = hints(story, rules.not_json)
     assert list(found) == ["when"]
     assert "NaN" in found["when"].says
 

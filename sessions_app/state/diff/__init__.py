@@ -1,8 +1,8 @@
-"""The keys of a session's scopes at two moments: the first of them, those that are named, those that differ, how many.
+"""Differences between the state at two points in time: first keys, keys by id, changed keys, counts.
 
-A scope may have a hundred thousand keys, of which a page shows some dozens: values are compared where they lie, and
-what is not shown is counted there. Two values are the same when their JSON text is, which is written in one spelling
-(`state.canonical`): 1 and 1.0 differ, as 1 and true do.
+A scope may have 100,000 keys, of which a page shows a few dozen: the database compares values, and counts the keys that
+are not shown. Two values are equal if their canonical JSON text is (`scopes.canonical`): 1 and 1.0 differ, as do 1 and
+true.
 """
 
 from sessions_app.state.diff.counts import Counts, count

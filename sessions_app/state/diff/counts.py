@@ -1,4 +1,4 @@
-"""How many keys a scope has at two moments, and how many of them differ."""
+"""Counts of a scope's keys at two points in time, and of those that differ."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from sessions_app.state.diff.points import (
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many keys have a value at the earlier of two moments, at either, and not the same one at both."""
+    """Number of keys with a value at the earlier point, at either, and with different values."""
 
     then: int
     either: int
@@ -31,13 +31,13 @@ class Counts:
 
     @classmethod
     def of(cls, keys: Collection[KeyAt]) -> Counts:
-        """Count keys that are all there are."""
+        """Count the given keys, which must be all keys of a scope."""
         then = sum(key.then is not None for key in keys)
         return cls(then, len(keys), sum(not key.is_same for key in keys))
 
 
 class _Comparison(NamedTuple):
-    """How many of some keys have a value then, later, at either moment, and the same one at both."""
+    """Number of keys with a value at the earlier point, the later one, either, and the same value at both."""
 
     then: int
     later: int
@@ -46,7 +46,7 @@ class _Comparison(NamedTuple):
 
     @property
     def changed(self) -> int:
-        """How many have not the same value at both."""
+        """Number of keys with different values."""
         return self.either - self.same
 
 
@@ -65,7 +65,7 @@ WITH keys AS (
     GROUP BY key_id HAVING min(position) <= %(then)s AND max(position) > %(then)s
 )
 """
-"""The keys that were written both until one moment and between it and another."""
+"""Keys written both up to the earlier point and after it."""
 
 _WRITES_OF_KEYS = """
 SELECT count(*), count(CASE WHEN earliest > %(then)s THEN 1 END),
@@ -75,7 +75,7 @@ FROM (
     WHERE scope = %(scope)s AND owner_id = %(owner)s AND position <= %(later)s GROUP BY key_id
 ) AS written
 """
-"""How many keys were ever written, how many only after a moment, how many both until it and after."""
+"""Number of keys ever written, of those new after the earlier point, of those written before and after."""
 
 _REMOVED_AGAIN = """
 SELECT count(*) FROM sessions_app_statechange AS gone
@@ -89,63 +89,65 @@ WHERE scope = %(scope)s AND owner_id = %(owner)s AND position > %(then)s AND pos
             )
     )
 """
-"""How many keys were first written after a moment, and are removed at another."""
+"""Number of keys first written after the earlier point and removed at the later one."""
 
 
-def count(moments: PointPair, scope: Scope, like: str = "") -> Counts:
-    """Return how many keys of a scope there are at two moments, the later of which is now.
+def count(points: PointPair, scope: Scope, like: str = "") -> Counts:
+    """Return the counts of a scope's keys at two points, the later of which is now.
 
-    Of very many keys only those are looked at that were written in between; where these are very many, too, the
-    index of the ledger tells which are new since, and values are compared of the others alone.
+    In a large scope only keys written in between are compared. If these are many too, the ledger's index finds the
+    new ones, and only the others are compared.
     """
-    if not moments.has(scope):
+    if not points.has(scope):
         return Counts(0, 0, 0)
-    stored = moments.stored(scope)
+    stored = points.stored(scope)
     if like:
-        found = _compare_keys(moments, scope, matching_keys_sql(stored), like)
-        return Counts(found.then, found.either, found.changed)
-    if moments.is_one(scope):
+        comparison = _compare_keys(points, scope, matching_keys_sql(stored), like)
+        return Counts(comparison.then, comparison.either, comparison.changed)
+    if points.is_one(scope):
         return Counts(stored, stored, 0)
-    if is_large(stored) and moments.are_far_apart(scope):
-        came, found = _count_by_index(moments, scope, stored)
+    if is_large(stored) and points.are_far_apart(scope):
+        came, comparison = _count_by_index(points, scope, stored)
     else:
-        came, found = 0, _compare_keys(moments, scope, differing_keys_sql(stored))
-    untouched = stored - came - found.later
-    return Counts(untouched + found.then, untouched + came + found.either, came + found.changed)
+        came, comparison = 0, _compare_keys(points, scope, differing_keys_sql(stored))
+    untouched = stored - came - comparison.later
+    return Counts(
+        untouched + comparison.then, untouched + came + comparison.either, came + comparison.changed
+    )
 
 
-def count_changed(moments: PointPair, scope: Scope, stored: int, *, are_far_apart: bool) -> int:
-    """Return how many keys of a scope differ between any two moments.
+def count_changed(points: PointPair, scope: Scope, stored: int, *, are_far_apart: bool) -> int:
+    """Return how many keys of a scope differ between two points in time.
 
     Args:
-        moments: when.
-        scope: whose keys.
-        stored: how many it has now.
-        are_far_apart: very many were written in between (`Moments.are_far_apart`).
+        points: the two points.
+        scope: the scope.
+        stored: number of keys that it has now.
+        are_far_apart: whether very many keys were written in between (`PointPair.are_far_apart`).
     """
     if not are_far_apart:
-        return _compare_keys(moments, scope, differing_keys_sql(stored)).changed
-    came, found = _count_by_index(moments, scope)
-    return came + found.changed
+        return _compare_keys(points, scope, differing_keys_sql(stored)).changed
+    came, comparison = _count_by_index(points, scope)
+    return came + comparison.changed
 
 
-def _count_by_index(moments: PointPair, scope: Scope, held: int | None = None) -> tuple[int, _Comparison]:
-    """Return how many keys came between the moments, and those compared that were there and were written again.
+def _count_by_index(points: PointPair, scope: Scope, stored: int | None = None) -> tuple[int, _Comparison]:
+    """Return the number of keys that are new, and the comparison of the older keys that were written again.
 
     Args:
-        moments: when.
-        scope: whose keys.
-        held: how many keys have a value at the later moment; None: unknown. Where as many have one as were ever
-            written, none is gone.
+        points: the two points.
+        scope: the scope.
+        stored: number of keys with a value at the later point; None: unknown. If all keys ever written have one,
+            none was removed.
     """
-    given = moments.given(scope)
-    ever, came, again = first_row(_WRITES_OF_KEYS, given)
-    if came and ever != held:
-        came -= first_row(_REMOVED_AGAIN, given)[0]
-    return came, _compare_keys(moments, scope, _WRITTEN_AGAIN) if again else _NONE
+    params = points.params(scope)
+    ever, came, again = first_row(_WRITES_OF_KEYS, params)
+    if came and ever != stored:
+        came -= first_row(_REMOVED_AGAIN, params)[0]
+    return came, _compare_keys(points, scope, _WRITTEN_AGAIN) if again else _NONE
 
 
-def _compare_keys(moments: PointPair, scope: Scope, keys: str, like: str = "") -> _Comparison:
+def _compare_keys(points: PointPair, scope: Scope, keys: str, like: str = "") -> _Comparison:
     """Compare keys of a scope; `keys` is SQL, `like` as in `first_keys`."""
     query = f"{keys} {_HOW_MANY} {writes_at_both()} {LIKE if like else ''}"
-    return _Comparison(*first_row(query, {**moments.given(scope), **like_params(scope, like)}))
+    return _Comparison(*first_row(query, {**points.params(scope), **like_params(scope, like)}))

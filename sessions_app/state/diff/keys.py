@@ -1,4 +1,4 @@
-"""Keys that have a value at one of two moments: the first of a scope, and those that are named."""
+"""Keys with a value at one of two points in time: the first of a scope, and keys by id."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ from sessions_app.state.history import KEYS_FROM
 
 @dataclass(frozen=True, slots=True)
 class KeyAt:
-    """A key that has a value at one of two moments.
+    """A key with a value at one of two points.
 
     Attributes:
-        then, later: the ledger rows that gave it its values; None: it had none.
-        seq: the event of the session that wrote `then`; 0: something else did.
-        is_same: it has the same value at both.
+        then, later: primary keys of the ledger rows with its values; None: no value.
+        seq: seq of the session's event that wrote `then`; 0: another writer.
+        is_same: whether it has the same value at both points.
     """
 
     scope: Scope
@@ -47,48 +47,48 @@ SELECT keys.key_id, CASE WHEN old.removed = %(no)s THEN old.id END, CASE WHEN ne
 
 
 def first_keys(
-    moments: PointPair, scope: Scope, limit: int = 0, like: str = "", begin: str = ""
+    points: PointPair, scope: Scope, limit: int = 0, like: str = "", begin: str = ""
 ) -> list[KeyAt]:
-    """Return the first keys of a scope that have a value at one of the moments.
+    """Return the first keys of a scope that have a value at one of the points.
 
     Args:
-        moments: when.
-        scope: whose keys.
-        limit: how many, in the order of their names; 0: all.
-        like: what stands in the name, prefix and all, in letters of any case.
+        points: the two points.
+        scope: the scope.
+        limit: maximum number, in the order of their names; 0: all.
+        like: text that the prefixed name contains, ignoring case.
         begin: the `key_id` to begin with.
     """
-    if not moments.has(scope):
+    if not points.has(scope):
         return []
-    given = {**moments.given(scope), **like_params(scope, like), "limit": limit, "begin": begin}
+    params = {**points.params(scope), **like_params(scope, like), "limit": limit, "begin": begin}
     keys, order = (
-        (matching_keys_sql(moments.stored(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
+        (matching_keys_sql(points.stored(scope)), "ORDER BY keys.key_id") if like else (KEYS_FROM, "")
     )
     which = f"{LIKE if like else ''} {FROM_KEY if begin else ''}"
     return _read_keys(
         scope,
         f"{keys} {_KEYS} {writes_at_both()} {which} {order} {'LIMIT %(limit)s' if limit else ''}",
-        given,
+        params,
     )
 
 
-def keys_by_id(moments: PointPair, scope: Scope, key_ids: Collection[str], like: str = "") -> list[KeyAt]:
-    """Return those of some keys of a scope that have a value at one of the moments; `like` as in `first_keys`."""
-    if not moments.has(scope):
+def keys_by_id(points: PointPair, scope: Scope, key_ids: Collection[str], like: str = "") -> list[KeyAt]:
+    """Return those keys of a scope, by id, that have a value at one of the points; `like` as in `first_keys`."""
+    if not points.has(scope):
         return []
-    found: list[KeyAt] = []
+    keys: list[KeyAt] = []
     ordered = sorted(key_ids)
     for start in range(0, len(ordered), BATCH):
-        named = {f"key_{at}": key_id for at, key_id in enumerate(ordered[start : start + BATCH])}
-        places = ", ".join(f"(%({name})s)" for name in named)
+        key_params = {f"key_{at}": key_id for at, key_id in enumerate(ordered[start : start + BATCH])}
+        places = ", ".join(f"(%({name})s)" for name in key_params)
         query = f"WITH keys(key_id) AS (VALUES {places}) {_KEYS} {writes_at_both()} {LIKE if like else ''}"
-        found += _read_keys(scope, query, {**moments.given(scope), **like_params(scope, like), **named})
-    return found
+        keys += _read_keys(scope, query, {**points.params(scope), **like_params(scope, like), **key_params})
+    return keys
 
 
-def _read_keys(scope: Scope, query: str, given: Mapping[str, Any]) -> list[KeyAt]:
+def _read_keys(scope: Scope, query: str, params: Mapping[str, Any]) -> list[KeyAt]:
     with connection.cursor() as cursor:
-        cursor.execute(query, given)
+        cursor.execute(query, params)
         rows = sorted(cursor.fetchall())
     return [
         KeyAt(scope, key_id, then, later, seq, bool(is_same)) for key_id, then, later, seq, is_same in rows

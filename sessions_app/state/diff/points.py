@@ -1,4 +1,4 @@
-"""Two moments, and what queries over the keys of their scopes are made of."""
+"""A pair of points in time, and the SQL of queries over the keys of their scopes."""
 
 from __future__ import annotations
 
@@ -13,32 +13,32 @@ from sessions_app.models import STATE_ROWS, AgentSession, Scope
 from sessions_app.state.history import EVERY_KEY, Owners, last_write_sql
 
 BATCH = 500
-"""Keys, or rows of the ledger, that a query names."""
+"""Keys, or ledger rows, named in one query."""
 
 FEW_KEYS = 5_000
-"""Keys of a scope that are sought one behind the other; more are found by going through its writes in the index."""
+"""Keys of a scope up to which they are sought one behind the other; beyond, its writes are read from the index."""
 
 KeyRef = tuple[Scope, str]
-"""A key by its scope and `key_id`."""
+"""A key: its scope and `key_id`."""
 
 
 @dataclass(frozen=True, slots=True)
 class PointPair:
-    """Two moments of a session."""
+    """Two points in time of a session."""
 
     session: AgentSession
     then: Owners
     later: Owners
 
     def has(self, scope: Scope) -> bool:
-        """Tell whether anything was ever written to a scope."""
+        """Return whether anything was ever written to a scope."""
         return scope in self.later.ids
 
     def is_one(self, scope: Scope) -> bool:
-        """Tell whether nothing was written to a scope between them."""
+        """Return whether nothing was written to a scope between the points."""
         return self.then.positions[scope] == self.later.positions[scope]
 
-    def given(self, scope: Scope) -> dict[str, Any]:
+    def params(self, scope: Scope) -> dict[str, Any]:
         """Return the parameters of a query over a scope's keys."""
         return {
             "scope": str(scope),
@@ -51,13 +51,13 @@ class PointPair:
         }
 
     def stored(self, scope: Scope) -> int:
-        """Return how many keys of a scope have a value now."""
+        """Return the number of keys that a scope has now."""
         return count_stored_keys(scope, self.later.ids[scope])
 
     def are_far_apart(self, scope: Scope) -> bool:
-        """Tell whether there were more writes between them than values are compared of."""
-        (found,) = first_row(_ROWS_BETWEEN, {**self.given(scope), "most": FEW_KEYS + 1})
-        return is_large(found)
+        """Return whether there were more than `FEW_KEYS` writes between the points."""
+        (count,) = first_row(_ROWS_BETWEEN, {**self.params(scope), "most": FEW_KEYS + 1})
+        return is_large(count)
 
 
 _ROWS_BETWEEN = """
@@ -70,16 +70,16 @@ SELECT count(*) FROM (
 
 
 def is_large(number: int) -> bool:
-    """Tell whether so many keys are too many to be sought one behind the other."""
+    """Return whether so many keys are too many to seek one behind the other."""
     return number > FEW_KEYS
 
 
 def count_stored_keys(scope: Scope, owner_id: int) -> int:
-    """Return how many keys an owner has now."""
+    """Return the number of keys that an owner has now."""
     return STATE_ROWS[scope]._default_manager.filter(owner_id=owner_id).count()
 
 
-# The keys that are looked at: `keys(key_id)`, with which a query begins
+# Common table expression `keys(key_id)`: the keys that a query reads
 
 _KEYS_OF_WRITES = """
 WITH keys AS (
@@ -96,34 +96,34 @@ _WRITTEN_LIKE = _KEYS_OF_WRITES.format(which="AND lower(%(prefix)s || key) LIKE 
 
 
 def written_keys_sql(scope: Scope, owner_id: int) -> str:
-    """Return SQL for the keys of an owner that were ever written, as `history.EVERY_KEY` has them."""
+    """Return SQL for all keys that an owner ever had, like `history.EVERY_KEY`."""
     return _WRITTEN if is_large(count_stored_keys(scope, owner_id)) else EVERY_KEY
 
 
 def differing_keys_sql(stored: int) -> str:
-    """Return SQL for the keys that may differ between two moments, of a scope that has so many."""
+    """Return SQL for the keys that may differ between the points, in a scope with so many keys."""
     return _WRITTEN_BETWEEN if is_large(stored) else EVERY_KEY
 
 
 def matching_keys_sql(stored: int) -> str:
-    """Return SQL for the keys that may have a name like `LIKE`, of a scope that has so many."""
+    """Return SQL for the keys that may match `LIKE`, in a scope with so many keys."""
     return _WRITTEN_LIKE if is_large(stored) else EVERY_KEY
 
 
-# Their writes at both moments: `old` and `new`
+# Their writes at both points: `old` and `new`
 
 _LAST = {
     "sqlite": "LEFT JOIN sessions_app_statechange AS {name} ON {name}.id = {write}",
     "postgresql": "LEFT JOIN LATERAL (SELECT * FROM sessions_app_statechange WHERE id = {write}) AS {name} ON true",
 }
-"""The last write of each key up to a moment. PostgreSQL would read all of the ledger to join it to many keys."""
+"""The last write of each key up to a point. A plain join would make PostgreSQL read all of the ledger."""
 
 _HAS_VALUE = "keys.key_id IS NOT NULL AND (old.removed = %(no)s OR new.removed = %(no)s)"
-"""The condition that a key has a value at one of the moments."""
+"""Condition that a key has a value at one of the points."""
 
 
 def writes_at_both() -> str:
-    """Return SQL for the last writes of each key up to both moments, of the keys that have a value at one of them."""
+    """Return SQL that joins the last writes up to both points, of keys with a value at one of them."""
     last = _LAST[connection.vendor]
     old, new = (
         last.format(name=name, write=last_write_sql(until))
@@ -136,17 +136,17 @@ IS_SAME = """(
     old.removed = %(no)s AND new.removed = %(no)s
     AND (old.id = new.id OR COALESCE(old.private, old.value) = COALESCE(new.private, new.value))
 )"""
-"""The condition that a key has the same value at both."""
+"""Condition that a key has the same value at both points."""
 
 FROM_KEY = " AND keys.key_id >= %(begin)s"
-"""The condition that a key does not come before another one."""
+"""Condition that a key does not sort before `begin`."""
 
 LIKE = " AND lower(%(prefix)s || COALESCE(old.key, new.key)) LIKE lower(%(like)s) ESCAPE '!'"
-"""The condition that something stands in a key's name, prefix and all, in letters of any case."""
+"""Condition that a key's prefixed name contains a text, ignoring case."""
 
 
 def like_params(scope: Scope, like: str) -> dict[str, str]:
-    """Return the parameters of `LIKE`; none when nothing is sought."""
+    """Return the parameters of `LIKE`; empty without a text."""
     if not like:
         return {}
     for sign in "!%_":
@@ -154,9 +154,9 @@ def like_params(scope: Scope, like: str) -> dict[str, str]:
     return {"prefix": scopes.PREFIX[scope], "like": f"%{like}%"}
 
 
-def first_row(query: str, given: Mapping[str, Any]) -> Sequence[int]:
-    """Return the first row of numbers that a query yields."""
+def first_row(query: str, params: Mapping[str, Any]) -> Sequence[int]:
+    """Return the first row of a query of numbers."""
     with connection.cursor() as cursor:
-        cursor.execute(query, given)
+        cursor.execute(query, params)
         row: Sequence[int] = cursor.fetchone()
         return row

@@ -1,29 +1,45 @@
-"""Hints at state that may be kept in the wrong place or in the wrong way, each with its evidence and a remedy.
+"""Lint hints: state that may be stored in the wrong scope or form, with evidence and a remedy.
 
-Nothing here is an error: agents may have good reasons. A hint says what was seen, where, and what ADK offers instead.
+Hints are not errors: agents may have good reasons. A hint states the finding, its occurrences, and ADK's alternative.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sessions_app.models import AgentSession
 from sessions_app.state import history
 from sessions_app.state.lint.evidence import Evidence
 from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
-from sessions_app.state.lint.rules import ALL, Hint, Occurrence, Rule
+from sessions_app.state.lint.rules import RULES, Occurrence, Rule
 
-__all__ = ["Hint", "LintReport", "Occurrence", "Rule", "find_hints", "lint"]
+__all__ = ["RULES", "Hint", "LintReport", "Occurrence", "Rule", "find_hints", "lint"]
+
+
+@dataclass(frozen=True, slots=True)
+class Hint:
+    """A finding of a rule. `says` completes a sentence that begins with the key's name."""
+
+    rule: Rule
+    name: str
+    says: str
+    sights: Sequence[Occurrence]
+
+    @property
+    def remedy(self) -> str:
+        """ADK's alternative."""
+        return self.rule.remedy
 
 
 @dataclass(frozen=True, slots=True)
 class LintReport:
-    """What was found in the state as it is now.
+    """The hints for the current state of a session.
 
     Attributes:
         hints: in the order of the rules, and of the keys.
-        sizes: bytes of all values of each scope, in UTF-8.
-        unread: keys that no rule looked at: there are too many.
+        sizes: total UTF-8 bytes of the values of each scope.
+        unread: number of keys beyond the limit, which no rule checked.
     """
 
     hints: list[Hint]
@@ -32,12 +48,16 @@ class LintReport:
 
 
 def lint(session: AgentSession) -> LintReport:
-    """Look over the state that a session reads, as it is now. The number of queries depends on nothing."""
+    """Check the current state that a session reads. The number of queries is constant."""
     owners = history.owners_at(session)
     evidence = read_evidence(session, owners)
     return LintReport(find_hints(evidence), scope_sizes(owners), evidence.unread)
 
 
 def find_hints(evidence: Evidence) -> list[Hint]:
-    """Return what the rules find. Pure."""
-    return [hint for rule in ALL for hint in rule(evidence)]
+    """Return the hints of all rules. Pure."""
+    return [
+        Hint(rule, found.name, found.says, found.occurrences)
+        for rule in RULES
+        for found in rule.check(evidence)
+    ]

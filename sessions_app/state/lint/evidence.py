@@ -1,4 +1,4 @@
-"""What the lint rules look at, as plain values. `gathering` reads them."""
+"""Evidence for the lint rules, as plain values; `evidence_queries` reads it."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessions_app.models import ChangeCause, Scope
 
 @dataclass(frozen=True, slots=True)
 class KeyWriteEvidence:
-    """A write of a key: a row of the ledger."""
+    """A write of a key, from the ledger."""
 
     value: str | None
     cause: str
@@ -24,18 +24,18 @@ class KeyWriteEvidence:
 
     @property
     def is_empty(self) -> bool:
-        """Tell whether it left nothing to read."""
+        """Return whether it removed the key or wrote an empty value."""
         return self.removed or self.value in ("null", '""', "[]", "{}")
 
 
 @dataclass(frozen=True, slots=True)
 class KeyEvidence:
-    """A key as it is now.
+    """A key with its current value.
 
     Attributes:
-        text: the beginning of its JSON.
-        size: bytes of the whole, in UTF-8.
-        writes: its newest writes, newest first.
+        text: the start of its JSON.
+        size: UTF-8 bytes of the whole value.
+        writes: its latest writes, newest first.
     """
 
     scope: str
@@ -53,7 +53,7 @@ class KeyEvidence:
 
 @dataclass(frozen=True, slots=True)
 class SameValue:
-    """Another session of the app that holds the same value under a key of this name, credentials compared, too."""
+    """Another session of the app with the same value, including credentials, under the same key."""
 
     key: str
     session_pk: int
@@ -72,7 +72,7 @@ class GhostKey:
 
 @dataclass(frozen=True, slots=True)
 class Invocation:
-    """A recent invocation: its first event and who spoke in it."""
+    """A recent invocation: its first event and its authors."""
 
     id: str
     first_seq: int
@@ -81,7 +81,7 @@ class Invocation:
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What an event, or the run of an invocation, failed with."""
+    """The error of an event or run."""
 
     seq: int
     invocation_id: str
@@ -98,13 +98,13 @@ class InstructionKey:
 
 @dataclass(frozen=True, slots=True)
 class Evidence:
-    """Everything the rules know.
+    """All input of the lint rules.
 
     Attributes:
         keys: sorted within each scope; session, user, app.
-        unread: keys beyond those of their scope that are looked at.
-        elsewhere: other recent sessions of the app that hold the value of one of the session's own keys.
-        other_sessions: how many other recent sessions of the app the user has.
+        unread: number of keys beyond the limit of their scope.
+        same_values: other recent sessions of the app with the same value of one of the session's own keys.
+        other_sessions: number of the user's other recent sessions of the app.
         invocations: the recent ones, in order.
     """
 
@@ -112,12 +112,12 @@ class Evidence:
     user_id: str
     keys: list[KeyEvidence]
     unread: int = 0
-    elsewhere: list[SameValue] = field(default_factory=list)
+    same_values: list[SameValue] = field(default_factory=list)
     other_sessions: int = 0
     ghosts: list[GhostKey] = field(default_factory=list)
     invocations: list[Invocation] = field(default_factory=list)
     failures: list[Failure] = field(default_factory=list)
-    readings: list[InstructionKey] = field(default_factory=list)
+    instruction_keys: list[InstructionKey] = field(default_factory=list)
 
     def of(self, scope: Scope) -> Iterator[KeyEvidence]:
         """Yield the keys of a scope."""
@@ -125,5 +125,5 @@ class Evidence:
 
 
 def is_by_hand(write: KeyWriteEvidence) -> bool:
-    """Tell whether a write was an agent's or a person's, and no seed, import or fork."""
+    """Return whether an agent or a person made a write, not a seed, import or fork."""
     return write.cause in (ChangeCause.APPEND, ChangeCause.EDIT)

@@ -1,4 +1,4 @@
-"""Evidence read for the lint rules: bounded reads of the ledger, of other sessions and of what the recorder saw."""
+"""Queries for lint evidence: bounded reads of the ledger, other sessions and recorder data."""
 
 from __future__ import annotations
 
@@ -49,14 +49,14 @@ from sessions_app.state.lint.evidence import (
 )
 
 MOST_KEYS = 300
-"""Keys of a scope that are looked at."""
+"""Maximum keys of a scope that are checked."""
 
 WRITES_READ = 20
-"""Newest writes of a key that are looked at."""
+"""Newest writes of a key that are read."""
 
 KEYS_A_QUERY = 250
 TEXT_READ = 8_192
-"""Characters of a value that are looked into."""
+"""Characters of a value that are read."""
 
 VALUE_READ = 200
 SESSIONS_READ = 20
@@ -66,7 +66,7 @@ FAILURES_READ = 20
 
 
 def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
-    """Read what the rules look at."""
+    """Read the evidence for all rules."""
     keys, unread = _keys(session, owners)
     others = _other_sessions(session)
     invocations = _invocations(session)
@@ -75,25 +75,25 @@ def read_evidence(session: AgentSession, owners: history.Owners) -> Evidence:
         user_id=session.user_id,
         keys=keys,
         unread=unread,
-        elsewhere=_same_values(session, others, keys),
+        same_values=_same_values(session, others, keys),
         other_sessions=sum(other.user_id == session.user_id for other in others.values()),
         ghosts=_ghosts(session, invocations),
         invocations=invocations,
         failures=_failures(session),
-        readings=_instruction_keys(session.app_name),
+        instruction_keys=_instruction_keys(session.app_name),
     )
 
 
 def scope_sizes(owners: history.Owners) -> dict[str, int]:
-    """Return the bytes of all values of each scope that has keys, in UTF-8."""
+    """Return the total UTF-8 bytes of the values of each scope that has keys."""
     whole = [
         rows._default_manager.filter(owner=owners.ids.get(scope))
         .values(name=Value(scope.value))
         .annotate(size=Sum(_Octets("value")))
         for scope, rows in STATE_ROWS.items()
     ]
-    found = {each["name"]: each["size"] for each in whole[0].union(*whole[1:], all=True)}
-    return {scope.value: found[scope] for scope in STATE_ROWS if found[scope] is not None}
+    totals = {each["name"]: each["size"] for each in whole[0].union(*whole[1:], all=True)}
+    return {scope.value: totals[scope] for scope in STATE_ROWS if totals[scope] is not None}
 
 
 class _Octets(Func):
@@ -116,9 +116,9 @@ def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEviden
         .annotate(text=Substr("value", 1, TEXT_READ, output_field=CharField()), size=_Octets("value"))
         .values("pk", "scope", "owner_id", "key", "key_id", "note", "text", "size")
     )
-    found = {row["pk"]: row for row in rows}
-    kept = [found[pk] for pk in pks if pk in found]
-    writes = _recent_writes(kept)
+    by_pk = {row["pk"]: row for row in rows}
+    current = [by_pk[pk] for pk in pks if pk in by_pk]
+    writes = _recent_writes(current)
     keys = [
         KeyEvidence(
             row["scope"],
@@ -128,7 +128,7 @@ def _keys(session: AgentSession, owners: history.Owners) -> tuple[list[KeyEviden
             row["note"],
             writes.get((row["scope"], row["key_id"]), ()),
         )
-        for row in kept
+        for row in current
     ]
     return keys, max(0, unread)
 
@@ -144,27 +144,29 @@ SELECT * FROM (
 
 
 def _recent_writes(rows: Sequence[Mapping[str, Any]]) -> dict[tuple[str, str], list[KeyWriteEvidence]]:
-    """Return the newest writes of keys, by scope and key: one seek a key."""
-    found: dict[tuple[str, str], list[KeyWriteEvidence]] = {}
+    """Return the newest writes of keys, by scope and key id: one seek a key."""
+    writes: dict[tuple[str, str], list[KeyWriteEvidence]] = {}
     for start in range(0, len(rows), KEYS_A_QUERY):
         batch = rows[start : start + KEYS_A_QUERY]
-        wanted = [
+        params = [
             parameter
             for row in batch
             for parameter in (VALUE_READ, row["scope"], row["owner_id"], row["key_id"], WRITES_READ)
         ]
         with connection.cursor() as cursor:
-            cursor.execute(" UNION ALL ".join([_RECENT] * len(batch)), wanted)
+            cursor.execute(" UNION ALL ".join([_RECENT] * len(batch)), params)
             recent: list[Any] = sorted(cursor.fetchall(), key=lambda row: row[-2:], reverse=True)
         for row in recent:
-            found.setdefault(row[:2], []).append(KeyWriteEvidence(*row[2:10]))
-    return found
+            writes.setdefault(row[:2], []).append(KeyWriteEvidence(*row[2:10]))
+    return writes
 
 
 def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
-    """Return recent sessions of the app besides one: the user's own, and some of other users."""
-    whose = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name).exclude(pk=session.pk)
-    newest = whose.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
+    """Return other recent sessions of the app: the user's own, and some of other users."""
+    others_of_app = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name).exclude(
+        pk=session.pk
+    )
+    newest = others_of_app.order_by("-updated_at", "-pk").only("pk", "session_id", "user_id")
     own = newest.filter(user_id=session.user_id)[:SESSIONS_READ]
     others = newest.exclude(user_id=session.user_id)[:SESSIONS_READ]
     return {each.pk: each for each in [*own, *others]}
@@ -173,7 +175,7 @@ def _other_sessions(session: AgentSession) -> dict[int, AgentSession]:
 def _same_values(
     session: AgentSession, others: Mapping[int, AgentSession], keys: Sequence[KeyEvidence]
 ) -> list[SameValue]:
-    """Return which other sessions hold the value that a key of the session has. The database compares whole values."""
+    """Return the other sessions with the same value of a key. The database compares whole values."""
     own = [scopes.key_id(key.key) for key in keys if key.scope == Scope.SESSION]
     if not own or not others:
         return []
@@ -204,7 +206,7 @@ def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[Gh
 
 
 def _failures(session: AgentSession) -> list[Failure]:
-    """Return what events failed with, and runs that have left no event of it."""
+    """Return the errors of events, and of runs that left no event."""
     events = Event.objects.filter(session=session, kind=EventKind.ERROR).order_by("-seq")
     runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")
     return [
@@ -219,7 +221,7 @@ def _failures(session: AgentSession) -> list[Failure]:
 
 
 _STATE_REFERENCE = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
-"""How ADK's instructions name state (`google/adk/utils/instructions_utils.py`)."""
+"""References to state in ADK's instructions (`google/adk/utils/instructions_utils.py`)."""
 
 
 def _instruction_keys(app_name: str) -> list[InstructionKey]:

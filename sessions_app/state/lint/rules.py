@@ -1,4 +1,7 @@
-"""The lint rules: pure functions from evidence to hints. Each says "may": the agent's author knows better."""
+"""The lint rules: each is a function from evidence to findings, registered by `@rule`. Pure.
+
+Findings say "may": the agent's author knows better.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from django.db.models import TextChoices
-
 from sessions_app import scopes
 from sessions_app.models import Scope
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence, KeyWriteEvidence, is_by_hand
@@ -18,44 +19,14 @@ LARGE_BYTES = 8_192
 DEEP_LEVELS = 5
 OCCURRENCES_SHOWN = 4
 SAME_IN = 3
-"""Sessions of a user, this one among them, in which a key has the same value before that is remarkable."""
+"""Number of the user's sessions, including this one, from which an equal value is reported."""
 
 LONELY_WRITES = 3
 
 
-class Rule(TextChoices):
-    """What is looked for."""
-
-    USER_DATA = "user-data", "may be about the user"
-    INTERMEDIATE = "intermediate", "may be intermediate data"
-    TEMP_LOST = "temp-lost", "needed after its invocation"
-    APP_CONTESTED = "app-contested", "overwritten by several users' sessions"
-    USER_LONELY = "user-lonely", "may belong to this session"
-    NAMING = "naming", "inconsistent name"
-    NESTING = "nesting", "deeply nested"
-    LARGE = "large", "large value"
-    NOT_JSON = "not-json", "is not JSON"
-
-
-REMEDIES = {
-    Rule.USER_DATA: "If it holds for all of this user's sessions, keep it under a `user:` key; what is said in"
-    " passing can go to memory.",
-    Rule.INTERMEDIATE: "If nothing needs it after the invocation, a `temp:` key is enough, which is never stored.",
-    Rule.TEMP_LOST: "Keep it without `temp:` if a later invocation needs it, or write it again before it is read.",
-    Rule.APP_CONTESTED: "The last writer wins, for everyone. If it is about one user, a `user:` key keeps it apart; if"
-    " it counts or collects, a tool with a store of its own loses nothing.",
-    Rule.USER_LONELY: "If other sessions of the user do not need it, keep it without `user:`.",
-    Rule.NAMING: "Agree on one spelling: state keys are compared letter by letter, and a misspelt one is a new key.",
-    Rule.NESTING: "Split it into several keys: a delta replaces a whole value, nothing is merged.",
-    Rule.LARGE: "Save it as an artifact and keep its name in the state, or split the key: every write stores the whole"
-    " value again, and what is for search belongs in memory.",
-    Rule.NOT_JSON: "Store text, numbers, lists or dicts: what is shown is what later reads get.",
-}
-
-
 @dataclass(frozen=True, slots=True)
 class Occurrence:
-    """Where something was seen. `seq` 0: in the session as a whole; `session_pk` None: that session was deleted."""
+    """An occurrence of a finding. `seq` 0: the session as a whole; `session_pk` None: the session was deleted."""
 
     text: str
     seq: int = 0
@@ -64,18 +35,39 @@ class Occurrence:
 
 
 @dataclass(frozen=True, slots=True)
-class Hint:
-    """Something that may be better otherwise. `says` is a sentence of what was seen."""
+class Finding:
+    """A key that a rule found. `says` completes a sentence that begins with its name."""
 
-    rule: Rule
     name: str
     says: str
-    sights: Sequence[Occurrence] = ()
+    occurrences: Sequence[Occurrence] = ()
 
-    @property
-    def remedy(self) -> str:
-        """What ADK offers instead."""
-        return REMEDIES[self.rule]
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A lint rule: its name in the API, its label on pages, ADK's alternative, and the function that checks it."""
+
+    name: str
+    label: str
+    remedy: str
+    check: Callable[[Evidence], Iterable[Finding]]
+
+    def __str__(self) -> str:
+        return self.name
+
+
+RULES: list[Rule] = []
+"""All rules, in the order in which hints are shown."""
+
+
+def rule(name: str, label: str, *, remedy: str) -> Callable[[Callable[[Evidence], Iterable[Finding]]], Rule]:
+    """Register the decorated function as a lint rule."""
+
+    def register(check: Callable[[Evidence], Iterable[Finding]]) -> Rule:
+        RULES.append(Rule(name, label, remedy, check))
+        return RULES[-1]
+
+    return register
 
 
 USER_NAMES = frozenset(
@@ -90,51 +82,65 @@ INTERMEDIATE_WORDS = frozenset(("tmp", "temp", "temporary", "scratch", "scratchp
 COMMON_VALUES = frozenset(("null", "true", "false", '""', "[]", "{}", "0", "1"))
 
 
-def user_data(evidence: Evidence) -> Iterator[Hint]:
-    """Find keys of the session that are named like facts about the user, or are the same in their other sessions."""
+@rule(
+    "user-data",
+    "may be about the user",
+    remedy="If it holds for all of this user's sessions, keep it under a `user:` key; what is said in"
+    " passing can go to memory.",
+)
+def user_data(evidence: Evidence) -> Iterator[Finding]:
+    """Find session keys named like facts about the user, or with the same value in the user's other sessions."""
     holders: dict[str, list[tuple[str, Occurrence]]] = defaultdict(list)
-    for each in evidence.elsewhere:
+    for each in evidence.same_values:
         sight = Occurrence("also here", 0, each.session_pk, each.session_id)
         holders[each.key].append((each.user_id, sight))
     for key in evidence.of(Scope.SESSION):
         same = holders[key.key]
-        own = [sight for user, sight in same if user == evidence.user_id]
-        is_repeated = len(own) + 1 >= SAME_IN and len(own) == len(same) and key.text not in COMMON_VALUES
+        own_sights = [sight for user, sight in same if user == evidence.user_id]
+        is_repeated = (
+            len(own_sights) + 1 >= SAME_IN and len(own_sights) == len(same) and key.text not in COMMON_VALUES
+        )
         if is_repeated:
-            says = f"has the same value in {len(own) + 1} sessions of this user, and in no other user's."
-            yield Hint(
-                Rule.USER_DATA,
+            says = (
+                f"has the same value in {len(own_sights) + 1} sessions of this user, and in no other user's."
+            )
+            yield Finding(
                 key.name,
                 says,
-                [*_write_occurrences(key.writes[:1]), *own[:OCCURRENCES_SHOWN]],
+                [*_write_occurrences(key.writes[:1]), *own_sights[:OCCURRENCES_SHOWN]],
             )
         elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
-            yield Hint(Rule.USER_DATA, key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
 
 
 def _is_of_user(key: str) -> bool:
-    """Tell whether a key is named like a fact about the user: `email`, `userEmail`."""
+    """Return whether a key is named like a fact about the user: `email`, `userEmail`."""
     words = _words(key)
     bare = words[1:] if words[:1] == ["user"] else words
     return "_".join(words) in USER_NAMES or "_".join(bare) in USER_NAMES
 
 
-def intermediate(evidence: Evidence) -> Iterator[Hint]:
-    """Find keys that say they are temporary, or that an invocation emptied again."""
+@rule(
+    "intermediate",
+    "may be intermediate data",
+    remedy="If nothing needs it after the invocation, a `temp:` key is enough, which is never stored.",
+)
+def intermediate(evidence: Evidence) -> Iterator[Finding]:
+    """Find keys named as temporary, and keys emptied again within an invocation."""
     for key in evidence.of(Scope.SESSION):
         words = set(_words(key.key)) & INTERMEDIATE_WORDS
         is_number = key.text[0] in "-0123456789"
         if words and not (words == {"temp"} and is_number):
             says = f"is called “{min(words)}”, but is stored for the whole session."
-            yield Hint(Rule.INTERMEDIATE, key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
         elif emptied := _emptying_pair(key.writes):
             says = "was filled and emptied again within one invocation."
-            yield Hint(Rule.INTERMEDIATE, key.name, says, _write_occurrences(emptied))
+            yield Finding(key.name, says, _write_occurrences(emptied))
 
 
 def _emptying_pair(writes: Sequence[KeyWriteEvidence]) -> list[KeyWriteEvidence]:
-    """Return the newest pair of writes, by agents, that filled and then emptied a key in one invocation."""
+    """Return the newest two writes by agents that filled and then emptied a key in one invocation."""
     for late, early in pairwise(writes):
         together = bool(late.invocation_id) and late.invocation_id == early.invocation_id
         if together and late.is_empty and not early.is_empty and is_by_hand(late):
@@ -142,47 +148,58 @@ def _emptying_pair(writes: Sequence[KeyWriteEvidence]) -> list[KeyWriteEvidence]
     return []
 
 
-def temp_lost(evidence: Evidence) -> Iterator[Hint]:
-    """Find `temp:` keys that a later invocation needed: an instruction names them, or it failed for want of them."""
+@rule(
+    "temp-lost",
+    "needed after its invocation",
+    remedy="Keep it without `temp:` if a later invocation needs it, or write it again before it is read.",
+)
+def temp_lost(evidence: Evidence) -> Iterator[Finding]:
+    """Find `temp:` keys that a later invocation needed: its instruction names them, or it failed without them."""
     first: dict[str, int] = {}
-    written: dict[str, set[str]] = defaultdict(set)
+    written_in: dict[str, set[str]] = defaultdict(set)
     for ghost in evidence.ghosts:
         first.setdefault(ghost.key, ghost.seq)
-        written[ghost.key].add(ghost.invocation_id)
+        written_in[ghost.key].add(ghost.invocation_id)
     for key, seq in first.items():
         name = scopes.TEMP_PREFIX + key
-        missed = [*_missed_by_instructions(evidence, name, seq, written[key])]
+        missed = [*_missed_by_instructions(evidence, name, seq, written_in[key])]
         missed += [
             Occurrence("failed without it", failure.seq, evidence.session_pk)
             for failure in evidence.failures
             if failure.seq > seq
-            and failure.invocation_id not in written[key]
+            and failure.invocation_id not in written_in[key]
             and re.search(rf"{re.escape(name)}(?!\w)", failure.text)
         ]
         if missed:
             says = "was written in one invocation and needed in a later one, where it had no value."
             sights = [Occurrence("written", seq, evidence.session_pk), *missed[:OCCURRENCES_SHOWN]]
-            yield Hint(Rule.TEMP_LOST, name, says, sights)
+            yield Finding(name, says, sights)
 
 
 def _missed_by_instructions(
-    evidence: Evidence, name: str, seq: int, written: set[str]
+    evidence: Evidence, name: str, seq: int, invocation_ids: set[str]
 ) -> Iterator[Occurrence]:
-    for reading in evidence.readings:
+    for reading in evidence.instruction_keys:
         if reading.name != name:
             continue
         for invocation in evidence.invocations:
             if (
                 invocation.first_seq > seq
-                and invocation.id not in written
+                and invocation.id not in invocation_ids
                 and reading.agent in invocation.authors
             ):
-                said = f"the instruction of {reading.agent} names it"
-                yield Occurrence(said, invocation.first_seq, evidence.session_pk)
+                text = f"the instruction of {reading.agent} names it"
+                yield Occurrence(text, invocation.first_seq, evidence.session_pk)
 
 
-def app_contested(evidence: Evidence) -> Iterator[Hint]:
-    """Find `app:` keys that sessions of several users gave different values; a count that grows is none."""
+@rule(
+    "app-contested",
+    "overwritten by several users' sessions",
+    remedy="The last writer wins, for everyone. If it is about one user, a `user:` key keeps it apart; if"
+    " it counts or collects, a tool with a store of its own loses nothing.",
+)
+def app_contested(evidence: Evidence) -> Iterator[Finding]:
+    """Find `app:` keys that sessions of several users gave different values, except growing counters."""
     for key in evidence.of(Scope.APP):
         writes = [write for write in key.writes if is_by_hand(write)]
         users = {write.user_id for write in writes}
@@ -192,21 +209,24 @@ def app_contested(evidence: Evidence) -> Iterator[Hint]:
         for write in writes:
             newest.setdefault(write.user_id, write)
         says = f"was written by sessions of {len(users)} users in its last {len(key.writes)} writes."
-        yield Hint(
-            Rule.APP_CONTESTED, key.name, says, _write_occurrences(list(newest.values())[:OCCURRENCES_SHOWN])
-        )
+        yield Finding(key.name, says, _write_occurrences(list(newest.values())[:OCCURRENCES_SHOWN]))
 
 
 def _grows(writes: Sequence[KeyWriteEvidence]) -> bool:
-    """Tell whether every write, newest first, gave a higher number than the one before: none was lost."""
+    """Return whether every write gave a higher number than the one before: none was lost."""
     numbers = [write.value or "" for write in writes]
     return all(map(str.isdecimal, numbers)) and all(
         int(late) > int(early) for late, early in pairwise(numbers)
     )
 
 
-def user_lonely(evidence: Evidence) -> Iterator[Hint]:
-    """Find `user:` keys that this session keeps rewriting while no other session of the user ever wrote them."""
+@rule(
+    "user-lonely",
+    "may belong to this session",
+    remedy="If other sessions of the user do not need it, keep it without `user:`.",
+)
+def user_lonely(evidence: Evidence) -> Iterator[Finding]:
+    """Find `user:` keys that only this session writes, again and again."""
     if not evidence.other_sessions:
         return
     for key in evidence.of(Scope.USER):
@@ -217,20 +237,25 @@ def user_lonely(evidence: Evidence) -> Iterator[Hint]:
             number = evidence.other_sessions
             others = "another session" if number == 1 else f"{number} other sessions"
             says = f"has its last {len(writes)} writes from this session alone; the user has {others}."
-            yield Hint(Rule.USER_LONELY, key.name, says, _write_occurrences([writes[-1], writes[0]]))
+            yield Finding(key.name, says, _write_occurrences([writes[-1], writes[0]]))
 
 
-def naming(evidence: Evidence) -> Iterator[Hint]:
-    """Find names of one scope that differ in case, style or number alone, and the odd style among many."""
+@rule(
+    "naming",
+    "inconsistent name",
+    remedy="Agree on one spelling: state keys are compared letter by letter, and a misspelt one is a new key.",
+)
+def naming(evidence: Evidence) -> Iterator[Finding]:
+    """Find similar names in one scope, and names in an unusual style."""
     for scope in Scope:
         keys = list(evidence.of(scope))
-        found = dict(_similar_names(keys))
+        findings = dict(_similar_names(keys))
         for name, hint in _odd_styles(keys).items():
-            found.setdefault(name, hint)
-        yield from found.values()
+            findings.setdefault(name, hint)
+        yield from findings.values()
 
 
-def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Hint]]:
+def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Finding]]:
     alike: dict[tuple[object, ...], list[KeyEvidence]] = defaultdict(list)
     for key in keys:
         words = _words(key.key)
@@ -243,11 +268,11 @@ def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Hint]]:
             says = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
             yield (
                 key.name,
-                Hint(Rule.NAMING, key.name, says, _write_occurrences([*key.writes[:1], *other.writes[:1]])),
+                Finding(key.name, says, _write_occurrences([*key.writes[:1], *other.writes[:1]])),
             )
 
 
-def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Hint]:
+def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Finding]:
     styled = [(key, style) for key in keys if (style := _style(key.key))]
     counts = {style: sum(each == style for _, each in styled) for _, style in styled}
     if len(counts) < 2:
@@ -257,55 +282,56 @@ def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Hint]:
         return {}
     says = f"is spelt otherwise than the other {counts[usual]} of its scope, which are {usual}."
     return {
-        key.name: Hint(Rule.NAMING, key.name, says, _write_occurrences(key.writes[:1]))
+        key.name: Finding(key.name, says, _write_occurrences(key.writes[:1]))
         for key, style in styled
         if style != usual
     }
 
 
-def nesting(evidence: Evidence) -> Iterator[Hint]:
-    """Find values that go deeper than `DEEP_LEVELS`."""
+@rule(
+    "nesting",
+    "deeply nested",
+    remedy="Split it into several keys: a delta replaces a whole value, nothing is merged.",
+)
+def nesting(evidence: Evidence) -> Iterator[Finding]:
+    """Find values nested deeper than `DEEP_LEVELS`."""
     for key in evidence.keys:
         levels = nesting_depth(key.text)
         if levels > DEEP_LEVELS:
-            yield Hint(
-                Rule.NESTING, key.name, f"is nested {levels} levels deep.", _write_occurrences(key.writes[:1])
-            )
+            yield Finding(key.name, f"is nested {levels} levels deep.", _write_occurrences(key.writes[:1]))
 
 
-def large(evidence: Evidence) -> Iterator[Hint]:
+@rule(
+    "large",
+    "large value",
+    remedy="Save it as an artifact and keep its name in the state, or split the key: every write stores the whole"
+    " value again, and what is for search belongs in memory.",
+)
+def large(evidence: Evidence) -> Iterator[Finding]:
     """Find values above `LARGE_BYTES`."""
     for key in evidence.keys:
         if key.size > LARGE_BYTES:
             says = f"is {key.size:,} bytes large; from {LARGE_BYTES:,} on, state is a slow place for it."
-            yield Hint(Rule.LARGE, key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
 
 
-def not_json(evidence: Evidence) -> Iterator[Hint]:
-    """Find values that had to be turned into JSON."""
+@rule(
+    "not-json",
+    "is not JSON",
+    remedy="Store text, numbers, lists or dicts: what is shown is what later reads get.",
+)
+def not_json(evidence: Evidence) -> Iterator[Finding]:
+    """Find values that were converted to JSON."""
     for key in evidence.keys:
         if key.note:
             says = (
                 f"was written as something that JSON does not have ({key.note}) and is kept as its JSON form."
             )
-            yield Hint(Rule.NOT_JSON, key.name, says, _write_occurrences(key.writes[:1]))
-
-
-ALL: Sequence[Callable[[Evidence], Iterable[Hint]]] = (
-    user_data,
-    intermediate,
-    temp_lost,
-    app_contested,
-    user_lonely,
-    naming,
-    nesting,
-    large,
-    not_json,
-)
+            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
 
 
 def nesting_depth(text: str) -> int:
-    """Return how deep a JSON text, or what there is of it, nests objects and arrays."""
+    """Return the nesting depth of objects and arrays in a JSON text, which may be cut off."""
     deepest = level = 0
     for sign in _STRING.sub("", text):
         if sign in "{[":
@@ -321,7 +347,7 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[^\W\d_a-zA-Z]+")
 
 
 def _words(key: str) -> list[str]:
-    """Return the words of a name in any style, in small letters."""
+    """Return the words of a name in any style, in lower case."""
     return [word.lower() for word in _WORD.findall(key)]
 
 
@@ -332,7 +358,7 @@ def _singular(word: str) -> str:
 
 
 def _style(key: str) -> str:
-    """Return how a name joins its words; empty for a single word."""
+    """Return the style in which a name joins its words; empty for a single word."""
     if not key.isascii() or len(_words(key)) < 2:
         return ""
     for sign, style in (("_", "snake_case"), ("-", "kebab-case"), (".", "dotted")):
@@ -342,7 +368,7 @@ def _style(key: str) -> str:
 
 
 def _json_type(text: str) -> str:
-    """Return what kind of JSON a text begins."""
+    """Return the type of a JSON text by its first character."""
     return {"{": "object", "[": "array", '"': "text"}.get(text[0], "other")
 
 
