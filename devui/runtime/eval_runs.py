@@ -35,7 +35,7 @@ class EvalRuns:
 
         It is this process's when this returns: should it end now, the run is known to have been with it.
         """
-        await units_of_work.write(writes.assign, [eval_run_id], self._runtime_id)
+        await units_of_work.write(writes.assign_runs, [eval_run_id], self._runtime_id)
         if eval_run_id in self.active:
             return
         cancelled = self.active[eval_run_id] = asyncio.Event()

@@ -33,10 +33,10 @@ async def release_eval_runs(child: Child) -> list[str]:
     """Let the eval runs of a process that has died wait for the next one; return those that do."""
     from evals_app.runs import writes as evals
 
-    death = evals.Death(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
+    death = evals.ProcessDeath(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
     active_ids = await retry.read(evals.active_runs_of, child.id)
-    await retry.write(evals.go_on_without, child.id, death)
-    return await retry.read(evals.waiting_of, active_ids)
+    await retry.write(evals.continue_without_process, child.id, death)
+    return await retry.read(evals.pending_runs_of, active_ids)
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:

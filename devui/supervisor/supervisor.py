@@ -431,7 +431,7 @@ async def _delete_stopped_processes() -> None:
 async def _deliver_evals(run_id: str, app_name: str) -> None:
     from evals_app.runs import dispatch
 
-    await dispatch.deliver(run_id, app_name)
+    await dispatch.deliver_run(run_id, app_name)
 
 
 def _write_line(app_name: str, line: str) -> None:

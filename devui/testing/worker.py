@@ -19,7 +19,7 @@ import devui
 
 if TYPE_CHECKING:
     from evals_app.models import EvalAttempt, EvalRun
-    from evals_app.runs.folder_orders import Wish
+    from evals_app.runs.folder_orders import EvalsetRequest
     from evals_app.runs.writes import Outcome
     from sessions_app.agents.folder import AgentsFolder
 
@@ -34,9 +34,9 @@ def main() -> None:
 
 def _handle_all(requests: TextIO, answers: TextIO) -> None:
     devui.setup(migrate=False)
-    from evals_app.engine.local_runner import quiet
+    from evals_app.engine.local_runner import quiet_logging
 
-    with quiet():
+    with quiet_logging():
         for line in requests:
             request = json.loads(line)
             _handle(request, partial(_send_reply, answers, request["id"]))
@@ -91,42 +91,44 @@ def _cases(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
 
 def _run(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     """Run an evalset; every attempt is told as it ends."""
-    from evals_app.engine.local_runner import owner
+    from evals_app.engine.local_runner import own_new_runs
     from evals_app.runs import folder_orders
     from sessions_app.store.schema import ensure_schema
 
     ensure_schema()
     agents, app_name = folder_orders.agent_at(Path(request["agent"]))
-    with owner(app_name):
-        run = folder_orders.order(agents, app_name, _wish(request))
+    with own_new_runs(app_name):
+        run = folder_orders.order_from_folder(agents, app_name, _wish(request))
         reply({"run": run.id})
         return _carry_out([run], agents, app_name, reply)
 
 
 def _resume(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
     """Go on with a run whose process died."""
-    from evals_app.engine.local_runner import fresh, owner, without_process
+    from evals_app.engine.local_runner import continue_after_death, own_new_runs, reload_run
     from evals_app.runs import folder_orders
-    from evals_app.runs.writes import Death
+    from evals_app.runs.writes import ProcessDeath
     from sessions_app.runs import processes
 
     agents, app_name = folder_orders.agent_at(Path(request["agent"]))
-    run = fresh(request["run"])
+    run = reload_run(request["run"])
     if not run.active:
         return _end_reply(run)
-    with owner(app_name):
-        runs = without_process([run], Death(processes.describe_exit(request["exit"])), _SuiteReporter(reply))
-        return _carry_out(runs, agents, app_name, reply) if runs else _end_reply(fresh(run.id))
+    with own_new_runs(app_name):
+        runs = continue_after_death(
+            [run], ProcessDeath(processes.describe_exit(request["exit"])), _SuiteReporter(reply)
+        )
+        return _carry_out(runs, agents, app_name, reply) if runs else _end_reply(reload_run(run.id))
 
 
 def _carry_out(
     runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, reply: Reply
 ) -> Mapping[str, Any]:
-    from evals_app.engine.local_runner import carry_out, run_to_end
+    from evals_app.engine.local_runner import execute_runs, run_in_loop
     from sessions_app.store import units_of_work
 
     try:
-        return _end_reply(run_to_end(carry_out(runs, agents, app_name, _SuiteReporter(reply)))[0])
+        return _end_reply(run_in_loop(execute_runs(runs, agents, app_name, _SuiteReporter(reply)))[0])
     finally:
         units_of_work.close_pools()
 
@@ -137,11 +139,11 @@ def _end_reply(ended: EvalRun) -> Mapping[str, Any]:
     return {"ended": exports.run_facts(ended), "why": ended.stopped_because or ended.error}
 
 
-def _wish(request: Mapping[str, Any]) -> Wish:
-    from evals_app.runs.folder_orders import Wish
+def _wish(request: Mapping[str, Any]) -> EvalsetRequest:
+    from evals_app.runs.folder_orders import EvalsetRequest
     from evals_app.runs.limits import Limits
 
-    return Wish(
+    return EvalsetRequest(
         request["evalset"],
         request["cases"],
         metrics=request["metrics"],
@@ -184,7 +186,7 @@ def _attempt_reply(attempt: EvalAttempt, outcome: Outcome) -> Mapping[str, Any]:
         "case": attempt.case_id,
         "repetition": attempt.repetition,
         "status": str(outcome.status),
-        "unavailable": failure is not None and failure.type in attempt_status.WITHOUT_OUTCOME,
+        "unavailable": failure is not None and failure.type in attempt_status.NO_OUTCOME_TYPES,
         "error": f"{failure.type}: {failure.message}" if failure else "",
         "traceback": failure.traceback if failure else "",
         "tokens": outcome.total_tokens,

@@ -12,12 +12,12 @@ from evals_app.analysis import repetitions, report
 from evals_app.analysis.repetitions import Repetitions
 from evals_app.cases import version_contents
 from evals_app.metrics import expected_state, invocations
-from evals_app.metrics.alignment import Pair, Rules, align
+from evals_app.metrics.alignment import CallPair, MatchRules, align
 from evals_app.metrics.catalog import label_of
 from evals_app.metrics.causes import TRAJECTORY
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
-from evals_app.runs.replay.comparison import Replayed, replayed_of
+from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
 from sessions_app.models import Event, EventKind, Trace
 from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import DiffPiece
@@ -94,7 +94,7 @@ class Turn:
     actual: list[DiffPiece]
     has_expected: bool
     has_actual: bool
-    calls: list[Pair]
+    calls: list[CallPair]
     steps: list[tuple[str, str]]
     verdicts: list[MetricVerdict]
     seconds: float | None
@@ -135,7 +135,7 @@ class Moment:
     """Where an attempt first did something else than expected: the event, and the state that it ran on."""
 
     turn: int
-    pair: Pair
+    pair: CallPair
     seq: int
     state: Mapping[str, Any]
 
@@ -165,7 +165,7 @@ class Detail:
     used: list[Used] = field(default_factory=list)
     judged_by: list[Used] = field(default_factory=list)
     currency: str = prices.DEFAULT_CURRENCY
-    replayed: Replayed | None = None
+    replayed: ReplayComparison | None = None
 
     @property
     def checks_wrong(self) -> int:
@@ -194,7 +194,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     actual = json.loads(attempt.actual)
     pairing = _Turns(criteria.get(TRAJECTORY), _event_of_calls(session_pk), results, _traces(session_pk))
     turns = pairing.pair(case.get("conversation") or [], actual)
-    table = prices.of_json(json.loads(run.prices))
+    table = prices.prices_from_json(json.loads(run.prices))
     at = attempt.started_at or run.created_at
     return Detail(
         attempt=attempt,
@@ -209,7 +209,7 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
         used=_used(attempt.by_model, table, at),
         judged_by=_used(attempt.judge, table, at),
         currency=table.currency,
-        replayed=replayed_of(attempt) if whole else None,
+        replayed=compare_with_recording(attempt) if whole else None,
     )
 
 
@@ -263,7 +263,7 @@ def _moment(
     if event is None:
         return None
     found_state = history.state_at(event.session, event).merged()
-    found_state.pop(expected_state.OF_THE_EVALUATION, None)
+    found_state.pop(expected_state.EVALUATION_KEY, None)
     return Moment(turn.number, pair, event.seq, found_state)
 
 
@@ -372,14 +372,14 @@ class _Turns:
             trace=self.traces.get((actual or {}).get("invocation_id") or ""),
         )
 
-    def _calls(self, expected: Invocation | None, actual: Invocation) -> list[Pair]:
+    def _calls(self, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
         wanted = invocations.tool_calls(expected or {})
         got = [
             {**call, "seq": self.event_of_calls.get(call["id"])} for call in invocations.tool_calls(actual)
         ]
         judged = expected is not None and (self.criterion is not None or wanted)
         # Where nothing is expected, no call is one too many.
-        return align(wanted, got, Rules.of(self.criterion) if judged else Rules("IN_ORDER"))
+        return align(wanted, got, MatchRules.of(self.criterion) if judged else MatchRules("IN_ORDER"))
 
 
 def _unmarked(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:

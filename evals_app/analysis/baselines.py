@@ -302,7 +302,7 @@ def what_changed(then: EvalRun, now: EvalRun) -> list[Difference]:
 
 def currency_of(run: EvalRun) -> str:
     """Return the currency of a run's costs."""
-    return prices.of_json(json.loads(run.prices)).currency
+    return prices.prices_from_json(json.loads(run.prices)).currency
 
 
 def _priced_by(run: EvalRun) -> str:

@@ -156,7 +156,7 @@ def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
         changes = baselines.what_changed(before, run) if before else []
         took = run.finished_at - run.started_at if run.finished_at and run.started_at else None
         cost, tokens = costs.get(run.pk, (None, 0))
-        currency = prices.of_json(json.loads(run.prices)).currency
+        currency = prices.prices_from_json(json.loads(run.prices)).currency
         yield Point(run, rate, took, cost, currency, tokens, changes)
         before = run
 

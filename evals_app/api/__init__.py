@@ -18,7 +18,7 @@ from evals_app.api.run_actions import router as control
 from evals_app.api.session_replays import router as replays
 from evals_app.files import library
 from evals_app.metrics import config
-from evals_app.metrics.catalog import KNOWN, missing_for
+from evals_app.metrics.catalog import ALL_METRICS, missing_requirement
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.agents.folder import configured_folder
@@ -151,9 +151,9 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
             "low": metric.low,
             "high": metric.high,
             "default": metric.default,
-            "reason": missing_for(metric.name),
+            "reason": missing_requirement(metric.name),
         }
-        for metric in KNOWN.values()
+        for metric in ALL_METRICS.values()
     ]
 
 
@@ -161,7 +161,7 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any]]:
     """Start a run; its status tells how it goes on."""
     await units_of_work.write(library.refresh_known, wanted.app)
-    run = await dispatch.order(partial(_order, wanted))
+    run = await dispatch.create_and_deliver(partial(_order, wanted))
     return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))
 
 
@@ -208,7 +208,7 @@ async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
 async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Ask a run to stop; one that has ended stays as it is."""
     await units_of_work.read(report.find_run, run_id)
-    await dispatch.cancel(run_id)
+    await dispatch.cancel_run(run_id)
     return Status(202, await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id))))
 
 
@@ -220,8 +220,12 @@ def _evalsets(app: str) -> list[EvalSetOut]:
 def _order(wanted: RunIn, run_id: str) -> EvalRun:
     evalset = library.find_evalset(wanted.app, wanted.evalset)
     folder = configured_folder()
-    beside = config.beside(library.path_of(folder, evalset), evalset.path) if folder else config.default()
-    return run_orders.order_run(evalset, run_form.order_from(beside, wanted.dict()), run_id)
+    beside = (
+        config.config_beside(library.path_of(folder, evalset), evalset.path)
+        if folder
+        else config.default_config()
+    )
+    return run_orders.order_run(evalset, run_form.order_from_json(beside, wanted.dict()), run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:

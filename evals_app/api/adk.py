@@ -21,7 +21,7 @@ from evals_app.cases import adk_edits, session_cases
 from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
-from evals_app.metrics.catalog import METRICS, Metric, missing_for
+from evals_app.metrics.catalog import ADK_METRICS, Metric, missing_requirement
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app import redaction, request_bodies, scopes
@@ -204,7 +204,7 @@ async def get_result(request: HttpRequest, app_name: str, result_id: str) -> Htt
 @router.get(DEV + "/metrics-info")
 async def metrics_info(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Describe the metrics that can run with what is installed."""
-    runnable = [metric for metric in METRICS.values() if not missing_for(metric.name)]
+    runnable = [metric for metric in ADK_METRICS.values() if not missing_requirement(metric.name)]
     return _json({"metricsInfo": [_metric_info(metric) for metric in runnable]})
 
 
@@ -220,7 +220,7 @@ for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:re
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
     asked = request_bodies.validate(request_bodies.parse(request), AskedRun)
-    ordered = await dispatch.order(partial(_order, app_name, evalset_id, asked))
+    ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, asked))
     async with subscribe() as ring:
         while (found := await retry.read(_ended, ordered.pk)) is None:
             await ring.wait()
@@ -233,7 +233,7 @@ def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> Eval
     if not asked.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _listed(app_name, evalset_id)
-    beside = configs.beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
+    beside = configs.config_beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
     more = {
         name: value
         for name, value in (
@@ -242,7 +242,7 @@ def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> Eval
         )
         if value is not None
     }
-    config = configs.Config({**beside.data, **more}, beside.source, beside.warnings)
+    config = configs.RunConfig({**beside.data, **more}, beside.source, beside.warnings)
     wanted = {
         "cases": asked.eval_case_ids or asked.eval_ids,
         "metrics": [metric.metric_name for metric in asked.eval_metrics],
@@ -253,10 +253,10 @@ def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> Eval
         },
     }
     criteria = {one.metric_name: one.criterion for one in asked.eval_metrics if one.criterion is not None}
-    config = configs.Config(
+    config = configs.RunConfig(
         {**config.data, "criteria": {**config.criteria, **criteria}}, config.source, config.warnings
     )
-    return run_orders.order_run(evalset, run_form.order_from(config, wanted), run_id)
+    return run_orders.order_run(evalset, run_form.order_from_json(config, wanted), run_id)
 
 
 def _ended(run_id: str) -> EvalRun | None:

@@ -42,14 +42,18 @@ class Retried(Schema):
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Go on with the attempts that came to no end. Those that ended stay as they are."""
-    return await _facts(await dispatch.go_on(run_id, lambda: rerun.resume(report.find_run(run_id))))
+    return await _facts(
+        await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id)))
+    )
 
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
 async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
     """Try attempts again. What a try before came to is kept beside the attempt."""
     return await _facts(
-        await dispatch.go_on(run_id, lambda: rerun.retry(report.find_run(run_id), wanted.attempts))
+        await dispatch.resume_and_deliver(
+            run_id, lambda: rerun.retry(report.find_run(run_id), wanted.attempts)
+        )
     )
 
 
@@ -57,7 +61,7 @@ async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Sta
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, on the code as it is now."""
     return await _facts(
-        await dispatch.order(lambda new_id: rerun.repeat(report.find_run(run_id), "api", new_id))
+        await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), "api", new_id))
     )
 
 

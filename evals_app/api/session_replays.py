@@ -37,5 +37,7 @@ async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[
     """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
     session = await units_of_work.read(find_session, wanted.session)
     conversation = await session_cases.fetch_conversation(session)
-    run = await dispatch.order(partial(order_replay, session, conversation, wanted.models, wanted.tools))
+    run = await dispatch.create_and_deliver(
+        partial(order_replay, session, conversation, wanted.models, wanted.tools)
+    )
     return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))

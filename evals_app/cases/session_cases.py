@@ -14,7 +14,7 @@ from typing import Any
 from django.db.models import Max, Min
 
 from evals_app.files.content import FINAL_STATE, TURN_STATES
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.metrics.expected_state import EVALUATION_KEY
 from sessions_app import scopes
 from sessions_app.errors import BadInput, InvocationMissing
 from sessions_app.events.superseded_events import find_superseded_ranges
@@ -127,7 +127,7 @@ def initial_state(session: AgentSession, turn: SessionTurn) -> Json:
         scopes.PREFIX[scope] + row.key: json.loads(row.value or "null")
         for scope, rows in found.scopes()
         for row in rows
-        if row.pk not in hidden and row.key != OF_THE_EVALUATION
+        if row.pk not in hidden and row.key != EVALUATION_KEY
     }
 
 
@@ -220,7 +220,7 @@ def _values(keys: Iterable[WrittenKey]) -> Json | None:
 def _keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
     written = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
     newest: dict[tuple[str, str], StateChange] = {}
-    for row in written.exclude(key=OF_THE_EVALUATION).order_by("seq", "pk"):
+    for row in written.exclude(key=EVALUATION_KEY).order_by("seq", "pk"):
         newest[(row.scope, row.key)] = row
     hidden = _private_rows(row.pk for row in newest.values())
     return [

@@ -123,7 +123,7 @@ def parse_upload(name: str, content: bytes, start: SessionStart | None = None) -
     base = base_name(name)
     text = decode_upload(base, content)
     if base == CONFIG_NAME:
-        config.parse(text, CONFIG_NAME, CONFIG_NAME)
+        config.parse_config(text, CONFIG_NAME, CONFIG_NAME)
         return ParsedUpload(base, text)
     loaded = load_document(text, base, base)
     if (scenarios := scenarios_of(loaded, start.session if start else None)) is not None:

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from evals_app.analysis import baselines
 from evals_app.analysis.comparison import Comparison
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs.attempt_status import WITHOUT_OUTCOME
+from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
 from sessions_app.errors import NotFound
 
-MARKED = "baseline"
+MARKED_BASELINE = "baseline"
 
 
 @dataclass(frozen=True)
-class Held:
+class GateResult:
     """A run held to another one. `fails` says why the gate is shut, a sentence each."""
 
     run: EvalRun
@@ -43,17 +43,17 @@ class Gate:
         """
         if self.name or self.fail_on == "regression":
             wanted = EvalRun(evalset=evalset, created_at=time.time())
-            baselines.find_baseline(wanted, self.name or MARKED)
+            baselines.find_baseline(wanted, self.name or MARKED_BASELINE)
 
-    def hold(self, run: EvalRun) -> Held:
+    def hold(self, run: EvalRun) -> GateResult:
         """Compare a run that has ended and tell what it fails on."""
         then = self._baseline_of(run)
         comparison = baselines.compare_runs(then, run) if then else None
-        return Held(run, then, comparison, self._fails(run, comparison))
+        return GateResult(run, then, comparison, self._fails(run, comparison))
 
     def _baseline_of(self, run: EvalRun) -> EvalRun | None:
         try:
-            return baselines.find_baseline(run, self.name or MARKED)
+            return baselines.find_baseline(run, self.name or MARKED_BASELINE)
         except NotFound:
             if self.name or self.fail_on == "regression":
                 raise
@@ -64,7 +64,7 @@ class Gate:
         if run.status != EvalRun.Status.DONE:
             fails.append(f"The run is {run.get_status_display()}. {run.stopped_because or run.error}".strip())
         unavailable = run.attempts.filter(
-            status=EvalAttempt.Status.ERROR, error_type__in=WITHOUT_OUTCOME
+            status=EvalAttempt.Status.ERROR, error_type__in=NO_OUTCOME_TYPES
         ).count()
         if self.fail_on == "regression" and unavailable:
             fails.append(f"{unavailable} of {run.total} attempts have no outcome: what they ran on failed.")

@@ -10,18 +10,18 @@ from pathlib import Path
 
 from evals_app.analysis import report
 from evals_app.analysis.exports import number
-from evals_app.cli.ci_gate import Held
-from evals_app.cli.terminal_text import Out, Screen, harmless, padded, shortened
+from evals_app.cli.ci_gate import GateResult
+from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs.progress import roughly, seconds_of, time_left
+from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes import Outcome, Score
 from sessions_app.store.stopwatch import Stopwatch
 
 Status = EvalAttempt.Status
 
 NAME_WIDTH = 40
-LONGEST_NAME = 120
-LONGEST_SAID = 600
+MAX_NAME_LENGTH = 120
+MAX_DETAIL_LENGTH = 600
 """Characters of a name, and of what is said of an attempt; the results have the whole."""
 
 COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
@@ -30,8 +30,8 @@ COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.
 class Console:
     """Writes a line for every attempt that has ended; on a terminal a last line says what is going on."""
 
-    def __init__(self, out: Out) -> None:
-        self._screen = Screen(out)
+    def __init__(self, out: Output) -> None:
+        self._screen = LineWriter(out)
         self._running: dict[int, tuple[EvalAttempt, Stopwatch]] = {}
         self._times: list[float] = []
         self._waiting: set[int] = set()
@@ -70,11 +70,11 @@ class Console:
             return self._status()
         self._waiting.discard(attempt.pk)
         _, watch = self._running.pop(attempt.pk, (attempt, None))
-        took = watch.seconds if watch else _lasted(attempt)
+        took = watch.seconds if watch else _attempt_seconds(attempt)
         self._times.append(took)
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
         waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
-        said = f"{self._name(attempt)} {took:6.2f} s  {_said(outcome)}{again}{waited}".rstrip()
+        said = f"{self._name(attempt)} {took:6.2f} s  {_outcome_text(outcome)}{again}{waited}".rstrip()
         self._line(said, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         return self._status()
 
@@ -82,7 +82,7 @@ class Console:
         """Say what the first attempt waits for; while one waits, the others are on the last line of a terminal."""
         if attempt.waits_for and not self._waiting:
             self._line(
-                f"{_shown(attempt)}: {shortened(' '.join(attempt.waits_for.split()), LONGEST_SAID)}",
+                f"{_case_name(attempt)}: {shorten(' '.join(attempt.waits_for.split()), MAX_DETAIL_LENGTH)}",
                 "waits",
                 "33",
             )
@@ -103,12 +103,12 @@ class Console:
             ("cancelled", run.cancelled),
         )
         rest = "".join(f", {count} {name}" for name, count in counts if count)
-        took = seconds_of(run, time.time()) or 0.0
+        took = elapsed_seconds(run, time.time()) or 0.0
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
             self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")
 
-    def held(self, held: Held) -> None:
+    def held(self, held: GateResult) -> None:
         """Say what comparing a run with another one came to, and what the build fails on."""
         if held.then is None or held.comparison is None:
             self._line(f"{held.run.evalset.path}: no run to compare with")
@@ -136,8 +136,8 @@ class Console:
 
     def _name(self, attempt: EvalAttempt) -> str:
         run = self._run or attempt.run
-        name = _shown(attempt)
-        return padded(f"{name} #{attempt.repetition}" if run.num_runs > 1 else name, NAME_WIDTH)
+        name = _case_name(attempt)
+        return pad_to_columns(f"{name} #{attempt.repetition}" if run.num_runs > 1 else name, NAME_WIDTH)
 
     def _line(self, text: str, mark: str = "", colour: str = "") -> None:
         self._screen.line(text, mark, colour)
@@ -146,7 +146,7 @@ class Console:
         if self._run is None:
             return
         ended = self._before + len(self._times)
-        names = ", ".join(_going(attempt) for attempt, _ in self._running.values())
+        names = ", ".join(_running_name(attempt) for attempt, _ in self._running.values())
         going_on = f" · {names}" if names else ""
         self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
 
@@ -157,17 +157,17 @@ class Console:
         ages = [watch.seconds for _, watch in self._running.values()]
         mean = sum(self._times) / len(self._times)
         seconds = time_left(mean, open_attempts - len(ages), ages, self._run.parallelism)
-        return "" if seconds is None else f" · about {roughly(seconds)} left"
+        return "" if seconds is None else f" · about {format_estimate(seconds)} left"
 
 
-def _lasted(attempt: EvalAttempt) -> float:
+def _attempt_seconds(attempt: EvalAttempt) -> float:
     """Return how long an attempt took that another process carried out."""
     return attempt.finished_at - attempt.started_at if attempt.finished_at and attempt.started_at else 0.0
 
 
-def _shown(attempt: EvalAttempt) -> str:
+def _case_name(attempt: EvalAttempt) -> str:
     """Return a case's name as it is seen, of a length that a line can have."""
-    return shortened(harmless(attempt.case_id), LONGEST_NAME)
+    return shorten(as_single_line(attempt.case_id), MAX_NAME_LENGTH)
 
 
 def _argument(folder: Path) -> str:
@@ -175,14 +175,14 @@ def _argument(folder: Path) -> str:
     return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
 
 
-def _going(attempt: EvalAttempt) -> str:
+def _running_name(attempt: EvalAttempt) -> str:
     """Return the name of a case that runs, and what it waits for."""
     waits = (
-        f" (waits: {shortened(' '.join(attempt.waits_for.split()), LONGEST_NAME)})"
+        f" (waits: {shorten(' '.join(attempt.waits_for.split()), MAX_NAME_LENGTH)})"
         if attempt.waits_for
         else ""
     )
-    return f"{_shown(attempt)}{waits}"
+    return f"{_case_name(attempt)}{waits}"
 
 
 def _in_flight(alone: int) -> str:
@@ -190,19 +190,21 @@ def _in_flight(alone: int) -> str:
     return f"; {alone} {'was' if alone == 1 else 'were'} in flight and {'runs' if alone == 1 else 'run'} again, alone"
 
 
-def _said(outcome: Outcome) -> str:
+def _outcome_text(outcome: Outcome) -> str:
     """Return what came of an attempt, in one line."""
-    return shortened(_whole(outcome), LONGEST_SAID)
+    return shorten(_full_outcome_text(outcome), MAX_DETAIL_LENGTH)
 
 
-def _whole(outcome: Outcome) -> str:
+def _full_outcome_text(outcome: Outcome) -> str:
     if outcome.failure is not None:
         return f"{outcome.failure.type}: {' '.join(outcome.failure.message.split())}"
     overall = [score for score in outcome.scores if score.invocation is None]
-    return "  ".join(_score(score) for score in overall if score.status != MetricResult.Status.INFORMATIONAL)
+    return "  ".join(
+        _score_text(score) for score in overall if score.status != MetricResult.Status.INFORMATIONAL
+    )
 
 
-def _score(score: Score) -> str:
+def _score_text(score: Score) -> str:
     if score.status == MetricResult.Status.NOT_EVALUATED:
         return f"{score.metric}: {' '.join(score.reason.split())}"
     sign = "<" if score.status == MetricResult.Status.FAILED else "≥"

@@ -13,14 +13,14 @@ from sessions_app.presentation import visible_text
 
 CLEAR_LINE = "\r\x1b[2K"
 
-PLAINLY = str.maketrans({"≥": ">=", "×": "x", "·": "-", "…": "..."})
+ASCII_SIGNS = str.maketrans({"≥": ">=", "×": "x", "·": "-", "…": "..."})
 """How our own signs are written where the encoding has none of them."""
 
 BOTH_ENDS = 3
 """Of what is cut out of the middle, the end keeps one part of so many."""
 
 
-class Out(Protocol):
+class Output(Protocol):
     """Where lines go."""
 
     def write(self, text: str, /) -> object:
@@ -36,14 +36,14 @@ class Out(Protocol):
         """Return its descriptor."""
 
 
-class Screen:
+class LineWriter:
     """Writes lines, and on a terminal a last one that the next replaces.
 
     Who reads may have gone (`| head`), and an agent may close what it has not opened: then what is written goes
     nowhere, because the results are in the store and in the files.
     """
 
-    def __init__(self, out: Out) -> None:
+    def __init__(self, out: Output) -> None:
         self._out = out
         self._encoding: str = getattr(out, "encoding", None) or "utf-8"
         self.is_live = out.isatty()
@@ -51,19 +51,21 @@ class Screen:
     def line(self, text: str, mark: str = "", colour: str = "") -> None:
         """Write a line, after a mark in a colour (an ANSI number) where there are colours."""
         marked = f"  {self._paint(mark, colour)} " if mark else ""
-        self._write(f"{CLEAR_LINE if self.is_live else ''}{marked}{harmless(text)}\n")
+        self._write(f"{CLEAR_LINE if self.is_live else ''}{marked}{as_single_line(text)}\n")
 
     def status(self, text: str) -> None:
         """Write the last line of a terminal, cut to its width; nothing elsewhere."""
         if self.is_live:
-            self._write(f"{CLEAR_LINE}{fitting(harmless(text), shutil.get_terminal_size().columns - 1)}")
+            self._write(
+                f"{CLEAR_LINE}{truncate_to_columns(as_single_line(text), shutil.get_terminal_size().columns - 1)}"
+            )
 
     def _paint(self, text: str, colour: str) -> str:
         return f"\x1b[{colour}m{text}\x1b[0m" if self.is_live and colour else text
 
     def _write(self, text: str) -> None:
         try:
-            self._out.write(spelled(text, self._encoding))
+            self._out.write(escape_unencodable(text, self._encoding))
             self._out.flush()
         except (OSError, ValueError):
             self._let_go()
@@ -76,41 +78,41 @@ class Screen:
         self._out, self.is_live = nowhere, False
 
 
-def harmless(text: str) -> str:
+def as_single_line(text: str) -> str:
     """Return text as one line that steers no terminal, whatever an agent or a model put into it."""
     return visible_text.escape_text(text.replace("\n", " "))
 
 
-def spelled(text: str, encoding: str) -> str:
+def escape_unencodable(text: str, encoding: str) -> str:
     """Return text with what an encoding lacks written as escapes, our own signs by others."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
-        return text.translate(PLAINLY).encode(encoding, "backslashreplace").decode(encoding)
+        return text.translate(ASCII_SIGNS).encode(encoding, "backslashreplace").decode(encoding)
     return text
 
 
-def cells(text: str) -> int:
+def count_columns(text: str) -> int:
     """Return how many columns of a terminal a text takes: ideographs take two, accents of their own none."""
-    return sum(map(_cells, text))
+    return sum(map(_character_columns, text))
 
 
-def fitting(text: str, columns: int) -> str:
+def truncate_to_columns(text: str, columns: int) -> str:
     """Return the beginning of a text that fits into so many columns of a terminal."""
     used = 0
     for place, character in enumerate(text):
-        used += _cells(character)
+        used += _character_columns(character)
         if used > columns:
             return text[:place]
     return text
 
 
-def padded(text: str, columns: int) -> str:
+def pad_to_columns(text: str, columns: int) -> str:
     """Return a text filled up to so many columns of a terminal."""
-    return text + " " * max(0, columns - cells(text))
+    return text + " " * max(0, columns - count_columns(text))
 
 
-def shortened(text: str, length: int) -> str:
+def shorten(text: str, length: int) -> str:
     """Return a text of at most so many characters: what is too much is cut out before its end."""
     if len(text) <= length:
         return text
@@ -118,7 +120,7 @@ def shortened(text: str, length: int) -> str:
     return f"{text[: length - end - 1]}…{text[-end:]}"
 
 
-def _cells(character: str) -> int:
+def _character_columns(character: str) -> int:
     if unicodedata.combining(character):
         return 0
     return 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -49,24 +49,24 @@ def custom_evaluator(metric: EvalMetric) -> Evaluator:
     return _CustomMetricEvaluator(eval_metric=metric, custom_function_path=metric.custom_function_path or "")
 
 
-MODELS = ("_judge_model", "_llm")
+MODEL_ATTRIBUTES = ("_judge_model", "_llm")
 """Where evaluators and user simulators keep the model that they ask."""
 
 
 def replace_model(asker: object, wrap: Callable[[BaseLlm], BaseLlm]) -> None:
     """Put another model in the place of the one that an evaluator or a simulator asks."""
-    for name in MODELS:
+    for name in MODEL_ATTRIBUTES:
         model = getattr(asker, name, None)
         if isinstance(model, BaseLlm):
             setattr(asker, name, wrap(model))
 
 
-async def model_of(context: CallbackContext) -> BaseLlm:
+async def resolve_model(context: CallbackContext) -> BaseLlm:
     """Return the model that an agent's request goes to."""
     return await resolve_llm(context.get_invocation_context())
 
 
-def ask_once(request: LlmRequest) -> None:
+def disable_client_retries(request: LlmRequest) -> None:
     """Turn off google-genai's retries of a request, unless its agent or judge configures them.
 
     ADK's evaluation adds its own to every request without any.
@@ -98,7 +98,7 @@ def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:
     return loaded.root_agent, loaded
 
 
-async def infer(
+async def generate_invocations(
     agent: Agent,
     *,
     app: App | None,

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-Retry = Callable[[], None]
+RetryCallback = Callable[[], None]
 
 
-class Room:
+class AttemptAdmission:
     """Who is told that there is no room is called when there is, in the order in which they came.
 
     Who wants to be alone keeps others out who come later, so it need not wait for runs that never let up.
@@ -16,9 +16,9 @@ class Room:
     def __init__(self) -> None:
         self._inside: set[int] = set()
         self._is_taken = False
-        self._waiting: dict[Retry, None] = {}
+        self._waiting: dict[RetryCallback, None] = {}
 
-    def enter(self, attempt_pk: int, alone: bool, retry: Retry) -> bool:
+    def enter(self, attempt_pk: int, alone: bool, retry: RetryCallback) -> bool:
         """Let an attempt in; False: there is no room for it, and `retry` is called when there is."""
         is_next = next(iter(self._waiting), retry) == retry
         if not is_next or self._is_taken or (alone and self._inside):
@@ -37,7 +37,7 @@ class Room:
         self._is_taken = False
         self._call_next()
 
-    def forget(self, retry: Retry) -> None:
+    def forget(self, retry: RetryCallback) -> None:
         """Let somebody wait no longer."""
         if retry in self._waiting:
             del self._waiting[retry]
@@ -52,5 +52,5 @@ class Room:
                 return
 
 
-SHARED = Room()
+PROCESS_ADMISSION = AttemptAdmission()
 """The room of this process."""

@@ -10,7 +10,7 @@ from google.adk.apps.app import App
 from google.adk.cli.service_registry import load_services_module
 
 from evals_app.engine._adk import Agent, load_agent
-from evals_app.runs.writes import Facts
+from evals_app.runs.writes import RunFacts
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.agents.revisions import git_revision
 
@@ -52,23 +52,23 @@ class FolderAgent:
         return load_agent(self.folder.given, self.app_name)
 
 
-async def facts_of(source: AgentSource, agent: Agent) -> Facts:
+async def collect_facts(source: AgentSource, agent: Agent) -> RunFacts:
     """Return what a later run may differ in: code, commit, ADK, models."""
     import google.adk.version
 
-    return Facts(
+    return RunFacts(
         code_version=source.code_version,
         git_revision=await git_revision(source.folder.folder_of(source.app_name)),
         adk_version=google.adk.version.__version__,
-        models=dict(_models(agent)),
+        models=dict(_agent_models(agent)),
     )
 
 
-def _models(agent: Agent) -> Iterator[tuple[str, str]]:
+def _agent_models(agent: Agent) -> Iterator[tuple[str, str]]:
     """Yield (agent, model) down the tree; agents without a model of their own are left out."""
     model = getattr(agent, "model", None)
     name = model if isinstance(model, str) else getattr(model, "model", "")
     if name:
         yield agent.name, name
     for child in getattr(agent, "sub_agents", None) or []:
-        yield from _models(child)
+        yield from _agent_models(child)

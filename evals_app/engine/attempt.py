@@ -25,19 +25,19 @@ from google.adk.sessions.session import Session
 from typing_extensions import override
 
 from evals_app.engine import _adk, reached_states, scoring
-from evals_app.engine.evaluators import CannotRun, evaluator_class
-from evals_app.engine.judge_models import Heard, added
+from evals_app.engine.evaluators import MetricUnavailable, evaluator_class
+from evals_app.engine.judge_models import ModelLog, sum_tokens
 from evals_app.engine.model_retry import Retries, RetryPlugin
-from evals_app.engine.reached_states import States
-from evals_app.engine.replay import NotRecorded, Replay, replay_of
+from evals_app.engine.reached_states import ReachedStates
+from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
-from evals_app.metrics.catalog import METRICS
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.metrics.catalog import ADK_METRICS
+from evals_app.metrics.expected_state import EVALUATION_KEY
 from evals_app.models import EvalAttempt
 from evals_app.runs import writes
-from evals_app.runs.attempt_status import LOST_STORE, UNAVAILABLE
+from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, STORE_LOST
 from evals_app.runs.limits import RETRY_SECONDS
-from evals_app.runs.replay.policy import RECORDED, Policy
+from evals_app.runs.replay.policy import RECORDED, ReplayPolicy
 from evals_app.runs.writes import Failure, Outcome, Score, model_usage
 from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
@@ -50,10 +50,10 @@ from sessions_app.traces.outbox import outbox
 SESSION_PREFIX = "adk-eval-session-"
 """ADK names the sessions of evals so, and its front end leaves them out of its list."""
 
-SETTLED_S = 5.0
+OUTBOX_WAIT_S = 5.0
 """Seconds that the end of an attempt waits at most for what was recorded of its models."""
 
-LAZY = (
+LAZY_IMPORTS = (
     "google.adk.flows.llm_flows.auto_flow",
     "google.adk.auth.auth_preprocessor",
     "google.adk.auth.auth_handler",
@@ -62,7 +62,7 @@ LAZY = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class RunPlan:
     """What all attempts of a run share.
 
     Attributes:
@@ -76,26 +76,26 @@ class Plan:
     config: EvalConfig
     metrics: Sequence[EvalMetric]
     cases: Sequence[EvalCase]
-    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    policy: ReplayPolicy = ReplayPolicy()  # noqa: RUF009 - it is frozen
     retry_seconds: float | None = RETRY_SECONDS
     waiting: Callable[[EvalAttempt], None] | None = None
 
 
-class Unanswered(Exception):
+class UnansweredTurns(Exception):
     """The agent left turns without a single event."""
 
 
-class NoSimulator(Exception):
+class SimulatorUnavailable(Exception):
     """Nobody can play the user of a scenario."""
 
 
 def warm_up(metrics: Iterable[EvalMetric]) -> None:
     """Import what the first attempt would import, so that its times are its own."""
-    for name in LAZY:
+    for name in LAZY_IMPORTS:
         importlib.import_module(name)
     for metric in metrics:
-        if not metric.custom_function_path and metric.metric_name in METRICS:
-            with contextlib.suppress(CannotRun):
+        if not metric.custom_function_path and metric.metric_name in ADK_METRICS:
+            with contextlib.suppress(MetricUnavailable):
                 evaluator_class(metric.metric_name)
 
 
@@ -104,11 +104,11 @@ class Trial:
     """What comes to be known of an attempt while it runs, for whoever tells how it ended."""
 
     actual: list[Invocation] | None = None
-    replay: Replay | None = None
+    replay: ReplayPlugin | None = None
     retry: RetryPlugin | None = None
-    simulated: Heard = field(default_factory=Heard)
+    simulated: ModelLog = field(default_factory=ModelLog)
     lost_store: StoreFault | None = None
-    judged: scoring.Judged = field(default_factory=scoring.Judged)
+    judged: scoring.AttemptScores = field(default_factory=scoring.AttemptScores)
 
 
 class AttemptSessions(DjangoSessionService):
@@ -128,10 +128,10 @@ class AttemptSessions(DjangoSessionService):
         Raises:
             StoreFault: the store failed.
         """
-        event.actions.state_delta.pop(OF_THE_EVALUATION, None)
+        event.actions.state_delta.pop(EVALUATION_KEY, None)
         noted = event.custom_metadata
-        if noted and OF_THE_EVALUATION in noted:  # ADK looks for it in the event, after the run
-            left = {name: value for name, value in noted.items() if name != OF_THE_EVALUATION}
+        if noted and EVALUATION_KEY in noted:  # ADK looks for it in the event, after the run
+            left = {name: value for name, value in noted.items() if name != EVALUATION_KEY}
             event.custom_metadata = left or None
         try:
             return await super().append_event(session, event)
@@ -144,11 +144,11 @@ class AttemptSessions(DjangoSessionService):
     @override
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Keep which keys an invocation changed without an event."""
-        if agents := [one for one in keys if one.name != OF_THE_EVALUATION]:
+        if agents := [one for one in keys if one.name != EVALUATION_KEY]:
             await super().note_untracked(session, invocation_id, agents)
 
 
-async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
+async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     """Run a case once and score it. What the agent raises is the outcome's failure, never an exception."""
     trial = Trial()
     case = plan.cases[attempt.case_index].model_copy(deep=True)
@@ -156,27 +156,27 @@ async def run_attempt(plan: Plan, attempt: EvalAttempt) -> Outcome:
     retries = judged.retries = trial.simulated.retries = _retries(plan, attempt)
     trial.retry = RetryPlugin(retries)
     try:
-        _check_can_replay(plan)
-        trial.replay = await units_of_work.read(replay_of, plan.policy, attempt)
-        trial.actual = actual = await _infer(plan, case, attempt.realm, trial)
-        _check_not_recorded(trial.replay)
-        _check_stored(trial)
-        _check_turns(case, actual)
-        reached_states = await _reached(case, attempt, actual)
+        _require_replayable_models(plan)
+        trial.replay = await units_of_work.read(create_replay, plan.policy, attempt)
+        trial.actual = actual = await _run_conversation(plan, case, attempt.realm, trial)
+        _require_recording(trial.replay)
+        _require_store(trial)
+        _require_all_turns(case, actual)
+        reached_states = await _read_states(case, attempt, actual)
 
         async def note_judge(metric: str) -> None:
             await retry.write(writes.note_judge, attempt.pk, metric)
 
         await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states, note_judge)
     except Exception as error:
-        return await cut_short(attempt, _failure_in(trial, error), trial)
+        return await error_outcome(attempt, _explain_failure(trial, error), trial)
     status = scoring.verdict(judged.scores)
-    if failure := _unavailable_in(trial, status):
-        return await _outcome(attempt, trial, EvalAttempt.Status.ERROR, judged.scores, failure)
-    return await _outcome(attempt, trial, status, judged.scores)
+    if failure := _unavailable_failure(trial, status):
+        return await _build_outcome(attempt, trial, EvalAttempt.Status.ERROR, judged.scores, failure)
+    return await _build_outcome(attempt, trial, status, judged.scores)
 
 
-def _retries(plan: Plan, attempt: EvalAttempt) -> Retries:
+def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
     """Return how the models of an attempt are asked again; that it waits stands in its row."""
 
     async def tell(waits_for: str, waited: float) -> None:
@@ -188,7 +188,7 @@ def _retries(plan: Plan, attempt: EvalAttempt) -> Retries:
     return Retries(plan.retry_seconds, tell)
 
 
-def _unavailable_in(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:
+def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:
     """Return the failure of an attempt whose model stayed unavailable, unless its verdict holds nevertheless.
 
     An agent that passes without its model has passed. One that fails may have failed for that, but not for its judge's
@@ -202,26 +202,26 @@ def _unavailable_in(trial: Trial, status: EvalAttempt.Status | None = None) -> F
     )
     if not why and status in {None, EvalAttempt.Status.INCOMPLETE} and trial.judged.unavailable:
         why = f"The judge: {trial.judged.unavailable}"
-    return Failure(UNAVAILABLE, why) if why else None
+    return Failure(MODEL_UNAVAILABLE, why) if why else None
 
 
-async def cut_short(attempt: EvalAttempt, failure: Failure, trial: Trial | None = None) -> Outcome:
+async def error_outcome(attempt: EvalAttempt, failure: Failure, trial: Trial | None = None) -> Outcome:
     """Return the outcome of an attempt that came to no end of its own, with what the agent did until then."""
     trial = trial or Trial()
     if trial.actual is None:
-        trial.actual = await _so_far(attempt.realm)
-    return await _outcome(attempt, trial, EvalAttempt.Status.ERROR, failure=failure)
+        trial.actual = await _stored_invocations(attempt.realm)
+    return await _build_outcome(attempt, trial, EvalAttempt.Status.ERROR, failure=failure)
 
 
-async def _outcome(
+async def _build_outcome(
     attempt: EvalAttempt,
     trial: Trial,
     status: EvalAttempt.Status,
     scores: Sequence[Score] = (),
     failure: Failure | None = None,
 ) -> Outcome:
-    await outbox().settled(SETTLED_S)
-    session_pk, tokens, used = await retry.read(_came_to, attempt.realm)
+    await outbox().settled(OUTBOX_WAIT_S)
+    session_pk, tokens, used = await retry.read(_read_usage, attempt.realm)
     answers_again = trial.replay is not None and trial.replay.answers
     return Outcome(
         status,
@@ -236,28 +236,30 @@ async def _outcome(
         cached_tokens=used.total("cached"),
         by_model=used.by_model,
         model_seconds=used.seconds,
-        judge=added(trial.judged.judges, trial.simulated.by_model),
+        judge=sum_tokens(trial.judged.judges, trial.simulated.by_model),
         differences=trial.replay.differences if trial.replay else (),
     )
 
 
-async def _reached(case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invocation]) -> States | None:
+async def _read_states(
+    case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invocation]
+) -> ReachedStates | None:
     """Return the states that an attempt reached, when its case expects any."""
-    if not scoring.expected_of(case):
+    if not scoring.expected_states_of(case):
         return None
-    session_pk, _ = await retry.read(_session_of, attempt.realm)
+    session_pk, _ = await retry.read(_find_session, attempt.realm)
     if session_pk is None:
-        return States()
-    return await retry.read(reached_states.states_of, session_pk, [one.invocation_id for one in actual])
+        return ReachedStates()
+    return await retry.read(reached_states.read_states, session_pk, [one.invocation_id for one in actual])
 
 
-def _failure_in(trial: Trial, error: Exception) -> Failure:
+def _explain_failure(trial: Trial, error: Exception) -> Failure:
     """Return what to keep of what an attempt raised, with what it says only to those who know ADK's insides."""
     if trial.lost_store is None and isinstance(error, StoreFault):
         trial.lost_store = error
     if trial.lost_store is not None:
-        return Failure(LOST_STORE, f"{trial.lost_store.message} {trial.lost_store.hint}".strip())
-    if unavailable := _unavailable_in(trial):
+        return Failure(STORE_LOST, f"{trial.lost_store.message} {trial.lost_store.hint}".strip())
+    if unavailable := _unavailable_failure(trial):
         return unavailable
     if trial.replay is not None and trial.replay.not_recorded is not None:
         error = trial.replay.not_recorded
@@ -265,14 +267,14 @@ def _failure_in(trial: Trial, error: Exception) -> Failure:
         error = trial.retry.last_of(error)
     if isinstance(error, NotRecorded):
         return Failure("NotRecorded", " ".join(filter(None, (str(error), error.hint))))
-    failure = failure_of(error)
-    if isinstance(error, NoSimulator) or trial.simulated.errors:
+    failure = failure_from(error)
+    if isinstance(error, SimulatorUnavailable) or trial.simulated.errors:
         message = f"The simulated user could not be asked: {failure.message}"
         return replace(failure, message=f"{message} (user_simulator_config names its model.)")
     return failure
 
 
-def failure_of(error: BaseException) -> Failure:
+def failure_from(error: BaseException) -> Failure:
     """Return what to keep of an exception; a refusal of our own needs no traceback."""
     if isinstance(error, DevUIError):
         return Failure(type(error).__name__, error.message, hint=error.hint)
@@ -280,7 +282,7 @@ def failure_of(error: BaseException) -> Failure:
     return Failure(type(error).__name__, str(error) or type(error).__name__, text)
 
 
-async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[Invocation]:
+async def _run_conversation(plan: RunPlan, case: EvalCase, realm: str, trial: Trial) -> list[Invocation]:
     start = case.session_input
     if start is not None and not start.app_name and plan.app is None:
         raise BadInput(
@@ -288,10 +290,10 @@ async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[I
             hint="Name the agent there, or leave session_input out.",
         )
     live = plan.config.live_model_config
-    return await _adk.infer(
+    return await _adk.generate_invocations(
         plan.agent,
-        app=_app(plan, trial),
-        simulator=_simulator(plan, case, trial.simulated),
+        app=_wrap_app(plan, trial),
+        simulator=_build_simulator(plan, case, trial.simulated),
         start=SessionInput(
             app_name=plan.app_name,
             user_id=start.user_id if start else DEFAULT_USER,
@@ -306,7 +308,7 @@ async def _infer(plan: Plan, case: EvalCase, realm: str, trial: Trial) -> list[I
     )
 
 
-def _simulator(plan: Plan, case: EvalCase, heard: Heard) -> UserSimulator:
+def _build_simulator(plan: RunPlan, case: EvalCase, heard: ModelLog) -> UserSimulator:
     """Return who plays the user: the file's own words, or a model in a scenario.
 
     Raises:
@@ -315,12 +317,12 @@ def _simulator(plan: Plan, case: EvalCase, heard: Heard) -> UserSimulator:
     try:
         found = UserSimulatorProvider(plan.config.user_simulator_config).provide(case)
     except Exception as error:
-        raise NoSimulator(str(error)) from error
+        raise SimulatorUnavailable(str(error)) from error
     heard.listen(found)
     return found
 
 
-def _app(plan: Plan, trial: Trial) -> App:
+def _wrap_app(plan: RunPlan, trial: Trial) -> App:
     """Return the app with a recorder in front, so that an attempt's session tells who wrote what.
 
     Before it stands who makes failed model calls again, as if they had not failed. What is replayed is answered by the
@@ -332,7 +334,7 @@ def _app(plan: Plan, trial: Trial) -> App:
     return app.model_copy(update={"plugins": [*first, Recorder(), *app.plugins, *last]})
 
 
-def _check_can_replay(plan: Plan) -> None:
+def _require_replayable_models(plan: RunPlan) -> None:
     """Refuse what a recording cannot give: a live connection's answers come as they are spoken.
 
     Raises:
@@ -344,7 +346,7 @@ def _check_can_replay(plan: Plan) -> None:
         )
 
 
-def _check_not_recorded(replay: Replay | None) -> None:
+def _require_recording(replay: ReplayPlugin | None) -> None:
     """End an attempt whose agent went on though there was nothing to give it.
 
     Raises:
@@ -354,7 +356,7 @@ def _check_not_recorded(replay: Replay | None) -> None:
         raise replay.not_recorded
 
 
-def _check_stored(trial: Trial) -> None:
+def _require_store(trial: Trial) -> None:
     """End an attempt whose agent went on though the store had failed: its session lacks events.
 
     Raises:
@@ -364,22 +366,24 @@ def _check_stored(trial: Trial) -> None:
         raise trial.lost_store
 
 
-def _check_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
+def _require_all_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
     """Refuse a conversation that lacks turns: scores go by place and would be another turn's.
 
     Raises:
         Unanswered: naming how many turns were answered.
     """
     if case.conversation is None and not actual:
-        raise Unanswered("The simulated user said nothing, or the agent answered nothing: there is no turn.")
+        raise UnansweredTurns(
+            "The simulated user said nothing, or the agent answered nothing: there is no turn."
+        )
     if case.conversation is not None and len(actual) != len(case.conversation):
-        raise Unanswered(
+        raise UnansweredTurns(
             f"The agent answered {len(actual)} of {len(case.conversation)} turns: for the others it produced no"
             " event at all, so nothing can be compared."
         )
 
 
-async def _so_far(realm: str) -> list[Invocation]:
+async def _stored_invocations(realm: str) -> list[Invocation]:
     """Return what happened before an agent raised, from the events that were stored."""
     row = await retry.read(AgentSession.objects.filter(realm=realm).order_by("pk").first)
     if row is None:
@@ -394,15 +398,15 @@ async def _so_far(realm: str) -> list[Invocation]:
     return EvaluationGenerator.convert_events_to_eval_invocations(session.events) if session else []
 
 
-def _session_of(realm: str) -> tuple[int | None, int]:
+def _find_session(realm: str) -> tuple[int | None, int]:
     """Return key and tokens of the session that an attempt ran in."""
     row = AgentSession.objects.filter(realm=realm).order_by("pk").values_list("pk", "total_tokens").first()
     return row or (None, 0)
 
 
-def _came_to(realm: str) -> tuple[int | None, int, model_usage.Usage]:
+def _read_usage(realm: str) -> tuple[int | None, int, model_usage.Usage]:
     """Return key and tokens of the session that an attempt ran in, and what its models took."""
-    session_pk, tokens = _session_of(realm)
+    session_pk, tokens = _find_session(realm)
     return session_pk, tokens, model_usage.usage_of(session_pk) if session_pk else model_usage.Usage()
 
 

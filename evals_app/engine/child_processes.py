@@ -20,25 +20,31 @@ from typing import NoReturn
 
 from django.db import connections
 
-from evals_app.engine.local_runner import Listener, carry_out, fresh, run_to_end, without_process
+from evals_app.engine.local_runner import (
+    RunListener,
+    continue_after_death,
+    execute_runs,
+    reload_run,
+    run_in_loop,
+)
 from evals_app.models import EvalRun
-from evals_app.runs.writes import Death
+from evals_app.runs.writes import ProcessDeath
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import processes
 from sessions_app.runs.process_output import OutputLimit, OutputReader
 from sessions_app.store import retry, units_of_work
 
-PATIENCE_S = 8
+STOP_GRACE_S = 8
 """Seconds that a child has to stop its run (`executor` gives agents 5 of them to let go); then it is ended."""
 
-STOP = (signal.SIGINT, signal.SIGTERM)
+STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 """By which people and programs stop a command."""
 
-STANDARD = (1, 2)
+STANDARD_STREAMS = (1, 2)
 """The descriptors of standard output and of the error stream."""
 
 
-class Stopped(Exception):
+class StoppedBySignal(Exception):
     """A signal stopped the runs."""
 
     def __init__(self, number: int) -> None:
@@ -46,11 +52,11 @@ class Stopped(Exception):
         self.number = number
 
 
-def carry_out_in_children(
+def execute_in_children(
     runs: Sequence[EvalRun],
     agents: AgentsFolder,
     app_name: str,
-    listener: Listener,
+    listener: RunListener,
     died: Callable[[str], None],
 ) -> list[EvalRun]:
     """Carry out pending runs of an agent one after the other; return them as they ended.
@@ -65,24 +71,24 @@ def carry_out_in_children(
     """
     left = list(runs)
     while left:
-        child = _Child.forked(partial(_carry_out, left, agents, app_name, listener))
+        child = _Child.forked(partial(_execute, left, agents, app_name, listener))
         code = child.wait()
         if child.stopped_by or code == -signal.SIGTERM:
-            raise Stopped(child.stopped_by or signal.SIGTERM)
+            raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
         how = processes.describe_exit(code)
-        left = _left(left)
+        left = _active_runs(left)
         if left:
             died(how)
-            left = without_process(left, Death(how), listener)
-    return [retry.run_sync(fresh, run.pk) for run in runs]
+            left = continue_after_death(left, ProcessDeath(how), listener)
+    return [retry.run_sync(reload_run, run.pk) for run in runs]
 
 
-def _carry_out(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener) -> None:
-    run_to_end(carry_out(runs, agents, app_name, listener), signal.SIGTERM)
+def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener) -> None:
+    run_in_loop(execute_runs(runs, agents, app_name, listener), signal.SIGTERM)
 
 
-def _left(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    return [run for run in (retry.run_sync(fresh, one.pk) for one in runs) if run.active]
+def _active_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
+    return [run for run in (retry.run_sync(reload_run, one.pk) for one in runs) if run.active]
 
 
 class _Child:
@@ -101,17 +107,17 @@ class _Child:
         sys.stdout.flush()
         sys.stderr.flush()
         life, lifeline = os.pipe()
-        output = [OutputReader(OutputLimit.to(fd)) for fd in STANDARD]
+        output = [OutputReader(OutputLimit.to(fd)) for fd in STANDARD_STREAMS]
         if pid := os.fork():
             os.close(life)
             for reader in output:
                 reader.start()
             return cls(pid, lifeline, output)
         os.close(lifeline)
-        for fd, reader in zip(STANDARD, output, strict=True):
+        for fd, reader in zip(STANDARD_STREAMS, output, strict=True):
             os.dup2(reader.fd, fd)
             reader.close()
-        _be_a_child(work, life)
+        _run_child(work, life)
 
     def wait(self) -> int:
         """Return the exit status when it has ended; below 0 it is a signal's number. Signals are handed on."""
@@ -124,7 +130,7 @@ class _Child:
 
     @contextlib.contextmanager
     def _heeding_signals(self) -> Iterator[None]:
-        before = {number: signal.signal(number, self._stop) for number in (*STOP, signal.SIGALRM)}
+        before = {number: signal.signal(number, self._stop) for number in (*STOP_SIGNALS, signal.SIGALRM)}
         try:
             yield
         finally:
@@ -135,12 +141,12 @@ class _Child:
     def _stop(self, number: int, frame: FrameType | None) -> None:
         is_first = not self.stopped_by
         self.stopped_by = self.stopped_by or number
-        signal.alarm(PATIENCE_S)
+        signal.alarm(STOP_GRACE_S)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self._pid, signal.SIGTERM if is_first else signal.SIGKILL)
 
 
-def _be_a_child(work: Callable[[], object], life: int) -> NoReturn:
+def _run_child(work: Callable[[], object], life: int) -> NoReturn:
     """Do the work and end. Ctrl-C on a terminal reaches both processes: the parent says what is to be done."""
     code = 1
     try:
@@ -150,22 +156,22 @@ def _be_a_child(work: Callable[[], object], life: int) -> NoReturn:
         work()
         code = 0
     except asyncio.CancelledError:
-        _terminate()
+        _end_by_sigterm()
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
-        _leave()
+        _close_resources()
         os._exit(code)
 
 
-def _terminate() -> None:
+def _end_by_sigterm() -> None:
     """End as SIGTERM would have it, so that the parent knows of one that only this process got."""
-    _leave()
+    _close_resources()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)
 
 
-def _leave() -> None:
+def _close_resources() -> None:
     units_of_work.close_pools()
     connections.close_all()
     for out in (sys.stdout, sys.stderr):

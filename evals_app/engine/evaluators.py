@@ -13,7 +13,7 @@ from google.adk.evaluation.evaluator import Evaluator
 from pydantic import ValidationError
 
 from evals_app.metrics import catalog as known
-from evals_app.metrics.catalog import NEEDS_VERTEX, missing_for
+from evals_app.metrics.catalog import NEEDS_VERTEX, missing_requirement
 from sessions_app.errors import BadInput
 
 _PACKAGE = "google.adk.evaluation"
@@ -46,7 +46,7 @@ _EVALUATORS = {
 `response_match_score` is ROUGE-1 there too, behind `ResponseEvaluator`."""
 
 
-class CannotRun(Exception):
+class MetricUnavailable(Exception):
     """A metric cannot run here; the text says why."""
 
 
@@ -55,12 +55,12 @@ def describe_metrics() -> list[dict[str, Any]]:
 
     Keys: name, kind, says, how, description (ADK's own), low, high, default, available, reason.
     """
-    infos = {info.metric_name: info for info in _infos()}
-    return [_describe(metric, infos.get(metric.name)) for metric in known.METRICS.values()]
+    infos = {info.metric_name: info for info in _metric_infos()}
+    return [_describe_metric(metric, infos.get(metric.name)) for metric in known.ADK_METRICS.values()]
 
 
-def _describe(metric: known.Metric, info: MetricInfo | None) -> dict[str, Any]:
-    reason = missing_for(metric.name)
+def _describe_metric(metric: known.Metric, info: MetricInfo | None) -> dict[str, Any]:
+    reason = missing_requirement(metric.name)
     return {
         "name": metric.name,
         "kind": str(metric.kind),
@@ -75,7 +75,7 @@ def _describe(metric: known.Metric, info: MetricInfo | None) -> dict[str, Any]:
     }
 
 
-def _infos() -> list[MetricInfo]:
+def _metric_infos() -> list[MetricInfo]:
     """Return what ADK says of each metric. One provider serves two metrics."""
     providers = vars(metric_info_providers)
     named = [provider for name, provider in providers.items() if name.endswith("MetricInfoProvider")]
@@ -98,7 +98,7 @@ def read_config(data: Mapping[str, Any]) -> EvalConfig:
         return EvalConfig.model_validate(data)
     except ValidationError as error:
         raise BadInput(
-            f"ADK refuses the configuration: {_first(error)}", hint="Mend test_config.json."
+            f"ADK refuses the configuration: {_first_problem(error)}", hint="Mend test_config.json."
         ) from error
 
 
@@ -119,8 +119,8 @@ def _check_criterion(metric: EvalMetric) -> None:
     if (
         metric.criterion is None
         or metric.custom_function_path
-        or name not in known.METRICS
-        or missing_for(name)
+        or name not in known.ADK_METRICS
+        or missing_requirement(name)
     ):
         return
     criterion_type = evaluator_class(metric.metric_name).criterion_type
@@ -128,7 +128,7 @@ def _check_criterion(metric: EvalMetric) -> None:
         criterion_type.model_validate(metric.criterion.model_dump())
     except ValidationError as error:
         raise BadInput(
-            f"The criterion of {metric.metric_name} cannot be meant: {_first(error)}",
+            f"The criterion of {metric.metric_name} cannot be meant: {_first_problem(error)}",
             hint=f"Fields: {', '.join(criterion_type.model_fields)}.",
         ) from error
 
@@ -148,7 +148,9 @@ def evaluator_class(name: str) -> type[Evaluator]:
     try:
         return cast(type[Evaluator], getattr(importlib.import_module(f"{_PACKAGE}.{module}"), attribute))
     except ImportError as error:
-        raise CannotRun(NEEDS_VERTEX if missing_for(name) else f"Cannot run: {error}") from error
+        raise MetricUnavailable(
+            NEEDS_VERTEX if missing_requirement(name) else f"Cannot run: {error}"
+        ) from error
 
 
 def evaluator_of(metric: EvalMetric) -> Evaluator:
@@ -163,13 +165,13 @@ def evaluator_of(metric: EvalMetric) -> Evaluator:
         try:
             return _adk.custom_evaluator(metric)
         except ImportError as error:
-            raise CannotRun(f"Cannot run: {error} ({error.__cause__})") from error
-    if reason := missing_for(metric.metric_name):
-        raise CannotRun(reason)
+            raise MetricUnavailable(f"Cannot run: {error} ({error.__cause__})") from error
+    if reason := missing_requirement(metric.metric_name):
+        raise MetricUnavailable(reason)
     factory = cast(Any, evaluator_class(metric.metric_name))
     return cast(Evaluator, factory(eval_metric=metric))
 
 
-def _first(error: ValidationError) -> str:
+def _first_problem(error: ValidationError) -> str:
     details = error.errors()[0]
     return f"{'.'.join(str(part) for part in details['loc'])}: {details['msg']}"

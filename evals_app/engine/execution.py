@@ -11,34 +11,34 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from evals_app.engine.executor import Executor, LocalExecutor, Work
-from evals_app.engine.run_monitor import Course, Ending, Progress
+from evals_app.engine.executor import AttemptWork, Executor, LocalExecutor
+from evals_app.engine.run_monitor import ProgressCallback, RunEnding, RunMonitor
 from evals_app.engine.watchdog import Watchdog
 from evals_app.files.stored_evalsets import store_metrics
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, prices, writes
-from evals_app.runs.attempt_status import LOST_STORE
+from evals_app.runs.attempt_status import STORE_LOST
 from evals_app.runs.limits import Limits
 from evals_app.runs.refusals import HasChanged
-from evals_app.runs.replay.policy import Policy
-from evals_app.runs.writes import Facts, Failure, Outcome
+from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.writes import Failure, Outcome, RunFacts
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
 if TYPE_CHECKING:
     from evals_app.engine.agent_source import AgentSource
-    from evals_app.engine.attempt import Plan
+    from evals_app.engine.attempt import RunPlan
 
-ENDED = "The process that ran it was stopped."
+PROCESS_STOPPED = "The process that ran it was stopped."
 """Why a run ends with its process: a restart, or an interrupt at the command line."""
 
-END_S = 5.0
+END_WRITE_S = 5.0
 """Seconds that the end of the process waits for a store that does not take the end of its run."""
 
-MOST_LOST = 5
+MAX_LOST_TRIES = 5
 """How many tries of an attempt may lose the store. It may be what the attempt itself writes that fills the disk."""
 
-MakeExecutor = Callable[[Work, int], Executor]
+MakeExecutor = Callable[[AttemptWork, int], Executor]
 """Makes who carries attempts out, from how one is carried out here and how many run at once."""
 
 
@@ -52,7 +52,7 @@ async def execute_run(
     cancelled: asyncio.Event,
     *,
     runtime_id: str | None = None,
-    progress: Progress | None = None,
+    progress: ProgressCallback | None = None,
     make_executor: MakeExecutor = LocalExecutor,
 ) -> None:
     """Carry out a pending run to its end. Its rows say everything; nothing is raised for what a run can meet.
@@ -70,13 +70,17 @@ async def execute_run(
         return
     watch = Stopwatch(run.started_at)
     try:
-        plan = await prepare(run, agent_source, progress)
-        ending = await _carry_out(run, plan, watch, cancelled, progress, make_executor)
+        plan = await prepare_plan(run, agent_source, progress)
+        ending = await _run_attempts(run, plan, watch, cancelled, progress, make_executor)
     except asyncio.CancelledError:
         with contextlib.suppress(TimeoutError):  # whoever sees that the process has gone ends the run then
-            async with asyncio.timeout(END_S):
+            async with asyncio.timeout(END_WRITE_S):
                 await retry.write(
-                    writes.finish_run, run.id, EvalRun.Status.CANCELLED, because=ENDED, now=watch.now()
+                    writes.finish_run,
+                    run.id,
+                    EvalRun.Status.CANCELLED,
+                    because=PROCESS_STOPPED,
+                    now=watch.now(),
                 )
         raise
     except BaseException as error:
@@ -87,7 +91,9 @@ async def execute_run(
         await retry.write(end)
 
 
-async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | None = None) -> Plan:
+async def prepare_plan(
+    run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None
+) -> RunPlan:
     """Load the agent, read the configuration and the cases, and note what runs.
 
     Raises:
@@ -98,31 +104,31 @@ async def prepare(run: EvalRun, agent_source: AgentSource, progress: Progress | 
     from google.adk.evaluation.eval_set import EvalSet
 
     from evals_app.engine import evaluators
-    from evals_app.engine.agent_source import facts_of
-    from evals_app.engine.attempt import Plan, warm_up
+    from evals_app.engine.agent_source import collect_facts
+    from evals_app.engine.attempt import RunPlan, warm_up
 
     agent, app = agent_source.load()
     config = evaluators.read_config(json.loads(run.config))
-    plan = Plan(
+    plan = RunPlan(
         app_name=agent_source.app_name,
         agent=agent,
         app=app,
         config=config,
         metrics=evaluators.metrics_of(config),
         cases=EvalSet.model_validate_json(run.version.content).eval_cases,
-        policy=Policy.of(run.policy),
+        policy=ReplayPolicy.of(run.policy),
         retry_seconds=Limits.read(run.limits).retry_seconds,
         waiting=(lambda attempt: progress(attempt, None)) if progress else None,
     )
     warm_up(plan.metrics)
-    facts = await facts_of(agent_source, agent)
-    _check_same(run, facts)
+    facts = await collect_facts(agent_source, agent)
+    _require_same_agent(run, facts)
     await retry.write(writes.note_facts, run.id, facts)
     await retry.write(store_metrics, evaluators.describe_metrics(), facts.adk_version)
     return plan
 
 
-def _check_same(run: EvalRun, facts: Facts) -> None:
+def _require_same_agent(run: EvalRun, facts: RunFacts) -> None:
     """Refuse to go on with another agent: the attempts of a run are to be comparable.
 
     Raises:
@@ -143,23 +149,27 @@ def _check_same(run: EvalRun, facts: Facts) -> None:
             )
 
 
-async def _carry_out(
+async def _run_attempts(
     run: EvalRun,
-    plan: Plan,
+    plan: RunPlan,
     watch: Stopwatch,
     cancelled: asyncio.Event,
-    progress: Progress | None,
+    progress: ProgressCallback | None,
     make_executor: MakeExecutor,
-) -> Ending:
-    costs = prices.of_json(json.loads(run.prices))
+) -> RunEnding:
+    costs = prices.prices_from_json(json.loads(run.prices))
 
     async def work(attempt_pk: int) -> None:
         while attempt := await retry.write(writes.start_attempt, attempt_pk, watch.now()):
             if progress:
                 progress(attempt, None)
-            outcome = _priced(await _outcome_of(plan, attempt), costs, attempt)
+            outcome = _add_cost(await _outcome_of(plan, attempt), costs, attempt)
             failure = outcome.failure
-            if failure and failure.type == LOST_STORE and attempt_status.count_lost(attempt) < MOST_LOST - 1:
+            if (
+                failure
+                and failure.type == STORE_LOST
+                and attempt_status.count_store_losses(attempt) < MAX_LOST_TRIES - 1
+            ):
                 began = attempt.started_at
                 await retry.write(writes.repeat_attempt, attempt_pk, began, failure)
                 continue
@@ -169,29 +179,29 @@ async def _carry_out(
             course.note_end()
             return
 
-    course = Course(run, make_executor(work, run.parallelism), watch, cancelled, progress)
+    course = RunMonitor(run, make_executor(work, run.parallelism), watch, cancelled, progress)
     async with Watchdog(run.id, course.limits.attempt_seconds):
         return await course.follow()
 
 
-async def _outcome_of(plan: Plan, attempt: EvalAttempt) -> Outcome:
+async def _outcome_of(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
     """Run an attempt. An agent that calls `sys.exit`, or raises what is no Exception, ends it and nothing else."""
-    from evals_app.engine.attempt import cut_short, failure_of, run_attempt
+    from evals_app.engine.attempt import error_outcome, failure_from, run_attempt
 
     try:
         return await run_attempt(plan, attempt)
     except SystemExit as error:
         exited = AgentExited(f"The agent called sys.exit({error.code!r}).")
-        return await cut_short(attempt, failure_of(exited.with_traceback(error.__traceback__)))
+        return await error_outcome(attempt, failure_from(exited.with_traceback(error.__traceback__)))
     except asyncio.CancelledError as error:
         if (task := asyncio.current_task()) is None or task.cancelling():
             raise
-        return await cut_short(attempt, failure_of(error))
+        return await error_outcome(attempt, failure_from(error))
     except BaseException as error:
-        return await cut_short(attempt, failure_of(error))
+        return await error_outcome(attempt, failure_from(error))
 
 
-def _priced(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Outcome:
+def _add_cost(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Outcome:
     """Return an outcome with what it cost, where the run's price table knows."""
     if outcome.cost is not None or not outcome.by_model:
         return outcome
@@ -199,6 +209,6 @@ def _priced(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Out
 
 
 def _failure(error: BaseException) -> Failure:
-    from evals_app.engine.attempt import failure_of
+    from evals_app.engine.attempt import failure_from
 
-    return failure_of(error)
+    return failure_from(error)

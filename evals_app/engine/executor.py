@@ -8,12 +8,12 @@ from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
-from evals_app.engine.admission import SHARED, Room
+from evals_app.engine.admission import PROCESS_ADMISSION, AttemptAdmission
 
-PATIENCE = 5.0
+CANCEL_GRACE_S = 5.0
 """Seconds that cancelled attempts have to let go."""
 
-Work = Callable[[int], Awaitable[None]]
+AttemptWork = Callable[[int], Awaitable[None]]
 """Carries out the attempt of this key from its row to its row. It raises only when that cannot be kept."""
 
 
@@ -58,7 +58,9 @@ class Executor(Protocol):
 class LocalExecutor:
     """Carries attempts out as tasks of this event loop. One that does not let go in time is left behind."""
 
-    def __init__(self, work: Work, parallelism: int, room: Room = SHARED) -> None:
+    def __init__(
+        self, work: AttemptWork, parallelism: int, room: AttemptAdmission = PROCESS_ADMISSION
+    ) -> None:
         self._work = work
         self._parallelism = parallelism
         self._room = room
@@ -108,7 +110,7 @@ class LocalExecutor:
         for attempt_pk in list(self._running):
             self.cancel(attempt_pk)
         if self._let_go:
-            await asyncio.wait(self._let_go, timeout=PATIENCE)
+            await asyncio.wait(self._let_go, timeout=CANCEL_GRACE_S)
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._parallelism and self._failure is None:

@@ -7,33 +7,33 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 
-_heard: ContextVar[list[str] | None] = ContextVar("heard", default=None)
+_warnings: ContextVar[list[str] | None] = ContextVar("heard", default=None)
 _LOGGER = "google_adk"
 
 
-class _Ear(logging.Handler):
+class _WarningCollector(logging.Handler):
     """Hands a warning to the evaluation that it belongs to: a context's tasks share its list."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        heard = _heard.get()
+        heard = _warnings.get()
         if heard is not None:
             heard.append(record.getMessage())
 
 
-_ear = _Ear(logging.WARNING)
+_collector = _WarningCollector(logging.WARNING)
 
 
 @contextmanager
-def overheard() -> Iterator[list[str]]:
+def collect_warnings() -> Iterator[list[str]]:
     """Collect what ADK warns of within the block, in this context only."""
     logger = logging.getLogger(_LOGGER)
-    if _ear not in logger.handlers:
-        logger.addHandler(_ear)
+    if _collector not in logger.handlers:
+        logger.addHandler(_collector)
     if logger.getEffectiveLevel() > logging.WARNING:
         logger.setLevel(logging.WARNING)
     heard: list[str] = []
-    token = _heard.set(heard)
+    token = _warnings.set(heard)
     try:
         yield heard
     finally:
-        _heard.reset(token)
+        _warnings.reset(token)

@@ -20,13 +20,13 @@ from evals_app.engine.model_retry import RetriedCall, Retries
 Tokens = dict[str, int]
 """prompt, output (thoughts too), cached (of prompt), calls"""
 
-ANSWERS_KEPT = 20
-ANSWER_LENGTH = 2000
-SHOWN = 80
+MAX_ANSWERS = 20
+MAX_ANSWER_LENGTH = 2000
+EXCERPT_LENGTH = 80
 
 
 @dataclass
-class Heard:
+class ModelLog:
     """What one judge or simulated user said, over all its calls.
 
     Attributes:
@@ -42,12 +42,12 @@ class Heard:
 
     def listen(self, asker: object) -> None:
         """Overhear the model that an evaluator or a simulator asks; one without a model is left alone."""
-        _adk.replace_model(asker, lambda model: Overheard(model=model.model, inner=model, heard=self))
+        _adk.replace_model(asker, lambda model: LoggedModel(model=model.model, inner=model, heard=self))
 
     @property
     def kept(self) -> list[str]:
         """The first answers, each as far as it is kept."""
-        return [answer[:ANSWER_LENGTH] for answer in self.answers[:ANSWERS_KEPT]]
+        return [answer[:MAX_ANSWER_LENGTH] for answer in self.answers[:MAX_ANSWERS]]
 
     @property
     def without_sense(self) -> str:
@@ -57,7 +57,7 @@ class Heard:
         if not self.answers:
             return ""
         said = " ".join(self.answers[-1].split())
-        shown = f"“{said[:SHOWN]}{'…' * (len(said) > SHOWN)}”" if said else "nothing"
+        shown = f"“{said[:EXCERPT_LENGTH]}{'…' * (len(said) > EXCERPT_LENGTH)}”" if said else "nothing"
         return f"No verdict: the judge's answer cannot be read. It said {shown}."
 
     def note_error(self, error: Exception) -> Exception:
@@ -81,11 +81,11 @@ class ModelExited(RuntimeError):
     """A judge or a simulated user called `sys.exit`, which is no act of the agent's."""
 
 
-class Overheard(BaseLlm):
+class LoggedModel(BaseLlm):
     """A model as it is, and somebody who listens."""
 
     inner: BaseLlm
-    heard: Heard
+    heard: ModelLog
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
@@ -97,7 +97,7 @@ class Overheard(BaseLlm):
         retries = self.heard.retries
         call = RetriedCall(retries, name) if retries else None
         if call:
-            _adk.ask_once(llm_request)
+            _adk.disable_client_retries(llm_request)
         while True:
             answered = False
             try:
@@ -120,7 +120,7 @@ class Overheard(BaseLlm):
                 raise
 
 
-def added(*parts: dict[str, Tokens]) -> dict[str, Tokens]:
+def sum_tokens(*parts: dict[str, Tokens]) -> dict[str, Tokens]:
     """Return the tokens of several, by model."""
     total: dict[str, Tokens] = {}
     for part in parts:

@@ -15,26 +15,26 @@ from typing import Any, Protocol, TypeVar
 
 from django.db.models import Q
 
-from evals_app.engine.execution import ENDED, execute_run
+from evals_app.engine.execution import PROCESS_STOPPED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, writes
-from evals_app.runs.attempt_status import BLOCKED_IT, ENDED_IT, JUDGE_ENDED_IT
-from evals_app.runs.writes import Death, Failure, Outcome
+from evals_app.runs.attempt_status import BLOCKED_PROCESS, ENDED_PROCESS, JUDGE_ENDED_PROCESS
+from evals_app.runs.writes import Failure, Outcome, ProcessDeath
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import StoreFault
 from sessions_app.runs import processes
 from sessions_app.store import retry, units_of_work
 
-COLLECTED_AFTER = (50_000, 20, 50)
+GC_THRESHOLDS = (50_000, 20, 50)
 """When the garbage collector looks at new objects, and at older ones (`gc.set_threshold`)."""
 
-LET_GO_S = 1.0
+CANCEL_WAIT_S = 1.0
 """Seconds that what agents left behind has to end, after those that their attempt had."""
 
 Result = TypeVar("Result")
 
 
-class Listener(Protocol):
+class RunListener(Protocol):
     """Is told how runs go on."""
 
     def begin(self, run: EvalRun, alone: int) -> None:
@@ -47,7 +47,7 @@ class Listener(Protocol):
         """A run has ended."""
 
 
-def run_to_end(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = None) -> Result:
+def run_in_loop(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = None) -> Result:
     """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`, or will not let go.
 
     asyncio lets the former out of the loop when it comes from a task of the agent; its attempt knows of it, and the
@@ -63,26 +63,26 @@ def run_to_end(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = 
     try:
         while True:
             try:
-                runner.run(_end_of(main))
+                runner.run(_wait_for(main))
                 return main.result()
             except (SystemExit, KeyboardInterrupt):
                 if main.done():
                     raise
     finally:
-        if runner.run(_all_let_go()):
+        if runner.run(_cancel_remaining_tasks()):
             runner.close()
 
 
-async def _all_let_go() -> bool:
+async def _cancel_remaining_tasks() -> bool:
     """Cancel what is left, and tell whether all of it has ended soon."""
     if left := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in left:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=LET_GO_S)
+        _, left = await asyncio.wait(left, timeout=CANCEL_WAIT_S)
     return not left
 
 
-async def _end_of(main: asyncio.Task[Any]) -> None:
+async def _wait_for(main: asyncio.Task[Any]) -> None:
     """Wait for a task; one that is cancelled on the way (by Ctrl-C) cancels the task."""
     try:
         await asyncio.wait([main])
@@ -92,8 +92,8 @@ async def _end_of(main: asyncio.Task[Any]) -> None:
         raise
 
 
-async def carry_out(
-    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: Listener
+async def execute_runs(
+    runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener
 ) -> list[EvalRun]:
     """Carry out pending runs of an agent one after the other; return them as they ended."""
     _load_engine(runs)
@@ -101,32 +101,34 @@ async def carry_out(
 
     source = FolderAgent(agents, app_name)
     ended = []
-    async with _process(app_name, source.code_version) as runtime_id:
-        await retry.write(writes.assign, [run.pk for run in runs], runtime_id)
+    async with _process_row(app_name, source.code_version) as runtime_id:
+        await retry.write(writes.assign_runs, [run.pk for run in runs], runtime_id)
         for run in runs:
             listener.begin(run, await retry.read(attempt_status.count_alone, run))
             await execute_run(
                 run.id, source, asyncio.Event(), runtime_id=runtime_id, progress=listener.attempt
             )
-            ended.append(await retry.read(fresh, run.pk))
+            ended.append(await retry.read(reload_run, run.pk))
             listener.end(ended[-1])
     return ended
 
 
-def fresh(run_id: str) -> EvalRun:
+def reload_run(run_id: str) -> EvalRun:
     """Return a run as it is now."""
     return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
 
 
-def cancel(runs: Sequence[EvalRun]) -> list[EvalRun]:
+def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
     """Cancel the runs that have not ended, whose process is stopped; return them all as they are then."""
-    for run in map(fresh, [run.pk for run in runs]):
-        if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=ENDED) and run.runtime_id:
+    for run in map(reload_run, [run.pk for run in runs]):
+        if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=PROCESS_STOPPED) and run.runtime_id:
             processes.mark_stopped(run.runtime_id)
-    return [fresh(run.pk) for run in runs]
+    return [reload_run(run.pk) for run in runs]
 
 
-def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -> list[EvalRun]:
+def continue_after_death(
+    runs: Sequence[EvalRun], death: ProcessDeath, listener: RunListener
+) -> list[EvalRun]:
     """Return the runs that wait for another process after the death of theirs. The others have ended.
 
     The listener is told of the attempts that ended the process, which could not say so, and of runs that end thereby.
@@ -138,14 +140,14 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
     if own is not None:
         retry.run_sync(processes.mark_alive, own)  # it gave no sign of life while the runs were another's
     for runtime_id in {run.runtime_id for run in runs if run.runtime_id} - {own}:
-        retry.run_sync(writes.go_on_without, runtime_id, death)
+        retry.run_sync(writes.continue_without_process, runtime_id, death)
         retry.run_sync(processes.mark_stopped, runtime_id)
     waiting = []
     for run in runs:
         if run.runtime_id in {None, own}:  # it died before it took one
             retry.run_sync(writes.crash_run, run.pk, str(death))
-        _tell_who_ended_it(run, listener)
-        after = retry.run_sync(fresh, run.pk)
+        _report_attempts_at_fault(run, listener)
+        after = retry.run_sync(reload_run, run.pk)
         if after.active:
             waiting.append(after)
         else:
@@ -153,8 +155,11 @@ def without_process(runs: Sequence[EvalRun], death: Death, listener: Listener) -
     return waiting
 
 
-def _tell_who_ended_it(run: EvalRun, listener: Listener) -> None:
-    its = Q(error_type__in=(ENDED_IT, BLOCKED_IT, JUDGE_ENDED_IT), started_at__gte=run.started_at or 0.0)
+def _report_attempts_at_fault(run: EvalRun, listener: RunListener) -> None:
+    its = Q(
+        error_type__in=(ENDED_PROCESS, BLOCKED_PROCESS, JUDGE_ENDED_PROCESS),
+        started_at__gte=run.started_at or 0.0,
+    )
     for attempt in run.attempts.filter(its).order_by("finished_at"):
         failure = Failure(attempt.error_type, attempt.error, attempt.traceback)
         listener.attempt(attempt, Outcome(attempt.status, failure=failure))
@@ -175,16 +180,16 @@ def _load_engine(runs: Sequence[EvalRun]) -> None:
         warm_up(())
     finally:
         gc.freeze()
-        gc.set_threshold(*COLLECTED_AFTER)
+        gc.set_threshold(*GC_THRESHOLDS)
         gc.enable()
 
 
 @contextlib.asynccontextmanager
-async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
+async def _process_row(app_name: str, code_version: str) -> AsyncIterator[str]:
     """Keep a row of this process while it runs evals: if it dies, others can tell that its runs crashed."""
     runtime_id = uuid.uuid4().hex
     await units_of_work.write(processes.register, runtime_id, app_name, os.getpid(), code_version)
-    beating = asyncio.create_task(_beat(runtime_id))
+    beating = asyncio.create_task(_send_heartbeats(runtime_id))
     try:
         yield runtime_id
     finally:
@@ -193,7 +198,7 @@ async def _process(app_name: str, code_version: str) -> AsyncIterator[str]:
             await units_of_work.write(processes.mark_stopped, runtime_id)
 
 
-async def _beat(runtime_id: str) -> None:
+async def _send_heartbeats(runtime_id: str) -> None:
     while True:
         await asyncio.sleep(processes.HEARTBEAT_S)
         with contextlib.suppress(StoreFault):  # the next one may be taken
@@ -201,7 +206,7 @@ async def _beat(runtime_id: str) -> None:
 
 
 @contextlib.contextmanager
-def owner(app_name: str) -> Iterator[None]:
+def own_new_runs(app_name: str) -> Iterator[None]:
     """Let this process own the runs that it orders, until it gives them to the one that carries them out."""
     runtime_id, before = uuid.uuid4().hex, processes.own_id()
     processes.register(runtime_id, app_name, os.getpid(), "")
@@ -214,7 +219,7 @@ def owner(app_name: str) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def quiet() -> Iterator[None]:
+def quiet_logging() -> Iterator[None]:
     """Leave the terminal to the results: what a person must know of the agent's log stands in them.
 
     ADK's logger has a handler meanwhile: without any Python writes its warnings and tracebacks to the error stream.

@@ -28,13 +28,13 @@ from google.genai import types
 
 from evals_app.engine import _adk
 
-TEMPORARY = frozenset((408, 429, 500, 502, 503, 504))
+RETRIED_STATUSES = frozenset((408, 429, 500, 502, 503, 504))
 """HTTP statuses that are retried, the same as by ADK's evaluation for Gemini."""
 
 FIRST_WAIT_S = 1.0
 """Seconds before the first retry of a call; each further wait is twice as long."""
 
-LONGEST_WAIT_S = 30.0
+MAX_WAIT_S = 30.0
 """Seconds that a wait takes at most, unless the service asks for more."""
 
 JITTER = 0.25
@@ -43,7 +43,7 @@ JITTER = 0.25
 MESSAGE_LENGTH = 300
 """Characters of an error's message that are shown."""
 
-NETWORK = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
+NETWORK_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
 """Network errors of httpx, which most clients of models use."""
 
 
@@ -100,7 +100,7 @@ class RetriedCall:
         self._made += 1
         seconds = seconds_before_retry(error, self._made)
         longest, took = self._retries.longest, time.monotonic() - self._began
-        reason = f"{self._model} could not be asked: {_one_line(error)}"
+        reason = f"{self._model} could not be asked: {_error_line(error)}"
         if longest is not None and took + seconds > longest:
             times = f"{self._made} time{'s' * (self._made != 1)}"
             limit = f"It was asked {times} in {took:.0f} seconds; retry_seconds is {longest:g}."
@@ -132,7 +132,7 @@ class RetryPlugin(BasePlugin):
     ) -> None:
         """Turn off the retries of google-genai's client, unless the agent configures them."""
         self._with_answer.discard(id(callback_context.actions))
-        _adk.ask_once(llm_request)
+        _adk.disable_client_retries(llm_request)
 
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
@@ -146,7 +146,7 @@ class RetryPlugin(BasePlugin):
         """Retry a call until it answers. None: the error stays."""
         if id(callback_context.actions) in self._with_answer:
             return None
-        model = await _adk.model_of(callback_context)
+        model = await _adk.resolve_model(callback_context)
         call, last = RetriedCall(self._retries, model.model), error
         while await call.wait_after(last):
             try:
@@ -176,8 +176,8 @@ def is_temporary(error: BaseException) -> bool:
     """Tell whether an error of a model call is worth a retry: by its HTTP status, else if a network error caused it."""
     status = _status_of(error)
     if status is not None:
-        return status in TEMPORARY
-    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, *NETWORK)):
+        return status in RETRIED_STATUSES
+    if isinstance(error, (ConnectionError, TimeoutError, socket.gaierror, *NETWORK_ERRORS)):
         return True
     aiohttp = sys.modules.get("aiohttp")
     if aiohttp is not None and isinstance(error, aiohttp.ClientConnectionError):
@@ -191,7 +191,7 @@ def _status_of(error: BaseException) -> int | None:
     return next((int(one) for one in found if isinstance(one, int) and not isinstance(one, bool)), None)
 
 
-def _one_line(error: BaseException) -> str:
+def _error_line(error: BaseException) -> str:
     """Return an error in one line."""
     status, message = _status_of(error), getattr(error, "message", None)
     said = " ".join((message if isinstance(message, str) and message else str(error)).split())
@@ -201,7 +201,7 @@ def _one_line(error: BaseException) -> str:
 
 def seconds_before_retry(error: BaseException, made: int) -> float:
     """Return the least seconds to wait after `made` calls: as the service asks, else twice as long each time."""
-    return _requested_wait(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), LONGEST_WAIT_S)
+    return _requested_wait(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), MAX_WAIT_S)
 
 
 def _requested_wait(error: BaseException) -> float | None:
@@ -210,15 +210,15 @@ def _requested_wait(error: BaseException) -> float | None:
     with suppress(AttributeError, TypeError, ValueError):
         sent = {str(name).lower(): str(value) for name, value in headers.items()}  # type: ignore[union-attr]
         if told := sent.get("retry-after"):
-            return _seconds(told)
+            return _parse_retry_after(told)
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         for detail in error.details["error"]["details"]:  # type: ignore[attr-defined]
             if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("RetryInfo"):
-                return _seconds(str(detail["retryDelay"]).removesuffix("s"))
+                return _parse_retry_after(str(detail["retryDelay"]).removesuffix("s"))
     return None
 
 
-def _seconds(told: str) -> float:
+def _parse_retry_after(told: str) -> float:
     """Return a number of seconds, or those until an HTTP date.
 
     Raises:

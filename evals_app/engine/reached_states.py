@@ -11,7 +11,7 @@ from sessions_app.state import history
 
 
 @dataclass(frozen=True)
-class States:
+class ReachedStates:
     """The state (keys with their prefixes) at the end of an attempt, and after each of its turns."""
 
     final: Mapping[str, Any] = field(default_factory=dict)
@@ -24,7 +24,7 @@ class States:
         return self.turns[turn] if turn < len(self.turns) else {}
 
 
-def states_of(session_pk: int, invocation_ids: Sequence[str]) -> States:
+def read_states(session_pk: int, invocation_ids: Sequence[str]) -> ReachedStates:
     """Return the state that a session reached, and what it was after each of these invocations."""
     session = AgentSession.objects.get(pk=session_pk)
     turns = []
@@ -32,4 +32,4 @@ def states_of(session_pk: int, invocation_ids: Sequence[str]) -> States:
         events = Event.objects.filter(session=session, invocation_id=invocation_id)
         last = events.defer("data", "private").order_by("-seq").first()
         turns.append(history.state_at(session, last).merged() if last else {})
-    return States(history.state_at(session).merged(), turns)
+    return ReachedStates(history.state_at(session).merged(), turns)

@@ -18,13 +18,13 @@ def import_scorer() -> None:
     spec = importlib.util.find_spec("nltk") if "nltk" not in sys.modules else None
     if spec is not None and spec.submodule_search_locations:
         try:
-            _import_beside(next(iter(spec.submodule_search_locations)))
+            _import_without_nltk(next(iter(spec.submodule_search_locations)))
         except ImportError:
-            _forget()
+            _unload_rouge()
     importlib.import_module("rouge_score.rouge_scorer")
 
 
-def _import_beside(folder: str) -> None:
+def _import_without_nltk(folder: str) -> None:
     for name, path in (("nltk", folder), ("nltk.stem", f"{folder}/stem")):
         bare = ModuleType(name)
         bare.__path__ = [path]
@@ -34,15 +34,15 @@ def _import_beside(folder: str) -> None:
     finally:
         for name in [name for name in sys.modules if name.partition(".")[0] == "nltk"]:
             del sys.modules[name]
-    vars(scorer)["nltk"] = _Later("nltk")  # splits sentences, for those who ask for it
+    vars(scorer)["nltk"] = _LazyModule("nltk")  # splits sentences, for those who ask for it
 
 
-def _forget() -> None:
+def _unload_rouge() -> None:
     for name in [name for name in sys.modules if name.partition(".")[0] == "rouge_score"]:
         del sys.modules[name]
 
 
-class _Later(ModuleType):
+class _LazyModule(ModuleType):
     """A module that is imported when something of it is used."""
 
     def __getattr__(self, name: str) -> Any:

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.engine.executor import Executor
-from evals_app.engine.spending import spent_since
+from evals_app.engine.spending import spending_since
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, prices, writes
-from evals_app.runs.limits import Limits, Spent
+from evals_app.runs.limits import Limits, Spending
 from evals_app.runs.prices import Prices
 from evals_app.runs.writes import Failure, Outcome
 from sessions_app.errors import StoreFault
@@ -21,22 +21,22 @@ from sessions_app.store import retry, units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 
-SETTLED_S = 1.0
+INTERRUPTED_OUTBOX_WAIT_S = 1.0
 """Seconds to wait at most for what was recorded of models to be written, before attempts are cut off."""
 
-GLANCE = 1.0
+POLL_S = 1.0
 """Seconds between two looks at what people asked of a run, and at its limits."""
 
 log = logging.getLogger(__name__)
 
 Status = EvalAttempt.Status
 
-Progress = Callable[[EvalAttempt, Outcome | None], None]
+ProgressCallback = Callable[[EvalAttempt, Outcome | None], None]
 """Is told of every attempt: with an outcome when it has ended; without when it starts, waits for a model or goes on."""
 
 
 @dataclass(frozen=True)
-class Ending:
+class RunEnding:
     """How a run ends, and the limit that ended it."""
 
     status: str = EvalRun.Status.DONE
@@ -44,16 +44,16 @@ class Ending:
 
 
 @dataclass(frozen=True)
-class Look:
+class RunSnapshot:
     """What the rows say of a run under way. `running`: the attempts in flight."""
 
     stop: bool
     parallelism: int
     running: Sequence[EvalAttempt]
-    spent: Spent
+    spent: Spending
 
 
-class Course:
+class RunMonitor:
     """A run under way. It knows of its attempts by their rows alone, wherever the executor carries them out."""
 
     def __init__(
@@ -62,7 +62,7 @@ class Course:
         executor: Executor,
         watch: Stopwatch,
         cancelled: asyncio.Event,
-        progress: Progress | None = None,
+        progress: ProgressCallback | None = None,
     ) -> None:
         self._run = run
         self._progress = progress
@@ -70,7 +70,7 @@ class Course:
         self._watch = watch
         self._cancelled = cancelled
         self.limits = Limits.read(run.limits)
-        self._costs = prices.of_json(json.loads(run.prices))
+        self._costs = prices.prices_from_json(json.loads(run.prices))
         # Loading the agent is not the time of its attempts, but what a process that died took is.
         goes_on = run.limits_from if run.limits_from != run.started_at else None
         self._began = goes_on or watch.now()
@@ -83,13 +83,13 @@ class Course:
         if self.limits.tokens is not None or self.limits.cost is not None:
             self._news.set()
 
-    async def follow(self) -> Ending:
+    async def follow(self) -> RunEnding:
         """See all pending attempts to their end and return how the run ends.
 
         Raises:
             Exception: what carrying attempts out raised, such as a store that is gone.
         """
-        for attempt_pk, alone in await retry.read(_pending, self._run.id):
+        for attempt_pk, alone in await retry.read(_pending_attempts, self._run.id):
             self._executor.enqueue(attempt_pk, alone=alone)
         everything = asyncio.ensure_future(self._executor.join())
         called_off = asyncio.ensure_future(self._cancelled.wait())
@@ -99,31 +99,33 @@ class Course:
                 if not everything.done() and (ending := await self._look()) is not None:
                     return ending
             everything.result()
-            return Ending()
+            return RunEnding()
         finally:
             everything.cancel()
             called_off.cancel()
             await self._executor.stop()
-            await outbox().settled(SETTLED_S)  # what the attempts that are cut off have spent until now
+            await outbox().settled(
+                INTERRUPTED_OUTBOX_WAIT_S
+            )  # what the attempts that are cut off have spent until now
             await asyncio.gather(everything, called_off, return_exceptions=True)
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:
         """Return when something happened, when the run's time is over, and after a glance at the latest."""
         news = asyncio.ensure_future(self._news.wait())
-        left = GLANCE
+        left = POLL_S
         if self.limits.seconds is not None:
             left = min(left, max(self._began + self.limits.seconds - self._watch.now(), 0.0))
         await asyncio.wait({news, *events}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
         news.cancel()
         self._news.clear()
 
-    async def _look(self) -> Ending | None:
+    async def _look(self) -> RunEnding | None:
         """Do what was asked of the run meanwhile; return its ending when it shall stop.
 
         While the store is away nothing can be asked of it, and its attempts wait for the store too.
         """
         if self._cancelled.is_set():
-            return Ending(EvalRun.Status.CANCELLED)
+            return RunEnding(EvalRun.Status.CANCELLED)
         try:
             return await self._do_what_is_asked()
         except StoreFault as fault:
@@ -131,26 +133,26 @@ class Course:
             self._is_away = True
             return None
 
-    async def _do_what_is_asked(self) -> Ending | None:
-        look = await units_of_work.read(_look_at, self._run.id, self._began, self.limits, self._costs)
+    async def _do_what_is_asked(self) -> RunEnding | None:
+        look = await units_of_work.read(_read_snapshot, self._run.id, self._began, self.limits, self._costs)
         if self._is_away:
             self._is_away, self._back_at = False, self._watch.now()
         if look.stop:
-            return Ending(EvalRun.Status.CANCELLED)
+            return RunEnding(EvalRun.Status.CANCELLED)
         self._executor.resize(look.parallelism)
         now = self._watch.now()
         for attempt in look.running:
             if attempt.cancel_requested_at is not None:
                 self._executor.cancel(attempt.pk)
-                await outbox().settled(SETTLED_S)
+                await outbox().settled(INTERRUPTED_OUTBOX_WAIT_S)
                 await units_of_work.write(
-                    writes.cancel_attempt, attempt.pk, writes.BY_HAND, self._watch.now()
+                    writes.cancel_attempt, attempt.pk, writes.CANCELLED_BY_USER, self._watch.now()
                 )
             elif self._is_late(attempt, now):
                 self._executor.cancel(attempt.pk)
                 await self._end_late(attempt)
         because = self.limits.reached(now - self._began, look.spent)
-        return Ending(EvalRun.Status.STOPPED, because) if because else None
+        return RunEnding(EvalRun.Status.STOPPED, because) if because else None
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
         """Tell whether an attempt has had its time. One that waited for the store has it once more."""
@@ -160,39 +162,39 @@ class Course:
         return now - max(attempt.started_at, self._back_at) > longest
 
     async def _end_late(self, attempt: EvalAttempt) -> None:
-        from evals_app.engine.attempt import cut_short
+        from evals_app.engine.attempt import error_outcome
 
         kind = "AttemptTooLong"
         why = f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt."
         if attempt.waits_for:
-            kind, why = attempt_status.UNAVAILABLE, f"{attempt.waits_for}\n{why}"
+            kind, why = attempt_status.MODEL_UNAVAILABLE, f"{attempt.waits_for}\n{why}"
         elif attempt.judged_by:
-            kind, why = attempt_status.JUDGE_TOO_LONG, f"{why} {attempt_status.was_judged(attempt)}"
+            kind, why = attempt_status.JUDGE_TOO_LONG, f"{why} {attempt_status.judging_note(attempt)}"
         failure = Failure(kind, why)
-        outcome = await cut_short(attempt, failure)
+        outcome = await error_outcome(attempt, failure)
         kept = await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
         if kept and self._progress:
             self._progress(await retry.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
 
 
-_LOOKED_AT = ("realm", "started_at", "cancel_requested_at", "waits_for", "judged_by")
+_SNAPSHOT_COLUMNS = ("realm", "started_at", "cancel_requested_at", "waits_for", "judged_by")
 """Columns of attempts in flight."""
 
 
-def _pending(run_id: str) -> list[tuple[int, bool]]:
+def _pending_attempts(run_id: str) -> list[tuple[int, bool]]:
     """Return what waits, in the order of the file, each with whether it is to be alone in its process.
 
     What was tried before comes last: a case whose agent ends its process keeps no other from its end.
     """
     rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING).only("earlier")
     ordered = rows.order_by("tries", "case_index", "repetition")
-    return [(attempt.pk, attempt_status.must_be_alone(attempt)) for attempt in ordered]
+    return [(attempt.pk, attempt_status.must_run_alone(attempt)) for attempt in ordered]
 
 
-def _look_at(run_id: str, since: float, limits: Limits, costs: Prices) -> Look:
+def _read_snapshot(run_id: str, since: float, limits: Limits, costs: Prices) -> RunSnapshot:
     run = EvalRun.objects.only("status", "cancel_requested_at", "parallelism").filter(pk=run_id).first()
     if run is None or run.status != EvalRun.Status.RUNNING or run.cancel_requested_at is not None:
-        return Look(True, 1, (), Spent())
+        return RunSnapshot(True, 1, (), Spending())
     in_flight = run.attempts.filter(status=Status.RUNNING)
-    running = list(in_flight.only(*_LOOKED_AT))
-    return Look(False, run.parallelism, running, spent_since(run, running, since, limits, costs))
+    running = list(in_flight.only(*_SNAPSHOT_COLUMNS))
+    return RunSnapshot(False, run.parallelism, running, spending_since(run, running, since, limits, costs))

@@ -14,15 +14,15 @@ from google.adk.evaluation.eval_rubrics import Rubric
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 from google.genai.types import Content
 
-from evals_app.engine.evaluators import CannotRun, evaluator_of
-from evals_app.engine.judge_logs import overheard
-from evals_app.engine.judge_models import Heard, Tokens, added
+from evals_app.engine.evaluators import MetricUnavailable, evaluator_of
+from evals_app.engine.judge_logs import collect_warnings
+from evals_app.engine.judge_models import ModelLog, Tokens, sum_tokens
 from evals_app.engine.model_retry import Retries
-from evals_app.engine.reached_states import States
+from evals_app.engine.reached_states import ReachedStates
 from evals_app.files.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
 from evals_app.metrics import expected_state
-from evals_app.metrics.catalog import METRICS, Kind
-from evals_app.metrics.expected_state import STATE_MATCH, Check
+from evals_app.metrics.catalog import ADK_METRICS, MetricKind
+from evals_app.metrics.expected_state import STATE_MATCH, StateCheck
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes import Score
 
@@ -36,7 +36,7 @@ STATUS = {
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
 """Metrics that judge once, at the last turn, and leave the turns before it unjudged on purpose."""
 
-COUNTS_UNJUDGED = frozenset({"per_turn_user_simulator_quality_v1"})
+COUNTS_MISSING_VERDICTS = frozenset({"per_turn_user_simulator_quality_v1"})
 """Metrics that count a turn without a verdict as a bad one: what is wrong there is the judge, not the attempt."""
 
 REASON_LENGTH = 2000
@@ -46,7 +46,7 @@ NO_SCORE = "The metric says that it passed, and gives no score."
 
 
 @dataclass
-class Judged:
+class AttemptScores:
     """What an attempt's metrics say, and the tokens that their judges took, by model.
 
     Attributes:
@@ -61,11 +61,11 @@ class Judged:
 
 
 async def score_attempt(
-    judged: Judged,
+    judged: AttemptScores,
     metrics: Sequence[EvalMetric],
     case: EvalCase,
     actual: list[Invocation],
-    reached: States | None = None,
+    reached: ReachedStates | None = None,
     before: Callable[[str], Awaitable[None]] | None = None,
 ) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
@@ -81,28 +81,30 @@ async def score_attempt(
     merge_rubrics(case, actual)
     for position, metric in enumerate(metrics):
         if metric.metric_name == STATE_MATCH:
-            judged.scores += _score_state(position, metric, case, reached) or _nothing_else(position, metrics)
+            judged.scores += _score_expected_state(position, metric, case, reached) or _explain_missing_state(
+                position, metrics
+            )
             continue
-        heard = Heard(judged.retries)
-        if before and _asks_others(metric):
+        heard = ModelLog(judged.retries)
+        if before and _runs_foreign_code(metric):
             await before(metric.metric_name)
-        scores = await _score(position, metric, case, actual, heard)
+        scores = await _run_evaluator(position, metric, case, actual, heard)
         if heard.unavailable:  # what it made of the answers that it had is no verdict
-            scores = [_unscored(position, metric, heard.unavailable)]
+            scores = [_not_evaluated(position, metric, heard.unavailable)]
             judged.unavailable = judged.unavailable or heard.unavailable
         judged.scores += scores
-        judged.judges = added(judged.judges, heard.by_model)
+        judged.judges = sum_tokens(judged.judges, heard.by_model)
 
 
-def _asks_others(metric: EvalMetric) -> bool:
+def _runs_foreign_code(metric: EvalMetric) -> bool:
     """Tell whether a metric asks a model or calls a function of people's own: code that may end the process."""
-    known = METRICS.get(metric.metric_name)
+    known = ADK_METRICS.get(metric.metric_name)
     if metric.custom_function_path or known is None:
         return True
-    return known.judged or known.kind is Kind.VERTEX
+    return known.judged or known.kind is MetricKind.VERTEX
 
 
-def expected_of(case: EvalCase) -> list[ExpectedState]:
+def expected_states_of(case: EvalCase) -> list[ExpectedState]:
     """Return the states that a case expects."""
     extra = case.model_extra or {}
     return expected_states({FINAL_STATE: case.final_session_state, TURN_STATES: extra.get(TURN_STATES)})
@@ -139,34 +141,38 @@ def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
             invocation.rubrics = rubrics
 
 
-def _score_state(position: int, metric: EvalMetric, case: EvalCase, reached: States | None) -> list[Score]:
+def _score_expected_state(
+    position: int, metric: EvalMetric, case: EvalCase, reached: ReachedStates | None
+) -> list[Score]:
     """Return the share of expected keys that match: overall, and of each turn that expects any."""
-    expected = expected_of(case)
+    expected = expected_states_of(case)
     if not expected or reached is None:
         return []
     checked = [
-        (one.turn, expected_state.check(one.values, reached.at(one.turn), one.turn)) for one in expected
+        (one.turn, expected_state.check_state(one.values, reached.at(one.turn), one.turn)) for one in expected
     ]
     missed = [turn + 1 for turn, _ in checked if turn is not None and turn >= len(reached.turns)]
     why = f"Turn {', '.join(map(str, missed))} was not reached." if missed else ""
     everything = [check for _, checks in checked for check in checks]
     return [
-        _state_score(position, metric, None, everything, why),
-        *(_state_score(position, metric, turn, checks) for turn, checks in checked if turn is not None),
+        _state_match_score(position, metric, None, everything, why),
+        *(_state_match_score(position, metric, turn, checks) for turn, checks in checked if turn is not None),
     ]
 
 
-def _nothing_else(position: int, metrics: Sequence[EvalMetric]) -> list[Score]:
+def _explain_missing_state(position: int, metrics: Sequence[EvalMetric]) -> list[Score]:
     """Return why a case that expects no state is not judged at all, when its state alone is to be judged."""
     if any(metric.threshold is not None for metric in metrics if metric is not metrics[position]):
         return []
-    return [_unscored(position, metrics[position], "The case expects no state, and nothing else is judged.")]
+    return [
+        _not_evaluated(position, metrics[position], "The case expects no state, and nothing else is judged.")
+    ]
 
 
-def _state_score(
-    position: int, metric: EvalMetric, turn: int | None, checks: Sequence[Check], reason: str = ""
+def _state_match_score(
+    position: int, metric: EvalMetric, turn: int | None, checks: Sequence[StateCheck], reason: str = ""
 ) -> Score:
-    score, threshold = expected_state.share(checks), metric.threshold or 0.0
+    score, threshold = expected_state.matching_share(checks), metric.threshold or 0.0
     passed = score >= threshold
     return Score(
         position=position,
@@ -180,10 +186,10 @@ def _state_score(
     )
 
 
-async def _score(
-    position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation], heard: Heard
+async def _run_evaluator(
+    position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation], heard: ModelLog
 ) -> list[Score]:
-    with overheard() as warnings:
+    with collect_warnings() as warnings:
         try:
             evaluator = evaluator_of(metric)
             heard.listen(evaluator)
@@ -194,38 +200,38 @@ async def _score(
             )
             if inspect.isawaitable(result):
                 result = await result
-        except CannotRun as error:
-            return [_unscored(position, metric, str(error))]
+        except MetricUnavailable as error:
+            return [_not_evaluated(position, metric, str(error))]
         except (Exception, SystemExit) as error:  # a function of the user's own may exit, and is no agent
-            return [_unscored(position, metric, _because(error, metric))]
+            return [_not_evaluated(position, metric, _describe_error(error, metric))]
     if not isinstance(result, EvaluationResult):
         said = f"{metric.custom_function_path} returned {type(result).__name__}, not an EvaluationResult."
-        return [_unscored(position, metric, said)]
+        return [_not_evaluated(position, metric, said)]
     if result.overall_score is not None and not math.isfinite(result.overall_score):
         said = f"The metric gave {result.overall_score}, which is no score."
-        return [_unscored(position, metric, said)]
-    return _scores(position, metric, result, case, actual, warnings, heard)
+        return [_not_evaluated(position, metric, said)]
+    return _convert_result(position, metric, result, case, actual, warnings, heard)
 
 
-def _scores(
+def _convert_result(
     position: int,
     metric: EvalMetric,
     result: EvaluationResult,
     case: EvalCase,
     actual: Sequence[Invocation],
     warnings: Sequence[str],
-    heard: Heard,
+    heard: ModelLog,
 ) -> list[Score]:
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    why = _why(warnings, heard) if actual else NO_TURNS
-    status, reason = _overall(metric, result, case, actual, why)
+    why = _missing_verdict_reason(warnings, heard) if actual else NO_TURNS
+    status, reason = _overall_verdict(metric, result, case, actual, why)
     if turns and not aligned and not reason:
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
         )
-    details = _details(result.overall_rubric_scores, texts)
+    details = _rubric_details(result.overall_rubric_scores, texts)
     for part in (result.overall_token_usage_details, result.overall_duration_details):
         if part is not None:
             details.update(part.model_dump(exclude_none=True))
@@ -241,16 +247,16 @@ def _scores(
         reason=reason,
         details=details,
     )
-    per_turn = [_turn(position, metric, index, turn, texts) for index, turn in enumerate(turns)]
+    per_turn = [_turn_score(position, metric, index, turn, texts) for index, turn in enumerate(turns)]
     return [overall, *(per_turn if aligned else [])]
 
 
-def _why(warnings: Sequence[str], heard: Heard) -> str:
+def _missing_verdict_reason(warnings: Sequence[str], heard: ModelLog) -> str:
     """Return why a judge gave no verdict: what ADK warned of, or what the judge said."""
     return " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or heard.without_sense or NO_VERDICT
 
 
-def _overall(
+def _overall_verdict(
     metric: EvalMetric, result: EvaluationResult, case: EvalCase, actual: Sequence[Invocation], why: str
 ) -> tuple[str, str]:
     """Return status and reason. A verdict that leaves out turns which the judge could not judge is none."""
@@ -260,41 +266,47 @@ def _overall(
     passes = status == MetricResult.Status.PASSED
     if passes and result.overall_score is None:
         return MetricResult.Status.NOT_EVALUATED, NO_SCORE
-    if (passes or metric.metric_name in COUNTS_UNJUDGED) and (missing := _unjudged(metric, result, actual)):
+    if (passes or metric.metric_name in COUNTS_MISSING_VERDICTS) and (
+        missing := _turns_without_verdict(metric, result, actual)
+    ):
         turns = ", ".join(str(turn + 1) for turn in missing)
         return MetricResult.Status.NOT_EVALUATED, f"Turn {turns} could not be judged. {why}"
-    return status, _nothing_to_match(metric, case)
+    return status, _explain_missing_answers(metric, case)
 
 
-def _nothing_to_match(metric: EvalMetric, case: EvalCase) -> str:
+def _explain_missing_answers(metric: EvalMetric, case: EvalCase) -> str:
     """Return what to know of a response match with nothing: ADK scores it 0."""
     if metric.metric_name != "response_match_score":
         return ""
     lacking = [
-        str(index + 1) for index, turn in enumerate(case.conversation or []) if not _says(turn.final_response)
+        str(index + 1)
+        for index, turn in enumerate(case.conversation or [])
+        if not _has_text(turn.final_response)
     ]
     return f"No answer is expected in turn {', '.join(lacking)}, which scores 0." if lacking else ""
 
 
-def _unjudged(metric: EvalMetric, result: EvaluationResult, actual: Sequence[Invocation]) -> list[int]:
+def _turns_without_verdict(
+    metric: EvalMetric, result: EvaluationResult, actual: Sequence[Invocation]
+) -> list[int]:
     """Return the turns that should have a verdict and have none; one without an answer has nothing to judge."""
     if metric.metric_name in WHOLE_CONVERSATION:
         return []
     return [
         index
         for index, (turn, invocation) in enumerate(zip(result.per_invocation_results, actual, strict=False))
-        if turn.eval_status == EvalStatus.NOT_EVALUATED and _says(invocation.final_response)
+        if turn.eval_status == EvalStatus.NOT_EVALUATED and _has_text(invocation.final_response)
     ]
 
 
-def _says(content: Content | None) -> bool:
+def _has_text(content: Content | None) -> bool:
     return any(part.text for part in (content.parts if content else None) or [])
 
 
-def _turn(
+def _turn_score(
     position: int, metric: EvalMetric, index: int, turn: PerInvocationResult, texts: dict[str, str]
 ) -> Score:
-    details = _details(turn.rubric_scores, texts)
+    details = _rubric_details(turn.rubric_scores, texts)
     for part in (turn.token_usage_details, turn.duration_details):
         if part is not None:
             details.update(part.model_dump(exclude_none=True))
@@ -309,7 +321,7 @@ def _turn(
     )
 
 
-def _unscored(position: int, metric: EvalMetric, reason: str) -> Score:
+def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> Score:
     return Score(
         position=position,
         metric=metric.metric_name,
@@ -322,7 +334,7 @@ def _unscored(position: int, metric: EvalMetric, reason: str) -> Score:
 
 
 _NOTHING_EXPECTED = "The case has no expected conversation to compare with."
-_BECAUSE = {
+_PLAIN_ERRORS = {
     "expected_invocations is needed by this metric.": _NOTHING_EXPECTED,
     "expected_invocations is required for this metric.": _NOTHING_EXPECTED,
     "conversation_scenario is needed by this metric.": (
@@ -331,14 +343,14 @@ _BECAUSE = {
 }
 
 
-def _because(error: Exception | SystemExit, metric: EvalMetric) -> str:
+def _describe_error(error: Exception | SystemExit, metric: EvalMetric) -> str:
     text = str(error)
     if text == "Rubrics are required.":
         return (
             "The metric has no rubrics: give them in its criterion, in the case or in a turn"
             f" (those of another type than {metric.metric_name} reads are not counted)."
         )
-    said = _BECAUSE.get(text) or f"{type(error).__name__}: {text}"
+    said = _PLAIN_ERRORS.get(text) or f"{type(error).__name__}: {text}"
     return f"{metric.custom_function_path} raised {said}" if metric.custom_function_path else said
 
 
@@ -352,7 +364,7 @@ def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str,
     return texts
 
 
-def _details(rubric_scores: Sequence[Any] | None, texts: dict[str, str]) -> dict[str, Any]:
+def _rubric_details(rubric_scores: Sequence[Any] | None, texts: dict[str, str]) -> dict[str, Any]:
     if not rubric_scores:
         return {}
     return {

@@ -10,17 +10,17 @@ from typing import Any
 from django.db.models import F, Sum
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.limits import Limits, Spent
+from evals_app.runs.limits import Limits, Spending
 from evals_app.runs.prices import Prices
 from sessions_app.models import AgentSession, ModelCall
 
-LOOKED_AT = 20
+UNPRICED_SAMPLE = 20
 """Attempts of unknown cost whose models are named: the run stops at the first."""
 
 
-def spent_since(
+def spending_since(
     run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits, costs: Prices
-) -> Spent:
+) -> Spending:
     """Return what was spent since a time; asked only where a limit depends on it.
 
     Args:
@@ -28,27 +28,29 @@ def spent_since(
         costs: the price table of the run.
     """
     if limits.tokens is None and limits.cost is None:
-        return Spent()
+        return Spending()
     ended = run.attempts.filter(started_at__gte=since).exclude(status=EvalAttempt.Status.RUNNING)
     sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
     realms = [attempt.realm for attempt in running]
     in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
-    before = _tries_before(run, since)
+    before = _earlier_tries(run, since)
     tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(one["total_tokens"] for one in before)
     if limits.cost is None:
-        return Spent(tokens)
+        return Spending(tokens)
     usage = _usage_in(realms)
-    unknown = list(ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:LOOKED_AT])
+    unknown = list(
+        ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:UNPRICED_SAMPLE]
+    )
     asked = {model for by_model in unknown for model in json.loads(by_model)}
     unpriced = costs.unpriced(sorted(asked | usage.keys()))
     if unpriced or unknown or any(one["total_tokens"] and one["cost"] is None for one in before):
-        return Spent(tokens, None, costs.currency, tuple(unpriced))
+        return Spending(tokens, None, costs.currency, tuple(unpriced))
     now = costs.cost(usage, time.time()) if usage else 0.0
     cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(one["cost"] or 0.0 for one in before)
-    return Spent(tokens, cost, costs.currency)
+    return Spending(tokens, cost, costs.currency)
 
 
-def _tries_before(run: EvalRun, since: float) -> list[dict[str, Any]]:
+def _earlier_tries(run: EvalRun, since: float) -> list[dict[str, Any]]:
     """Return the tries since a time that another one followed: of attempts whose process died."""
     kept = run.attempts.exclude(earlier="[]").values_list("earlier", flat=True)
     return [one for tries in kept for one in json.loads(tries) if (one["started_at"] or 0.0) >= since]

@@ -15,19 +15,19 @@ from pathlib import Path
 from django.db import connection
 
 from evals_app.runs import writes
-from evals_app.runs.attempt_status import BLOCKED_IT
+from evals_app.runs.attempt_status import BLOCKED_PROCESS
 from evals_app.runs.writes import Failure
 
-LOOK_S = 1.0
+CHECK_S = 1.0
 """Seconds between two looks."""
 
 GRACE_S = 5.0
 """Seconds after which the fault handler does what the thread could not."""
 
-LONGEST_S = 1e6
+MAX_FAULT_TIMER_S = 1e6
 """Seconds that the fault handler can count."""
 
-STDERR = 2
+STDERR_DESCRIPTOR = 2
 """Its descriptor: whatever stands in for `sys.stderr` may have none."""
 
 EXIT_CODE = 70
@@ -69,13 +69,15 @@ class Watchdog:
         assert self._longest is not None  # noqa: S101 - else nothing beats
         while True:
             self._alive = time.monotonic()
-            faulthandler.dump_traceback_later(min(self._longest + GRACE_S, LONGEST_S), exit=True, file=STDERR)
-            await asyncio.sleep(LOOK_S / 2)
+            faulthandler.dump_traceback_later(
+                min(self._longest + GRACE_S, MAX_FAULT_TIMER_S), exit=True, file=STDERR_DESCRIPTOR
+            )
+            await asyncio.sleep(CHECK_S / 2)
 
     def _watch(self, longest: float) -> None:
-        while not self._done.wait(min(LOOK_S, longest)):
+        while not self._done.wait(min(CHECK_S, longest)):
             still = time.monotonic() - self._alive
-            if still > longest + LOOK_S:
+            if still > longest + CHECK_S:
                 self._end(still)
 
     def _end(self, still: float) -> None:
@@ -86,7 +88,7 @@ class Watchdog:
             f" without `await`, or computes for too long.\nIt had stood for {still:.0f} seconds."
         )
         try:
-            writes.end_blocked(self._run_id, Failure(BLOCKED_IT, why, stack))
+            writes.end_blocked(self._run_id, Failure(BLOCKED_PROCESS, why, stack))
         finally:
             connection.close()
             log.error("%s It is ended. It stood here:\n%s", why, stack)

@@ -22,7 +22,7 @@ MISSING = object()
 SHORT = 40
 """Characters up to which a value that differs is marked as a whole."""
 
-LONGEST = 400
+MAX_ALIGNED_CALLS = 400
 """Longest list that is lined up by the best fit (its cost grows with the product); longer ones go by place."""
 
 
@@ -36,14 +36,14 @@ class Fit(StrEnum):
 
 
 @dataclass(frozen=True)
-class Rules:
+class MatchRules:
     """The rules of the tool trajectory metric."""
 
     match_type: str = "EXACT"
     ignore_args: bool = False
 
     @classmethod
-    def of(cls, criterion: Any) -> Rules:
+    def of(cls, criterion: Any) -> MatchRules:
         """Read the rules from a criterion of a configuration (a number has none)."""
         if not isinstance(criterion, Mapping):
             return cls()
@@ -89,7 +89,7 @@ class Argument:
 
 
 @dataclass(frozen=True)
-class Pair:
+class CallPair:
     """One row: an expected call, an actual one, or both. `wrong` says that the rules do not allow it."""
 
     expected: Call | None
@@ -116,11 +116,17 @@ class Pair:
         }[self.fit]
 
 
-def align(expected: Sequence[Call], actual: Sequence[Call], rules: Rules | None = None) -> list[Pair]:
+def align(
+    expected: Sequence[Call], actual: Sequence[Call], rules: MatchRules | None = None
+) -> list[CallPair]:
     """Line up two lists of calls; the first divergence is marked."""
-    rules = rules or Rules()
-    pairs = _any_order(expected, actual) if rules.match_type == "ANY_ORDER" else _in_order(expected, actual)
-    rows = [_row(left, right, rules) for left, right in pairs]
+    rules = rules or MatchRules()
+    pairs = (
+        _pair_in_any_order(expected, actual)
+        if rules.match_type == "ANY_ORDER"
+        else _pair_in_order(expected, actual)
+    )
+    rows = [_make_pair(left, right, rules) for left, right in pairs]
     first = next((index for index, row in enumerate(rows) if row.wrong), None)
     if first is not None:
         rows[first] = replace(rows[first], first=True)
@@ -130,14 +136,14 @@ def align(expected: Sequence[Call], actual: Sequence[Call], rules: Rules | None 
 Pairs = list[tuple[Call | None, Call | None]]
 
 
-def _row(left: Call | None, right: Call | None, rules: Rules) -> Pair:
+def _make_pair(left: Call | None, right: Call | None, rules: MatchRules) -> CallPair:
     arguments = _arguments(left, right)
     if left is None:
-        return Pair(left, right, Fit.EXTRA, rules.match_type == "EXACT", arguments)
+        return CallPair(left, right, Fit.EXTRA, rules.match_type == "EXACT", arguments)
     if right is None:
-        return Pair(left, right, Fit.MISSING, True, arguments)
+        return CallPair(left, right, Fit.MISSING, True, arguments)
     same = left.get("args") == right.get("args")
-    return Pair(left, right, Fit.SAME if same else Fit.ARGS, not (same or rules.ignore_args), arguments)
+    return CallPair(left, right, Fit.SAME if same else Fit.ARGS, not (same or rules.ignore_args), arguments)
 
 
 def _arguments(left: Call | None, right: Call | None) -> list[Argument]:
@@ -146,22 +152,22 @@ def _arguments(left: Call | None, right: Call | None) -> list[Argument]:
     return [Argument(name, ours.get(name, MISSING), theirs.get(name, MISSING)) for name in names]
 
 
-def _in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
+def _pair_in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     """Line up at the least cost: equal calls are free, other arguments cost 1, a call left alone costs 1."""
-    if max(len(expected), len(actual)) > LONGEST:
-        return _by_place(expected, actual)
+    if max(len(expected), len(actual)) > MAX_ALIGNED_CALLS:
+        return _pair_by_position(expected, actual)
     rows, columns = len(expected), len(actual)
     cost = [[0] * (columns + 1) for _ in range(rows + 1)]
     for row in range(rows, -1, -1):
         for column in range(columns, -1, -1):
-            cost[row][column] = min(_choices(cost, expected, actual, row, column), default=0)
+            cost[row][column] = min(_possible_costs(cost, expected, actual, row, column), default=0)
     pairs: Pairs = []
     row = column = 0
     while row < rows or column < columns:
         if (
             row < rows
             and column < columns
-            and cost[row][column] == _paired(cost, expected, actual, row, column)
+            and cost[row][column] == _pair_cost(cost, expected, actual, row, column)
         ):
             pairs.append((expected[row], actual[column]))
             row, column = row + 1, column + 1
@@ -174,7 +180,7 @@ def _in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     return pairs
 
 
-def _choices(
+def _possible_costs(
     cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
 ) -> list[int]:
     choices = []
@@ -183,11 +189,11 @@ def _choices(
     if column < len(actual):
         choices.append(1 + cost[row][column + 1])
     if row < len(expected) and column < len(actual):
-        choices.append(_paired(cost, expected, actual, row, column))
+        choices.append(_pair_cost(cost, expected, actual, row, column))
     return choices
 
 
-def _paired(
+def _pair_cost(
     cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
 ) -> int:
     left, right = expected[row], actual[column]
@@ -196,7 +202,7 @@ def _paired(
     return int(left.get("args") != right.get("args")) + cost[row + 1][column + 1]
 
 
-def _any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
+def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     """Pair equal calls first, then calls of one name; what is left stands alone."""
     left = list(actual)
     chosen: list[Call | None] = [None] * len(expected)
@@ -213,7 +219,7 @@ def _any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     return [*zip(expected, chosen, strict=True), *((None, call) for call in left)]
 
 
-def _by_place(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
+def _pair_by_position(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     pairs: Pairs = []
     for index in range(max(len(expected), len(actual))):
         left = expected[index] if index < len(expected) else None

@@ -14,7 +14,7 @@ from enum import StrEnum
 from evals_app.metrics.expected_state import STATE_MATCH
 
 
-class Kind(StrEnum):
+class MetricKind(StrEnum):
     """How a metric comes to its score."""
 
     EXACT = "exact"
@@ -27,15 +27,15 @@ class Kind(StrEnum):
     STATE = "state"
 
 
-KIND_SAYS = {
-    Kind.EXACT: "computed from the expected turn",
-    Kind.JUDGE: "a model judges",
-    Kind.RUBRICS: "a model judges by rubrics",
-    Kind.SIMULATOR: "a model judges the simulated user",
-    Kind.VERTEX: "Vertex AI judges",
-    Kind.INFORMATIONAL: "reported, never judged",
-    Kind.CUSTOM: "your own function",
-    Kind.STATE: "computed from the expected state, where a case has one",
+KIND_DESCRIPTIONS = {
+    MetricKind.EXACT: "computed from the expected turn",
+    MetricKind.JUDGE: "a model judges",
+    MetricKind.RUBRICS: "a model judges by rubrics",
+    MetricKind.SIMULATOR: "a model judges the simulated user",
+    MetricKind.VERTEX: "Vertex AI judges",
+    MetricKind.INFORMATIONAL: "reported, never judged",
+    MetricKind.CUSTOM: "your own function",
+    MetricKind.STATE: "computed from the expected state, where a case has one",
 }
 
 
@@ -44,7 +44,7 @@ class Metric:
     """One metric. `low` and `high` bound its score (higher is better); None: unbounded."""
 
     name: str
-    kind: Kind
+    kind: MetricKind
     says: str
     low: float | None = 0.0
     high: float | None = 1.0
@@ -53,7 +53,7 @@ class Metric:
     @property
     def judged(self) -> bool:
         """Tell whether a judge model is asked."""
-        return self.kind in {Kind.JUDGE, Kind.RUBRICS, Kind.SIMULATOR}
+        return self.kind in {MetricKind.JUDGE, MetricKind.RUBRICS, MetricKind.SIMULATOR}
 
     @property
     def label(self) -> str:
@@ -63,49 +63,58 @@ class Metric:
     @property
     def how(self) -> str:
         """How the metric comes to its score, in words."""
-        return KIND_SAYS[self.kind]
+        return KIND_DESCRIPTIONS[self.kind]
 
 
 _TABLE = (
     Metric(
         "tool_trajectory_avg_score",
-        Kind.EXACT,
+        MetricKind.EXACT,
         "Share of turns whose tool calls are the expected ones.",
         default=1.0,
     ),
-    Metric("response_match_score", Kind.EXACT, "ROUGE-1 overlap of answer and expected answer.", default=0.8),
-    Metric("final_response_match_v2", Kind.JUDGE, "Share of answers that mean what was expected."),
-    Metric("hallucinations_v1", Kind.JUDGE, "Share of sentences that the context supports."),
-    Metric("rubric_based_final_response_quality_v1", Kind.RUBRICS, "Rubrics the answer fulfils."),
-    Metric("rubric_based_tool_use_quality_v1", Kind.RUBRICS, "Rubrics the tool calls fulfil."),
     Metric(
-        "rubric_based_multi_turn_trajectory_quality_v1", Kind.RUBRICS, "Rubrics the conversation fulfils."
+        "response_match_score",
+        MetricKind.EXACT,
+        "ROUGE-1 overlap of answer and expected answer.",
+        default=0.8,
+    ),
+    Metric("final_response_match_v2", MetricKind.JUDGE, "Share of answers that mean what was expected."),
+    Metric("hallucinations_v1", MetricKind.JUDGE, "Share of sentences that the context supports."),
+    Metric("rubric_based_final_response_quality_v1", MetricKind.RUBRICS, "Rubrics the answer fulfils."),
+    Metric("rubric_based_tool_use_quality_v1", MetricKind.RUBRICS, "Rubrics the tool calls fulfil."),
+    Metric(
+        "rubric_based_multi_turn_trajectory_quality_v1",
+        MetricKind.RUBRICS,
+        "Rubrics the conversation fulfils.",
     ),
     Metric(
         "per_turn_user_simulator_quality_v1",
-        Kind.SIMULATOR,
+        MetricKind.SIMULATOR,
         "Share of simulated messages true to the scenario.",
     ),
-    Metric("response_evaluation_score", Kind.VERTEX, "Coherence of the answer.", low=1.0, high=5.0),
-    Metric("safety_v1", Kind.VERTEX, "Harmlessness of the answer."),
-    Metric("multi_turn_task_success_v1", Kind.VERTEX, "Goals of the conversation that were reached."),
-    Metric("multi_turn_trajectory_quality_v1", Kind.VERTEX, "Quality of the way to the goal."),
-    Metric("multi_turn_tool_use_quality_v1", Kind.VERTEX, "Quality of the tool calls over all turns."),
-    Metric("tool_call_count_v1", Kind.INFORMATIONAL, "Tool calls a turn.", low=None, high=None),
-    Metric("inference_call_count_v1", Kind.INFORMATIONAL, "Model calls a turn.", low=None, high=None),
-    Metric("token_usage_v1", Kind.INFORMATIONAL, "Tokens a turn.", low=None, high=None),
-    Metric("invocation_duration_v1", Kind.INFORMATIONAL, "Seconds a turn.", low=None, high=None),
+    Metric("response_evaluation_score", MetricKind.VERTEX, "Coherence of the answer.", low=1.0, high=5.0),
+    Metric("safety_v1", MetricKind.VERTEX, "Harmlessness of the answer."),
+    Metric("multi_turn_task_success_v1", MetricKind.VERTEX, "Goals of the conversation that were reached."),
+    Metric("multi_turn_trajectory_quality_v1", MetricKind.VERTEX, "Quality of the way to the goal."),
+    Metric("multi_turn_tool_use_quality_v1", MetricKind.VERTEX, "Quality of the tool calls over all turns."),
+    Metric("tool_call_count_v1", MetricKind.INFORMATIONAL, "Tool calls a turn.", low=None, high=None),
+    Metric("inference_call_count_v1", MetricKind.INFORMATIONAL, "Model calls a turn.", low=None, high=None),
+    Metric("token_usage_v1", MetricKind.INFORMATIONAL, "Tokens a turn.", low=None, high=None),
+    Metric("invocation_duration_v1", MetricKind.INFORMATIONAL, "Seconds a turn.", low=None, high=None),
 )
-METRICS = {metric.name: metric for metric in _TABLE}
+ADK_METRICS = {metric.name: metric for metric in _TABLE}
 """ADK's own."""
 
-STATE = Metric(STATE_MATCH, Kind.STATE, "Share of expected state keys that have their value.", default=1.0)
+STATE_METRIC = Metric(
+    STATE_MATCH, MetricKind.STATE, "Share of expected state keys that have their value.", default=1.0
+)
 """Ours: it runs by itself where a case expects a state. ADK's registry never hears of it."""
 
-KNOWN = {**METRICS, STATE.name: STATE}
-INFORMATIONAL = tuple(metric.name for metric in _TABLE if metric.kind is Kind.INFORMATIONAL)
+ALL_METRICS = {**ADK_METRICS, STATE_METRIC.name: STATE_METRIC}
+INFORMATIONAL_METRICS = tuple(metric.name for metric in _TABLE if metric.kind is MetricKind.INFORMATIONAL)
 
-RENAMED = {
+FORMER_NAMES = {
     "tool_trajectory": "tool_trajectory_avg_score",
     "tool_trajectory_score": "tool_trajectory_avg_score",
     "response_match": "response_match_score",
@@ -141,10 +150,10 @@ NEEDS_VERTEX = "Cannot run: needs the vertex extra (pip install 'devui[vertex]')
 _VERTEX_MODULES = ("pandas", "vertexai")
 
 
-def missing_for(name: str) -> str:
+def missing_requirement(name: str) -> str:
     """Return why a metric cannot run with what is installed here, or ""."""
-    metric = METRICS.get(name)
-    if metric is None or metric.kind is not Kind.VERTEX:
+    metric = ADK_METRICS.get(name)
+    if metric is None or metric.kind is not MetricKind.VERTEX:
         return ""
     return NEEDS_VERTEX if any(importlib.util.find_spec(module) is None for module in _VERTEX_MODULES) else ""
 
@@ -161,9 +170,9 @@ def label_of(name: str) -> str:
     return name.replace("_", " ").strip()
 
 
-def right_name(name: str, known: Iterable[str] = KNOWN) -> str:
+def suggest_name(name: str, known: Iterable[str] = ALL_METRICS) -> str:
     """Return the metric that an unknown name most likely means, or "" when nothing is near."""
-    if name.lower() in RENAMED:
-        return RENAMED[name.lower()]
+    if name.lower() in FORMER_NAMES:
+        return FORMER_NAMES[name.lower()]
     near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
     return near[0] if near else ""

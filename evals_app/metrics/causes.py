@@ -13,12 +13,12 @@ from itertools import zip_longest
 from typing import Any
 
 from evals_app.metrics import expected_state, invocations
-from evals_app.metrics.alignment import Fit, Pair, Rules, align
+from evals_app.metrics.alignment import CallPair, Fit, MatchRules, align
 from evals_app.metrics.catalog import label_of
 from evals_app.models import EvalAttempt, MetricResult
 
 TRAJECTORY = "tool_trajectory_avg_score"
-LONGEST = 160
+MAX_LENGTH = 160
 NAMES_SHOWN = 3
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b|\d{4,}")
 """Addresses, ids and long numbers: they differ from attempt to attempt of one cause."""
@@ -28,7 +28,7 @@ Status = EvalAttempt.Status
 
 
 @dataclass(frozen=True)
-class Said:
+class MetricSummary:
     """What a metric said of a whole attempt."""
 
     metric: str
@@ -38,7 +38,7 @@ class Said:
 
 
 @dataclass(frozen=True)
-class Expected:
+class Expectation:
     """What an attempt is held to: its turns, and the criterion of each metric."""
 
     turns: Sequence[Json] = ()
@@ -47,9 +47,9 @@ class Expected:
 
 def cause_of(
     status: str,
-    expected: Expected,
+    expected: Expectation,
     actual: Sequence[Json],
-    said: Iterable[Said],
+    said: Iterable[MetricSummary],
     error: tuple[str, str] = ("", ""),
 ) -> str:
     """Return the cause; "" for an attempt that passed, was cancelled or has not ended.
@@ -70,16 +70,16 @@ def cause_of(
     return ""
 
 
-def _why_failed(failed: Sequence[Said], expected: Expected, actual: Sequence[Json]) -> str:
+def _why_failed(failed: Sequence[MetricSummary], expected: Expectation, actual: Sequence[Json]) -> str:
     names = {one.metric: one for one in failed}
-    if TRAJECTORY in names and (pair := divergence(expected, actual)):
-        return says(pair)
+    if TRAJECTORY in names and (pair := first_divergence(expected, actual)):
+        return describe_divergence(pair)
     if expected_state.STATE_MATCH in names and (key := _first_key(names[expected_state.STATE_MATCH].details)):
         return f"state {key}: not as expected"
     return f"{label_of(failed[0].metric)}: below its threshold" if failed else "no metric passed"
 
 
-def _why_incomplete(overall: Sequence[Said]) -> str:
+def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
     unrun = [one for one in overall if one.status == MetricResult.Status.NOT_EVALUATED]
     if not unrun:
         return "nothing judged it"
@@ -87,9 +87,9 @@ def _why_incomplete(overall: Sequence[Said]) -> str:
     return f"{label_of(unrun[0].metric)} did not run: {reason}".rstrip(": ")
 
 
-def divergence(expected: Expected, actual: Sequence[Json]) -> Pair | None:
+def first_divergence(expected: Expectation, actual: Sequence[Json]) -> CallPair | None:
     """Return the first tool call of an attempt that the metric's rules do not allow."""
-    rules = Rules.of(expected.criteria.get(TRAJECTORY))
+    rules = MatchRules.of(expected.criteria.get(TRAJECTORY))
     for wanted, got in zip_longest(expected.turns, actual):
         calls = align(invocations.tool_calls(wanted or {}), invocations.tool_calls(got or {}), rules)
         if found := next((pair for pair in calls if pair.wrong), None):
@@ -97,7 +97,7 @@ def divergence(expected: Expected, actual: Sequence[Json]) -> Pair | None:
     return None
 
 
-def says(pair: Pair) -> str:
+def describe_divergence(pair: CallPair) -> str:
     """Return in words how a tool call diverges, without the values: `get_weather: other city`."""
     if pair.fit == Fit.MISSING:
         return f"{pair.name}: not called"
@@ -120,4 +120,4 @@ def _first_line(text: str) -> str:
 
 
 def _cut(text: str) -> str:
-    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+    return text if len(text) <= MAX_LENGTH else f"{text[: MAX_LENGTH - 1]}…"

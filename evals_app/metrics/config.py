@@ -19,14 +19,24 @@ from evals_app.files.content import expected_states
 from evals_app.files.parsing import load_document, read_text
 from evals_app.files.problems import BadFile
 from evals_app.files.schema import Strict
-from evals_app.metrics.catalog import INFORMATIONAL, KNOWN, METRICS, STATE, Kind, Metric, right_name
-from evals_app.metrics.criterion_options import check as check_criterion
+from evals_app.metrics.catalog import (
+    ADK_METRICS,
+    ALL_METRICS,
+    INFORMATIONAL_METRICS,
+    STATE_METRIC,
+    Metric,
+    MetricKind,
+    suggest_name,
+)
+from evals_app.metrics.criterion_options import check_criterion as check_criterion
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
 
 CONFIG_NAME = "test_config.json"
-DEFAULT_CRITERIA = {name: metric.default for name, metric in METRICS.items() if metric.default is not None}
+DEFAULT_CRITERIA = {
+    name: metric.default for name, metric in ADK_METRICS.items() if metric.default is not None
+}
 LOW_HALLUCINATIONS = 0.5
 
 
@@ -114,7 +124,7 @@ class EvalConfig(_Camel):
 
 
 @dataclass(frozen=True)
-class Config:
+class RunConfig:
     """A configuration and where it comes from (a path as shown, or words)."""
 
     data: Json
@@ -127,12 +137,12 @@ class Config:
         return dict(self.data.get("criteria") or {})
 
 
-def default() -> Config:
+def default_config() -> RunConfig:
     """Return ADK's default: tool trajectory 1.0, response match 0.8."""
-    return Config({"criteria": dict(DEFAULT_CRITERIA)}, "ADK's defaults")
+    return RunConfig({"criteria": dict(DEFAULT_CRITERIA)}, "ADK's defaults")
 
 
-def beside(evalset_file: Path, shown_as: str = "") -> Config:
+def config_beside(evalset_file: Path, shown_as: str = "") -> RunConfig:
     """Return the `test_config.json` beside an evalset file, else the default.
 
     Raises:
@@ -140,11 +150,11 @@ def beside(evalset_file: Path, shown_as: str = "") -> Config:
     """
     path = evalset_file.parent / CONFIG_NAME
     if not path.is_file():
-        return default()
-    return read_file(path, str(Path(shown_as).parent / CONFIG_NAME) if shown_as else str(path))
+        return default_config()
+    return read_config_file(path, str(Path(shown_as).parent / CONFIG_NAME) if shown_as else str(path))
 
 
-def read_file(path: Path, shown_as: str = "") -> Config:
+def read_config_file(path: Path, shown_as: str = "") -> RunConfig:
     """Read a configuration file.
 
     Raises:
@@ -152,10 +162,10 @@ def read_file(path: Path, shown_as: str = "") -> Config:
         BadFile: naming file, line and field of everything that is wrong.
     """
     name = shown_as or str(path)
-    return parse(read_text(path, name), path.name, name)
+    return parse_config(read_text(path, name), path.name, name)
 
 
-def parse(text: str, file_name: str, shown_as: str) -> Config:
+def parse_config(text: str, file_name: str, shown_as: str) -> RunConfig:
     """Read a configuration from its text.
 
     Raises:
@@ -170,12 +180,12 @@ def parse(text: str, file_name: str, shown_as: str) -> Config:
         *(f"{shown_as}: ADK does not use the field {extra!r}." for extra in found.model_extra or {}),
         *(f"{shown_as}: {told}" for told in loaded.warnings),
     ]
-    return Config(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, warnings)
+    return RunConfig(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, warnings)
 
 
-def choose(
-    config: Config, metrics: Sequence[str] | None = None, thresholds: Mapping[str, float] | None = None
-) -> Config:
+def choose_metrics(
+    config: RunConfig, metrics: Sequence[str] | None = None, thresholds: Mapping[str, float] | None = None
+) -> RunConfig:
     """Return the configuration with only these metrics (None: as it is) and with these thresholds.
 
     A metric keeps what the configuration says of it; one it does not name has its default threshold.
@@ -186,7 +196,7 @@ def choose(
     thresholds = dict(thresholds or {})
     old = config.criteria
     names = list(metrics) if metrics is not None else list(dict.fromkeys([*old, *thresholds]))
-    known = {*KNOWN, *(config.data.get("custom_metrics") or {})}
+    known = {*ALL_METRICS, *(config.data.get("custom_metrics") or {})}
     for name in [*names, *thresholds]:
         check_name(name, known)
     unused = [name for name in thresholds if name not in names]
@@ -195,19 +205,21 @@ def choose(
             f"A threshold is given for {unused[0]}, which is not among the metrics.",
             hint="Add it to the metrics, or leave the threshold out.",
         )
-    gating = [name for name in names if name not in INFORMATIONAL]
+    gating = [name for name in names if name not in INFORMATIONAL_METRICS]
     criteria = {name: _criterion(name, old.get(name), thresholds.get(name)) for name in gating}
-    is_same = criteria == {name: criterion for name, criterion in old.items() if name not in INFORMATIONAL}
+    is_same = criteria == {
+        name: criterion for name, criterion in old.items() if name not in INFORMATIONAL_METRICS
+    }
     source = config.source if is_same else f"{config.source}, changed"
-    return Config({**config.data, "criteria": criteria}, source, config.warnings)
+    return RunConfig({**config.data, "criteria": criteria}, source, config.warnings)
 
 
-def with_states(config: Config, cases: Iterable[Mapping[str, Any]]) -> Config:
+def add_state_metric(config: RunConfig, cases: Iterable[Mapping[str, Any]]) -> RunConfig:
     """Return the configuration with the metric of expected states, when one of the cases (JSON) expects any."""
-    if STATE.name in config.criteria or not any(expected_states(case) for case in cases):
+    if STATE_METRIC.name in config.criteria or not any(expected_states(case) for case in cases):
         return config
-    criteria = {**config.criteria, STATE.name: STATE.default}
-    return Config({**config.data, "criteria": criteria}, config.source, config.warnings)
+    criteria = {**config.criteria, STATE_METRIC.name: STATE_METRIC.default}
+    return RunConfig({**config.data, "criteria": criteria}, config.source, config.warnings)
 
 
 def check_name(name: str, known: set[str]) -> None:
@@ -218,12 +230,12 @@ def check_name(name: str, known: set[str]) -> None:
     """
     if name in known:
         return
-    meant = right_name(name, known)
+    meant = suggest_name(name, known)
     hint = f"Did you mean {meant}?" if meant else f"Metrics: {', '.join(sorted(known))}."
     raise BadInput(f"There is no metric {name!r}.", hint=hint)
 
 
-def check(config: Config) -> list[str]:
+def check_config(config: RunConfig) -> list[str]:
     """Return what can hardly be meant, in words, beside the configuration's own warnings.
 
     Raises:
@@ -231,13 +243,13 @@ def check(config: Config) -> list[str]:
             criterion says what it cannot.
     """
     custom = config.data.get("custom_metrics") or {}
-    known = {*KNOWN, *custom}
+    known = {*ALL_METRICS, *custom}
     warnings = list(config.warnings)
     for name, criterion in config.criteria.items():
         check_name(name, known)
         if name not in custom:
             check_criterion(name, criterion, config.source)
-        metric = KNOWN.get(name) if name not in custom else custom_metric(name, custom[name])
+        metric = ALL_METRICS.get(name) if name not in custom else custom_metric(name, custom[name])
         if metric is not None:
             warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
     if not config.criteria:
@@ -255,13 +267,15 @@ def custom_metric(name: str, declared: Mapping[str, Any]) -> Metric:
     info = declared.get("metric_info") or {}
     says = info.get("description") or declared.get("description") or declared["code_config"]["name"]
     if not info:
-        return Metric(name, Kind.CUSTOM, says)
+        return Metric(name, MetricKind.CUSTOM, says)
     interval = (info.get("metric_value_info") or {}).get("interval") or {}
-    return Metric(name, Kind.CUSTOM, says, low=interval.get("min_value"), high=interval.get("max_value"))
+    return Metric(
+        name, MetricKind.CUSTOM, says, low=interval.get("min_value"), high=interval.get("max_value")
+    )
 
 
 def _check_threshold(metric: Metric, threshold: float, source: str) -> Iterator[str]:
-    if metric.kind is Kind.INFORMATIONAL:
+    if metric.kind is MetricKind.INFORMATIONAL:
         raise BadInput(
             f"{source}: {metric.name} takes no threshold: it is reported with every run and never judged.",
             hint="Leave it out of the criteria.",
@@ -288,7 +302,7 @@ def _criterion(name: str, old: float | Json | None, threshold: float | None) -> 
         return {**old, "threshold": threshold} if isinstance(old, dict) else threshold
     if old is not None:
         return old
-    default_threshold = KNOWN[name].default if name in KNOWN else None
+    default_threshold = ALL_METRICS[name].default if name in ALL_METRICS else None
     if default_threshold is None:
         raise BadInput(
             f"{name} has no default threshold.", hint=f"Give one, for example --criteria {name}=0.5."

@@ -15,13 +15,13 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from evals_app.metrics.alignment import Rules
+from evals_app.metrics.alignment import MatchRules
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
 Criterion = float | Mapping[str, Any]
 
-MOST_SAMPLES = 50
+MAX_SAMPLES = 50
 
 
 class Widget(StrEnum):
@@ -46,7 +46,7 @@ class Option:
     choices: tuple[tuple[str, str], ...] = ()
     placeholder: str = ""
     least: int = 1
-    most: int = MOST_SAMPLES
+    most: int = MAX_SAMPLES
 
 
 MATCH_TYPE = Option(
@@ -87,21 +87,21 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
 """Metric → its options. Metrics that are not here have a threshold alone."""
 
 
-LAX: dict[Widget, TypeAdapter[Any]] = {
+VALUE_TYPES: dict[Widget, TypeAdapter[Any]] = {
     Widget.FLAG: TypeAdapter(bool),
     Widget.NUMBER: TypeAdapter(int),
     Widget.TEXT: TypeAdapter(str),
 }
 """How ADK reads what a file says of an option: it takes "true" and 1 for true."""
 
-MEANT = {
+VALUE_NAMES = {
     Widget.FLAG: "true or false",
     Widget.NUMBER: "a whole number of at least {least}",
     Widget.TEXT: "text",
 }
 
 
-def check(name: str, criterion: Criterion, source: str) -> None:
+def check_criterion(name: str, criterion: Criterion, source: str) -> None:
     """Refuse what a criterion says of an option that ADK would refuse when the run has begun.
 
     Args:
@@ -112,35 +112,35 @@ def check(name: str, criterion: Criterion, source: str) -> None:
         BadInput: naming the field and what it may be.
     """
     for option in OPTIONS.get(name, ()):
-        value = _said(criterion, option)
-        if value is None or _is_meant(option, value):
+        value = _stored_value(criterion, option)
+        if value is None or _is_valid(option, value):
             continue
         if option.widget is Widget.CHOICE:
             allowed = [choice for choice, _ in option.choices]
-            near = difflib.get_close_matches(_spelled(value), allowed, n=1, cutoff=0.4)
+            near = difflib.get_close_matches(_normalize_choice(value), allowed, n=1, cutoff=0.4)
             raise BadInput(
                 f"{source}: {option.name} of {name} is {value!r}, which is none of {', '.join(allowed)}.",
                 hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
             )
-        meant = MEANT[option.widget].format(least=option.least)
+        meant = VALUE_NAMES[option.widget].format(least=option.least)
         raise BadInput(
             f"{source}: {option.name} of {name} is {value!r}, which is not {meant}.",
             hint="Mend it, or leave it out.",
         )
 
 
-def _is_meant(option: Option, value: Any) -> bool:
+def _is_valid(option: Option, value: Any) -> bool:
     if option.widget is Widget.CHOICE:
         places = range(len(option.choices))
-        return value in places if isinstance(value, int) else _spelled(value) in dict(option.choices)
+        return value in places if isinstance(value, int) else _normalize_choice(value) in dict(option.choices)
     try:
-        read = LAX[option.widget].validate_python(value) if option.widget in LAX else value
+        read = VALUE_TYPES[option.widget].validate_python(value) if option.widget in VALUE_TYPES else value
     except ValidationError:
         return False
     return option.widget is not Widget.NUMBER or bool(read >= option.least)
 
 
-def _spelled(value: Any) -> str:
+def _normalize_choice(value: Any) -> str:
     """Return a choice as ADK spells it."""
     return str(value).strip().upper().replace("-", "_").replace(" ", "_")
 
@@ -148,12 +148,12 @@ def _spelled(value: Any) -> str:
 def value_of(criterion: Criterion | None, option: Option) -> Any:
     """Return what a criterion says of an option, in either spelling, or its default."""
     if option is MATCH_TYPE:
-        return Rules.of(criterion).match_type
-    found = _said(criterion, option)
+        return MatchRules.of(criterion).match_type
+    found = _stored_value(criterion, option)
     return option.default if found is None else found
 
 
-def _said(criterion: Criterion | None, option: Option) -> Any:
+def _stored_value(criterion: Criterion | None, option: Option) -> Any:
     """Return what a criterion says of an option as it stands there, in either spelling; None: nothing."""
     found: Any = criterion
     for name in option.name.split("."):
@@ -180,7 +180,7 @@ def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
     return kept
 
 
-def rest_of(name: str, criterion: Criterion | None) -> list[str]:
+def other_fields(name: str, criterion: Criterion | None) -> list[str]:
     """Return the fields of a criterion that have no option here, in words: they stay as the file has them."""
     if not isinstance(criterion, Mapping):
         return []
@@ -194,7 +194,7 @@ def rest_of(name: str, criterion: Criterion | None) -> list[str]:
     return [field.replace("_", " ") for field in rest]
 
 
-def read(option: Option, sent: Sequence[str], old: Any) -> Any:
+def read_input(option: Option, sent: Sequence[str], old: Any) -> Any:
     """Return the value that a form sent for an option; `old` is what the criterion says now.
 
     Raises:

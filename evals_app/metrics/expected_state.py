@@ -15,14 +15,14 @@ Json = Mapping[str, Any]
 STATE_MATCH = "devui_state_match"
 """The metric that compares them."""
 
-OF_THE_EVALUATION = "__llm_request_key__"
+EVALUATION_KEY = "__llm_request_key__"
 """A key that ADK's evaluation itself writes, anew for each call of a model: no agent means it."""
 
 MISSING = object()
 
 
 @dataclass(frozen=True)
-class Check:
+class StateCheck:
     """One key that was expected. `turn` counts from 0; None: at the end. `actual` MISSING: it is not there."""
 
     path: str
@@ -35,7 +35,7 @@ class Check:
         """Tell whether the key has the value."""
         if self.actual is MISSING:
             return self.expected is None
-        return same(self.expected, self.actual)
+        return json_equal(self.expected, self.actual)
 
     def as_json(self) -> dict[str, Any]:
         """Return {path, expected, actual, turn, matches}, without `actual` where the key is not there."""
@@ -49,22 +49,22 @@ class Check:
         }
 
 
-def check(expected: Json, actual: Json, turn: int | None = None) -> list[Check]:
+def check_state(expected: Json, actual: Json, turn: int | None = None) -> list[StateCheck]:
     """Return a check for every key that is expected."""
-    return [Check(key, value, actual.get(key, MISSING), turn) for key, value in expected.items()]
+    return [StateCheck(key, value, actual.get(key, MISSING), turn) for key, value in expected.items()]
 
 
-def share(checks: Sequence[Check]) -> float:
+def matching_share(checks: Sequence[StateCheck]) -> float:
     """Return the share of checks that match, 0 to 1."""
     return sum(one.matches for one in checks) / len(checks)
 
 
-def same(left: Any, right: Any) -> bool:
+def json_equal(left: Any, right: Any) -> bool:
     """Tell whether two JSON values are equal. Unlike Python, JSON tells true from 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(same(left[key], right[key]) for key in left)
+        return left.keys() == right.keys() and all(json_equal(left[key], right[key]) for key in left)
     if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(same, left, right))
+        return len(left) == len(right) and all(map(json_equal, left, right))
     return bool(left == right)

@@ -16,7 +16,7 @@ from evals_app.files.adk_results import AdkEvalStatus, AdkMetricResult, CaseResu
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs import writes
-from evals_app.runs.writes import Outcome, Recorded, Score
+from evals_app.runs.writes import ImportedAttempt, Outcome, Score
 from sessions_app import events as wire
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
@@ -31,7 +31,7 @@ STATUS = {
     AdkEvalStatus.NOT_EVALUATED: MetricResult.Status.NOT_EVALUATED,
     AdkEvalStatus.INFORMATIONAL: MetricResult.Status.INFORMATIONAL,
 }
-NOT_KEPT = "ADK keeps no reason why a metric was not evaluated."
+NO_REASON_STORED = "ADK keeps no reason why a metric was not evaluated."
 
 
 def fingerprints(agent_folder: Path) -> dict[str, str]:
@@ -48,13 +48,13 @@ def import_results(app_name: str, agent_folder: Path, report: ImportReport) -> N
         except BadInput as error:
             report.unread.add(error.message)
             continue
-        if _is_here(app_name, result):
+        if _is_imported(app_name, result):
             continue
         if report.dry_run or _bring(app_name, result, report):
             report.eval_runs += 1
 
 
-def _is_here(app_name: str, result: EvalsetResult) -> bool:
+def _is_imported(app_name: str, result: EvalsetResult) -> bool:
     """Tell whether a result is of a run that is here: by its id from ADK, or by its evalset and time."""
     own = Q(app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp)
     return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | own).exists()
@@ -66,10 +66,10 @@ def _run_id(app_name: str, result: EvalsetResult) -> str:
 
 def _bring(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
     with transaction.atomic():
-        return _record(app_name, result, report)
+        return _import_run(app_name, result, report)
 
 
-def _record(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
+def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
     run_id = _run_id(app_name, result)
     cases = list(dict.fromkeys(case.eval_id for case in result.eval_case_results))
     repetitions: Counter[str] = Counter()
@@ -79,8 +79,8 @@ def _record(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
         place, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
         realm = writes.realm_of(run_id, place, case.eval_id, repetition)
         outcome = _outcome(app_name, case, realm, report)
-        attempts.append(Recorded(place, case.eval_id, repetition, realm, outcome))
-    return writes.record_run(
+        attempts.append(ImportedAttempt(place, case.eval_id, repetition, realm, outcome))
+    return writes.import_run(
         run_id,
         app_name,
         result.eval_set_id,
@@ -108,7 +108,7 @@ def _outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) 
     status = _verdict(case)
     if case.final_eval_status == AdkEvalStatus.PASSED and status != EvalAttempt.Status.PASSED:
         report.changed.add(f"case {case.eval_id}: ADK says passed, but no metric did: incomplete")
-    session_pk, tokens = _session(app_name, case, realm, report)
+    session_pk, tokens = _import_session(app_name, case, realm, report)
     actual = [
         turn.actual_invocation.model_dump(mode="json", exclude_none=True, exclude={"app_details"})
         for turn in case.eval_metric_result_per_invocation
@@ -149,12 +149,14 @@ def _score(position: int, metric: AdkMetricResult, invocation: int | None) -> Sc
         metric.score,
         metric.threshold,
         status,
-        NOT_KEPT if unjudged else "",
+        NO_REASON_STORED if unjudged else "",
         details,
     )
 
 
-def _session(app_name: str, case: CaseResult, realm: str, report: ImportReport) -> tuple[int | None, int]:
+def _import_session(
+    app_name: str, case: CaseResult, realm: str, report: ImportReport
+) -> tuple[int | None, int]:
     """Store the session a case ran in; return its key and tokens."""
     details = case.session_details
     if not details:

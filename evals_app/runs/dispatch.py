@@ -19,19 +19,19 @@ from sessions_app.runs.runtime_client import provider
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.change_listener import subscribe
 
-PATIENCE = 2.0
+PAGE_WAIT_S = 2.0
 """Seconds a page waits for a run to be taken; the process may have to start first, and goes on by itself."""
 
-MOST_PROCESSES = 3
+MAX_PROCESSES = 3
 """How many processes may end before they take a run; it may be another run's agent that ends them."""
 
-REACTS = 8.0
+CANCEL_GRACE_S = 8.0
 """Seconds that a process has to stop a run (`engine` gives agents 5 of them to let go); then it is ended."""
 
 log = logging.getLogger(__name__)
 
 
-async def order(create: Callable[[str], EvalRun]) -> EvalRun:
+async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
     """Create a run and give it to its agent's process. A cancelled caller undoes neither.
 
     When the store fails the run is cancelled: it may have been stored all the same, and who ordered it orders again.
@@ -44,10 +44,10 @@ async def order(create: Callable[[str], EvalRun]) -> EvalRun:
     """
     run_id = uuid.uuid4().hex
     cancel_it = partial(retry.write, writes.request_cancel, run_id)
-    return await background.run_to_completion(_write(partial(create, run_id), cancel_it))
+    return await background.run_to_completion(_write_and_deliver(partial(create, run_id), cancel_it))
 
 
-async def go_on(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
+async def resume_and_deliver(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
     """Let a run that has ended go on, and give it to its agent's process. A cancelled caller undoes neither.
 
     When the store fails and the run waits all the same, it goes on: asking again is refused while it is active.
@@ -55,10 +55,10 @@ async def go_on(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
     Raises:
         StoreFault: see `faults`; also what `take_up` raises.
     """
-    return await background.run_to_completion(_write(take_up, partial(_deliver_own, run_id)))
+    return await background.run_to_completion(_write_and_deliver(take_up, partial(_deliver_own, run_id)))
 
 
-async def _write(
+async def _write_and_deliver(
     change: Callable[[], EvalRun], in_doubt: Callable[[], Coroutine[Any, Any, object]]
 ) -> EvalRun:
     """Write a pending run and hand it over. When nobody knows whether it was written, `in_doubt` deals with it."""
@@ -67,7 +67,7 @@ async def _write(
     except StoreFault:
         background.run_in_background(in_doubt())
         raise
-    await hand_over(run)
+    await start_delivery(run)
     return run
 
 
@@ -75,43 +75,43 @@ async def _deliver_own(run_id: str) -> None:
     """Deliver a run that waits to be given out by this process, if it does."""
     own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
     if run := await retry.read(own.first):
-        await deliver(run.id, run.app_name)
+        await deliver_run(run.id, run.app_name)
 
 
-async def hand_over(run: EvalRun) -> None:
+async def start_delivery(run: EvalRun) -> None:
     """Give a pending run to its agent's process. When no process takes it, the run says why."""
-    await asyncio.wait([background.run_in_background(deliver(run.id, run.app_name))], timeout=PATIENCE)
+    await asyncio.wait([background.run_in_background(deliver_run(run.id, run.app_name))], timeout=PAGE_WAIT_S)
 
 
-async def cancel(run_id: str) -> None:
+async def cancel_run(run_id: str) -> None:
     """Ask a run to stop: its process looks at the row. A process that does not react is ended meanwhile."""
     if await units_of_work.write(writes.request_cancel, run_id):
-        background.run_in_background(_see_it_end(run_id))
+        background.run_in_background(_ensure_cancelled(run_id))
 
 
-async def deliver(run_id: str, app_name: str) -> None:
+async def deliver_run(run_id: str, app_name: str) -> None:
     """Give a pending run to its agent's process, or to the next one when that ends. The run says when none takes it."""
-    for number in range(1, MOST_PROCESSES + 1):
+    for number in range(1, MAX_PROCESSES + 1):
         try:
-            await retry.run(partial(_give, run_id, app_name))
+            await retry.run(partial(_send_to_process, run_id, app_name))
             return
         except DevUIError as error:
-            if isinstance(error, RuntimeUnavailable) and number < MOST_PROCESSES:
+            if isinstance(error, RuntimeUnavailable) and number < MAX_PROCESSES:
                 continue
             failure = Failure(type(error).__name__, error.message, hint=error.hint)
             await retry.write(writes.finish_run, run_id, EvalRun.Status.FAILED, failure)
             return
 
 
-async def _give(run_id: str, app_name: str) -> None:
+async def _send_to_process(run_id: str, app_name: str) -> None:
     runtime = await provider().client(app_name)
     await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
 
 
-async def _see_it_end(run_id: str) -> None:
+async def _ensure_cancelled(run_id: str) -> None:
     async with subscribe() as ring:
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(REACTS):
+            async with asyncio.timeout(CANCEL_GRACE_S):
                 while await retry.read(_is_active, run_id):
                     await ring.wait()
                 return

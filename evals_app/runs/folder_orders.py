@@ -13,13 +13,13 @@ from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import run_orders
 from evals_app.runs.limits import Limits
-from evals_app.runs.run_orders import DEFAULT_PARALLELISM, Order
+from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
 from sessions_app.errors import BadInput, NotFound
 
 
 @dataclass(frozen=True)
-class Wish:
+class EvalsetRequest:
     """What somebody wants to run of an evalset.
 
     Attributes:
@@ -63,7 +63,7 @@ def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
     return agents, agents.single
 
 
-def order(agents: AgentsFolder, app_name: str, wish: Wish) -> EvalRun:
+def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> EvalRun:
     """Create the pending run that somebody wants.
 
     Raises:
@@ -71,11 +71,11 @@ def order(agents: AgentsFolder, app_name: str, wish: Wish) -> EvalRun:
         BadFile: the evalset or the configuration cannot be used.
         BadInput: a number or a name cannot be meant.
     """
-    evalset = find(agents, app_name, wish.evalset)
-    config = configs.choose(_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))
+    evalset = find_evalset(agents, app_name, wish.evalset)
+    config = configs.choose_metrics(_find_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))
     return run_orders.order_run(
         evalset,
-        Order(
+        RunOrder(
             config,
             wish.cases,
             wish.num_runs,
@@ -88,7 +88,7 @@ def order(agents: AgentsFolder, app_name: str, wish: Wish) -> EvalRun:
     )
 
 
-def find(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
+def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
     """Return the evalset that is named by a path or by its id.
 
     Raises:
@@ -107,9 +107,9 @@ def find(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
     return library.register_file(agents, app_name, path)
 
 
-def _config(agents: AgentsFolder, evalset: EvalSet, wish: Wish) -> configs.Config:
+def _find_config(agents: AgentsFolder, evalset: EvalSet, wish: EvalsetRequest) -> configs.RunConfig:
     if wish.settings is not None:
-        return configs.parse(json.dumps(dict(wish.settings)), "config.json", "the configuration given")
+        return configs.parse_config(json.dumps(dict(wish.settings)), "config.json", "the configuration given")
     if wish.config is not None:
-        return configs.read_file(wish.config)
-    return configs.beside(library.path_of(agents, evalset), evalset.path)
+        return configs.read_config_file(wish.config)
+    return configs.config_beside(library.path_of(agents, evalset), evalset.path)

@@ -25,7 +25,7 @@ RETRY_SECONDS = 120.0
 
 
 @dataclass(frozen=True)
-class Spent:
+class Spending:
     """What the attempts of a run have spent since its limits count.
 
     Attributes:
@@ -73,14 +73,14 @@ class Limits:
         known = {one.name for one in fields(cls)}
         if unknown := sorted(given.keys() - known):
             raise BadInput(f"There is no limit {unknown[0]!r}.", hint=f"Limits: {', '.join(sorted(known))}.")
-        return cls(**{name: _number(name, value) for name, value in given.items()})
+        return cls(**{name: _parse_limit(name, value) for name, value in given.items()})
 
     def as_json(self) -> dict[str, float | int]:
         """Return the limits that are set, by name."""
         values = {one.name: getattr(self, one.name) for one in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def reached(self, seconds: float, spent: Spent) -> str:
+    def reached(self, seconds: float, spent: Spending) -> str:
         """Return which limit a run has reached, in words; "" for none."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"The limit of {self.seconds:g} seconds was reached."
@@ -98,7 +98,7 @@ class Limits:
         return ""
 
 
-def _number(name: str, given: Any) -> Any:
+def _parse_limit(name: str, given: Any) -> Any:
     """Return a limit as a number.
 
     Raises:

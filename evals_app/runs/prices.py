@@ -116,22 +116,22 @@ class Prices:
         return {"file": self.file, "currency": self.currency, "price": prices}
 
 
-NONE = Prices()
+NO_PRICES = Prices()
 
 
 def _rank(price: Price) -> tuple[bool, int, date]:
     return not price.is_pattern, len(price.model), price.since or date.min
 
 
-def of_json(kept: Mapping[str, Any]) -> Prices:
+def prices_from_json(kept: Mapping[str, Any]) -> Prices:
     """Return the table that a run keeps (`json.loads(run.prices)`)."""
     if not kept:
-        return NONE
+        return NO_PRICES
     prices = tuple(_price(entry) for entry in kept.get("price") or [])
     return Prices(prices, str(kept.get("currency") or DEFAULT_CURRENCY), str(kept.get("file") or ""))
 
 
-def find(folders: Iterable[Path]) -> Prices:
+def find_prices(folders: Iterable[Path]) -> Prices:
     """Return the prices of the first folder that has a file of them. A broken one has problems and no prices.
 
     Args:
@@ -140,13 +140,13 @@ def find(folders: Iterable[Path]) -> Prices:
     for path in (folder / name for folder in folders for name in NAMES):
         if path.is_file():
             try:
-                return read(path)
+                return read_prices(path)
             except BadFile as error:
                 return Prices(file=str(path), problems=tuple(error.problems))
-    return NONE
+    return NO_PRICES
 
 
-def read(path: Path) -> Prices:
+def read_prices(path: Path) -> Prices:
     """Read a file of prices.
 
     Raises:
@@ -188,10 +188,12 @@ def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator
         if not isinstance(entry, Mapping):
             yield Problem(path.name, "must be an object", field=where)
             continue
-        yield from (Problem(path.name, what, field=f"{where}: {name}") for name, what in _wrong(entry))
+        yield from (
+            Problem(path.name, what, field=f"{where}: {name}") for name, what in _entry_problems(entry)
+        )
 
 
-def _wrong(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+def _entry_problems(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     for name in sorted(entry.keys() - _FIELDS):
         yield name, f"is not known; {', '.join(sorted(_FIELDS))} are"
     model = entry.get("model")

@@ -16,7 +16,7 @@ Status = EvalAttempt.Status
 
 
 @dataclass(frozen=True)
-class Progress:
+class RunProgress:
     """A run under way or ended, in numbers of attempts and seconds.
 
     Attributes:
@@ -55,7 +55,7 @@ class Progress:
     @property
     def about(self) -> str:
         """How long the rest may take, in words; "" when that is not to be told."""
-        return "" if self.left is None else roughly(self.left)
+        return "" if self.left is None else format_estimate(self.left)
 
     @property
     def more(self) -> int:
@@ -68,7 +68,7 @@ class Progress:
         return self.run.parallelism - 1
 
 
-def progress_of(run: EvalRun) -> Progress:
+def progress_of(run: EvalRun) -> RunProgress:
     """Return how far a run is. Two queries while it runs, else one."""
     now = time.time()
     since = run.started_at or now
@@ -90,10 +90,10 @@ def progress_of(run: EvalRun) -> Progress:
         left = time_left(
             mean, found["waiting"], [max(0.0, now - start) for start in begun if start], run.parallelism
         )
-    return Progress(run, left=left, seconds=seconds_of(run, now), **found)
+    return RunProgress(run, left=left, seconds=elapsed_seconds(run, now), **found)
 
 
-def with_ways_on(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
+def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
     """Return runs of a list with whether each `may_resume` and `may_retry`, as `Progress` tells of one."""
     its = EvalAttempt.objects.filter(run=OuterRef("pk"))
     its = its.exclude(run__status__in=EvalRun.ACTIVE).exclude(run__source="import")
@@ -103,14 +103,14 @@ def with_ways_on(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
     )
 
 
-def seconds_of(run: EvalRun, now: float) -> float | None:
+def elapsed_seconds(run: EvalRun, now: float) -> float | None:
     """Return how long a run ran, all its goes together; None when it has not begun."""
     if run.started_at is None:
         return run.spent_seconds or None
     return run.spent_seconds + max(0.0, (run.finished_at or now) - run.started_at)
 
 
-def roughly(seconds: float) -> str:
+def format_estimate(seconds: float) -> str:
     """Return a span that is a guess, in words."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 

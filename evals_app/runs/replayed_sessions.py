@@ -13,18 +13,21 @@ from evals_app.files.stored_evalsets import mark_gone, mirror
 from evals_app.metrics import config as configs
 from evals_app.models import EvalRun, EvalSetVersion
 from evals_app.runs import run_orders, writes
-from evals_app.runs.replay.policy import Policy
+from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 
-REPLAYS = "replays of sessions"
+REPLAY_EVALSET_ID = "replays of sessions"
 """Id of the evalset, of each app, that replayed sessions are runs of. No file is behind it."""
 
 NO_FILE = "session"
 """Form of an evalset that was never a file: it was made from sessions."""
 
-ABOUT = "Sessions replayed from their pages. No file is behind them: each run keeps the conversation that it repeats."
+REPLAY_DESCRIPTION = (
+    "Sessions replayed from their pages. No file is behind them:"
+    " each run keeps the conversation that it repeats."
+)
 
 
 def order_replay(
@@ -42,14 +45,14 @@ def order_replay(
     Raises:
         BadInput: the policy cannot be meant, or nothing was said in the session.
     """
-    policy = Policy.chosen(models, tools, session=session.pk)
+    policy = ReplayPolicy.chosen(models, tools, session=session.pk)
     turns = session_cases.find_turns(session)
     if not turns:
         raise BadInput("Nothing was said in this session yet.", hint="Talk to the agent first.")
     case = session_cases.build_case(
         session, turns, conversation, session.session_id, CaseOptions(keys=None), time.time()
     )
-    config = configs.with_states(configs.default(), [case])
+    config = configs.add_state_metric(configs.default_config(), [case])
     return writes.create_run(
         _version_of(session.app_name, case),
         [(0, case["eval_id"])],
@@ -65,15 +68,15 @@ def order_replay(
 
 def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
     """Return what the evalset of replays says, which has no file: this one case."""
-    content = {"eval_set_id": REPLAYS, "eval_cases": [case]}
+    content = {"eval_set_id": REPLAY_EVALSET_ID, "eval_cases": [case]}
     digest = sha256(scopes.dumps(content).encode(errors="replace")).hexdigest()
     seen = {
-        "path": REPLAYS,
+        "path": REPLAY_EVALSET_ID,
         "form": NO_FILE,
         "name": "Replays of sessions",
-        "description": ABOUT,
+        "description": REPLAY_DESCRIPTION,
         "digest": digest,
     }
-    evalset = mirror(app_name, REPLAYS, seen, content, origin="session")
+    evalset = mirror(app_name, REPLAY_EVALSET_ID, seen, content, origin="session")
     mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
     return evalset.versions.get(digest=digest)

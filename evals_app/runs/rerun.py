@@ -13,8 +13,8 @@ from evals_app.runs.refusals import EvalRunActive, HasChanged
 from sessions_app.agents.folder import AgentsFolder, configured_folder
 from sessions_app.errors import BadInput, NotFound
 
-IN_FLIGHT = "Its run ended while it was in flight."
-RETRIED = "It was tried again."
+WAS_IN_FLIGHT = "Its run ended while it was in flight."
+WAS_RETRIED = "It was tried again."
 
 
 def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
@@ -32,9 +32,11 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
         BadInput: all its attempts came to an end, or another program carried it out.
         HasChanged: the agent's code is not what it was.
     """
-    run = _fresh(run)
-    _check(run, agents)
-    return _take_up(run, attempt_status.UNFINISHED, IN_FLIGHT, "Every attempt of the run came to an end.")
+    run = _reload(run)
+    _require_resumable(run, agents)
+    return _restart_attempts(
+        run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, "Every attempt of the run came to an end."
+    )
 
 
 def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | None = None) -> EvalRun:
@@ -51,13 +53,13 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
         BadInput: no attempt failed or erred, or another program carried the run out.
         HasChanged: the agent's code is not what it was.
     """
-    run = _fresh(run)
-    _check(run, agents)
+    run = _reload(run)
+    _require_resumable(run, agents)
     found = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
     if missing := sorted(set(attempts) - found):
         raise NotFound(f"Run {run.id} has no attempt {missing[0]}.", hint="Its page lists them.")
     which = Q(pk__in=attempts) if attempts else attempt_status.NOT_PASSED
-    return _take_up(run, which, RETRIED, "No attempt of the run failed or erred.")
+    return _restart_attempts(run, which, WAS_RETRIED, "No attempt of the run failed or erred.")
 
 
 def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
@@ -99,17 +101,17 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
     return found
 
 
-def _take_up(run: EvalRun, which: Q, why: str, nothing: str) -> EvalRun:
-    if not writes.take_up(run.id, which, why):
+def _restart_attempts(run: EvalRun, which: Q, why: str, nothing: str) -> EvalRun:
+    if not writes.restart_attempts(run.id, which, why):
         raise BadInput(nothing, hint="Run it again to repeat the whole.")
-    return _fresh(run)
+    return _reload(run)
 
 
-def _fresh(run: EvalRun) -> EvalRun:
+def _reload(run: EvalRun) -> EvalRun:
     return EvalRun.objects.select_related("evalset", "version").get(pk=run.pk)
 
 
-def _check(run: EvalRun, agents: AgentsFolder | None) -> None:
+def _require_resumable(run: EvalRun, agents: AgentsFolder | None) -> None:
     """Refuse what cannot go on, before anything is changed.
 
     Raises:

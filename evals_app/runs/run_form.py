@@ -14,20 +14,20 @@ from evals_app.files.content import expected_states
 from evals_app.metrics import config as configs
 from evals_app.metrics import criterion_options as criteria
 from evals_app.metrics import simulator_options
-from evals_app.metrics.catalog import METRICS, STATE, Kind, Metric, missing_for
-from evals_app.metrics.config import Config
+from evals_app.metrics.catalog import ADK_METRICS, STATE_METRIC, Metric, MetricKind, missing_requirement
+from evals_app.metrics.config import RunConfig
 from evals_app.metrics.criterion_options import Criterion, Option, Widget
 from evals_app.models import EvalRun, KnownMetric
 from evals_app.runs.limits import Limits
-from evals_app.runs.replay.policy import LIVE, MODELS, TOOLS, Policy
-from evals_app.runs.run_orders import DEFAULT_PARALLELISM, Order
+from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES, ReplayPolicy
+from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
 from sessions_app.errors import BadInput
 
 Json = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class ShownOption:
+class OptionField:
     """An option of a metric's criterion as the form shows it."""
 
     option: Option
@@ -41,7 +41,7 @@ class ShownOption:
 
 
 @dataclass(frozen=True)
-class Offer:
+class MetricField:
     """One metric of the form. `missing` says why it cannot run; `rest` what of its criterion the file alone says."""
 
     metric: Metric
@@ -49,7 +49,7 @@ class Offer:
     threshold: float | None
     missing: str = ""
     rest: str = ""
-    options: tuple[ShownOption, ...] = ()
+    options: tuple[OptionField, ...] = ()
     always: bool = False
 
     @property
@@ -64,12 +64,12 @@ class Offer:
 
 
 @dataclass(frozen=True)
-class Choices:
+class RunForm:
     """What the form shows. `runs` are those whose recordings can be given again."""
 
-    offers: list[Offer]
-    simulator: list[ShownOption] = field(default_factory=list)
-    policy: Policy = Policy()  # noqa: RUF009 - it is frozen
+    offers: list[MetricField]
+    simulator: list[OptionField] = field(default_factory=list)
+    policy: ReplayPolicy = ReplayPolicy()  # noqa: RUF009 - it is frozen
     runs: Sequence[EvalRun] = ()
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
@@ -79,18 +79,18 @@ class Choices:
     limits: Mapping[str, Any] = field(default_factory=lambda: Limits().as_json())
 
     @property
-    def chosen(self) -> list[Offer]:
+    def chosen(self) -> list[MetricField]:
         """Metrics that are chosen as the form opens, and those computed without asking anybody."""
-        cheap = (Kind.EXACT, Kind.CUSTOM, Kind.STATE)
+        cheap = (MetricKind.EXACT, MetricKind.CUSTOM, MetricKind.STATE)
         return [offer for offer in self.offers if offer.chosen or offer.metric.kind in cheap]
 
     @property
-    def others(self) -> list[Offer]:
+    def others(self) -> list[MetricField]:
         """The other metrics that can run."""
         return [offer for offer in self.offers if offer not in self.chosen and not offer.missing]
 
     @property
-    def missing(self) -> list[Offer]:
+    def missing(self) -> list[MetricField]:
         """The metrics that cannot run."""
         return [offer for offer in self.offers if offer not in self.chosen and offer.missing]
 
@@ -102,21 +102,21 @@ class Choices:
     @property
     def models(self) -> tuple[tuple[str, str], ...]:
         """How models may answer."""
-        return MODELS
+        return MODEL_CHOICES
 
     @property
     def tools(self) -> tuple[tuple[str, str], ...]:
         """How tools may answer."""
-        return TOOLS
+        return TOOL_CHOICES
 
 
-def offered(
-    config: Config,
+def build_form(
+    config: RunConfig,
     posted: QueryDict | None = None,
     *,
     cases: Sequence[Json] = (),
     runs: Sequence[EvalRun] = (),
-) -> Choices:
+) -> RunForm:
     """Return the form for a configuration; after a refusal, with what was sent.
 
     Args:
@@ -125,20 +125,23 @@ def offered(
     """
     custom = config.data.get("custom_metrics") or {}
     own = [configs.custom_metric(name, declared) for name, declared in custom.items()]
-    metrics = [*own, *(metric for metric in METRICS.values() if metric.kind is not Kind.INFORMATIONAL)]
-    missing = _missing()
-    offers = [_offer(metric, config, posted, missing.get(metric.name, "")) for metric in metrics]
+    metrics = [
+        *own,
+        *(metric for metric in ADK_METRICS.values() if metric.kind is not MetricKind.INFORMATIONAL),
+    ]
+    missing = _unavailable_metrics()
+    offers = [_metric_field(metric, config, posted, missing.get(metric.name, "")) for metric in metrics]
     offers.sort(key=lambda offer: not offer.chosen)
-    if STATE.name in config.criteria or any(expected_states(case) for case in cases):
-        offers.append(_offer(STATE, config, posted, "", always=True))
+    if STATE_METRIC.name in config.criteria or any(expected_states(case) for case in cases):
+        offers.append(_metric_field(STATE_METRIC, config, posted, "", always=True))
     scenarios = any(case.get("conversation_scenario") for case in cases)
     simulator = _simulator(config, posted) if scenarios or config.data.get("user_simulator_config") else []
     if posted is None:
-        return Choices(offers, simulator, runs=runs)
-    return Choices(
+        return RunForm(offers, simulator, runs=runs)
+    return RunForm(
         offers,
         simulator,
-        policy=Policy(
+        policy=ReplayPolicy(
             posted.get("replay_models", LIVE),
             posted.get("replay_tools", LIVE),
             run=posted.get("replay_run", ""),
@@ -153,7 +156,7 @@ def offered(
     )
 
 
-def order_of(posted: QueryDict, config: Config) -> Order:
+def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
     """Return what the form asks for.
 
     Raises:
@@ -163,18 +166,18 @@ def order_of(posted: QueryDict, config: Config) -> Order:
     if not names:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     thresholds = {name: _threshold(posted, name) for name in names}
-    chosen = configs.choose(config, names, thresholds)
+    chosen = configs.choose_metrics(config, names, thresholds)
     data = _with_options(chosen.data, posted)
     data = _with_judge(data, posted.get("judge_model", "").strip(), posted.get("judge_samples", ""))
     data = _with_simulator(data, posted)
     source = config.source if data == config.data else f"{config.source}, changed in the form"
-    return Order(
-        Config(data, source, config.warnings),
+    return RunOrder(
+        RunConfig(data, source, config.warnings),
         case_ids=posted.getlist("case"),
         num_runs=_number(posted, "num_runs", 1),
         parallelism=_number(posted, "parallelism", DEFAULT_PARALLELISM),
         limits=Limits.of(_limits(posted)),
-        policy=Policy.chosen(
+        policy=ReplayPolicy.chosen(
             posted.get("replay_models", ""), posted.get("replay_tools", ""), run=posted.get("replay_run", "")
         ).as_json(),
     )
@@ -186,7 +189,7 @@ def _limits(posted: QueryDict) -> dict[str, str]:
     return {name: value for (_, _, name), value in sent}
 
 
-def order_from(config: Config, wanted: Mapping[str, Any]) -> Order:
+def order_from_json(config: RunConfig, wanted: Mapping[str, Any]) -> RunOrder:
     """Return what the API asks for: cases, metrics, criteria, config, num_runs, parallelism, limits, replay.
 
     Raises:
@@ -194,25 +197,25 @@ def order_from(config: Config, wanted: Mapping[str, Any]) -> Order:
         BadFile: the configuration sent is none.
     """
     if wanted.get("config") is not None:
-        config = configs.parse(json.dumps(wanted["config"]), "config.json", "config")
-    config = configs.choose(config, wanted.get("metrics"), wanted.get("criteria") or {})
+        config = configs.parse_config(json.dumps(wanted["config"]), "config.json", "config")
+    config = configs.choose_metrics(config, wanted.get("metrics"), wanted.get("criteria") or {})
     replay = wanted.get("replay") or {}
-    return Order(
+    return RunOrder(
         config,
         case_ids=wanted.get("cases") or (),
         num_runs=wanted.get("num_runs", 1),
         parallelism=wanted.get("parallelism", DEFAULT_PARALLELISM),
         limits=Limits.of(wanted.get("limits") or {}),
-        policy=Policy.chosen(
+        policy=ReplayPolicy.chosen(
             replay.get("models", ""), replay.get("tools", ""), run=replay.get("run", "")
         ).as_json(),
         source="api",
     )
 
 
-def _offer(
-    metric: Metric, config: Config, posted: QueryDict | None, missing: str, always: bool = False
-) -> Offer:
+def _metric_field(
+    metric: Metric, config: RunConfig, posted: QueryDict | None, missing: str, always: bool = False
+) -> MetricField:
     criterion = config.criteria.get(metric.name)
     threshold = configs.threshold_of(criterion) if criterion is not None else metric.default
     chosen = metric.name in config.criteria
@@ -220,51 +223,57 @@ def _offer(
         chosen = metric.name in posted.getlist("metric")
         threshold = _float(posted.get(f"threshold:{metric.name}", ""), threshold)
     if threshold is None:
-        threshold = _middle(metric)
-    return Offer(
+        threshold = _suggested_threshold(metric)
+    return MetricField(
         metric,
         chosen or always,
         threshold if math.isfinite(threshold) else None,
         missing,
-        ", ".join(criteria.rest_of(metric.name, criterion)),
+        ", ".join(criteria.other_fields(metric.name, criterion)),
         tuple(
-            _shown(metric.name, option, criterion, posted) for option in criteria.OPTIONS.get(metric.name, ())
+            _option_field(metric.name, option, criterion, posted)
+            for option in criteria.OPTIONS.get(metric.name, ())
         ),
         always,
     )
 
 
-def _shown(name: str, option: Option, criterion: Criterion | None, posted: QueryDict | None) -> ShownOption:
-    field_name = _field(name, option)
+def _option_field(
+    name: str, option: Option, criterion: Criterion | None, posted: QueryDict | None
+) -> OptionField:
+    field_name = _field_name(name, option)
     if posted is not None and name in posted.getlist("options"):
         sent = posted.getlist(field_name)
         value: Any = bool(sent) if option.widget is Widget.FLAG else (sent[-1] if sent else "")
-        return ShownOption(option, field_name, value)
+        return OptionField(option, field_name, value)
     value = criteria.value_of(criterion, option)
-    return ShownOption(
+    return OptionField(
         option, field_name, criteria.rubrics_as_text(value) if option.widget is Widget.RUBRICS else value
     )
 
 
-def _simulator(config: Config, posted: QueryDict | None) -> list[ShownOption]:
+def _simulator(config: RunConfig, posted: QueryDict | None) -> list[OptionField]:
     settings = config.data.get("user_simulator_config")
-    return [_shown(simulator_options.NAME, option, settings, posted) for option in simulator_options.OPTIONS]
+    return [
+        _option_field(simulator_options.NAME, option, settings, posted)
+        for option in simulator_options.OPTIONS
+    ]
 
 
-def _field(name: str, option: Option) -> str:
+def _field_name(name: str, option: Option) -> str:
     return f"option:{name}:{option.name}"
 
 
-def _middle(metric: Metric) -> float:
+def _suggested_threshold(metric: Metric) -> float:
     """Return the threshold that the form suggests for a metric that has no default."""
     return ((metric.low or 0.0) + (1.0 if metric.high is None else metric.high)) / 2
 
 
-def _missing() -> dict[str, str]:
+def _unavailable_metrics() -> dict[str, str]:
     """Return why metrics cannot run, as a runtime said last; before any has, as it looks from here."""
     described = [json.loads(data) for data in KnownMetric.objects.values_list("data", flat=True)]
     return {
-        **{name: missing_for(name) for name in METRICS},
+        **{name: missing_requirement(name) for name in ADK_METRICS},
         **{metric["name"]: metric["reason"] for metric in described},
     }
 
@@ -282,14 +291,16 @@ def _with_options(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
     chosen = dict(data["criteria"])
     for name in posted.getlist("options"):
         if name in chosen:
-            chosen[name] = _changed(chosen[name], name, criteria.OPTIONS.get(name, ()), posted)
+            chosen[name] = _apply_options(chosen[name], name, criteria.OPTIONS.get(name, ()), posted)
     return {**data, "criteria": chosen}
 
 
-def _changed(criterion: Criterion, name: str, options: Sequence[Option], posted: QueryDict) -> Criterion:
+def _apply_options(
+    criterion: Criterion, name: str, options: Sequence[Option], posted: QueryDict
+) -> Criterion:
     for option in options:
-        sent = posted.getlist(_field(name, option))
-        value = criteria.read(option, sent, criteria.value_of(criterion, option))
+        sent = posted.getlist(_field_name(name, option))
+        value = criteria.read_input(option, sent, criteria.value_of(criterion, option))
         if value is not None:
             criterion = criteria.with_value(criterion, option, value)
     return criterion
@@ -298,10 +309,10 @@ def _changed(criterion: Criterion, name: str, options: Sequence[Option], posted:
 def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, Any]:
     """Ask this model, so many times, in every judged metric that says nothing of its own."""
     judge, count, _ = criteria.JUDGE
-    number = criteria.read(count, [samples], None)
+    number = criteria.read_input(count, [samples], None)
     chosen = dict(data["criteria"])
     for name, criterion in chosen.items():
-        if name not in METRICS or not METRICS[name].judged:
+        if name not in ADK_METRICS or not ADK_METRICS[name].judged:
             continue
         for option, value in ((judge, model), (count, number)):
             if value and not criteria.value_of(criterion, option):
@@ -313,7 +324,7 @@ def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any
     if simulator_options.NAME not in posted.getlist("options"):
         return dict(data)
     before = dict(data.get(simulator_options.NAME) or {})
-    settings = _changed(before, simulator_options.NAME, simulator_options.OPTIONS, posted)
+    settings = _apply_options(before, simulator_options.NAME, simulator_options.OPTIONS, posted)
     return {**data, simulator_options.NAME: settings} if settings != before else dict(data)
 
 

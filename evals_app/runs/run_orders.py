@@ -26,14 +26,14 @@ DEFAULT_PARALLELISM = 4
 
 
 @dataclass(frozen=True)
-class Order:
+class RunOrder:
     """What to run: the cases (empty: all), how they are judged, how often and how many at once.
 
     `policy` is what is replayed; its run may be named by the beginning of its id, or as "last". `prices` None: the
     table that is found for this server's agents.
     """
 
-    config: configs.Config
+    config: configs.RunConfig
     case_ids: Sequence[str] = ()
     num_runs: int = 1
     parallelism: int = DEFAULT_PARALLELISM
@@ -43,7 +43,7 @@ class Order:
     source: str = "page"
 
 
-def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
+def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     """Create a pending run of an evalset.
 
     Args:
@@ -65,8 +65,8 @@ def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
         )
     costs = price_table() if order.prices is None else order.prices
     version = library.current_version(evalset)
-    config = configs.with_states(order.config, _contents(version, cases))
-    warnings = [*json.loads(evalset.warnings), *configs.check(config), *map(str, costs.problems)]
+    config = configs.add_state_metric(order.config, _case_contents(version, cases))
+    warnings = [*json.loads(evalset.warnings), *configs.check_config(config), *map(str, costs.problems)]
     return writes.create_run(
         version,
         cases,
@@ -76,7 +76,7 @@ def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
         num_runs=order.num_runs,
         parallelism=order.parallelism,
         limits=order.limits.as_json(),
-        policy=recorded_runs.settled(evalset, order.policy),
+        policy=recorded_runs.resolve_policy(evalset, order.policy),
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,
@@ -84,7 +84,7 @@ def order_run(evalset: EvalSet, order: Order, run_id: str = "") -> EvalRun:
     )
 
 
-def _contents(version: EvalSetVersion, cases: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
+def _case_contents(version: EvalSetVersion, cases: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
     """Return what the chosen cases say, as JSON."""
     said = json.loads(version.content)["eval_cases"]
     return [said[index] for index, _ in cases]
@@ -110,7 +110,7 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
 
 def price_table(*folders: Path) -> Prices:
     """Return the prices in a file of these folders, of this server's agents or of DevUI's own data folder."""
-    return prices.find([*folders, *price_folders()])
+    return prices.find_prices([*folders, *price_folders()])
 
 
 def price_folders() -> list[Path]:

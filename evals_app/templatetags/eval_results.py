@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from django import template
 
 from evals_app.analysis.comparison import CaseChange, Outcomes, Verdict
-from evals_app.cli.terminal_text import shortened
+from evals_app.cli.terminal_text import shorten
 from evals_app.models import EvalRun
 
 register = template.Library()
@@ -35,7 +35,7 @@ VERDICTS = {
 @register.filter
 def brief(case_id: str) -> str:
     """`{{ row.id|brief|name }}`: an id as lists show it; of an endless one a part before its end is left out."""
-    return shortened(case_id, LONGEST_ID)
+    return shorten(case_id, LONGEST_ID)
 
 
 @register.filter

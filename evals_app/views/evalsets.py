@@ -15,7 +15,7 @@ from evals_app.analysis import attempt_detail, report
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, Problem, library
 from evals_app.metrics import config as configs
-from evals_app.metrics.config import Config
+from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, progress, run_form, run_orders
 from evals_app.runs.replay.recorded_runs import recorded_runs
@@ -71,7 +71,7 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
     if request.method != "POST":
         return await units_of_work.read(_evalset_page, request, app_name, evalset_id)
     try:
-        run = await dispatch.order(partial(_order, request, app_name, evalset_id))
+        run = await dispatch.create_and_deliver(partial(_order, request, app_name, evalset_id))
     except DevUIError as error:
         return await units_of_work.read(_evalset_page, request, app_name, evalset_id, error)
     return redirect("eval-run", run_id=run.id)
@@ -79,7 +79,7 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
     found = library.find_evalset(app_name, evalset_id)
-    order = run_form.order_of(request.POST, _config(found))
+    order = run_form.order_from_form(request.POST, _config(found))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
         order = replace(order, case_ids=_ids_of_cases_with(found, text))
     return run_orders.order_run(found, order, run_id)
@@ -106,7 +106,7 @@ def _evalset_page(
     try:
         config = _config(found)
     except BadFile as broken:
-        config, problems = configs.default(), [*problems, *broken.problems]
+        config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
     listed, contents = library.cases_of(found), _contents(found)
     place = int(opened) if opened.isdecimal() and int(opened) < len(listed) else None
@@ -124,11 +124,11 @@ def _evalset_page(
         "saved": request.GET.getlist("saved"),
         "case": _case(found, opened),
         "config": config,
-        "choices": run_form.offered(
+        "choices": run_form.build_form(
             config, request.POST if error else None, cases=contents, runs=_recorded(found)
         ),
         "error": error,
-        "runs": progress.with_ways_on(found.runs.order_by("-created_at"))[:RUNS_SHOWN],
+        "runs": progress.annotate_actions(found.runs.order_by("-created_at"))[:RUNS_SHOWN],
         "runnable": not problems and not found.gone and found.app_name in _runnable_apps(),
     }
     part, target = ("file", FILE) if wants_partial(request, FILE) else ("case", "case")
@@ -169,8 +169,8 @@ def _recorded(found: EvalSet) -> list[EvalRun]:
     return list(recorded_runs(found).defer("config", "traceback")[:RUNS_SHOWN])
 
 
-def _config(found: EvalSet) -> Config:
+def _config(found: EvalSet) -> RunConfig:
     folder = configured_folder()
     if folder is None:
-        return configs.default()
-    return configs.beside(library.path_of(folder, found), found.path)
+        return configs.default_config()
+    return configs.config_beside(library.path_of(folder, found), found.path)

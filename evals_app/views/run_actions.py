@@ -18,7 +18,7 @@ from sessions_app.store import units_of_work
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Ask a run to stop. Its process hears of it within a second; one that does not react is ended."""
     await units_of_work.read(report.find_run, run_id)
-    await dispatch.cancel(run_id)
+    await dispatch.cancel_run(run_id)
     return redirect("eval-run", run_id=run_id)
 
 
@@ -44,20 +44,24 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Go on with the attempts that came to no end."""
-    return _page_of(await dispatch.go_on(run_id, lambda: rerun.resume(report.find_run(run_id))))
+    return _page_of(await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id))))
 
 
 @require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Try again what failed or erred, or the attempt `attempt` alone."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
-    return _page_of(await dispatch.go_on(run_id, lambda: rerun.retry(report.find_run(run_id), chosen)))
+    return _page_of(
+        await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(report.find_run(run_id), chosen))
+    )
 
 
 @require_POST
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Run the whole again, exactly as it was."""
-    return _page_of(await dispatch.order(lambda new_id: rerun.repeat(report.find_run(run_id), run_id=new_id)))
+    return _page_of(
+        await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), run_id=new_id))
+    )
 
 
 def _page_of(run: EvalRun) -> HttpResponse:

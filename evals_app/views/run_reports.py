@@ -42,7 +42,7 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
         "models": json.loads(found.agent_models),
         "policy": json.loads(found.policy),
         "limits": json.loads(found.limits),
-        "table": prices.of_json(json.loads(found.prices)),
+        "table": prices.prices_from_json(json.loads(found.prices)),
         "warnings": json.loads(found.warnings),
     }
     partial = next((name for name in ("filters", "matrix") if wants_partial(request, name)), "attempt")

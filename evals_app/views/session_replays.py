@@ -10,7 +10,7 @@ from django.views.decorators.http import require_http_methods
 
 from evals_app.cases import session_cases
 from evals_app.runs import dispatch
-from evals_app.runs.replay.policy import MODELS, RECORDED, TOOLS, Policy
+from evals_app.runs.replay.policy import MODEL_CHOICES, RECORDED, TOOL_CHOICES, ReplayPolicy
 from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
@@ -30,25 +30,27 @@ async def replay(request: HttpRequest, pk: int) -> HttpResponse:
         SessionMissing: no such session.
     """
     if request.method != "POST":
-        return await units_of_work.read(_form, request, pk, Policy(tools=RECORDED))
+        return await units_of_work.read(_form, request, pk, ReplayPolicy(tools=RECORDED))
     models, tools = request.POST.get("replay_models", ""), request.POST.get("replay_tools", "")
     session = await units_of_work.read(find_session, pk)
     try:
         conversation = await session_cases.fetch_conversation(session)
-        run = await dispatch.order(partial(order_replay, session, conversation, models, tools))
+        run = await dispatch.create_and_deliver(partial(order_replay, session, conversation, models, tools))
     except DevUIError as error:
-        return await units_of_work.read(_form, request, pk, Policy(models, tools), error)
+        return await units_of_work.read(_form, request, pk, ReplayPolicy(models, tools), error)
     return redirect("eval-run", run_id=run.id)
 
 
-def _form(request: HttpRequest, pk: int, policy: Policy, error: DevUIError | None = None) -> HttpResponse:
+def _form(
+    request: HttpRequest, pk: int, policy: ReplayPolicy, error: DevUIError | None = None
+) -> HttpResponse:
     session = find_session(pk)
     context = {
         "session": session,
         "back": session_url(session),
         "policy": policy,
-        "models": MODELS,
-        "tools": TOOLS,
+        "models": MODEL_CHOICES,
+        "tools": TOOL_CHOICES,
         "error": error,
     }
     status = error.status if error else 200

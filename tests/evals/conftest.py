@@ -13,10 +13,10 @@ from google.adk.agents.base_agent import BaseAgent
 
 from evals_app.engine.execution import execute_run
 from evals_app.files import library
-from evals_app.metrics.config import Config
+from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
 from evals_app.runs import run_orders
-from evals_app.runs.run_orders import Order
+from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
@@ -73,7 +73,7 @@ def _order(folder: AgentsFolder, path: Path, config: Any, order: dict[str, Any])
     evalset = library.register_file(folder, "counter", path)
     criteria = {"response_match_score": 0.5} if config is None else config
     data = criteria if "criteria" in criteria else {"criteria": criteria}
-    return run_orders.order_run(evalset, Order(Config(data, "the test"), **order))
+    return run_orders.order_run(evalset, RunOrder(RunConfig(data, "the test"), **order))
 
 
 RIGHT = [{"name": "get_weather", "args": {"city": "Paris"}}]

@@ -9,7 +9,7 @@ from typing import Any
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion
 from evals_app.runs import writes
-from evals_app.runs.writes import Facts, Failure, Outcome, Score
+from evals_app.runs.writes import Failure, Outcome, RunFacts, Score
 from tests.evals import builders
 
 Status = EvalAttempt.Status
@@ -83,7 +83,7 @@ def run(
         prices=prices or {},
     )
     writes.claim_run(made.id, None)
-    writes.note_facts(made.id, Facts(code, adk_version="2", models={"counter": "scripted"}))
+    writes.note_facts(made.id, RunFacts(code, adk_version="2", models={"counter": "scripted"}))
     for attempt in made.attempts.order_by("case_index", "repetition"):
         writes.start_attempt(attempt.pk)
         writes.finish_attempt(attempt.pk, outcomes[attempt.case_id][attempt.repetition - 1])

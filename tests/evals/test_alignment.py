@@ -11,7 +11,7 @@ from google.adk.evaluation.trajectory_evaluator import TrajectoryEvaluator
 from google.genai import types
 
 from evals_app.metrics import alignment
-from evals_app.metrics.alignment import Fit, Rules, align
+from evals_app.metrics.alignment import Fit, MatchRules, align
 from sessions_app.presentation.text_diff import compare_texts
 
 
@@ -51,13 +51,13 @@ def test_calls_of_other_tools_never_stand_beside_each_other():
 
 
 def test_extra_calls_are_allowed_where_the_metric_allows_them():
-    extra = align([call("a")], [call("z"), call("a")], Rules("IN_ORDER"))
+    extra = align([call("a")], [call("z"), call("a")], MatchRules("IN_ORDER"))
     assert [(pair.fit, pair.wrong) for pair in extra] == [(Fit.EXTRA, False), (Fit.SAME, False)]
 
 
 def test_any_order_pairs_calls_wherever_they_are():
     pairs = align(
-        [call("a"), call("b", x=1)], [call("b", x=1), call("b", x=2), call("a")], Rules("ANY_ORDER")
+        [call("a"), call("b", x=1)], [call("b", x=1), call("b", x=2), call("a")], MatchRules("ANY_ORDER")
     )
     assert [(pair.name, pair.fit, pair.wrong) for pair in pairs] == [
         ("a", Fit.SAME, False),
@@ -67,18 +67,18 @@ def test_any_order_pairs_calls_wherever_they_are():
 
 
 def test_ignored_arguments_are_no_divergence():
-    (pair,) = align([call("a", x=1)], [call("a", x=2)], Rules("EXACT", ignore_args=True))
+    (pair,) = align([call("a", x=1)], [call("a", x=2)], MatchRules("EXACT", ignore_args=True))
     assert (pair.fit, pair.wrong, pair.says) == (Fit.ARGS, False, "arguments ignored")
 
 
 def test_long_lists_are_lined_up_by_place():
-    many = [call("a", n=number) for number in range(alignment.LONGEST + 1)]
+    many = [call("a", n=number) for number in range(alignment.MAX_ALIGNED_CALLS + 1)]
     assert {pair.fit for pair in align(many, many)} == {Fit.SAME}
 
 
 @pytest.mark.parametrize("criterion", [1.0, {"match_type": "in order"}, {"matchType": 2, "ignoreArgs": True}])
 def test_the_rules_are_read_as_adk_reads_them(criterion):
-    rules = Rules.of(criterion)
+    rules = MatchRules.of(criterion)
     given = criterion if isinstance(criterion, dict) else {}
     adk = ToolTrajectoryCriterion.model_validate({"threshold": 1.0, **given})
     assert (rules.match_type, rules.ignore_args) == (adk.match_type.name, adk.ignore_args)
@@ -104,7 +104,7 @@ def test_a_divergence_is_marked_exactly_where_the_metric_fails(match_type, ignor
         passed = (
             evaluator.evaluate_invocations([invocation(actual)], [invocation(expected)]).overall_score == 1.0
         )
-        marked = any(pair.wrong for pair in align(expected, actual, Rules(match_type, ignore_args)))
+        marked = any(pair.wrong for pair in align(expected, actual, MatchRules(match_type, ignore_args)))
         assert marked == (not passed), (expected, actual)
 
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from evals_app.runs.limits import Limits
-from evals_app.runs.progress import seconds_of
+from evals_app.runs.progress import elapsed_seconds
 from sessions_app.models import ModelCall
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
@@ -35,7 +35,7 @@ async def test_a_run_and_its_attempts_take_as_long_as_they_took(play, clock, ste
 
     attempts = await units_of_work.read(lambda: list(run.attempts.all()))
     assert (run.status, run.passed, run.stopped_because) == ("done", 2, "")
-    assert 1.2 <= seconds_of(run, 0) < 300
+    assert 1.2 <= elapsed_seconds(run, 0) < 300
     assert all(0 <= one.finished_at - one.started_at < 300 for one in attempts)
     assert all(run.started_at <= one.started_at <= one.finished_at <= run.finished_at for one in attempts)
     calls = await units_of_work.read(lambda: list(ModelCall.objects.all()))

@@ -10,34 +10,34 @@ from evals_app.engine.evaluators import describe_metrics
 from evals_app.files import BadFile
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs
-from evals_app.metrics.catalog import Kind, right_name
-from evals_app.metrics.config import Config
+from evals_app.metrics.catalog import MetricKind, suggest_name
+from evals_app.metrics.config import RunConfig
 from sessions_app.errors import BadInput
 from tests.evals.builders import write
 
 
 def test_the_table_of_metrics_is_adks():
-    assert set(catalog.METRICS) == {metric.value for metric in PrebuiltMetrics}
-    assert set(catalog.INFORMATIONAL) == set(eval_config._DEFAULT_EFFICIENCY_METRICS)
-    assert configs.default().data["criteria"] == eval_config._DEFAULT_EVAL_CONFIG.criteria
+    assert set(catalog.ADK_METRICS) == {metric.value for metric in PrebuiltMetrics}
+    assert set(catalog.INFORMATIONAL_METRICS) == set(eval_config._DEFAULT_EFFICIENCY_METRICS)
+    assert configs.default_config().data["criteria"] == eval_config._DEFAULT_EVAL_CONFIG.criteria
 
 
 def test_the_ranges_of_metrics_are_adks():
-    from evals_app.engine.evaluators import _infos
+    from evals_app.engine.evaluators import _metric_infos
 
-    infos = {info.metric_name: info for info in _infos()}
-    assert set(infos) == set(catalog.METRICS)
-    for name, metric in catalog.METRICS.items():
+    infos = {info.metric_name: info for info in _metric_infos()}
+    assert set(infos) == set(catalog.ADK_METRICS)
+    for name, metric in catalog.ADK_METRICS.items():
         interval = infos[name].metric_value_info.interval
         assert (metric.low, metric.high) == (
             (interval.min_value, interval.max_value) if interval else (None, None)
         )
-        assert (metric.kind is Kind.INFORMATIONAL) == (not infos[name].requires_threshold)
+        assert (metric.kind is MetricKind.INFORMATIONAL) == (not infos[name].requires_threshold)
 
 
 def test_the_right_name_of_every_old_one_exists():
-    assert set(catalog.RENAMED.values()) <= set(catalog.KNOWN)
-    assert not set(catalog.RENAMED) & set(catalog.KNOWN)
+    assert set(catalog.FORMER_NAMES.values()) <= set(catalog.ALL_METRICS)
+    assert not set(catalog.FORMER_NAMES) & set(catalog.ALL_METRICS)
 
 
 @pytest.mark.parametrize(
@@ -50,20 +50,20 @@ def test_the_right_name_of_every_old_one_exists():
     ],
 )
 def test_an_unknown_metric_is_answered_with_the_right_name(wrong, right):
-    assert right_name(wrong) == right
+    assert suggest_name(wrong) == right
 
 
 def test_an_unknown_metric_is_refused():
     with pytest.raises(BadInput, match="no metric 'tool_trajectory'") as refused:
-        configs.check(Config({"criteria": {"tool_trajectory": 1.0}}, "x"))
+        configs.check_config(RunConfig({"criteria": {"tool_trajectory": 1.0}}, "x"))
     assert refused.value.hint == "Did you mean tool_trajectory_avg_score?"
 
 
 @pytest.mark.parametrize("threshold", [4.0, -0.1, float("inf"), float("nan")])
 def test_a_threshold_that_cannot_be_meant_is_refused(threshold):
     with pytest.raises(BadInput, match="rubric_based_final_response_quality_v1"):
-        configs.check(
-            Config({"criteria": {"rubric_based_final_response_quality_v1": {"threshold": threshold}}}, "x")
+        configs.check_config(
+            RunConfig({"criteria": {"rubric_based_final_response_quality_v1": {"threshold": threshold}}}, "x")
         )
 
 
@@ -85,26 +85,28 @@ TOOLS = "tool_trajectory_avg_score"
 )
 def test_what_a_criterion_cannot_say_is_refused_when_the_run_is_ordered(metric, said, told, way_out):
     with pytest.raises(BadInput, match=f"weather/test_config.json: .*{told}") as refused:
-        configs.check(Config({"criteria": {metric: {"threshold": 0.5, **said}}}, "weather/test_config.json"))
+        configs.check_config(
+            RunConfig({"criteria": {metric: {"threshold": 0.5, **said}}}, "weather/test_config.json")
+        )
     assert refused.value.hint.startswith(way_out)
 
 
 @pytest.mark.parametrize("said", [0, 2, "exact", "in-order", "Any order", "ANY_ORDER"])
 def test_ways_to_write_a_kind_of_match_that_adk_reads_are_allowed(said):
     criterion = {"threshold": 1.0, "match_type": said, "ignore_args": "true"}
-    assert configs.check(Config({"criteria": {TOOLS: criterion}}, "x")) == []
+    assert configs.check_config(RunConfig({"criteria": {TOOLS: criterion}}, "x")) == []
     assert ToolTrajectoryCriterion.model_validate(criterion).ignore_args is True
 
 
 def test_a_threshold_for_a_metric_that_is_only_reported_is_refused():
     with pytest.raises(BadInput, match="takes no threshold"):
-        configs.check(Config({"criteria": {"token_usage_v1": 100.0}}, "x"))
+        configs.check_config(RunConfig({"criteria": {"token_usage_v1": 100.0}}, "x"))
 
 
 def test_a_low_hallucination_threshold_is_warned_about():
     assert (
         "lets nearly everything pass"
-        in configs.check(Config({"criteria": {"hallucinations_v1": 0.1}}, "x"))[0]
+        in configs.check_config(RunConfig({"criteria": {"hallucinations_v1": 0.1}}, "x"))[0]
     )
 
 
@@ -116,22 +118,29 @@ def test_a_custom_metric_has_the_range_it_declares():
             "metric_value_info": {"interval": {"min_value": -10.0, "max_value": 10.0}},
         },
     }
-    assert configs.check(Config({"criteria": {"mine": 5.0}, "custom_metrics": {"mine": declared}}, "x")) == []
+    assert (
+        configs.check_config(
+            RunConfig({"criteria": {"mine": 5.0}, "custom_metrics": {"mine": declared}}, "x")
+        )
+        == []
+    )
     with pytest.raises(BadInput, match="-10 to 10"):
-        configs.check(Config({"criteria": {"mine": 11.0}, "custom_metrics": {"mine": declared}}, "x"))
+        configs.check_config(
+            RunConfig({"criteria": {"mine": 11.0}, "custom_metrics": {"mine": declared}}, "x")
+        )
     undeclared = {"mine": {"code_config": {"name": "a.b"}}}
     with pytest.raises(BadInput, match="0 to 1"):
-        configs.check(Config({"criteria": {"mine": 5.0}, "custom_metrics": undeclared}, "x"))
+        configs.check_config(RunConfig({"criteria": {"mine": 5.0}, "custom_metrics": undeclared}, "x"))
 
 
 def test_choosing_metrics_keeps_what_the_file_says_of_them():
     criterion = {"threshold": 1.0, "match_type": "IN_ORDER"}
-    config = Config(
+    config = RunConfig(
         {"criteria": {"tool_trajectory_avg_score": criterion, "response_match_score": 0.5}}, "file"
     )
-    chosen = configs.choose(config, ["tool_trajectory_avg_score"])
+    chosen = configs.choose_metrics(config, ["tool_trajectory_avg_score"])
     assert chosen.criteria == {"tool_trajectory_avg_score": criterion}
-    stricter = configs.choose(config, thresholds={"tool_trajectory_avg_score": 0.5, "safety_v1": 1.0})
+    stricter = configs.choose_metrics(config, thresholds={"tool_trajectory_avg_score": 0.5, "safety_v1": 1.0})
     assert stricter.criteria == {
         "tool_trajectory_avg_score": {**criterion, "threshold": 0.5},
         "response_match_score": 0.5,
@@ -140,39 +149,41 @@ def test_choosing_metrics_keeps_what_the_file_says_of_them():
 
 
 def test_a_configuration_that_an_order_changes_says_so():
-    config = configs.default()
-    assert configs.choose(config, ["response_match_score"]).source == "ADK's defaults, changed"
+    config = configs.default_config()
+    assert configs.choose_metrics(config, ["response_match_score"]).source == "ADK's defaults, changed"
     assert (
-        configs.choose(config, thresholds={"response_match_score": 0.1}).source == "ADK's defaults, changed"
+        configs.choose_metrics(config, thresholds={"response_match_score": 0.1}).source
+        == "ADK's defaults, changed"
     )
     assert (
-        configs.choose(config, list(config.criteria), {"response_match_score": 0.8}).source == config.source
+        configs.choose_metrics(config, list(config.criteria), {"response_match_score": 0.8}).source
+        == config.source
     )
 
 
 def test_a_metric_without_a_default_needs_a_threshold():
-    assert configs.choose(configs.default(), ["response_match_score"]).criteria == {
+    assert configs.choose_metrics(configs.default_config(), ["response_match_score"]).criteria == {
         "response_match_score": 0.8
     }
     with pytest.raises(BadInput, match="no default threshold") as refused:
-        configs.choose(configs.default(), ["hallucinations_v1"])
+        configs.choose_metrics(configs.default_config(), ["hallucinations_v1"])
     assert "--criteria hallucinations_v1=0.5" in refused.value.hint
 
 
 def test_a_metric_that_is_always_reported_may_be_asked_for():
-    assert configs.choose(configs.default(), ["token_usage_v1"]).criteria == {}
+    assert configs.choose_metrics(configs.default_config(), ["token_usage_v1"]).criteria == {}
 
 
 def test_a_threshold_of_a_metric_that_is_not_chosen_is_refused():
     with pytest.raises(BadInput, match="not among the metrics"):
-        configs.choose(configs.default(), ["response_match_score"], {"safety_v1": 1.0})
+        configs.choose_metrics(configs.default_config(), ["response_match_score"], {"safety_v1": 1.0})
 
 
 def test_the_configuration_beside_a_file_is_used_else_adks_default(tmp_path):
     file = write(tmp_path, "a.evalset.json", {})
-    assert configs.beside(file).source == "ADK's defaults"
+    assert configs.config_beside(file).source == "ADK's defaults"
     write(tmp_path, "test_config.json", {"criteria": {"response_match_score": 0.3}, "criterai": {}})
-    found = configs.beside(file, "weather/a.evalset.json")
+    found = configs.config_beside(file, "weather/a.evalset.json")
     assert found.criteria == {"response_match_score": 0.3}
     assert found.warnings == ["weather/test_config.json: ADK does not use the field 'criterai'."]
 
@@ -181,7 +192,7 @@ def test_a_broken_configuration_names_file_line_and_field(tmp_path):
     file = write(tmp_path, "a.evalset.json", {})
     write(tmp_path, "test_config.json", '{\n  "criteria": {\n    "response_match_score": "high"\n  }\n}')
     with pytest.raises(BadFile) as refused:
-        configs.beside(file, "weather/a.evalset.json")
+        configs.config_beside(file, "weather/a.evalset.json")
     problem = refused.value.problems[0]
     assert (problem.file, problem.line, problem.field) == (
         "weather/test_config.json",
@@ -194,7 +205,7 @@ def test_a_broken_configuration_in_yaml_names_its_line_too(tmp_path):
     path = tmp_path / "judged.yaml"
     path.write_text("criteria:\n  response_match_score: much\n")
     with pytest.raises(BadFile) as refused:
-        configs.read_file(path)
+        configs.read_config_file(path)
     assert {(problem.line, problem.file) for problem in refused.value.problems} == {(2, str(path))}
 
 

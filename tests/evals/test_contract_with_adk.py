@@ -21,9 +21,9 @@ from google.adk.evaluation.simulation.user_simulator_provider import UserSimulat
 from evals_app import files as evalsets
 from evals_app.cases.case_forms import RUBRIC_TYPES
 from evals_app.engine import _adk
-from evals_app.engine.evaluators import evaluator_class, evaluator_of, metrics_of, missing_for
+from evals_app.engine.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
 from evals_app.metrics import catalog
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.metrics.expected_state import EVALUATION_KEY
 from tests.evals import agents  # noqa: F401 - registers the judges
 
 
@@ -74,7 +74,7 @@ def test_inference_takes_what_we_give_it(name, more):
 
 
 def test_the_evaluators_of_what_is_always_reported_exist():
-    assert set(_adk.EFFICIENCY) == set(catalog.INFORMATIONAL)
+    assert set(_adk.EFFICIENCY) == set(catalog.INFORMATIONAL_METRICS)
 
 
 def test_the_evaluator_of_a_metric_of_ones_own_takes_its_function():
@@ -90,7 +90,7 @@ def test_nested_agents_are_loaded_by_adks_loader():
     assert callable(NestedAgentLoader.load_agent)
 
 
-@pytest.mark.parametrize("name", [name for name in catalog.METRICS if not missing_for(name)])
+@pytest.mark.parametrize("name", [name for name in catalog.ADK_METRICS if not missing_requirement(name)])
 def test_every_metric_that_can_run_here_has_an_evaluator(name):
     assert issubclass(evaluator_class(name), Evaluator)
 
@@ -108,7 +108,7 @@ def test_the_evaluators_are_those_of_adks_registry():
             assert f"from .{module} import {cls}" in registered, name
 
 
-@pytest.mark.parametrize("name", [name for name, metric in catalog.METRICS.items() if metric.judged])
+@pytest.mark.parametrize("name", [name for name, metric in catalog.ADK_METRICS.items() if metric.judged])
 def test_the_model_that_judges_is_where_we_look_for_it(name):
     options = {"judge_model": "judge-yes"}
     config = EvalConfig.model_validate(
@@ -137,9 +137,11 @@ def test_callbacks_are_called_as_adk_calls_them():
 
 
 def test_the_key_that_adks_evaluation_writes_is_known():
-    assert request_intercepter_plugin._LLM_REQUEST_ID_KEY == OF_THE_EVALUATION
+    assert request_intercepter_plugin._LLM_REQUEST_ID_KEY == EVALUATION_KEY
 
 
 def test_rubrics_of_a_case_are_of_the_types_that_adks_metrics_judge():
-    judging = [name for name, metric in catalog.METRICS.items() if metric.kind is catalog.Kind.RUBRICS]
+    judging = [
+        name for name, metric in catalog.ADK_METRICS.items() if metric.kind is catalog.MetricKind.RUBRICS
+    ]
     assert {vars(evaluator_class(name))["RUBRIC_TYPE"] for name in judging} == set(RUBRIC_TYPES)

@@ -110,7 +110,7 @@ async def test_a_run_is_cancelled_by_its_row_from_another_process(play):
 
 
 async def test_an_agent_that_does_not_let_go_is_left_behind(play, monkeypatch):
-    monkeypatch.setattr(executor, "PATIENCE", 0.05)
+    monkeypatch.setattr(executor, "CANCEL_GRACE_S", 0.05)
     cancelled, stubborn = asyncio.Event(), asyncio.Event()
 
     async def cling(ctx, said):

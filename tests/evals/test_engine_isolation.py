@@ -9,7 +9,7 @@ import pytest
 from django.apps import apps
 from django.db import models
 
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.metrics.expected_state import EVALUATION_KEY
 from evals_app.models import EvalAttempt
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession, AppState, UserState
@@ -111,7 +111,7 @@ async def test_what_adks_evaluation_notes_for_itself_is_stored_nowhere(play):
             for model in apps.get_models()
             for field in model._meta.concrete_fields
             if isinstance(field, models.TextField | models.CharField)
-            and model.objects.filter(**{f"{field.name}__contains": OF_THE_EVALUATION}).exists()
+            and model.objects.filter(**{f"{field.name}__contains": EVALUATION_KEY}).exists()
         ]
 
     assert run.total == 1

@@ -84,11 +84,11 @@ async def test_what_is_always_reported_is_reported_and_never_decides(play):
     assert attempt.status == EvalAttempt.Status.PASSED
     assert {name for name, turn_index in results if turn_index is None} == {
         "response_match_score",
-        *catalog.INFORMATIONAL,
+        *catalog.INFORMATIONAL_METRICS,
     }
     assert results["tool_call_count_v1", None].score == 2
     assert results["invocation_duration_v1", 0].score is not None
-    assert {results[name, None].status for name in catalog.INFORMATIONAL} == {Status.INFORMATIONAL}
+    assert {results[name, None].status for name in catalog.INFORMATIONAL_METRICS} == {Status.INFORMATIONAL}
 
 
 async def test_a_case_with_a_metric_that_cannot_run_is_incomplete_never_passed(play):

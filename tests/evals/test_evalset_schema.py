@@ -142,7 +142,7 @@ def test_a_changed_configuration_is_accepted_or_refused_as_adk_does(tmp_path):
         except ValidationError:
             adk = False
         try:
-            config.read_file(write(tmp_path, "test_config.json", document))
+            config.read_config_file(write(tmp_path, "test_config.json", document))
             ours = True
         except BadFile:
             ours = False
@@ -150,5 +150,5 @@ def test_a_changed_configuration_is_accepted_or_refused_as_adk_does(tmp_path):
 
 
 def test_a_read_configuration_is_the_one_adk_reads(tmp_path):
-    ours = config.read_file(write(tmp_path, "test_config.json", CONFIG)).data
+    ours = config.read_config_file(write(tmp_path, "test_config.json", CONFIG)).data
     assert EvalConfig.model_validate(ours) == EvalConfig.model_validate(CONFIG)

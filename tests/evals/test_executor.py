@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from evals_app.engine.admission import Room
+from evals_app.engine.admission import AttemptAdmission
 from evals_app.engine.execution import execute_run
 from evals_app.engine.executor import LocalExecutor, Standing
 from evals_app.models import EvalRun
@@ -112,7 +112,7 @@ class Gates:
     """Executors of one room whose attempts stay until they are let out."""
 
     def __init__(self):
-        self.room = Room()
+        self.room = AttemptAdmission()
         self.inside = []
         self.open = {}
 

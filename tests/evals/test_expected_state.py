@@ -30,14 +30,16 @@ from tests.evals.builders import case, evalset, turn
 )
 def test_a_key_matches_when_its_json_does(expected, actual, matches):
     found = {} if actual is expected_state.MISSING else {"k": actual}
-    (check,) = expected_state.check({"k": expected}, found, 0)
+    (check,) = expected_state.check_state({"k": expected}, found, 0)
     assert check.matches is matches
     assert ("actual" in check.as_json()) == ("k" in found)
 
 
 def test_the_score_is_the_share_of_keys_and_other_keys_do_not_count():
-    checks = expected_state.check({"a": 1, "user:b": 2, "c": 3, "d": None}, {"a": 1, "user:b": 9, "z": 0})
-    assert expected_state.share(checks) == 0.5
+    checks = expected_state.check_state(
+        {"a": 1, "user:b": 2, "c": 3, "d": None}, {"a": 1, "user:b": 9, "z": 0}
+    )
+    assert expected_state.matching_share(checks) == 0.5
     assert [check.path for check in checks if not check.matches] == ["user:b", "c"]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from evals_app.analysis import attempt_detail
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.metrics.expected_state import EVALUATION_KEY
 from sessions_app.adk import DjangoSessionService
 from sessions_app.models import AgentSession
 from sessions_app.store import units_of_work
@@ -16,7 +16,7 @@ async def test_a_call_that_was_not_made_shows_the_state_at_the_end_of_its_turn_w
 ):
     service = DjangoSessionService()
     session = await service.create_session(app_name="counter", user_id="ann", session_id="s", state={"n": 1})
-    for number, delta in ((1, {"n": 2, OF_THE_EVALUATION: "an id"}), (2, {"n": 3})):
+    for number, delta in ((1, {"n": 2, EVALUATION_KEY: "an id"}), (2, {"n": 3})):
         await service.append_event(session, event("hi", delta, author="counter", invocation_id=f"i{number}"))
 
     def moment():

@@ -11,7 +11,7 @@ from evals_app.files import BadFile, library
 from evals_app.metrics import config
 from evals_app.models import EvalSet
 from evals_app.runs import run_orders
-from evals_app.runs.run_orders import Order
+from evals_app.runs.run_orders import RunOrder
 from sessions_app.errors import BadInput, NotFound
 from tests.evals.builders import case, evalset, turn, write
 
@@ -102,12 +102,12 @@ def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
 
 def test_what_is_ordered_is_checked_as_a_whole(folder):
     found = library.register_file(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
-    default = config.default()
+    default = config.default_config()
     with pytest.raises(NotFound, match="no case 'zzz'"):
-        run_orders.order_run(found, Order(default, case_ids=["zzz"]))
+        run_orders.order_run(found, RunOrder(default, case_ids=["zzz"]))
     with pytest.raises(BadInput, match="more than 20,000 attempts"):
-        run_orders.order_run(found, Order(default, num_runs=20_000))
-    run = run_orders.order_run(found, Order(default, case_ids=["b-2"], num_runs=2))
+        run_orders.order_run(found, RunOrder(default, num_runs=20_000))
+    run = run_orders.order_run(found, RunOrder(default, case_ids=["b-2"], num_runs=2))
     assert [(one.case_id, one.case_index, one.repetition) for one in run.attempts.order_by("pk")] == [
         ("b-2", 1, 1),
         ("b-2", 1, 2),
@@ -117,7 +117,7 @@ def test_what_is_ordered_is_checked_as_a_whole(folder):
 def test_an_evalset_without_cases_cannot_be_run(folder):
     found = library.register_file(folder, "counter", write(folder.given, "none.evalset.json", evalset()))
     with pytest.raises(BadInput, match="has no cases"):
-        run_orders.order_run(found, Order(config.default()))
+        run_orders.order_run(found, RunOrder(config.default_config()))
 
 
 def test_a_file_whose_name_is_no_text_is_told_to_be_renamed_and_hides_no_other(folder):

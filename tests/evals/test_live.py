@@ -16,7 +16,7 @@ from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import run_orders, writes
-from evals_app.runs.run_orders import Order
+from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import Outcome
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
@@ -31,7 +31,9 @@ def run(store, folder):
     path = write(
         folder.given, "s.evalset.json", evalset(*[case(f"<{name}>", turn("x", "y")) for name in "abc"])
     )
-    made = run_orders.order_run(library.register_file(folder, "counter", path), Order(config.default()))
+    made = run_orders.order_run(
+        library.register_file(folder, "counter", path), RunOrder(config.default_config())
+    )
     writes.claim_run(made.id, None)
     return EvalRun.objects.get(pk=made.id)
 

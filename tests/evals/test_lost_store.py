@@ -11,12 +11,12 @@ import pytest
 
 from evals_app.analysis import exports, report
 from evals_app.engine import run_monitor
-from evals_app.engine.execution import MOST_LOST
+from evals_app.engine.execution import MAX_LOST_TRIES
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
-from evals_app.runs.run_orders import Order
+from evals_app.runs.run_orders import RunOrder
 from sessions_app.errors import StoreUnavailable
 from sessions_app.sessions import writes as sessions
 from sessions_app.store import retry, units_of_work
@@ -56,11 +56,11 @@ async def test_an_attempt_that_lost_the_store_is_tried_again_and_says_so(play, m
     assert (run.status, run.passed, run.errors, run.finished) == (EvalRun.Status.DONE, 1, 0, 1)
     assert (attempt.status, attempt.tries, attempt.error_type) == ("passed", 2, "")
     [lost] = attempt.tried_before
-    assert (lost["status"], lost["error_type"]) == ("error", attempt_status.LOST_STORE)
+    assert (lost["status"], lost["error_type"]) == ("error", attempt_status.STORE_LOST)
     assert lost["error"] == "The store is away."
     assert lost["why"] == "The store failed while it was in flight."
     assert lost["realm"] != attempt.realm
-    assert not attempt_status.must_be_alone(attempt)
+    assert not attempt_status.must_run_alone(attempt)
     assert told == [(1, None), (2, None), (2, "passed")]
 
 
@@ -85,8 +85,8 @@ async def test_an_attempt_that_always_loses_the_store_has_no_outcome_and_can_be_
     lose_appends(monkeypatch, 1000)
     run = await play(ONE, fine)
     attempt = await units_of_work.read(only_attempt, run)
-    assert (run.status, run.errors, attempt.tries) == (EvalRun.Status.DONE, 1, MOST_LOST)
-    assert (attempt.status, attempt.error_type) == ("error", attempt_status.LOST_STORE)
+    assert (run.status, run.errors, attempt.tries) == (EvalRun.Status.DONE, 1, MAX_LOST_TRIES)
+    assert (attempt.status, attempt.error_type) == ("error", attempt_status.STORE_LOST)
     assert attempt.error == "The store is away."
     assert (await units_of_work.read(report.tally, run)).rate.total == 0
 
@@ -116,9 +116,9 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
 
 
 async def test_a_run_goes_on_when_the_store_cannot_be_asked_for_a_while(play, monkeypatch):
-    monkeypatch.setattr(run_monitor, "GLANCE", 0.01)
-    look = failing(5, run_monitor._look_at, before=True)
-    monkeypatch.setattr(run_monitor, "_look_at", look)
+    monkeypatch.setattr(run_monitor, "POLL_S", 0.01)
+    look = failing(5, run_monitor._read_snapshot, before=True)
+    monkeypatch.setattr(run_monitor, "_read_snapshot", look)
 
     async def slowly(ctx: Any, said: str) -> str:
         import asyncio
@@ -141,7 +141,11 @@ async def test_an_attempt_that_a_person_cancelled_is_not_tried_again(play, monke
     monkeypatch.setattr(writes, "repeat_attempt", cancel_first)
     run = await play(ONE, fine)
     attempt = await units_of_work.read(only_attempt, run)
-    assert (attempt.status, attempt.stopped_because, attempt.tries) == ("cancelled", writes.BY_HAND, 1)
+    assert (attempt.status, attempt.stopped_because, attempt.tries) == (
+        "cancelled",
+        writes.CANCELLED_BY_USER,
+        1,
+    )
     assert (run.status, run.cancelled) == (EvalRun.Status.DONE, 1)
 
 
@@ -211,7 +215,7 @@ async def test_run_that_goes_on_does_so_once_though_the_answer_was_lost(
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]
     run = await units_of_work.read(EvalRun.objects.get)
-    monkeypatch.setattr(writes, "take_up", failing(1, writes.take_up, before=before))
+    monkeypatch.setattr(writes, "restart_attempts", failing(1, writes.restart_attempts, before=before))
     path = f"/evals/runs/{run.id}/retry/" if how == "page" else f"/api/v1/evals/runs/{run.id}/retry"
     assert await post(web, how, path, {}) == 503
     async with asyncio.timeout(30):
@@ -226,10 +230,10 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
     def create(run_id: str) -> EvalRun:
         assert written.wait(60)
         return run_orders.order_run(
-            library.register_file(folder, "counter", smoke), Order(config.default()), run_id
+            library.register_file(folder, "counter", smoke), RunOrder(config.default_config()), run_id
         )
 
-    await given_up_while_it_is_written(asyncio.create_task(dispatch.order(create)), written)
+    await given_up_while_it_is_written(asyncio.create_task(dispatch.create_and_deliver(create)), written)
     async with asyncio.timeout(30):
         while not await units_of_work.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)

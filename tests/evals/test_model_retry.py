@@ -27,7 +27,7 @@ from evals_app.cli.ci_gate import Gate
 from evals_app.engine import _adk, model_retry
 from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.attempt_status import JUDGE_TOO_LONG, UNAVAILABLE
+from evals_app.runs.attempt_status import JUDGE_TOO_LONG, MODEL_UNAVAILABLE
 from evals_app.runs.limits import Limits
 from sessions_app.models import ModelCall
 from sessions_app.store import units_of_work
@@ -196,7 +196,7 @@ async def test_a_service_that_keeps_refusing_leaves_an_error_without_an_outcome(
     run = await play(ONE, agent(gemini(service)), limits=BRIEFLY)
     attempt = await attempt_of(run)
     assert (run.status, run.errors, run.failed) == ("done", 1, 0)
-    assert attempt.error_type == UNAVAILABLE
+    assert attempt.error_type == MODEL_UNAVAILABLE
     first, second = attempt.error.splitlines()
     assert first == "gemini-2.5-flash could not be asked: 429: Slow down."
     assert re.fullmatch(
@@ -221,13 +221,13 @@ async def test_an_error_that_follows_a_refusal_is_the_one_that_is_told(play):
 async def test_no_retry_is_made_when_none_is_wished(play):
     model = Fails(model="fails", left=[client_error(429)])
     attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(retry_seconds=0)))
-    assert (attempt.error_type, model.asked) == (UNAVAILABLE, 1)
+    assert (attempt.error_type, model.asked) == (MODEL_UNAVAILABLE, 1)
 
 
 async def test_a_wait_that_would_take_too_long_is_not_begun(play):
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})])
     attempt = await attempt_of(await play(ONE, agent(model)))
-    assert (attempt.error_type, attempt.waited_seconds) == (UNAVAILABLE, 0.0)
+    assert (attempt.error_type, attempt.waited_seconds) == (MODEL_UNAVAILABLE, 0.0)
 
 
 async def test_callbacks_of_the_agent_hear_of_an_error_that_stays_only(play):
@@ -252,7 +252,7 @@ async def test_an_agent_that_fails_as_its_model_stayed_away_has_not_failed(play)
 
     model = Fails(model="fails", left=[client_error(503, {"Retry-After": "3600"})])
     attempt = await attempt_of(await play(ONE, agent(model, on_model_error_callback=excuse)))
-    assert (attempt.status, attempt.error_type) == (Status.ERROR, UNAVAILABLE)
+    assert (attempt.status, attempt.error_type) == (Status.ERROR, MODEL_UNAVAILABLE)
     assert await units_of_work.read(attempt.results.filter(invocation=None, status="failed").count) == 1
 
 
@@ -272,7 +272,7 @@ async def test_a_judge_that_stays_unavailable_is_an_error_and_no_verdict(play, j
     config["criteria"] = {metric: config["criteria"]["final_response_match_v2"]}
     run = await play(ONE, talks, config, limits=BRIEFLY)
     attempt = await attempt_of(run)
-    assert (attempt.status, attempt.error_type) == (Status.ERROR, UNAVAILABLE)
+    assert (attempt.status, attempt.error_type) == (Status.ERROR, MODEL_UNAVAILABLE)
     assert attempt.error.startswith("The judge: failing-judge could not be asked: 429: Slow down.")
     overall = await units_of_work.read(attempt.results.get, metric=metric, invocation=None)
     assert (overall.status, overall.score) == ("not_evaluated", None)
@@ -302,7 +302,7 @@ async def test_a_simulated_user_is_asked_again_and_given_up(play, judge):
     }
     judge["errors"] = [client_error(503, {"Retry-After": "3600"})]
     attempt = await attempt_of(await play(document, talks, config))
-    assert attempt.error_type == UNAVAILABLE
+    assert attempt.error_type == MODEL_UNAVAILABLE
     assert attempt.error.startswith("The simulated user: failing-judge could not be asked: 503")
 
 
@@ -327,7 +327,7 @@ async def test_a_cancelled_run_waits_no_longer(play):
 async def test_an_attempt_that_ends_while_it_waits_has_no_outcome(play):
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
     attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(attempt_seconds=2)))
-    assert attempt.error_type == UNAVAILABLE
+    assert attempt.error_type == MODEL_UNAVAILABLE
     assert "could not be asked: 429" in attempt.error
     assert "within 2 seconds" in attempt.error
 
@@ -460,13 +460,13 @@ def test_which_errors_may_be_over_soon(error, temporary):
 def test_requests_are_made_once_by_the_client_unless_the_agent_says_otherwise():
     request = LlmRequest(config=types.GenerateContentConfig())
     _adk.retrying.add_default_retry_options_if_not_present(request)
-    _adk.ask_once(request)
+    _adk.disable_client_retries(request)
     assert request.config.http_options.retry_options.attempts == 1
     own = types.HttpRetryOptions(attempts=3)
     request = LlmRequest(
         config=types.GenerateContentConfig(http_options=types.HttpOptions(retry_options=own))
     )
-    _adk.ask_once(request)
+    _adk.disable_client_retries(request)
     assert request.config.http_options.retry_options == own
 
 

@@ -276,7 +276,7 @@ async def test_ids_may_hold_any_character(web, process, folder, smoke):
 
 
 async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, monkeypatch):
-    monkeypatch.setattr(dispatch, "REACTS", 0.05)
+    monkeypatch.setattr(dispatch, "CANCEL_GRACE_S", 0.05)
     ended = asyncio.Event()
 
     class Blocked(Process):

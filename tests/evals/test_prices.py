@@ -40,7 +40,7 @@ def at(year):
 @pytest.fixture
 def table(tmp_path):
     (tmp_path / "prices.toml").write_text(FILE)
-    return prices.find([tmp_path])
+    return prices.find_prices([tmp_path])
 
 
 def test_cached_tokens_have_a_price_of_their_own_and_are_not_paid_twice(table):
@@ -74,21 +74,21 @@ def test_a_price_does_not_hold_before_its_day(tmp_path):
     (tmp_path / "prices.json").write_text(
         json.dumps({"price": [{"model": "m", "from": "2026-01-01", "input": 1, "output": 1}]})
     )
-    table = prices.find([tmp_path / "nowhere", tmp_path])
+    table = prices.find_prices([tmp_path / "nowhere", tmp_path])
     assert table.cost({"m": USAGE}, at(2025)) is None
     assert table.cost({"m": USAGE}, at(2026)) == pytest.approx(3.0)
 
 
 def test_without_a_file_nothing_has_a_price(tmp_path):
-    assert prices.find([tmp_path]) == prices.NONE
-    assert prices.NONE.cost({"m": USAGE}, at(2025)) is None
-    assert prices.NONE.as_json() == {}
+    assert prices.find_prices([tmp_path]) == prices.NO_PRICES
+    assert prices.NO_PRICES.cost({"m": USAGE}, at(2025)) is None
+    assert prices.NO_PRICES.as_json() == {}
 
 
 def test_a_run_keeps_the_prices_it_was_made_with(table):
     kept = json.loads(json.dumps(table.as_json()))
-    assert prices.of_json(kept) == table
-    assert prices.of_json({}) == prices.NONE
+    assert prices.prices_from_json(kept) == table
+    assert prices.prices_from_json({}) == prices.NO_PRICES
 
 
 @pytest.mark.parametrize(
@@ -113,9 +113,9 @@ def test_what_is_wrong_with_a_file_is_named_and_no_price_is_taken_from_it(tmp_pa
     path = tmp_path / "prices.toml"
     path.write_text(text)
     with pytest.raises(BadFile) as refused:
-        prices.read(path)
+        prices.read_prices(path)
     assert said in refused.value.message
-    broken = prices.find([tmp_path])
+    broken = prices.find_prices([tmp_path])
     assert broken.prices == ()
     assert broken.problems
 
@@ -123,4 +123,4 @@ def test_what_is_wrong_with_a_file_is_named_and_no_price_is_taken_from_it(tmp_pa
 def test_a_file_that_is_no_object_is_refused(tmp_path):
     (tmp_path / "prices.json").write_text("[]")
     with pytest.raises(BadFile, match="must be an object"):
-        prices.read(tmp_path / "prices.json")
+        prices.read_prices(tmp_path / "prices.json")

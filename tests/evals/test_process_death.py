@@ -13,8 +13,8 @@ from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, dispatch, rerun, run_orders, writes
 from evals_app.runs.limits import Limits
-from evals_app.runs.run_orders import Order
-from evals_app.runs.writes import Death, Outcome
+from evals_app.runs.run_orders import RunOrder
+from evals_app.runs.writes import Outcome, ProcessDeath
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import lifecycle, processes, runtime_client
 from sessions_app.sessions.writes import SessionKey, create_session
@@ -28,7 +28,7 @@ from tests.settable_clock import STEPS_S, Clock
 from tests.store import store_url
 
 Status = EvalAttempt.Status
-DIED = Death("exit status 3")
+DIED = ProcessDeath("exit status 3")
 PROCESS = "r" * 32
 
 
@@ -42,9 +42,9 @@ def order(folder, db):
             folder.given, f"{name}.evalset.json", evalset(*[case(word, turn("x", "y")) for word in "abc"])
         )
         run = run_orders.order_run(
-            library.register_file(folder, "counter", path), Order(config.default(), **more)
+            library.register_file(folder, "counter", path), RunOrder(config.default_config(), **more)
         )
-        writes.assign([run.id], PROCESS)
+        writes.assign_runs([run.id], PROCESS)
         return run
 
     return ordered
@@ -74,9 +74,11 @@ def test_runs_wait_for_the_next_process_whoever_gives_them_out_and_once(order, m
     monkeypatch.setattr(processes, "_own_id", server.pk)
     left = writes.active_runs_of(PROCESS)
     assert sorted(left) == sorted([run.id, done.id])
-    assert writes.go_on_without(PROCESS, DIED) == [run.id]
-    assert writes.go_on_without(PROCESS, DIED) == []  # done once more, because the store's answer was lost
-    assert writes.waiting_of(left) == [run.id]
+    assert writes.continue_without_process(PROCESS, DIED) == [run.id]
+    assert (
+        writes.continue_without_process(PROCESS, DIED) == []
+    )  # done once more, because the store's answer was lost
+    assert writes.pending_runs_of(left) == [run.id]
     run.refresh_from_db()
     assert (run.runtime_id, run.resumed) == (server.pk, 1)
 
@@ -86,24 +88,24 @@ def test_what_was_in_flight_is_tried_again_alone_and_what_waited_waits(order):
     begin(run, "a", "b")
     writes.finish_attempt(run.attempts.get(case_id="b").pk, Outcome(Status.PASSED))
     begun_at = EvalRun.objects.get().limits_from
-    assert writes.go_on_without(PROCESS, DIED) == [run.id]
+    assert writes.continue_without_process(PROCESS, DIED) == [run.id]
     run.refresh_from_db()
     assert (run.status, run.runtime_id, run.resumed, run.limits_from) == ("pending", None, 1, begun_at)
     assert statuses(run) == ["pending", "passed", "pending"]
-    assert [attempt_status.must_be_alone(attempt) for attempt in of(run).values()] == [True, False, False]
+    assert [attempt_status.must_run_alone(attempt) for attempt in of(run).values()] == [True, False, False]
     [tried] = of(run)["a"].tried_before
-    assert (tried["status"], tried["error_type"]) == ("error", attempt_status.GONE)
+    assert (tried["status"], tried["error_type"]) == ("error", attempt_status.PROCESS_GONE)
     assert tried["error"] == "The process that ran it ended (exit status 3)."
 
 
 def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(order):
     run = order()
     begin(run, "a", "b")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    assert writes.go_on_without(PROCESS, Death("signal 11, SIGSEGV")) == [run.id]
+    assert writes.continue_without_process(PROCESS, ProcessDeath("signal 11, SIGSEGV")) == [run.id]
     ended = of(run)["a"]
-    assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, attempt_status.ENDED_IT, 2)
+    assert (ended.status, ended.error_type, ended.tries) == (Status.ERROR, attempt_status.ENDED_PROCESS, 2)
     assert ended.error == "The process ended with signal 11, SIGSEGV.\nCase 'a' ran alone in it."
     assert statuses(run) == ["error", "pending", "pending"]
     assert run.attempts.filter(attempt_status.HAS_OUTCOME).count() == 1
@@ -115,8 +117,8 @@ def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
     for name in "ab":
         for _ in range(2):
             begin(run, name)
-            writes.go_on_without(PROCESS, DIED)
-    causes = set(run.attempts.filter(error_type=attempt_status.ENDED_IT).values_list("cause", flat=True))
+            writes.continue_without_process(PROCESS, DIED)
+    causes = set(run.attempts.filter(error_type=attempt_status.ENDED_PROCESS).values_list("cause", flat=True))
     assert causes == {"ProcessEnded: The process ended with exit status 3."}
 
 
@@ -130,12 +132,12 @@ def test_attempt_may_have_been_ended_for_its_time_whatever_the_clock_says(
     clock = Clock(monkeypatch, tmp_path / "shift")
     run = order(limits=Limits(attempt_seconds=5))
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
     clock.step(step)
-    writes.go_on_without(PROCESS, Death(how))
+    writes.continue_without_process(PROCESS, ProcessDeath(how))
     ended = of(run)["a"]
-    assert ended.error_type == attempt_status.ENDED_IT
+    assert ended.error_type == attempt_status.ENDED_PROCESS
     assert f"ended with {how}" in ended.error
     assert ("an attempt takes longer than its limit of 5 seconds" in ended.error) == may_be_too_long
 
@@ -143,16 +145,16 @@ def test_attempt_may_have_been_ended_for_its_time_whatever_the_clock_says(
 def test_what_runs_again_alone_is_counted(order):
     run = order()
     begin(run, "a", "b")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     assert attempt_status.count_alone(run) == 2
 
 
 def test_a_run_whose_last_attempt_ended_its_process_is_done(order):
     run = order(case_ids=["a"])
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    assert writes.go_on_without(PROCESS, DIED) == []
+    assert writes.continue_without_process(PROCESS, DIED) == []
     run.refresh_from_db()
     assert (run.status, run.errors, run.total) == ("done", 1, 1)
 
@@ -161,10 +163,12 @@ def test_other_runs_of_the_process_go_on_and_bear_no_blame(order):
     killer, beside, waiting = order("k"), order("b"), order("w")
     begin(killer, "a")
     begin(beside, "a")
-    assert sorted(writes.go_on_without(PROCESS, DIED)) == sorted([killer.id, beside.id, waiting.id])
+    assert sorted(writes.continue_without_process(PROCESS, DIED)) == sorted(
+        [killer.id, beside.id, waiting.id]
+    )
     begin(killer, "a")
     begin(beside, "a")  # side by side once more: nobody knows which one it is
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     assert {*statuses(killer), *statuses(beside), *statuses(waiting)} == {"pending"}
     waiting.refresh_from_db()
     assert (waiting.resumed, waiting.runtime_id) == (0, None)
@@ -173,22 +177,22 @@ def test_other_runs_of_the_process_go_on_and_bear_no_blame(order):
 def test_a_process_that_is_ended_on_purpose_or_by_a_conversation_blames_nobody(order):
     run = order()
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    writes.go_on_without(PROCESS, Death("It was ended to cancel run 7.", by_itself=False))
+    writes.continue_without_process(PROCESS, ProcessDeath("It was ended to cancel run 7.", by_itself=False))
     assert of(run)["a"].tried_before[-1]["error"] == "It was ended to cancel run 7."
     begin(run, "a")
     session = create_session(SessionKey("", "counter", "u", "s"))
     talk = lifecycle.create_run(session.pk, {})
     lifecycle.claim(talk.pk, PROCESS, "v1")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     assert statuses(run) == ["pending"] * 3
 
 
 def test_a_process_that_dies_before_any_attempt_began_takes_its_runs_along(order):
     run = order()
     begin(run)
-    assert writes.go_on_without(PROCESS, DIED) == []
+    assert writes.continue_without_process(PROCESS, DIED) == []
     run.refresh_from_db()
     assert (run.status, run.error) == ("crashed", "The process that ran it ended (exit status 3).")
 
@@ -199,7 +203,7 @@ def test_what_a_person_cancelled_meanwhile_stays_cancelled(order):
     begin(stopped, "a")
     writes.request_cancel_attempt(of(run)["a"].pk)
     writes.request_cancel(stopped.id)
-    assert writes.go_on_without(PROCESS, DIED) == [run.id]
+    assert writes.continue_without_process(PROCESS, DIED) == [run.id]
     assert statuses(run) == ["cancelled", "pending", "pending"]
     stopped.refresh_from_db()
     assert stopped.status == "cancelled"
@@ -208,33 +212,33 @@ def test_what_a_person_cancelled_meanwhile_stays_cancelled(order):
 def test_a_person_who_lets_a_run_go_on_lets_its_limits_count_anew(order):
     run = order()
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
     writes.crash_run(run.id, "The power failed.")
     run = rerun.resume(EvalRun.objects.get(pk=run.id))
     assert run.limits_from is None
-    assert attempt_status.must_be_alone(of(run)["a"])
+    assert attempt_status.must_run_alone(of(run)["a"])
 
 
 def test_a_case_that_ended_its_process_is_alone_when_it_is_tried_again(order):
     run = order(case_ids=["a"])
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     rerun.retry(run)
-    assert attempt_status.must_be_alone(of(run)["a"])
+    assert attempt_status.must_run_alone(of(run)["a"])
 
 
 def test_a_judge_that_ends_the_process_is_blamed_and_not_the_agent(order):
     run = order(case_ids=["a"])
     begin(run, "a")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     begin(run, "a")
     writes.note_judge(of(run)["a"].pk, "mine")
-    writes.go_on_without(PROCESS, DIED)
+    writes.continue_without_process(PROCESS, DIED)
     attempt = of(run)["a"]
-    assert (attempt.status, attempt.error_type) == ("error", attempt_status.JUDGE_ENDED_IT)
+    assert (attempt.status, attempt.error_type) == ("error", attempt_status.JUDGE_ENDED_PROCESS)
     assert attempt.error.endswith("The agent had answered: mine was judging it.")
     assert not run.attempts.filter(attempt_status.HAS_OUTCOME).exists()
 
@@ -394,7 +398,7 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
         folder = open_folder(killer.parent)
         evalset = library.register_file(folder, "killer", killer / f"{name}.evalset.json")
         return run_orders.order_run(
-            evalset, Order(config.Config({"criteria": {"response_match_score": 1.0}}, "the test"))
+            evalset, RunOrder(config.RunConfig({"criteria": {"response_match_score": 1.0}}, "the test"))
         )
 
     with forked_processes.starts():
@@ -403,7 +407,7 @@ async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_th
             try:
                 runs = [await units_of_work.write(order, name) for name in ("s", "exits")]
                 for run in runs:
-                    await dispatch.hand_over(run)
+                    await dispatch.start_delivery(run)
                 await settled()
             finally:
                 runtime_client.register(None)

@@ -8,7 +8,7 @@ import pytest
 from google.genai import types
 
 from evals_app.engine.conversations import conversation_of
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
+from evals_app.metrics.expected_state import EVALUATION_KEY
 from sessions_app.adk import DjangoSessionService
 from sessions_app.branches.rewind import rewind
 from sessions_app.ids import SessionKey
@@ -118,14 +118,14 @@ async def test_a_part_of_a_session_becomes_a_case_with_the_state_that_it_found(b
 async def test_a_case_of_an_eval_attempt_starts_without_what_adks_evaluation_wrote(browser, session, folder):
     service = DjangoSessionService()
     whole = await service.get_session(**OWNER, session_id="s1")
-    await said(service, whole, 4, **{OF_THE_EVALUATION: "an id", "n": 4})
+    await said(service, whole, 4, **{EVALUATION_KEY: "an id", "n": 4})
     await said(service, whole, 5)
     await browser.get(f"/evals/record/?session={session.pk}&first=i5")
     await browser.send("review", target="set")
     await browser.save()
     state = added(folder)["session_input"]["state"]
     assert state["n"] == 4
-    assert OF_THE_EVALUATION not in state
+    assert EVALUATION_KEY not in state
 
 
 async def test_what_is_not_expected_is_left_out(browser, session, folder):

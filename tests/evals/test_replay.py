@@ -15,11 +15,11 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from evals_app.engine.replay.recording import ToolResult
-from evals_app.engine.replay.request_diff import compare
-from evals_app.engine.replay.tool_results import NotRecorded, Results
+from evals_app.engine.replay.request_diff import compare_requests
+from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults
 from evals_app.metrics.invocations import tool_calls
 from evals_app.models import EvalAttempt
-from evals_app.runs.replay.policy import Policy
+from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.store import units_of_work
@@ -95,7 +95,7 @@ DOCUMENT = evalset(case("a", turn("weather in Rome", "It is sunny."), turn("and 
 
 
 def again(run, models="live", tools="live"):
-    return Policy.chosen(models, tools, run=run.id).as_json()
+    return ReplayPolicy.chosen(models, tools, run=run.id).as_json()
 
 
 async def attempt_of(run):
@@ -204,7 +204,7 @@ async def test_a_call_without_a_recording_ends_the_attempt_and_says_what_there_i
 
 async def test_tools_that_may_not_be_called_end_the_attempt(play):
     world = World()
-    policy = Policy.chosen(tools="fail").as_json()
+    policy = ReplayPolicy.chosen(tools="fail").as_json()
     attempt = await attempt_of(await play(DOCUMENT, agent(world), policy=policy))
     assert (attempt.status, world.called) == (Status.ERROR, [])
     assert "tools may not be called in this run" in attempt.error
@@ -262,7 +262,7 @@ def result(tool="f", agent="a", **args):
 
 def test_results_match_by_name_and_arguments_then_by_order():
     recorded = [result(x=1), result(x=2), result(x=1), result("g", x=1), result(agent="b", x=1)]
-    results = Results(recorded)
+    results = RecordedResults(recorded)
     taken = [results.take("a", "f", {"x": 1}) for _ in range(4)]
     assert [(recorded.index(one) if not again else "again") for one, again in taken][:2] == [0, 0]
     assert [taken[0][0] is recorded[0], taken[1][0] is recorded[2], taken[2][0] is recorded[4]] == [True] * 3
@@ -281,7 +281,7 @@ def test_results_match_by_name_and_arguments_then_by_order():
 )
 def test_a_policy_that_cannot_be_meant_is_refused(given, said):
     with pytest.raises(BadInput, match=said):
-        Policy.chosen(**given)
+        ReplayPolicy.chosen(**given)
 
 
 def test_a_request_differs_in_what_counts_and_in_nothing_else():
@@ -295,7 +295,9 @@ def test_a_request_differs_in_what_counts_and_in_nothing_else():
     }
     other_ids = {"functionCall": {"id": "2", "name": "f", "args": {}}}
     assert (
-        compare(then, {**then, "contents": [then["contents"][0], {"role": "model", "parts": [other_ids]}]})
+        compare_requests(
+            then, {**then, "contents": [then["contents"][0], {"role": "model", "parts": [other_ids]}]}
+        )
         == {}
     )
     now = {
@@ -305,7 +307,7 @@ def test_a_request_differs_in_what_counts_and_in_nothing_else():
         "tools": [{"name": "f", "description": "new"}, {"name": "h"}],
         "config": {"temperature": 2},
     }
-    assert compare(then, now) == {
+    assert compare_requests(then, now) == {
         "model": {"recorded": "m", "now": "n"},
         "instruction": {"recorded": "a", "now": "b"},
         "history": [{"change": "removed", "place": 2, "content": then["contents"][1]}],
@@ -317,7 +319,7 @@ def test_a_request_differs_in_what_counts_and_in_nothing_else():
 
 def test_a_declaration_that_is_too_long_is_named_and_not_kept():
     long = [{"name": "f", "description": "x" * 20_000}]
-    assert compare({"tools": [{"name": "f"}]}, {"tools": long}) == {"tools": {"changed": ["f"]}}
+    assert compare_requests({"tools": [{"name": "f"}]}, {"tools": long}) == {"tools": {"changed": ["f"]}}
 
 
 async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(play):
@@ -338,6 +340,6 @@ async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(p
 def test_contents_that_only_stand_elsewhere_are_told_as_moved():
     said = [{"role": "user", "parts": [{"text": word}]} for word in ("a", "b", "c", "d")]
     then = {"contents": said}
-    assert compare(then, {"contents": [said[0], said[2], said[1], said[3]]}) == {
+    assert compare_requests(then, {"contents": [said[0], said[2], said[1], said[3]]}) == {
         "history": [{"change": "moved", "place": 2, "content": said[2]}]
     }

@@ -247,7 +247,7 @@ def test_what_a_dead_process_left_is_no_outcome():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(of, {"a": [passed()]})
     gone = stored_runs.Outcome(
-        "error", failure=stored_runs.Failure(attempt_status.GONE, "The process has ended.")
+        "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
     )
     after = stored_runs.run(of, {"a": [gone]}, code="v2")
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
@@ -256,7 +256,7 @@ def test_what_a_dead_process_left_is_no_outcome():
 def test_every_place_leaves_out_what_a_dead_process_left():
     of = stored_runs.version(cases("a"))
     gone = stored_runs.Outcome(
-        "error", failure=stored_runs.Failure(attempt_status.GONE, "The process has ended.")
+        "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
     )
     run = stored_runs.run(of, {"a": [passed(), gone, passed()]})
     before = stored_runs.run(of, {"a": [passed(), failed(), passed()]}, code="v0")

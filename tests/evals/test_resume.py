@@ -9,7 +9,7 @@ import pytest
 
 from evals_app.analysis import repetitions, report, trends
 from evals_app.engine.execution import execute_run
-from evals_app.engine.spending import spent_since
+from evals_app.engine.spending import spending_since
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun
@@ -85,7 +85,7 @@ async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_
     assert after["c0"].finished_at == before["c0"].finished_at
     assert after["c1"].stopped_because == after["c2"].stopped_because == after["c1"].error == ""
     [tried] = after["c1"].tried_before
-    assert (tried["try"], tried["status"], tried["why"]) == (1, "error", rerun.IN_FLIGHT)
+    assert (tried["try"], tried["status"], tried["why"]) == (1, "error", rerun.WAS_IN_FLIGHT)
     assert tried["realm"] != after["c1"].realm
     assert tried["session"] != after["c1"].session_id is not None
 
@@ -217,7 +217,7 @@ async def test_one_attempt_is_cancelled_and_the_others_go_on(play):
     await cancelling
     attempts = await units_of_work.read(by_case, run)
     assert (run.status, run.passed, run.cancelled) == ("done", 1, 2)
-    assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == writes.BY_HAND
+    assert attempts["c0"].stopped_because == attempts["c2"].stopped_because == writes.CANCELLED_BY_USER
     assert attempts["c0"].session_id is not None
     told = await units_of_work.read(progress.progress_of, run)
     assert not told.can_resume  # a person wanted them to stop
@@ -382,7 +382,7 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
             thought_tokens=100_000,
         )
         run = attempt.run
-        return spent_since(run, [attempt], 0.0, Limits(cost=5.0), PRICED)
+        return spending_since(run, [attempt], 0.0, Limits(cost=5.0), PRICED)
 
     async def look():
         await in_flight.wait()
@@ -434,12 +434,12 @@ def order_of_three(db, folder):
     """A pending run of three cases."""
     path = write(folder.given, "set.evalset.json", three("a", "b", "c"))
     return run_orders.order_run(
-        library.register_file(folder, "counter", path), run_orders.Order(config.default())
+        library.register_file(folder, "counter", path), run_orders.RunOrder(config.default_config())
     )
 
 
 def cancelled_by_hand(attempt):
-    writes.cancel_attempt(attempt.pk, writes.BY_HAND)
+    writes.cancel_attempt(attempt.pk, writes.CANCELLED_BY_USER)
 
 
 def cut_off_with_its_run(attempt):
@@ -461,7 +461,7 @@ def test_what_was_spent_until_an_attempt_is_cut_off_is_known_by_model_and_cost(i
     )
     assert (in_flight.cost, in_flight.model_seconds) == (5.0, 2.0)
     assert list(json.loads(in_flight.by_model)) == ["priced"]
-    spent = spent_since(in_flight.run, [], 0.0, Limits(cost=100.0), PRICED)
+    spent = spending_since(in_flight.run, [], 0.0, Limits(cost=100.0), PRICED)
     assert (spent.cost, spent.tokens) == (5.0, 1_000_000)
     assert report.summary(in_flight.run).spent.cost == 5.0
 
@@ -476,11 +476,13 @@ def test_the_cost_is_unknown_when_a_process_died_before_it_wrote_down_all_calls(
 def test_what_a_try_spent_whose_process_died_counts_towards_the_limits(in_flight):
     processes.register("p" * 32, "counter", 1, "v1")
     EvalRun.objects.update(runtime_id="p" * 32)
-    assert writes.go_on_without("p" * 32, writes.Death("exit status 3")) == [in_flight.run_id]
+    assert writes.continue_without_process("p" * 32, writes.ProcessDeath("exit status 3")) == [
+        in_flight.run_id
+    ]
     limits = Limits(tokens=1, cost=1.0)
-    spent = spent_since(in_flight.run, [], in_flight.started_at - 1.0, limits, PRICED)
+    spent = spending_since(in_flight.run, [], in_flight.started_at - 1.0, limits, PRICED)
     assert (spent.tokens, spent.cost) == (1_000_000, 5.0)
-    assert spent_since(in_flight.run, [], in_flight.started_at + 1.0, limits, PRICED).tokens == 0
+    assert spending_since(in_flight.run, [], in_flight.started_at + 1.0, limits, PRICED).tokens == 0
 
 
 def test_the_time_left_is_told_from_what_has_ended():
@@ -488,7 +490,7 @@ def test_the_time_left_is_told_from_what_has_ended():
     assert progress.time_left(2.0, 0, [0.5, 3.0], 4) == 1.5
     assert progress.time_left(2.0, 1, [5.0, 5.0], 2) == 1.0
     assert progress.time_left(2.0, 0, [2.5, 3.0], 4) is None
-    assert [progress.roughly(seconds) for seconds in (0.4, 89.0, 91.0)] == ["0 s", "89 s", "2 min"]
+    assert [progress.format_estimate(seconds) for seconds in (0.4, 89.0, 91.0)] == ["0 s", "89 s", "2 min"]
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import pytest
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import writes
-from evals_app.runs.attempt_status import GONE
+from evals_app.runs.attempt_status import PROCESS_GONE
 from sessions_app.agents.folder import configured_folder
 from sessions_app.store import units_of_work
 from tests.evals.conftest import settled
@@ -32,7 +32,7 @@ async def cut_short(run):
 
     def cut():
         attempts = EvalAttempt.objects.filter(run=run)
-        attempts.filter(case_id="good").update(status=Status.ERROR, error_type=GONE)
+        attempts.filter(case_id="good").update(status=Status.ERROR, error_type=PROCESS_GONE)
         attempts.filter(case_id="breaks").update(status=Status.CANCELLED, started_at=None, tries=0)
         EvalRun.objects.filter(pk=run.pk).update(status="crashed", passed=0, cancelled=1)
 
@@ -147,7 +147,7 @@ def ordered():
 
     folder = configured_folder()
     evalset = library.register_file(folder, "counter", folder.given / "smoke.evalset.json")
-    return run_orders.order_run(evalset, run_orders.Order(config.default()))
+    return run_orders.order_run(evalset, run_orders.RunOrder(config.default_config()))
 
 
 @pytest.mark.parametrize(

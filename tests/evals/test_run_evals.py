@@ -12,7 +12,7 @@ from xml.etree import ElementTree
 import pytest
 from django.core.management import CommandError, call_command
 
-from evals_app.engine.local_runner import quiet
+from evals_app.engine.local_runner import quiet_logging
 from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess
@@ -248,7 +248,7 @@ def test_a_path_with_a_colon_is_a_path(tmp_path):
 def test_tracebacks_that_adk_logs_stay_out_of_the_results(monkeypatch, capfd):
     adk = logging.getLogger("google_adk")
     monkeypatch.setattr(adk, "handlers", [])
-    with quiet():
+    with quiet_logging():
         try:
             raise RuntimeError("on fire")
         except RuntimeError:

@@ -12,8 +12,8 @@ from google.genai.types import GenerateContentConfig
 
 from evals_app.engine.evaluators import evaluator_class
 from evals_app.metrics import config, criterion_options, simulator_options
-from evals_app.metrics.catalog import METRICS, STATE, missing_for
-from evals_app.metrics.config import Config
+from evals_app.metrics.catalog import ADK_METRICS, STATE_METRIC, missing_requirement
+from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
 from evals_app.runs import run_form
 from sessions_app.errors import BadInput
@@ -39,7 +39,7 @@ def of(metric, **options):
     return {"metric": [metric], f"threshold:{metric}": "0.5", "options": [metric], **sent}
 
 
-@pytest.mark.parametrize("name", [name for name in METRICS if not missing_for(name)])
+@pytest.mark.parametrize("name", [name for name in ADK_METRICS if not missing_requirement(name)])
 def test_every_field_of_a_criterion_of_adk_has_an_option(name):
     fields = set(getattr(evaluator_class(name), "criterion_type", eval_metrics.BaseCriterion).model_fields)
     shown = {option.name.split(".")[0] for option in criterion_options.OPTIONS.get(name, ())}
@@ -62,22 +62,24 @@ def test_every_field_of_a_simulated_user_has_an_option():
 
 def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
     written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
-    config = Config({"criteria": {"hallucinations_v1": written}}, "the file")
-    order = run_form.order_of(posted(**of("hallucinations_v1", judge_model_options__judge_model="a")), config)
+    config = RunConfig({"criteria": {"hallucinations_v1": written}}, "the file")
+    order = run_form.order_from_form(
+        posted(**of("hallucinations_v1", judge_model_options__judge_model="a")), config
+    )
     assert order.config.data == config.data
     assert order.config.source == "the file"
 
 
 def test_an_option_that_was_changed_is_written_and_what_has_no_option_stays():
     written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
-    config = Config({"criteria": {"hallucinations_v1": written}}, "the file")
+    config = RunConfig({"criteria": {"hallucinations_v1": written}}, "the file")
     sent = of(
         "hallucinations_v1",
         judge_model_options__judge_model="b",
         judge_model_options__num_samples="3",
         evaluate_intermediate_nl_responses="1",
     )
-    order = run_form.order_of(posted(**sent), config)
+    order = run_form.order_from_form(posted(**sent), config)
     assert order.config.criteria["hallucinations_v1"] == {
         "threshold": 0.5,
         "judge_model_options": {"judge_model_config": {"seed": 1}, "judge_model": "b", "num_samples": 3},
@@ -88,19 +90,19 @@ def test_an_option_that_was_changed_is_written_and_what_has_no_option_stays():
 
 def test_rubrics_are_lines_and_the_rest_of_one_stays():
     name = "rubric_based_final_response_quality_v1"
-    config = Config({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
+    config = RunConfig({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
     sent = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
-    order = run_form.order_of(posted(**sent), config)
+    order = run_form.order_from_form(posted(**sent), config)
     assert order.config.criteria[name]["rubrics"] == [
         {"rubric_id": "greets", "rubric_content": {"text_property": "It greets twice."}, "type": "T"},
         {"rubric_id": "rubric_2", "rubric_content": {"text_property": "It is short."}},
     ]
-    untouched = run_form.order_of(posted(**of(name, rubrics="greets: It greets.\r\n")), config)
+    untouched = run_form.order_from_form(posted(**of(name, rubrics="greets: It greets.\r\n")), config)
     assert untouched.config.criteria[name]["rubrics"] == [RUBRIC]
 
 
 def test_the_judge_of_all_is_asked_where_a_metric_names_none():
-    config = Config(
+    config = RunConfig(
         {
             "criteria": {
                 "final_response_match_v2": {"threshold": 0.5, "judge_model_options": {"judge_model": "own"}},
@@ -117,7 +119,7 @@ def test_the_judge_of_all_is_asked_where_a_metric_names_none():
     )
     judges = {
         name: one["judge_model_options"]
-        for name, one in run_form.order_of(sent, config).config.criteria.items()
+        for name, one in run_form.order_from_form(sent, config).config.criteria.items()
     }
     assert judges == {
         "final_response_match_v2": {"judge_model": "own", "num_samples": 2},
@@ -138,7 +140,7 @@ def test_the_judge_of_all_is_asked_where_a_metric_names_none():
 def test_an_option_that_cannot_be_meant_is_refused(metric, sent, said):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
     with pytest.raises(BadInput, match=said):
-        run_form.order_of(posted(**of(metric, **{**defaults, **sent})), config.default())
+        run_form.order_from_form(posted(**of(metric, **{**defaults, **sent})), config.default_config())
 
 
 SCENARIO = {
@@ -168,7 +170,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
         form.one("input", name="option:user_simulator_config:model").attrs["placeholder"]
         == "gemini-2.5-flash"
     )
-    assert STATE.name in [one.attrs["value"] for one in form.all("input", name="metric")]
+    assert STATE_METRIC.name in [one.attrs["value"] for one in form.all("input", name="metric")]
 
 
 async def test_who_plays_the_user_is_chosen_in_the_form(web, process, folder):

@@ -13,7 +13,7 @@ from evals_app.engine.agent_source import FolderAgent
 from evals_app.engine.execution import execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import folder_orders
-from evals_app.runs.folder_orders import Wish
+from evals_app.runs.folder_orders import EvalsetRequest
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_run_evals import run_evals
@@ -38,7 +38,11 @@ async def test_examples_are_judged_and_played_without_a_network(store, place, ju
 
     def order():
         agents, app_name = folder_orders.agent_at(EXAMPLES / "agents" / "weather")
-        return agents, app_name, folder_orders.order(agents, app_name, Wish(str(file))).id
+        return (
+            agents,
+            app_name,
+            folder_orders.order_from_folder(agents, app_name, EvalsetRequest(str(file))).id,
+        )
 
     agents, app_name, run_id = await units_of_work.write(order)
     await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())
@@ -160,7 +164,11 @@ async def test_a_judge_may_be_registered_by_the_services_of_the_folder(store, im
 
     def order():
         agents, app_name = folder_orders.agent_at(agent)
-        return agents, app_name, folder_orders.order(agents, app_name, Wish("a", settings=config)).id
+        return (
+            agents,
+            app_name,
+            folder_orders.order_from_folder(agents, app_name, EvalsetRequest("a", settings=config)).id,
+        )
 
     agents, app_name, run_id = await units_of_work.write(order)
     await execute_run(run_id, FolderAgent(agents, app_name), asyncio.Event())

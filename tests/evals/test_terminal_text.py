@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from evals_app.cli.terminal import Console
-from evals_app.cli.terminal_text import Screen, fitting, padded, shortened
+from evals_app.cli.terminal_text import LineWriter, pad_to_columns, shorten, truncate_to_columns
 from evals_app.models import EvalAttempt, EvalRun
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.test_run_evals import AGENTS, run_evals
@@ -49,7 +49,7 @@ def test_an_encoding_without_our_signs_has_others_for_them(store, encoding):
 
 def test_what_an_encoding_lacks_is_written_as_an_escape():
     written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
-    Screen(written).line("é 東")
+    LineWriter(written).line("é 東")
     written.seek(0)
     assert written.read() == "é \\u6771\n"
 
@@ -68,13 +68,13 @@ def test_what_is_held_back_for_a_reader_who_has_gone_is_let_go():
     read, wrote = os.pipe()
     os.close(read)
     with os.fdopen(wrote, "w") as pipe:
-        Screen(pipe).line("nobody hears it")
+        LineWriter(pipe).line("nobody hears it")
 
 
 def test_the_last_line_of_a_terminal_is_cut_to_the_columns_that_ideographs_take(monkeypatch):
     monkeypatch.setenv("COLUMNS", "11")
     terminal = Terminal()
-    Screen(terminal).status("東京の天気 weather")
+    LineWriter(terminal).status("東京の天気 weather")
     assert terminal.getvalue() == "\r\x1b[2K東京の天気"
 
 
@@ -83,16 +83,16 @@ def test_the_last_line_of_a_terminal_is_cut_to_the_columns_that_ideographs_take(
     [("abc", 2, "ab"), ("東京", 3, "東"), ("e\u0301x", 1, "e\u0301"), ("", 4, ""), ("東京", 4, "東京")],
 )
 def test_a_text_fits_into_columns(text, columns, cut):
-    assert fitting(text, columns) == cut
+    assert truncate_to_columns(text, columns) == cut
 
 
 def test_names_are_filled_up_by_the_columns_that_they_take():
-    assert padded("東京", 6) == "東京  "
+    assert pad_to_columns("東京", 6) == "東京  "
 
 
 def test_what_is_too_long_is_cut_before_its_end():
-    assert shortened("a" * 50 + "b" * 50, 10) == "aaaaaa…bbb"
-    assert shortened("short", 10) == "short"
+    assert shorten("a" * 50 + "b" * 50, 10) == "aaaaaa…bbb"
+    assert shorten("short", 10) == "short"
 
 
 def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):

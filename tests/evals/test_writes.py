@@ -10,7 +10,7 @@ from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs import run_orders, writes
-from evals_app.runs.run_orders import Order
+from evals_app.runs.run_orders import RunOrder
 from evals_app.runs.writes import Outcome, Score
 from sessions_app.adk import DjangoSessionService
 from sessions_app.runs import processes
@@ -24,7 +24,9 @@ Status = EvalAttempt.Status
 @pytest.fixture
 def run(folder):
     path = write(folder.given, "s.evalset.json", evalset(*[case(name, turn("x", "y")) for name in "abc"]))
-    return run_orders.order_run(library.register_file(folder, "counter", path), Order(config.default()))
+    return run_orders.order_run(
+        library.register_file(folder, "counter", path), RunOrder(config.default_config())
+    )
 
 
 def fresh(run):
@@ -87,7 +89,7 @@ def test_a_run_whose_process_is_gone_has_crashed(run):
 
 def test_runs_that_nobody_will_end_are_ended(run, folder):
     processes.register("r" * 32, "counter", 1, "v1")
-    writes.assign([run.id], "r" * 32)
+    writes.assign_runs([run.id], "r" * 32)
     assert writes.crash_orphans() == 0
     processes.mark_stopped("r" * 32)
     assert writes.crash_orphans() == 1
@@ -114,7 +116,9 @@ async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
 
     def order():
         path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x", "y"))))
-        made = run_orders.order_run(library.register_file(folder, "counter", path), Order(config.default()))
+        made = run_orders.order_run(
+            library.register_file(folder, "counter", path), RunOrder(config.default_config())
+        )
         writes.claim_run(made.id, None)
         writes.start_attempt(first(made).pk)
         return made, first(made)

@@ -17,7 +17,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from evals_app.metrics.alignment import Rules
+from evals_app.metrics.alignment import MatchRules
 from evals_app.metrics.catalog import label_of
 from tests.parity.compare import Compared, compare
 from tests.parity.corpus import EXAMPLES, Job, jobs
@@ -165,7 +165,7 @@ def _metrics(job: Job) -> str:
 
 
 def _rules(criterion: Any) -> str:
-    rules = Rules.of(criterion)
+    rules = MatchRules.of(criterion)
     words = [
         *([rules.match_type.lower()] if rules.match_type != "EXACT" else []),
         *(["names"] if rules.ignore_args else []),

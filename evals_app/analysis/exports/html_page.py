@@ -33,7 +33,7 @@ def _section(run: EvalRun) -> dict[str, Any]:
         "columns": report.columns_of(run),
         "baseline": baseline,
         "against": baselines.compare_runs(baseline, run) if baseline else None,
-        "currency": prices.of_json(json.loads(run.prices)).currency,
+        "currency": prices.prices_from_json(json.loads(run.prices)).currency,
         "models": json.loads(run.agent_models),
         "warnings": json.loads(run.warnings),
         "details": [attempt_detail.detail(attempt, whole=False) for attempt in order],

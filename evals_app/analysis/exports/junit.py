@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 
 from evals_app.analysis.exports.run_json import attempts_of, missed, sorted_results
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
-from evals_app.runs.progress import seconds_of
+from evals_app.runs.progress import elapsed_seconds
 
 Status = EvalAttempt.Status
 
@@ -30,7 +30,7 @@ def _junit_suite(run: EvalRun) -> ElementTree.Element:
         "timestamp": datetime.fromtimestamp(run.started_at or run.created_at, UTC).isoformat(
             timespec="seconds"
         ),
-        "time": _seconds(seconds_of(run, run.finished_at or 0.0) or 0.0),
+        "time": _seconds(elapsed_seconds(run, run.finished_at or 0.0) or 0.0),
     }
     suite = ElementTree.Element("testsuite", facts)
     suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))

@@ -10,10 +10,10 @@ from typing import Any
 
 from django.db.models import Avg, Count, OuterRef, Q, QuerySet, Subquery, Sum
 
-from evals_app.metrics.catalog import INFORMATIONAL, label_of
+from evals_app.metrics.catalog import INFORMATIONAL_METRICS, label_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, MetricResult
 from evals_app.runs import prices
-from evals_app.runs.progress import seconds_of
+from evals_app.runs.progress import elapsed_seconds
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 
@@ -128,12 +128,12 @@ def columns_of(run: EvalRun) -> list[Column]:
 
 def summary(run: EvalRun) -> Summary:
     """Return a run in numbers."""
-    return Summary(run, seconds_of(run, time.time()), spent(run), _means(run), _reasons(run))
+    return Summary(run, elapsed_seconds(run, time.time()), spent(run), _means(run), _reasons(run))
 
 
 def spent(run: EvalRun) -> Spent:
     """Return what a run took of models so far."""
-    table = prices.of_json(json.loads(run.prices))
+    table = prices.prices_from_json(json.loads(run.prices))
     sums = run.attempts.aggregate(
         unpriced=Count("pk", filter=Q(cost=None, total_tokens__gt=0)),
         paid=Sum("cost"),
@@ -227,7 +227,7 @@ def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
 
 def reported(name: str) -> bool:
     """Tell whether a metric is only reported."""
-    return name in INFORMATIONAL
+    return name in INFORMATIONAL_METRICS
 
 
 def details_of(result: MetricResult) -> dict[str, Any]:

@@ -6,8 +6,8 @@ beside the recorded one, and `plugin` is the plug-in of ADK that does it in an a
 
 from __future__ import annotations
 
-from evals_app.engine.replay.plugin import Replay
-from evals_app.engine.replay.recording_lookup import replay_of
+from evals_app.engine.replay.plugin import ReplayPlugin
+from evals_app.engine.replay.recording_lookup import create_replay
 from evals_app.engine.replay.tool_results import NotRecorded
 
-__all__ = ["NotRecorded", "Replay", "replay_of"]
+__all__ = ["NotRecorded", "ReplayPlugin", "create_replay"]

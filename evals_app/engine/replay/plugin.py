@@ -24,28 +24,28 @@ from google.genai import types
 
 from evals_app.engine import _adk
 from evals_app.engine.replay import recording
-from evals_app.engine.replay.recording import Answered, Recording, ToolResult
-from evals_app.engine.replay.request_diff import compare
-from evals_app.engine.replay.tool_results import NotRecorded, Results, written
-from evals_app.metrics.expected_state import OF_THE_EVALUATION
-from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, Policy
+from evals_app.engine.replay.recording import RecordedCall, Recording, ToolResult
+from evals_app.engine.replay.request_diff import compare_requests
+from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults, call_text
+from evals_app.metrics.expected_state import EVALUATION_KEY
+from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, ReplayPolicy
 from sessions_app.adk.model_calls import request_json
 from sessions_app.adk.recorder import Recorder
 from sessions_app.store import units_of_work
 
-STEERS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
+CONTROL_TOOLS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
 """ADK's own tools that only say how the run goes on: they are always called."""
 
-ATTRIBUTES = {
+ACTION_ATTRIBUTES = {
     "transferToAgent": "transfer_to_agent",
     "escalate": "escalate",
     "skipSummarization": "skip_summarization",
 }
 
-DIFFERENCES_MOST = 200
+MAX_DIFFERENCES = 200
 
 
-class Replay(BasePlugin):
+class ReplayPlugin(BasePlugin):
     """Gives a recording again in one attempt.
 
     Args:
@@ -53,12 +53,12 @@ class Replay(BasePlugin):
         recorded: the recording; None: there is none, everything is live or fails.
     """
 
-    def __init__(self, policy: Policy, recorded: Recording | None) -> None:
+    def __init__(self, policy: ReplayPolicy, recorded: Recording | None) -> None:
         super().__init__(name="devui_replay")
         self.differences: list[dict[str, Any]] = []
         self._policy = policy
         self._recorded = recorded
-        self._results = Results(recorded.tools if recorded else [])
+        self._results = RecordedResults(recorded.tools if recorded else [])
         self._session_id = ""
         self._turn = -1
         self._numbers: Counter[str] = Counter()
@@ -107,20 +107,20 @@ class Replay(BasePlugin):
         asked = self._asked.pop(id(context.actions), None)
         answered = self._next_answer(context.agent_name) if asked else None
         if asked is not None and answered is not None:
-            _, then = await units_of_work.read(recording.answer, answered.pk)
+            _, then = await units_of_work.read(recording.read_answer, answered.pk)
             self._lay_beside(answered, then, asked[1])
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
         """Give the recorded result; a call that has none ends the attempt."""
-        if self._policy.tools == LIVE or tool.name in STEERS:
+        if self._policy.tools == LIVE or tool.name in CONTROL_TOOLS:
             return None
         agent = tool_context.agent_name
         if self._policy.tools == FAIL:
             raise self._ends(
                 NotRecorded(
-                    f"Agent {agent} calls {written(tool.name, tool_args)}, and tools may not be called in this run.",
+                    f"Agent {agent} calls {call_text(tool.name, tool_args)}, and tools may not be called in this run.",
                     "Let tools be live or recorded to go on.",
                 )
             )
@@ -131,8 +131,8 @@ class Replay(BasePlugin):
         except NotRecorded as error:
             raise self._ends(error) from None
         if again:
-            self._note(agent, kind="tool", again=written(tool.name, tool_args))
-        _put_back(result, tool_context)
+            self._note(agent, kind="tool", again=call_text(tool.name, tool_args))
+        _restore_effects(result, tool_context)
         return dict(result.response)
 
     async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
@@ -151,7 +151,7 @@ class Replay(BasePlugin):
                     "Let models be live: the agent goes another way than it went then.",
                 )
             )
-        responses, then = await units_of_work.read(recording.answer, answered.pk)
+        responses, then = await units_of_work.read(recording.read_answer, answered.pk)
         self._lay_beside(answered, then, request)
         if answered.error or not responses:
             raise self._ends(
@@ -161,22 +161,22 @@ class Replay(BasePlugin):
                     "Let models be live.",
                 )
             )
-        return _joined(responses)
+        return _join_responses(responses)
 
-    def _next_answer(self, agent: str) -> Answered | None:
+    def _next_answer(self, agent: str) -> RecordedCall | None:
         """Return the recorded answer that is the agent's next one in this turn."""
         number = self._numbers[agent]
         self._numbers[agent] += 1
         return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
 
-    def _lay_beside(self, answered: Answered, then: Mapping[str, Any], request: LlmRequest) -> None:
-        if found := compare(then, request_json(request)):
+    def _lay_beside(self, answered: RecordedCall, then: Mapping[str, Any], request: LlmRequest) -> None:
+        if found := compare_requests(then, request_json(request)):
             self._note(
                 answered.agent, kind="request", call=answered.number + 1, recorded_call=answered.pk, **found
             )
 
     def _note(self, agent: str, **found: Any) -> None:
-        if len(self.differences) < DIFFERENCES_MOST:
+        if len(self.differences) < MAX_DIFFERENCES:
             self.differences.append({"turn": self._turn, "agent": agent, **found})
 
     def _ends(self, error: NotRecorded) -> NotRecorded:
@@ -194,7 +194,7 @@ class Replay(BasePlugin):
             if answered is not None:
                 return answered
         callbacks = getattr(_agent(context), "canonical_before_model_callbacks", ())
-        found = await _first(callbacks, callback_context=context, llm_request=request)
+        found = await _first_result(callbacks, callback_context=context, llm_request=request)
         return found if isinstance(found, LlmResponse) else None
 
     async def _callbacks_after(self, context: CallbackContext, response: LlmResponse) -> LlmResponse:
@@ -205,7 +205,7 @@ class Replay(BasePlugin):
             if altered is not None:
                 return altered
         callbacks = getattr(_agent(context), "canonical_after_model_callbacks", ())
-        found = await _first(callbacks, callback_context=context, llm_response=response)
+        found = await _first_result(callbacks, callback_context=context, llm_response=response)
         return found if isinstance(found, LlmResponse) else response
 
     async def _tool_callbacks(
@@ -216,7 +216,7 @@ class Replay(BasePlugin):
             if answered is not None:
                 return answered
         callbacks = getattr(_agent(context), "canonical_before_tool_callbacks", ())
-        found = await _first(callbacks, tool=tool, args=args, tool_context=context)
+        found = await _first_result(callbacks, tool=tool, args=args, tool_context=context)
         return found if isinstance(found, dict) else None
 
 
@@ -224,7 +224,7 @@ def _agent(context: CallbackContext) -> Any:
     return context.get_invocation_context().agent
 
 
-async def _first(callbacks: Sequence[Callable[..., Any]], **given: Any) -> Any:
+async def _first_result(callbacks: Sequence[Callable[..., Any]], **given: Any) -> Any:
     """Run an agent's callbacks until one answers, as ADK does."""
     for callback in callbacks:
         result = _adk.invoke_callback(callback, **given)
@@ -235,15 +235,15 @@ async def _first(callbacks: Sequence[Callable[..., Any]], **given: Any) -> Any:
     return None
 
 
-def _put_back(result: ToolResult, context: ToolContext) -> None:
+def _restore_effects(result: ToolResult, context: ToolContext) -> None:
     """Write what the tool wrote then, and go on as it went on."""
     for key, value in result.delta.items():
         context.state[key] = value
     for name, value in result.actions.items():
-        setattr(context.actions, ATTRIBUTES[name], value)
+        setattr(context.actions, ACTION_ATTRIBUTES[name], value)
 
 
-def _joined(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
+def _join_responses(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
     """Return one response with the parts of all: a model that streamed may have answered in several."""
     parts = [part for one in responses for part in (one.get("content") or {}).get("parts") or []]
     last = dict(responses[-1])
@@ -252,6 +252,6 @@ def _joined(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
     metadata = {
         name: value
         for name, value in (last.pop("custom_metadata", None) or {}).items()
-        if name != OF_THE_EVALUATION
+        if name != EVALUATION_KEY
     }
     return LlmResponse.model_validate({**last, **({"custom_metadata": metadata} if metadata else {})})

@@ -17,7 +17,7 @@ from sessions_app.traces import model_calls
 
 Json = dict[str, Any]
 
-STEERING = ("transferToAgent", "escalate", "skipSummarization")
+CONTROL_ACTIONS = ("transferToAgent", "escalate", "skipSummarization")
 """Actions of a tool that decide how the run goes on."""
 
 REWIND = "rewindBeforeInvocationId"
@@ -44,7 +44,7 @@ class ToolResult:
 
 
 @dataclass(frozen=True)
-class Answered:
+class RecordedCall:
     """A call of a model as it was recorded: the `number`th of its agent in the turn, both from 0."""
 
     pk: int
@@ -61,18 +61,18 @@ class Recording:
 
     session_pk: int
     tools: list[ToolResult]
-    answers: dict[tuple[str, int, int], Answered]
+    answers: dict[tuple[str, int, int], RecordedCall]
     """By agent, turn and number."""
 
 
-def read(session: AgentSession) -> Recording:
+def read_recording(session: AgentSession) -> Recording:
     """Return what a session did. Turns that were taken back by a rewind do not count."""
     events = list(_events(session))
     turns = turns_of(events)
-    return Recording(session.pk, list(_tools(session, events, turns)), _answers(session, turns))
+    return Recording(session.pk, list(_tool_results(session, events, turns)), _recorded_calls(session, turns))
 
 
-def answer(pk: int) -> tuple[list[Json], Json]:
+def read_answer(pk: int) -> tuple[list[Json], Json]:
     """Return what a recorded model call answered, and what it had been asked."""
     call = ModelCall.objects.get(pk=pk)
     whole = [one for one in model_calls.responses(call) if not one.get("partial")]
@@ -96,21 +96,21 @@ def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
         gone = (data.get("actions") or {}).get(REWIND)
         if gone and gone in turns:
             del turns[turns.index(gone) :]
-        elif event.author == "user" and event.invocation_id not in turns and _says(data):
+        elif event.author == "user" and event.invocation_id not in turns and _has_user_content(data):
             turns.append(event.invocation_id)
     return {invocation_id: turn for turn, invocation_id in enumerate(turns)}
 
 
-def _says(data: Json) -> bool:
+def _has_user_content(data: Json) -> bool:
     """Tell whether a message is more than the answer to a question of a tool: ADK makes no turn of that alone."""
     return any(not part.get("functionResponse") for part in wire.parts_of(data))
 
 
-def _tools(
+def _tool_results(
     session: AgentSession, events: list[tuple[Event, Json]], turns: Mapping[str, int]
 ) -> Iterator[ToolResult]:
     asked: dict[str, tuple[str, Json]] = {}
-    written = _Written.of(session)
+    written = _StateWrites.of(session)
     for event, data in events:
         if event.invocation_id not in turns:
             continue
@@ -128,12 +128,12 @@ def _tools(
                 seq=event.seq,
                 response=result.get("response") or {},
                 delta=written.by(event, result.get("id") or "", alone=len(results) == 1),
-                actions={name: actions[name] for name in STEERING if actions.get(name)},
+                actions={name: actions[name] for name in CONTROL_ACTIONS if actions.get(name)},
             )
 
 
 @dataclass(frozen=True)
-class _Written:
+class _StateWrites:
     """The state keys that tools wrote, by the seq of the event: (call id, key with its prefix, value)."""
 
     by_seq: Mapping[int, list[tuple[str, str, Any]]]
@@ -160,9 +160,11 @@ class _Written:
         }
 
 
-def _answers(session: AgentSession, turns: Mapping[str, int]) -> dict[tuple[str, int, int], Answered]:
+def _recorded_calls(
+    session: AgentSession, turns: Mapping[str, int]
+) -> dict[tuple[str, int, int], RecordedCall]:
     rows = ModelCall.objects.filter(session=session, by_callback=False).order_by("pk")
-    found: dict[tuple[str, int, int], Answered] = {}
+    found: dict[tuple[str, int, int], RecordedCall] = {}
     numbers: dict[tuple[str, int], int] = {}
     for call in rows.defer("request", "response"):
         if (turn := turns.get(call.invocation_id)) is None:
@@ -170,5 +172,5 @@ def _answers(session: AgentSession, turns: Mapping[str, int]) -> dict[tuple[str,
         number = numbers.get((call.agent, turn), 0)
         numbers[call.agent, turn] = number + 1
         said = f"{call.error_type}: {call.error}" if call.error_type else ""
-        found[call.agent, turn, number] = Answered(call.pk, call.agent, turn, number, call.model, said)
+        found[call.agent, turn, number] = RecordedCall(call.pk, call.agent, turn, number, call.model, said)
     return found

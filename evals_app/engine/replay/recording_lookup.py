@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from evals_app.engine.replay import recording
-from evals_app.engine.replay.plugin import Replay
+from evals_app.engine.replay.plugin import ReplayPlugin
 from evals_app.engine.replay.recording import Recording
 from evals_app.engine.replay.tool_results import NotRecorded
 from evals_app.models import EvalAttempt
-from evals_app.runs.replay.policy import Policy
-from evals_app.runs.replay.recorded_runs import original_of
+from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.replay.recorded_runs import recorded_session
 
 
-def replay_of(policy: Policy, attempt: EvalAttempt) -> Replay | None:
+def create_replay(policy: ReplayPolicy, attempt: EvalAttempt) -> ReplayPlugin | None:
     """Return the plug-in that replays an attempt; None: everything in it is live.
 
     Raises:
         NotRecorded: there is nothing to replay it from.
     """
-    return Replay(policy, _recording(policy, attempt)) if policy.active else None
+    return ReplayPlugin(policy, _find_recording(policy, attempt)) if policy.active else None
 
 
-def _recording(policy: Policy, attempt: EvalAttempt) -> Recording | None:
-    session = original_of(policy, attempt.case_id, attempt.repetition)
+def _find_recording(policy: ReplayPolicy, attempt: EvalAttempt) -> Recording | None:
+    session = recorded_session(policy, attempt.case_id, attempt.repetition)
     if session is not None:
-        return recording.read(session)
+        return recording.read_recording(session)
     if not policy.needs_recording:
         return None
     where = f"Run {policy.run}" if policy.run else f"Session {policy.session}"

@@ -11,19 +11,19 @@ from sessions_app.traces import model_calls
 
 Json = dict[str, Any]
 
-OF_THE_RUN = frozenset(("http_options", "labels"))
+RUN_SETTINGS = frozenset(("http_options", "labels"))
 """Settings that ADK sets for a run, or an evaluation, and nobody for an agent."""
 
-OF_THE_CALL = frozenset(("id", "thoughtSignature"))
+CALL_FIELDS = frozenset(("id", "thoughtSignature"))
 """Fields of a part that are new in every run."""
 
-CONTENTS_KEPT = 20
+MAX_CONTENTS = 20
 """Contents of each side that are kept of a history that differs."""
 
-TEXT_MOST = 20_000
+MAX_TEXT_LENGTH = 20_000
 
 
-def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
+def compare_requests(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
     """Return in what a request differs from the recorded one; {} when in nothing that counts.
 
     Both are requests as `traces.calls.whole_request` tells them. Keys, each only where it differs: model
@@ -37,16 +37,16 @@ def compare(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
         found["model"] = {"recorded": recorded.get("model"), "now": now.get("model")}
     before, after = (model_calls.instruction_text(side.get("system_instruction")) for side in (recorded, now))
     if before != after:
-        found["instruction"] = {"recorded": before[:TEXT_MOST], "now": after[:TEXT_MOST]}
-    found.update(_history(recorded.get("contents") or [], now.get("contents") or []))
-    found.update(_tools(recorded.get("tools") or [], now.get("tools") or []))
-    if settings := _settings(recorded.get("config") or {}, now.get("config") or {}):
+        found["instruction"] = {"recorded": before[:MAX_TEXT_LENGTH], "now": after[:MAX_TEXT_LENGTH]}
+    found.update(_compare_history(recorded.get("contents") or [], now.get("contents") or []))
+    found.update(_compare_tools(recorded.get("tools") or [], now.get("tools") or []))
+    if settings := _compare_settings(recorded.get("config") or {}, now.get("config") or {}):
         found["settings"] = settings
     return found
 
 
-def _history(recorded: list[Any], now: list[Any]) -> Json:
-    old, new = ([_text(_plain(content)) for content in side] for side in (recorded, now))
+def _compare_history(recorded: list[Any], now: list[Any]) -> Json:
+    old, new = ([_as_text(_strip_call_fields(content)) for content in side] for side in (recorded, now))
     gone: list[int] = []
     come: list[int] = []
     for tag, left, left_end, right, right_end in SequenceMatcher(None, old, new, False).get_opcodes():
@@ -63,28 +63,28 @@ def _history(recorded: list[Any], now: list[Any]) -> Json:
             changes.append({"change": "moved", "place": place + 1, "content": now[place]})
     changes += [{"change": "removed", "place": place + 1, "content": recorded[place]} for place in gone]
     changes.sort(key=lambda one: (one["place"], one["change"] != "removed"))
-    left_out = len(changes) - CONTENTS_KEPT
+    left_out = len(changes) - MAX_CONTENTS
     cut = {"history_cut": left_out} if left_out > 0 else {}
-    return {"history": changes[:CONTENTS_KEPT], **cut} if changes else {}
+    return {"history": changes[:MAX_CONTENTS], **cut} if changes else {}
 
 
-def _tools(recorded: list[Json], now: list[Json]) -> Json:
+def _compare_tools(recorded: list[Json], now: list[Json]) -> Json:
     before = dict(zip(model_calls.tool_names(recorded), recorded, strict=True))
     after = dict(zip(model_calls.tool_names(now), now, strict=True))
-    changed = [name for name in after if name in before and _text(after[name]) != _text(before[name])]
+    changed = [name for name in after if name in before and _as_text(after[name]) != _as_text(before[name])]
     names = {
         "added": [name for name in after if name not in before],
         "removed": [name for name in before if name not in after],
         "changed": changed,
     }
     sides = {name: {"recorded": before[name], "now": after[name]} for name in changed}
-    told = {name: both for name, both in sides.items() if len(_text(both)) <= TEXT_MOST}
+    told = {name: both for name, both in sides.items() if len(_as_text(both)) <= MAX_TEXT_LENGTH}
     tools = {change: found for change, found in names.items() if found}
     return {**({"tools": tools} if tools else {}), **({"declarations": told} if told else {})}
 
 
-def _settings(recorded: Json, now: Json) -> Json:
-    names = [name for name in {**recorded, **now} if name not in OF_THE_RUN]
+def _compare_settings(recorded: Json, now: Json) -> Json:
+    names = [name for name in {**recorded, **now} if name not in RUN_SETTINGS]
     return {
         name: {"recorded": recorded.get(name), "now": now.get(name)}
         for name in names
@@ -92,12 +92,12 @@ def _settings(recorded: Json, now: Json) -> Json:
     }
 
 
-def _plain(value: Any) -> Any:
+def _strip_call_fields(value: Any) -> Any:
     """Return a content without what is new in every run."""
     if isinstance(value, dict):
-        return {name: _plain(one) for name, one in value.items() if name not in OF_THE_CALL}
-    return [_plain(one) for one in value] if isinstance(value, list) else value
+        return {name: _strip_call_fields(one) for name, one in value.items() if name not in CALL_FIELDS}
+    return [_strip_call_fields(one) for one in value] if isinstance(value, list) else value
 
 
-def _text(value: Any) -> str:
+def _as_text(value: Any) -> str:
     return json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)

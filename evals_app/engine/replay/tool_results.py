@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from evals_app.engine.replay.recording import ToolResult
-from evals_app.metrics.expected_state import same
+from evals_app.metrics.expected_state import json_equal
 
-LISTED = 5
-SHOWN = 200
+MAX_LISTED_CALLS = 5
+MAX_ARGS_LENGTH = 200
 
 
 class NotRecorded(Exception):
@@ -20,7 +20,7 @@ class NotRecorded(Exception):
         self.hint = hint
 
 
-class Results:
+class RecordedResults:
     """The tool results of a recording, each given once, in order; the last of equal calls is given again."""
 
     def __init__(self, recorded: Sequence[ToolResult]) -> None:
@@ -38,7 +38,7 @@ class Results:
         fits = [
             (place, one)
             for place, one in enumerate(self._recorded)
-            if one.tool == tool and same(one.args, dict(args))
+            if one.tool == tool and json_equal(one.args, dict(args))
         ]
         fits.sort(key=lambda fit: fit[1].agent != agent)
         for place, one in fits:
@@ -52,14 +52,14 @@ class Results:
 
     def _nothing(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
         others = [one for one in self._recorded if one.tool == tool]
-        listed = ", ".join(dict.fromkeys(written(one.tool, one.args) for one in others[:LISTED]))
+        listed = ", ".join(dict.fromkeys(call_text(one.tool, one.args) for one in others[:MAX_LISTED_CALLS]))
         return NotRecorded(
-            f"Agent {agent} calls {written(tool, args)}, and the recording has no result of that call.",
+            f"Agent {agent} calls {call_text(tool, args)}, and the recording has no result of that call.",
             f"Recorded calls of {tool}: {listed}." if others else f"{tool} was not called in the recording.",
         )
 
 
-def written(tool: str, args: Mapping[str, Any]) -> str:
+def call_text(tool: str, args: Mapping[str, Any]) -> str:
     """Return a call as people write it."""
     text = ", ".join(f"{name}={value!r}" for name, value in args.items())
-    return f"{tool}({text if len(text) <= SHOWN else text[:SHOWN] + '…'})"
+    return f"{tool}({text if len(text) <= MAX_ARGS_LENGTH else text[:MAX_ARGS_LENGTH] + '…'})"

@@ -16,14 +16,14 @@ from django.db import transaction
 
 from evals_app.cli.ci_gate import Gate
 from evals_app.cli.terminal import Console
-from evals_app.cli.terminal_text import Out
-from evals_app.engine.child_processes import Stopped, carry_out_in_children
-from evals_app.engine.local_runner import cancel, carry_out, owner, quiet, run_to_end
+from evals_app.cli.terminal_text import Output
+from evals_app.engine.child_processes import StoppedBySignal, execute_in_children
+from evals_app.engine.local_runner import cancel_runs, execute_runs, own_new_runs, quiet_logging, run_in_loop
 from evals_app.models import EvalRun
 from evals_app.runs import folder_orders, run_orders
-from evals_app.runs.folder_orders import Wish
+from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import Limits
-from evals_app.runs.replay.policy import LIVE, MODELS, TOOLS
+from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.store import units_of_work
@@ -31,12 +31,12 @@ from sessions_app.store.schema import ensure_schema
 
 NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
 
-SIGNALLED = 128
+SIGNAL_EXIT_BASE = 128
 """A shell's exit code for a process that a signal ended, without the signal's number."""
 
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """What results are written as, by the options that name a file."""
-PLAIN = Gate()
+NO_GATE = Gate()
 
 
 @dataclass(frozen=True)
@@ -96,15 +96,15 @@ class Command(BaseCommand):
             SystemExit: an attempt did not pass, or the run was interrupted.
         """
         try:
-            with quiet() if options["verbosity"] < 2 else contextlib.nullcontext():
+            with quiet_logging() if options["verbosity"] < 2 else contextlib.nullcontext():
                 code = self._run(**options)
         except DevUIError as error:
             said = "\n".join(filter(None, (error.message, error.hint)))
             raise CommandError(said, returncode=COULD_NOT_RUN) from error
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
-        except Stopped as stopped:
-            sys.exit(SIGNALLED + stopped.number)
+        except StoppedBySignal as stopped:
+            sys.exit(SIGNAL_EXIT_BASE + stopped.number)
         finally:
             units_of_work.close_pools()
         if code:
@@ -116,22 +116,22 @@ class Command(BaseCommand):
         gate = _gate(agents, app_name, options)
         self.stdout.ending = ""
         console = Console(self._results())
-        with owner(app_name):
-            ordered = _ordered(agents, app_name, options)
+        with own_new_runs(app_name):
+            ordered = _create_runs(agents, app_name, options)
             try:
                 runs = self._carry_out(ordered, agents, app_name, console)
-            except (KeyboardInterrupt, Stopped):
-                console.interrupted(agent_dir, cancel(ordered))
+            except (KeyboardInterrupt, StoppedBySignal):
+                console.interrupted(agent_dir, cancel_runs(ordered))
                 raise
         _write_files(runs, options, console)
-        return _code_of(runs, gate, console)
+        return _exit_code(runs, gate, console)
 
     @property
     def _has_child(self) -> bool:
         """Tell whether a child process carries the runs out: where this one is the command's own, not a caller's."""
         return self._is_program and hasattr(os, "fork")
 
-    def _results(self) -> Out:
+    def _results(self) -> Output:
         """Return where results are written: beside what agents print, which a child passes on within a limit."""
         if not self._has_child:
             return self.stdout
@@ -141,8 +141,8 @@ class Command(BaseCommand):
         self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
     ) -> list[EvalRun]:
         if self._has_child:
-            return carry_out_in_children(ordered, agents, app_name, console, console.died)
-        return run_to_end(carry_out(ordered, agents, app_name, console))
+            return execute_in_children(ordered, agents, app_name, console, console.died)
+        return run_in_loop(execute_runs(ordered, agents, app_name, console))
 
 
 Add = Callable[..., Any]
@@ -151,7 +151,7 @@ Add = Callable[..., Any]
 def _add_what_judges(add: Add) -> None:
     add(
         "--metrics",
-        type=_words,
+        type=_comma_list,
         metavar="a,b",
         help="judge by these (default: test_config.json, else ADK's)",
     )
@@ -186,8 +186,13 @@ def _add_how_it_runs(add: Add) -> None:
         help="stop at seconds=, tokens=, cost=; end an attempt at attempt_seconds=; retry a model for"
         " retry_seconds= (repeatable)",
     )
-    add("--replay-models", "--replay_models", choices=[name for name, _ in MODELS], help="default: live")
-    add("--replay-tools", "--replay_tools", choices=[name for name, _ in TOOLS], help="default: live")
+    add(
+        "--replay-models",
+        "--replay_models",
+        choices=[name for name, _ in MODEL_CHOICES],
+        help="default: live",
+    )
+    add("--replay-tools", "--replay_tools", choices=[name for name, _ in TOOL_CHOICES], help="default: live")
     add(
         "--replay-of",
         "--replay_of",
@@ -210,7 +215,7 @@ def _add_what_comes_of_it(add: Add) -> None:
         add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
 
 
-def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
+def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
     """Return the runs to carry out: new ones, or one that is taken up again.
 
     Raises:
@@ -223,15 +228,16 @@ def _ordered(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> li
             hint="run_evals AGENT_DIR EVALSET…, or run_evals AGENT_DIR --resume RUN.",
         )
     if again:
-        return [_taken_up(agents, app_name, again, options)]
+        return [_resume_run(agents, app_name, again, options)]
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
         return [
-            folder_orders.order(agents, app_name, _wish(wanted, options)) for wanted in options["evalsets"]
+            folder_orders.order_from_folder(agents, app_name, _evalset_request(wanted, options))
+            for wanted in options["evalsets"]
         ]
 
 
-def _wish(wanted: EvalsetArgument, options: dict[str, Any]) -> Wish:
-    return Wish(
+def _evalset_request(wanted: EvalsetArgument, options: dict[str, Any]) -> EvalsetRequest:
+    return EvalsetRequest(
         wanted.name,
         wanted.cases,
         metrics=options["metrics"],
@@ -252,11 +258,20 @@ def _or(number: int | None, default: int) -> int:
     return default if number is None else number
 
 
-ORDERED = ("num_runs", "metrics", "criteria", "config", "limit", "replay_models", "replay_tools", "replay_of")
+ORDER_OPTIONS = (
+    "num_runs",
+    "metrics",
+    "criteria",
+    "config",
+    "limit",
+    "replay_models",
+    "replay_tools",
+    "replay_of",
+)
 """Options that say what a new run is; one that goes on is what it was."""
 
 
-def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> EvalRun:
+def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> EvalRun:
     """Return a run that goes on.
 
     Raises:
@@ -266,7 +281,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
     from evals_app.runs import rerun, writes
     from sessions_app.runs import lifecycle, processes
 
-    if given := [f"--{option.replace('_', '-')}" for option in ORDERED if options[option]]:
+    if given := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
         raise BadInput(
             f"A run goes on as it was ordered: {', '.join(given)} cannot be given.",
             hint="Only --parallelism can; or start a new run of the evalset.",
@@ -275,7 +290,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
         run_orders.check_parallelism(options["parallelism"])
     lifecycle.crash_orphans()  # a process that was killed said nothing
     writes.crash_orphans()
-    run = _named(app_name, name)
+    run = _find_run(app_name, name)
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         lifecycle.crash_orphans()
         writes.crash_orphans()
@@ -286,7 +301,7 @@ def _taken_up(agents: AgentsFolder, app_name: str, name: str, options: dict[str,
     return run
 
 
-def _named(app_name: str, name: str) -> EvalRun:
+def _find_run(app_name: str, name: str) -> EvalRun:
     """Return a run of an agent by its id, the beginning of it, or as the last one.
 
     Raises:
@@ -308,16 +323,16 @@ def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
     """Return what tells whether the build fails, refusing a baseline that is not there before anything runs."""
     gate = Gate(options["baseline"] or "", options["fail_on"] or "")
     for wanted in options["evalsets"]:
-        if gate != PLAIN:
-            gate.check(folder_orders.find(agents, app_name, wanted.name))
+        if gate != NO_GATE:
+            gate.check(folder_orders.find_evalset(agents, app_name, wanted.name))
     return gate
 
 
-def _code_of(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
+def _exit_code(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
     """Return the exit code of runs that have ended; what a comparison says is written to the terminal."""
     if any(run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED} for run in runs):
         return COULD_NOT_RUN
-    if gate == PLAIN:
+    if gate == NO_GATE:
         return NOT_ALL_PASSED if any(run.passed < run.total for run in runs) else 0
     held = [gate.hold(run) for run in runs]
     for one in held:
@@ -350,7 +365,7 @@ def _write(path: Path, text: str) -> None:
         ) from error
 
 
-def _words(text: str) -> list[str]:
+def _comma_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from evals_app.models import EvalAttempt
-from evals_app.runs.replay.policy import Policy
-from evals_app.runs.replay.recorded_runs import original_of
+from evals_app.runs.replay.policy import ReplayPolicy
+from evals_app.runs.replay.recorded_runs import recorded_session
 from sessions_app.models import AgentSession
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
@@ -26,7 +26,7 @@ class HistoryChange:
 
 
 @dataclass(frozen=True)
-class Setting:
+class SettingChange:
     """A setting of the request that is another one now, each side as JSON."""
 
     name: str
@@ -35,7 +35,7 @@ class Setting:
 
 
 @dataclass(frozen=True)
-class Declaration:
+class DeclarationChange:
     """A tool that is declared otherwise now, line by line."""
 
     tool: str
@@ -43,7 +43,7 @@ class Declaration:
 
 
 @dataclass(frozen=True)
-class Request:
+class RequestDifference:
     """A request to a model that differs from the recorded one. Turn and call count from 1."""
 
     turn: int
@@ -53,8 +53,8 @@ class Request:
     history: list[HistoryChange]
     history_cut: int
     tools: Mapping[str, list[str]]
-    declarations: list[Declaration]
-    settings: list[Setting]
+    declarations: list[DeclarationChange]
+    settings: list[SettingChange]
 
     @property
     def what(self) -> tuple[Any, ...]:
@@ -77,54 +77,54 @@ class Request:
 
 
 @dataclass(frozen=True)
-class AlikeRequests:
+class RequestGroup:
     """Requests that differ in the same way, the first of them in full."""
 
-    request: Request
-    others: list[Request]
+    request: RequestDifference
+    others: list[RequestDifference]
 
 
 @dataclass(frozen=True)
-class Replayed:
+class ReplayComparison:
     """An attempt beside its recording. `again`: calls that came more often than recorded."""
 
-    policy: Policy
+    policy: ReplayPolicy
     original: AgentSession | None
-    requests: list[Request]
+    requests: list[RequestDifference]
     again: list[str]
 
     @property
-    def groups(self) -> list[AlikeRequests]:
+    def groups(self) -> list[RequestGroup]:
         """The requests that differ, those together that differ in the same way, in the order of the first."""
-        found: list[AlikeRequests] = []
+        found: list[RequestGroup] = []
         for request in self.requests:
             same = next((group for group in found if group.request.what == request.what), None)
             if same is None:
-                found.append(AlikeRequests(request, []))
+                found.append(RequestGroup(request, []))
             else:
                 same.others.append(request)
         return found
 
 
-def replayed_of(attempt: EvalAttempt) -> Replayed | None:
+def compare_with_recording(attempt: EvalAttempt) -> ReplayComparison | None:
     """Return what an attempt repeats (its run is read); None: it repeats nothing."""
-    policy = Policy.of(attempt.run.policy)
+    policy = ReplayPolicy.of(attempt.run.policy)
     if not policy.active:
         return None
     told: list[dict[str, Any]] = json.loads(attempt.differences)
-    return Replayed(
+    return ReplayComparison(
         policy,
-        original_of(policy, attempt.case_id, attempt.repetition),
-        [_request(one) for one in told if one.get("kind") == "request"],
+        recorded_session(policy, attempt.case_id, attempt.repetition),
+        [_read_request(one) for one in told if one.get("kind") == "request"],
         [one["again"] for one in told if one.get("kind") == "tool"],
     )
 
 
-def _request(told: Mapping[str, Any]) -> Request:
+def _read_request(told: Mapping[str, Any]) -> RequestDifference:
     instruction = told.get("instruction")
     model = told.get("model")
     settings = {**({"model": model} if model else {}), **(told.get("settings") or {})}
-    return Request(
+    return RequestDifference(
         turn=told["turn"] + 1,
         agent=told["agent"],
         call=told["call"],
@@ -136,10 +136,10 @@ def _request(told: Mapping[str, Any]) -> Request:
         history_cut=told.get("history_cut") or 0,
         tools=told.get("tools") or {},
         declarations=[
-            Declaration(name, _lines(both)) for name, both in (told.get("declarations") or {}).items()
+            DeclarationChange(name, _lines(both)) for name, both in (told.get("declarations") or {}).items()
         ],
         settings=[
-            Setting(name, json.dumps(value["recorded"]), json.dumps(value["now"]))
+            SettingChange(name, json.dumps(value["recorded"]), json.dumps(value["now"]))
             for name, value in settings.items()
         ],
     )

@@ -15,8 +15,8 @@ from sessions_app.errors import BadInput
 
 LIVE, RECORDED, FAIL = "live", "recorded", "fail"
 
-MODELS = ((LIVE, "live: they are asked"), (RECORDED, "recorded: they answer as they did"))
-TOOLS = (
+MODEL_CHOICES = ((LIVE, "live: they are asked"), (RECORDED, "recorded: they answer as they did"))
+TOOL_CHOICES = (
     (LIVE, "live: they are called"),
     (RECORDED, "recorded: their results are given again"),
     (FAIL, "fail: a call ends the attempt"),
@@ -24,7 +24,7 @@ TOOLS = (
 
 
 @dataclass(frozen=True)
-class Policy:
+class ReplayPolicy:
     """How models and tools of a run answer, and where the recording is: a session, or the attempts of a run.
 
     Attributes:
@@ -38,7 +38,7 @@ class Policy:
     run: str = ""
 
     @classmethod
-    def of(cls, text: str) -> Policy:
+    def of(cls, text: str) -> ReplayPolicy:
         """Read the policy of a run's row."""
         data: Mapping[str, Any] = json.loads(text or "{}")
         source = data.get("source") or {}
@@ -49,14 +49,17 @@ class Policy:
     @classmethod
     def chosen(
         cls, models: str = "", tools: str = "", *, session: int | None = None, run: str = ""
-    ) -> Policy:
+    ) -> ReplayPolicy:
         """Return the policy that was asked for.
 
         Raises:
             BadInput: a word is none of the choices, or something is to be replayed and no recording is named.
         """
         policy = cls(models or LIVE, tools or LIVE, session, run)
-        for what, given, choices in (("Models", policy.models, MODELS), ("Tools", policy.tools, TOOLS)):
+        for what, given, choices in (
+            ("Models", policy.models, MODEL_CHOICES),
+            ("Tools", policy.tools, TOOL_CHOICES),
+        ):
             known = [name for name, _ in choices]
             if given not in known:
                 raise BadInput(f"{what} cannot be {given!r}.", hint=f"Choices: {', '.join(known)}.")

@@ -9,11 +9,11 @@ from typing import Any
 from django.db.models import QuerySet
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
-from evals_app.runs.replay.policy import Policy
+from evals_app.runs.replay.policy import ReplayPolicy
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 
-LAST = "last"
+NEWEST_RUN = "last"
 """Names the newest run of an evalset."""
 
 
@@ -23,22 +23,26 @@ def recorded_runs(evalset: EvalSet) -> QuerySet[EvalRun]:
     return ended.order_by("-created_at")
 
 
-def settled(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any]:
+def resolve_policy(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any]:
     """Return a policy (JSON) with the run that it names: by its id, the beginning of it, or as the last one.
 
     Raises:
         NotFound: there is no such run.
         BadInput: the policy cannot be meant.
     """
-    wanted = Policy.of(json.dumps(policy))
-    return Policy.chosen(wanted.models, wanted.tools, run=_named(evalset, wanted.run)).as_json()
+    wanted = ReplayPolicy.of(json.dumps(policy))
+    return ReplayPolicy.chosen(wanted.models, wanted.tools, run=_find_run_id(evalset, wanted.run)).as_json()
 
 
-def _named(evalset: EvalSet, name: str) -> str:
+def _find_run_id(evalset: EvalSet, name: str) -> str:
     if not name:
         return ""
     runs = recorded_runs(evalset)
-    found = (runs if name == LAST else runs.filter(pk__startswith=name)).values_list("pk", flat=True).first()
+    found = (
+        (runs if name == NEWEST_RUN else runs.filter(pk__startswith=name))
+        .values_list("pk", flat=True)
+        .first()
+    )
     if found is None:
         raise NotFound(
             f"{evalset.path} has no run {name!r} whose recording could be given again.",
@@ -47,7 +51,7 @@ def _named(evalset: EvalSet, name: str) -> str:
     return str(found)
 
 
-def original_of(policy: Policy, case_id: str, repetition: int) -> AgentSession | None:
+def recorded_session(policy: ReplayPolicy, case_id: str, repetition: int) -> AgentSession | None:
     """Return the session that an attempt repeats: of several repetitions the same one, else the first there is."""
     if policy.session is not None:
         return AgentSession.objects.filter(pk=policy.session).first()

@@ -7,7 +7,7 @@ page that knows revision n can ask for what is newer and misses nothing.
 from __future__ import annotations
 
 from evals_app.runs.writes.attempts import (
-    BY_HAND,
+    CANCELLED_BY_USER,
     cancel_attempt,
     finish_attempt,
     note_judge,
@@ -17,22 +17,22 @@ from evals_app.runs.writes.attempts import (
 )
 from evals_app.runs.writes.crashes import (
     UNASSIGNED_S,
-    Death,
+    ProcessDeath,
     active_runs_of,
+    continue_without_process,
     crash_orphans,
     crash_run,
     crash_runs_of,
     end_blocked,
-    go_on_without,
+    pending_runs_of,
     repeat_attempt,
-    waiting_of,
 )
-from evals_app.runs.writes.imported_runs import record_run
+from evals_app.runs.writes.imported_runs import import_run
 from evals_app.runs.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
-from evals_app.runs.writes.outcomes import Facts, Failure, Outcome, Recorded, Score
-from evals_app.runs.writes.resumption import take_up
+from evals_app.runs.writes.outcomes import Failure, ImportedAttempt, Outcome, RunFacts, Score
+from evals_app.runs.writes.resumption import restart_attempts
 from evals_app.runs.writes.runs import (
-    assign,
+    assign_runs,
     claim_run,
     create_run,
     finish_run,
@@ -43,19 +43,20 @@ from evals_app.runs.writes.runs import (
 )
 
 __all__ = [
-    "BY_HAND",
+    "CANCELLED_BY_USER",
     "LONGEST_NOTE",
     "UNASSIGNED_S",
-    "Death",
-    "Facts",
     "Failure",
+    "ImportedAttempt",
     "Outcome",
-    "Recorded",
+    "ProcessDeath",
+    "RunFacts",
     "Score",
     "active_runs_of",
-    "assign",
+    "assign_runs",
     "cancel_attempt",
     "claim_run",
+    "continue_without_process",
     "crash_orphans",
     "crash_run",
     "crash_runs_of",
@@ -63,20 +64,19 @@ __all__ = [
     "end_blocked",
     "finish_attempt",
     "finish_run",
-    "go_on_without",
+    "import_run",
     "mark_baseline",
     "note_attempt",
     "note_facts",
     "note_judge",
     "note_run",
     "note_waiting",
+    "pending_runs_of",
     "realm_of",
-    "record_run",
     "repeat_attempt",
     "request_cancel",
     "request_cancel_attempt",
+    "restart_attempts",
     "set_parallelism",
     "start_attempt",
-    "take_up",
-    "waiting_of",
 ]

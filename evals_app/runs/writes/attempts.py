@@ -8,19 +8,26 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.failure_causes import cause_of
-from evals_app.runs.writes.model_usage import spent_by
+from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
-from evals_app.runs.writes.revisions import count, next_revision_of
+from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
 from sessions_app import scopes
 from sessions_app.store import change_notification
 from sessions_app.traces import records as traces
 
-OPEN = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
+OPEN_STATUSES = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
 """Where attempts stand that have not ended."""
 
-BY_HAND = "It was cancelled by hand."
+CANCELLED_BY_USER = "It was cancelled by hand."
 
-MEASURED = ("total_tokens", "prompt_tokens", "output_tokens", "cached_tokens", "cost", "model_seconds")
+MEASURED_COLUMNS = (
+    "total_tokens",
+    "prompt_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cost",
+    "model_seconds",
+)
 """What an outcome measures, by the names that the attempt's columns have too."""
 
 
@@ -32,7 +39,7 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
     """
     started_at = time.time() if now is None else now
     with transaction.atomic():
-        attempt = _locked(attempt_pk)
+        attempt = _lock_attempt(attempt_pk)
         if attempt.status == EvalAttempt.Status.RUNNING and attempt.started_at == started_at:
             return attempt
         if attempt.status != EvalAttempt.Status.PENDING:
@@ -48,7 +55,7 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
 def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
     """Keep which model an attempt that runs waits for (none: "") and how long it has waited in all."""
     with transaction.atomic():
-        attempt = _locked(attempt_pk)
+        attempt = _lock_attempt(attempt_pk)
         if attempt.status == EvalAttempt.Status.RUNNING:
             attempt.waits_for, attempt.waited_seconds = scopes.clean_text(waits_for), waited
             attempt.save(update_fields=["waits_for", "waited_seconds", "revision"])
@@ -58,7 +65,7 @@ def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
 def note_judge(attempt_pk: int, metric: str) -> None:
     """Keep which metric begins to judge an attempt, by a model or code that may end the process."""
     with transaction.atomic():
-        attempt = _locked(attempt_pk)
+        attempt = _lock_attempt(attempt_pk)
         if attempt.status == EvalAttempt.Status.RUNNING:
             attempt.judged_by = metric
             attempt.save(update_fields=["judged_by", "revision"])
@@ -67,21 +74,21 @@ def note_judge(attempt_pk: int, metric: str) -> None:
 def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
     """Keep how an attempt ended, with its scores; False when it had ended already, with another outcome or time."""
     with transaction.atomic():
-        attempt = _locked(attempt_pk)
+        attempt = _lock_attempt(attempt_pk)
         finished_at = end_time(attempt, now)
-        if attempt.status not in OPEN:
+        if attempt.status not in OPEN_STATUSES:
             return attempt.status == outcome.status and attempt.finished_at == finished_at
         failure = outcome.failure or Failure("", "")
         attempt.status = outcome.status
         attempt.finished_at = finished_at
-        keep_outcome(attempt, outcome)
+        set_outcome(attempt, outcome)
         attempt.error_type = failure.type
         attempt.error = scopes.clean_error(failure.message)
         attempt.traceback = scopes.clean_error(failure.traceback)
         if outcome.failure is not None:
             close_traces(attempt)
         attempt.save(force_update=True)
-        count(attempt.run_id, outcome.status)
+        count_attempt_end(attempt.run_id, outcome.status)
         MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
         change_notification.notify_after_commit()
     return True
@@ -90,11 +97,11 @@ def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) 
 def request_cancel_attempt(attempt_pk: int) -> bool:
     """Note that an attempt shall stop; one that waits ends here. False when it had ended already."""
     with transaction.atomic():
-        attempt = _locked(attempt_pk)
-        if attempt.status not in OPEN:
+        attempt = _lock_attempt(attempt_pk)
+        if attempt.status not in OPEN_STATUSES:
             return False
         if attempt.status == EvalAttempt.Status.PENDING:
-            _cancel(attempt, BY_HAND)
+            _cancel(attempt, CANCELLED_BY_USER)
         attempt.cancel_requested_at = time.time()
         attempt.save(update_fields=["cancel_requested_at", "revision"])
         change_notification.notify_after_commit()
@@ -104,8 +111,8 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
 def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
     """End an attempt that waits or runs as cancelled, with the session it ran in. False when it had ended already."""
     with transaction.atomic():
-        attempt = _locked(attempt_pk)
-        if attempt.status not in OPEN:
+        attempt = _lock_attempt(attempt_pk)
+        if attempt.status not in OPEN_STATUSES:
             return False
         _cancel(attempt, why, now)
         change_notification.notify_after_commit()
@@ -122,25 +129,25 @@ def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
         attempt.finished_at = end_time(attempt, now)
     attempt.status = EvalAttempt.Status.CANCELLED
     attempt.stopped_because = why
-    keep_spending(attempt, spent_by(attempt))
+    set_spending(attempt, spending_of(attempt))
     close_traces(attempt)
     attempt.save(force_update=True)
-    count(attempt.run_id, attempt.status)
+    count_attempt_end(attempt.run_id, attempt.status)
 
 
-def keep_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
+def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
     """Give a row what was measured of its attempt and what the agent did, not yet stored."""
-    keep_spending(attempt, outcome)
+    set_spending(attempt, outcome)
     attempt.actual = scopes.canonicalize(list(outcome.actual)).public
     attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
     attempt.judge = scopes.dumps(dict(outcome.judge))
     attempt.differences = scopes.canonicalize(list(outcome.differences)).public
 
 
-def keep_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
+def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
     """Give a row its session and what that took, not yet stored."""
     attempt.session_id = outcome.session_pk
-    for name in MEASURED:
+    for name in MEASURED_COLUMNS:
         setattr(attempt, name, getattr(outcome, name))
     attempt.by_model = scopes.dumps(dict(outcome.by_model))
 
@@ -150,7 +157,7 @@ def close_traces(attempt: EvalAttempt) -> None:
     traces.close_unfinished(attempt.finished_at or time.time(), session__realm=attempt.realm)
 
 
-def _locked(attempt_pk: int) -> EvalAttempt:
+def _lock_attempt(attempt_pk: int) -> EvalAttempt:
     """Return an attempt, with its next revision, under the lock of its run.
 
     The run first, always: so writers never deadlock, and what is read is what the last of them left.

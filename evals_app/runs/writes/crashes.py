@@ -10,19 +10,19 @@ from django.db.models import F, Q
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
-from evals_app.runs.attempt_status import ENDED_IT, GONE, JUDGE_ENDED_IT
+from evals_app.runs.attempt_status import ENDED_PROCESS, JUDGE_ENDED_PROCESS, PROCESS_GONE
 from evals_app.runs.limits import Limits
 from evals_app.runs.writes.attempts import (
-    BY_HAND,
+    CANCELLED_BY_USER,
     cancel_attempt,
     close_traces,
     end_time,
     finish_attempt,
-    keep_spending,
+    set_spending,
 )
-from evals_app.runs.writes.model_usage import spent_by
+from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure
-from evals_app.runs.writes.resumption import begin_anew, wait_again
+from evals_app.runs.writes.resumption import requeue_run, reset_attempt
 from evals_app.runs.writes.revisions import next_revision, next_revision_of
 from evals_app.runs.writes.runs import end_run, finish_run
 from sessions_app import scopes
@@ -44,7 +44,7 @@ Status = EvalAttempt.Status
 
 
 @dataclass(frozen=True)
-class Death:
+class ProcessDeath:
     """How a process ended that was carrying out runs.
 
     Attributes:
@@ -60,7 +60,7 @@ class Death:
         return f"The process that ran it ended ({self.how})." if self.by_itself else self.how
 
 
-def go_on_without(runtime_id: str, death: Death) -> list[str]:
+def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
     """Let the runs of a process that died wait for the next one; return those that do.
 
     What was in flight is tried again, alone in its process (`standing.must_be_alone`). An attempt whose process dies
@@ -75,10 +75,10 @@ def go_on_without(runtime_id: str, death: Death) -> list[str]:
             for run in runs:
                 crash_run(run.pk, str(death))
             return []
-        alone = _alone_in(runtime_id)
-        if death.by_itself and alone is not None and attempt_status.must_be_alone(alone):
-            _blame(alone, Failure(ENDED_IT, _why_it_ended(alone, death)))
-        going_on = [run.pk for run in runs if _waits(run, death)]
+        alone = _only_attempt(runtime_id)
+        if death.by_itself and alone is not None and attempt_status.must_run_alone(alone):
+            _end_as_fault(alone, Failure(ENDED_PROCESS, _describe_death(alone, death)))
+        going_on = [run.pk for run in runs if _requeue_or_finish(run, death)]
         change_notification.notify_after_commit()
     return going_on
 
@@ -89,13 +89,13 @@ def active_runs_of(runtime_id: str) -> list[str]:
     return list(active.order_by("pk").values_list("pk", flat=True))
 
 
-def waiting_of(run_ids: list[str]) -> list[str]:
+def pending_runs_of(run_ids: list[str]) -> list[str]:
     """Return those runs that wait for a process, whoever is to give them out."""
     waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
 
 
-def _why_it_ended(alone: EvalAttempt, death: Death) -> str:
+def _describe_death(alone: EvalAttempt, death: ProcessDeath) -> str:
     """Describe how a process ended in which an attempt was alone.
 
     The first line says nothing of the case: cases that end their process in one way have one cause. The exit status
@@ -116,11 +116,11 @@ def end_blocked(run_id: str, failure: Failure) -> None:
     """End the attempt that makes the process of a run stand still, when it must be that one: nothing else runs."""
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().get(pk=run_id)
-        if run.runtime_id and (alone := _alone_in(run.runtime_id)):
-            _blame(alone, failure)
+        if run.runtime_id and (alone := _only_attempt(run.runtime_id)):
+            _end_as_fault(alone, failure)
 
 
-def _alone_in(runtime_id: str) -> EvalAttempt | None:
+def _only_attempt(runtime_id: str) -> EvalAttempt | None:
     """Return the attempt that a process carries out; None when it carries out more, or something else."""
     in_flight = EvalAttempt.objects.filter(run__runtime_id=runtime_id, status=Status.RUNNING)
     others = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
@@ -128,25 +128,27 @@ def _alone_in(runtime_id: str) -> EvalAttempt | None:
     return found[0] if len(found) == 1 and not others.exists() else None
 
 
-def _blame(attempt: EvalAttempt, failure: Failure) -> None:
+def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
     """End an attempt that ended its process or made it stand still; once it is judged, that is its judge's doing."""
     if attempt.judged_by:
         failure = replace(
-            failure, type=JUDGE_ENDED_IT, message=f"{failure.message}\n{attempt_status.was_judged(attempt)}"
+            failure,
+            type=JUDGE_ENDED_PROCESS,
+            message=f"{failure.message}\n{attempt_status.judging_note(attempt)}",
         )
-    finish_attempt(attempt.pk, spent_by(attempt, failure))
+    finish_attempt(attempt.pk, spending_of(attempt, failure))
 
 
-def _waits(run: EvalRun, death: Death) -> bool:
+def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
     """Let a run wait for the next process with what is left of it; False when it has ended."""
     if run.cancel_requested_at is not None:
         finish_run(run.pk, EvalRun.Status.CANCELLED)
         return False
     for attempt in run.attempts.filter(status=Status.RUNNING):
         if attempt.cancel_requested_at is not None:
-            cancel_attempt(attempt.pk, BY_HAND)
+            cancel_attempt(attempt.pk, CANCELLED_BY_USER)
         else:
-            _try_again(attempt, death)
+            _retry_interrupted(attempt, death)
     if not run.attempts.filter(status=Status.PENDING).exists():
         finish_run(run.pk, EvalRun.Status.DONE)
         return False
@@ -154,7 +156,7 @@ def _waits(run: EvalRun, death: Death) -> bool:
         EvalRun.objects.filter(pk=run.pk).update(runtime=processes.own_id(), queued_at=time.time())
     else:
         run.finished_at = max(time.time(), run.started_at or 0.0)
-        wait_again(run, run.limits_from)
+        requeue_run(run, run.limits_from)
     return True
 
 
@@ -170,22 +172,22 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) 
         if attempt.status != Status.RUNNING or attempt.started_at != started_at:
             return
         if attempt.cancel_requested_at is not None:
-            cancel_attempt(attempt_pk, BY_HAND)
+            cancel_attempt(attempt_pk, CANCELLED_BY_USER)
         else:
-            _keep_beside(attempt, failure)
-            begin_anew(attempt, "The store failed while it was in flight.", revision)
+            _set_interruption(attempt, failure)
+            reset_attempt(attempt, "The store failed while it was in flight.", revision)
             change_notification.notify_after_commit()
 
 
-def _try_again(attempt: EvalAttempt, death: Death) -> None:
+def _retry_interrupted(attempt: EvalAttempt, death: ProcessDeath) -> None:
     """Let an attempt that was in flight wait again."""
-    _keep_beside(attempt, Failure(GONE, str(death)))
-    begin_anew(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
+    _set_interruption(attempt, Failure(PROCESS_GONE, str(death)))
+    reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
 
 
-def _keep_beside(attempt: EvalAttempt, failure: Failure) -> None:
+def _set_interruption(attempt: EvalAttempt, failure: Failure) -> None:
     """Give an attempt what its try came to that is to be kept beside it: it came to no end."""
-    keep_spending(attempt, spent_by(attempt))
+    set_spending(attempt, spending_of(attempt))
     attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt)
     close_traces(attempt)
     attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
@@ -201,7 +203,7 @@ def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
-        failure = Failure(GONE, why)
+        failure = Failure(PROCESS_GONE, why)
         end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure, last_seen=last_seen)
         change_notification.notify_after_commit()
     return True

@@ -18,19 +18,21 @@ def cause_of(attempt: EvalAttempt, outcome: Outcome) -> str:
         return ""
     failure = outcome.failure or Failure("", "")
     said = [
-        causes.Said(score.metric, score.status, score.reason, score.details)
+        causes.MetricSummary(score.metric, score.status, score.reason, score.details)
         for score in outcome.scores
         if score.invocation is None
     ]
     error = (failure.type, failure.message)
-    return causes.cause_of(outcome.status, _expected(attempt, outcome.status), outcome.actual, said, error)
+    return causes.cause_of(
+        outcome.status, _expectation_of(attempt, outcome.status), outcome.actual, said, error
+    )
 
 
-def _expected(attempt: EvalAttempt, status: str) -> causes.Expected:
+def _expectation_of(attempt: EvalAttempt, status: str) -> causes.Expectation:
     if status != Status.FAILED:
-        return causes.Expected()
+        return causes.Expectation()
     facts = EvalRun.objects.values_list("config", "version", "version__digest").get(pk=attempt.run_id)
     config, version, digest = facts
     cases = version_contents.read_cases(version, digest)
     own = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
-    return causes.Expected(own.get("conversation") or [], json.loads(config).get("criteria") or {})
+    return causes.Expectation(own.get("conversation") or [], json.loads(config).get("criteria") or {})

@@ -11,21 +11,21 @@ from typing import Any
 from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
-from evals_app.runs.writes.attempts import keep_outcome, result_row
-from evals_app.runs.writes.outcomes import Recorded
-from evals_app.runs.writes.revisions import COUNTED
+from evals_app.runs.writes.attempts import result_row, set_outcome
+from evals_app.runs.writes.outcomes import ImportedAttempt
+from evals_app.runs.writes.revisions import COUNT_COLUMNS
 from sessions_app import scopes
 from sessions_app.store import change_notification
 
 
-def record_run(
+def import_run(
     run_id: str,
     app_name: str,
     evalset_id: str,
     *,
     content: Mapping[str, Any],
     config: Mapping[str, Any],
-    attempts: Sequence[Recorded],
+    attempts: Sequence[ImportedAttempt],
     ended_at: float,
 ) -> bool:
     """Keep a run that another program carried out; False when it is here already.
@@ -36,7 +36,7 @@ def record_run(
     """
     with transaction.atomic():
         version = _version_of(app_name, evalset_id, content, ended_at)
-        counts = Counter(COUNTED[EvalAttempt.Status(each.outcome.status)] for each in attempts)
+        counts = Counter(COUNT_COLUMNS[EvalAttempt.Status(each.outcome.status)] for each in attempts)
         run, is_new = EvalRun.objects.get_or_create(
             pk=run_id,
             defaults={
@@ -56,7 +56,7 @@ def record_run(
         )
         if is_new:
             for each in attempts:
-                _record_attempt(run, each)
+                _import_attempt(run, each)
         change_notification.notify_after_commit()
     return is_new
 
@@ -79,7 +79,7 @@ def _version_of(
     return version
 
 
-def _record_attempt(run: EvalRun, recorded: Recorded) -> None:
+def _import_attempt(run: EvalRun, recorded: ImportedAttempt) -> None:
     outcome = recorded.outcome
     attempt = EvalAttempt(
         run=run,
@@ -92,6 +92,6 @@ def _record_attempt(run: EvalRun, recorded: Recorded) -> None:
         session_id=outcome.session_pk,
         finished_at=run.finished_at,
     )
-    keep_outcome(attempt, outcome)
+    set_outcome(attempt, outcome)
     attempt.save(force_insert=True)
     MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)

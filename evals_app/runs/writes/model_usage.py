@@ -48,10 +48,10 @@ def usage_of(session_pk: int) -> Usage:
         tokens += call.total_tokens
         if call.finished_at is not None:
             spans.append((call.started_at, call.finished_at))
-    return Usage(by_model, tokens, _covered(spans) if spans else None)
+    return Usage(by_model, tokens, _covered_seconds(spans) if spans else None)
 
 
-def spent_by(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
+def spending_of(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
     """Return the session and the spending of an attempt that did not come to its end, with no other outcome.
 
     Its cost is unknown when its process died before it had written down all of its calls: it is never told too low.
@@ -60,7 +60,7 @@ def spent_by(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
     if session is None:
         return Outcome(EvalAttempt.Status.ERROR, failure=failure)
     used = usage_of(session.pk)
-    costs = prices.of_json(json.loads(attempt.run.prices))
+    costs = prices.prices_from_json(json.loads(attempt.run.prices))
     is_whole = used.tokens >= session.total_tokens
     return Outcome(
         EvalAttempt.Status.ERROR,
@@ -76,7 +76,7 @@ def spent_by(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
     )
 
 
-def _covered(spans: Iterable[tuple[float, float]]) -> float:
+def _covered_seconds(spans: Iterable[tuple[float, float]]) -> float:
     """Return the seconds that stretches cover; where they overlap, once."""
     covered, until = 0.0, float("-inf")
     for start, end in sorted(spans):

@@ -60,7 +60,7 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class ImportedAttempt:
     """An attempt that somebody else carried out."""
 
     case_index: int
@@ -71,7 +71,7 @@ class Recorded:
 
 
 @dataclass(frozen=True)
-class Facts:
+class RunFacts:
     """What ran: everything about the agent that a later run may differ in."""
 
     code_version: str = ""

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.db.models import Count, Q
 
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs.writes.revisions import COUNTED, next_revision
+from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from evals_app.runs.writes.runs import realm_of
 from sessions_app import scopes
 from sessions_app.runs import processes
@@ -18,14 +18,14 @@ from sessions_app.store import change_notification
 
 Status = EvalAttempt.Status
 
-KEPT = {"id", "run", "case_index", "case_id", "repetition", "tries", "note"}
+UNCHANGED_COLUMNS = {"id", "run", "case_index", "case_id", "repetition", "tries", "note"}
 """Columns of an attempt that another try leaves as they are."""
 
-GIVEN = {"realm", "earlier", "revision"}
+ASSIGNED_COLUMNS = {"realm", "earlier", "revision"}
 """Columns that are neither kept nor begin anew."""
 
 
-def take_up(run_id: str, which: Q, why: str) -> int:
+def restart_attempts(run_id: str, which: Q, why: str) -> int:
     """Let the attempts that are meant be tried again, and their run wait for a process. Return how many they are.
 
     A try that had begun is kept beside the attempt (`earlier`), with its session; the next one has a realm of its own.
@@ -45,17 +45,17 @@ def take_up(run_id: str, which: Q, why: str) -> int:
         revision = next_revision(run_id)
         begun = list(meant.exclude(started_at=None).order_by("pk"))
         for attempt in begun:
-            begin_anew(attempt, why, revision)
+            reset_attempt(attempt, why, revision)
         waited = run.attempts.filter(which, started_at=None).update(
             status=Status.PENDING, stopped_because="", cancel_requested_at=None, revision=revision
         )
         if begun or waited:
-            wait_again(run, limits_from=None)
+            requeue_run(run, limits_from=None)
         change_notification.notify_after_commit()
     return len(begun) + waited
 
 
-def wait_again(run: EvalRun, limits_from: float | None) -> None:
+def requeue_run(run: EvalRun, limits_from: float | None) -> None:
     """Let a run under its row's lock wait for a process once more.
 
     Args:
@@ -76,21 +76,21 @@ def wait_again(run: EvalRun, limits_from: float | None) -> None:
     )
 
 
-def begin_anew(attempt: EvalAttempt, why: str, revision: int) -> None:
+def reset_attempt(attempt: EvalAttempt, why: str, revision: int) -> None:
     """Let an attempt that has ended wait to be tried once more; what it came to is kept beside it."""
     attempt.results.all().delete()
-    attempt.earlier = scopes.dumps([*json.loads(attempt.earlier), _as_earlier(attempt, why)])
+    attempt.earlier = scopes.dumps([*json.loads(attempt.earlier), _try_record(attempt, why)])
     attempt.realm = realm_of(
         attempt.run_id, attempt.case_index, attempt.case_id, attempt.repetition, attempt.tries
     )
     for field in EvalAttempt._meta.concrete_fields:
-        if field.name not in KEPT | GIVEN:
+        if field.name not in UNCHANGED_COLUMNS | ASSIGNED_COLUMNS:
             setattr(attempt, field.name, field.get_default())
     attempt.revision = revision
     attempt.save()
 
 
-def _as_earlier(attempt: EvalAttempt, why: str) -> dict[str, Any]:
+def _try_record(attempt: EvalAttempt, why: str) -> dict[str, Any]:
     """Return what is kept of a try."""
     told = ("status", "error_type", "error", "started_at", "finished_at", "realm", "total_tokens", "cost")
     return {
@@ -103,6 +103,6 @@ def _as_earlier(attempt: EvalAttempt, why: str) -> dict[str, Any]:
 
 def _counts(run: EvalRun) -> dict[str, int]:
     """Return the run's counts of attempts by how they ended, counted anew."""
-    ended = {column: Count("pk", filter=Q(status=status)) for status, column in COUNTED.items()}
+    ended = {column: Count("pk", filter=Q(status=status)) for status, column in COUNT_COLUMNS.items()}
     counts: dict[str, int] = run.attempts.aggregate(**ended)
     return counts

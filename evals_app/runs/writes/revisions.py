@@ -6,7 +6,7 @@ from django.db import connection
 
 from evals_app.models import EvalAttempt, EvalRun
 
-COUNTED = {
+COUNT_COLUMNS = {
     EvalAttempt.Status.PASSED: "passed",
     EvalAttempt.Status.FAILED: "failed",
     EvalAttempt.Status.ERROR: "errors",
@@ -20,7 +20,7 @@ _TAKE = "UPDATE evals_app_evalrun SET revision = revision + 1 WHERE id = %s RETU
 _TAKE_OF_ATTEMPT = _TAKE.replace("%s", "(SELECT run_id FROM evals_app_evalattempt WHERE id = %s)")
 _COUNT = {
     status: "UPDATE evals_app_evalrun SET n = n + 1 WHERE id = %s".replace("n = n", f"{column} = {column}")
-    for status, column in COUNTED.items()
+    for status, column in COUNT_COLUMNS.items()
 }
 
 
@@ -42,7 +42,7 @@ def next_revision_of(attempt_pk: int) -> int:
     return _revision(_TAKE_OF_ATTEMPT, attempt_pk)
 
 
-def count(run_id: str, status: str) -> None:
+def count_attempt_end(run_id: str, status: str) -> None:
     """Count an attempt of a run that has ended."""
     with connection.cursor() as cursor:
         cursor.execute(_COUNT[EvalAttempt.Status(status)], [run_id])

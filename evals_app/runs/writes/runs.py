@@ -14,10 +14,10 @@ from django.db.models import F, Max, Value
 from django.db.models.functions import Coalesce
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
-from evals_app.runs.writes.attempts import close_traces, keep_spending
-from evals_app.runs.writes.model_usage import spent_by
-from evals_app.runs.writes.outcomes import Facts, Failure
-from evals_app.runs.writes.revisions import COUNTED, next_revision
+from evals_app.runs.writes.attempts import close_traces, set_spending
+from evals_app.runs.writes.model_usage import spending_of
+from evals_app.runs.writes.outcomes import Failure, RunFacts
+from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
 from sessions_app.runs import processes
 from sessions_app.store import change_notification
@@ -105,7 +105,7 @@ def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried:
     return f"{realms.ATTEMPT}{run_id}/{name}/{repetition}{f'.{tried + 1}' if tried else ''}"
 
 
-def assign(run_ids: Iterable[str], runtime_id: str) -> None:
+def assign_runs(run_ids: Iterable[str], runtime_id: str) -> None:
     """Note which process will carry out pending runs: they crash together."""
     with transaction.atomic():
         EvalRun.objects.filter(pk__in=list(run_ids), status=EvalRun.Status.PENDING).update(
@@ -136,7 +136,7 @@ def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> E
     return run.first()
 
 
-def note_facts(run_id: str, facts: Facts) -> None:
+def note_facts(run_id: str, facts: RunFacts) -> None:
     """Keep what ran."""
     with transaction.atomic():
         EvalRun.objects.filter(pk=run_id).update(
@@ -203,7 +203,7 @@ def finish_run(
     return True
 
 
-WHY = {
+CANCEL_REASONS = {
     EvalRun.Status.CANCELLED: "The run was cancelled.",
     EvalRun.Status.FAILED: "The run could not run.",
     EvalRun.Status.CRASHED: "The process that ran it ended before this attempt began.",
@@ -231,7 +231,7 @@ def end_run(
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
     ended_at = max(time.time() if last_seen is None else last_seen, _last_step(run_id))
-    why = because or WHY.get(EvalRun.Status(status), "")
+    why = because or CANCEL_REASONS.get(EvalRun.Status(status), "")
     running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
     for attempt in running:
         attempt.finished_at, attempt.revision = ended_at, revision
@@ -239,7 +239,7 @@ def end_run(
     waiting = attempts.filter(status=EvalAttempt.Status.PENDING).update(
         status=EvalAttempt.Status.CANCELLED, revision=revision, stopped_because=why
     )
-    column = COUNTED[EvalAttempt.Status(in_flight)]
+    column = COUNT_COLUMNS[EvalAttempt.Status(in_flight)]
     EvalRun.objects.filter(pk=run_id).update(**{column: F(column) + len(running)})
     EvalRun.objects.filter(pk=run_id).update(
         status=status,
@@ -260,7 +260,7 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
         attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
     else:
         attempt.stopped_because = why
-    keep_spending(attempt, spent_by(attempt))
+    set_spending(attempt, spending_of(attempt))
     close_traces(attempt)
     attempt.save(force_update=True)
 
