@@ -1,4 +1,4 @@
-"""What is known of an app's agent, as the process that loaded it wrote it down."""
+"""Save the description of an app's agent, or its loading error, in its agent card."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from sessions_app.store import change_notification
 
 
 def save_loaded(app_name: str, code_version: str, description: Mapping[str, Any]) -> None:
-    """Note that the agent was loaded, and what it looks like."""
+    """Save the description of a loaded agent."""
     _save_card(app_name, code_version, AgentCard.Status.READY, description=json.dumps(description))
 
 
 def save_failure(app_name: str, code_version: str, error: Mapping[str, Any]) -> None:
-    """Note why the agent could not be loaded: type, message, file, line, traceback. What it was like is kept."""
+    """Save why the agent could not be loaded: type, message, file, line, traceback. The last description stays."""
     _save_card(app_name, code_version, AgentCard.Status.FAILED, error=json.dumps(error))
 
 
 def last_checked_at(app_name: str) -> float | None:
-    """Return when the card of an app was written last; None if there is no card."""
+    """Return the time at which an app's card was last written; None if there is no card."""
     return AgentCard.objects.filter(app_name=app_name).values_list("checked_at", flat=True).first()
 
 
 def _save_card(app_name: str, code_version: str, status: AgentCard.Status, **facts: str) -> None:
-    known = {"status": status, "code_version": code_version, "checked_at": time.time(), **facts}
+    values = {"status": status, "code_version": code_version, "checked_at": time.time(), **facts}
     with transaction.atomic():
-        AgentCard.objects.update_or_create(app_name=app_name, defaults={"error": "{}", **known})
+        AgentCard.objects.update_or_create(app_name=app_name, defaults={"error": "{}", **values})
         change_notification.notify_after_commit()

@@ -1,8 +1,8 @@
-"""A folder of agents, read without importing any of them.
+"""The agents folder: find agents and their code version without importing them.
 
-What counts as an agent, and under which name, follows ADK: `AgentLoader.list_agents` (a folder with
-`agent.py`, `__init__.py` or `root_agent.yaml`) and `NestedAgentLoader.list_agents` (such folders further
-down, named `a.b`), in `google/adk/cli/utils/`. A contract test holds the two together.
+Agents and their names follow ADK's rules: `AgentLoader.list_agents` (a folder with `agent.py`, `__init__.py` or
+`root_agent.yaml`) and `NestedAgentLoader.list_agents` (such folders further down, named `a.b`), in
+`google/adk/cli/utils/`. A contract test compares both.
 """
 
 from __future__ import annotations
@@ -27,17 +27,17 @@ CODE_SUFFIXES = frozenset({".py", ".yaml", ".yml"})
 TEMPLATE_SUFFIXES = frozenset({".prompt", ".j2", ".jinja", ".jinja2"})
 TEXT_SUFFIXES = frozenset({".md", ".txt"})
 PROMPT_NAMES = ("prompt", "instruction")
-"""What the name of a text, or of its folder, holds that agents read when they are loaded: with another one they are
-another program. Other texts may be what they write."""
+"""Words in the name or folder of a text file that mark it as a prompt, which counts as code. Other text files may be
+output of agents."""
 
 MAX_PROMPT_BYTES = 200_000
-"""Bytes of a file of text that may be a prompt; a larger one is data."""
+"""Largest text file that counts as a prompt; larger files are data."""
 
 DATA_FILES = ("*.evalset.*", "*.test.json", "test_config.*")
 SKIPPED_FOLDERS = frozenset({"__pycache__", "tmp", "node_modules"})
 ENV_FILE = ".env"
 INITIAL_STATE_FILE = "initial_state.json"
-"""What ADK's development server begins every session with that it is asked to create (`DevServer`)."""
+"""File with the initial state of sessions that ADK's development server creates (`DevServer`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,9 +45,9 @@ class AgentsFolder:
     """A folder of agents, or the folder of a single one.
 
     Attributes:
-        given: the folder as it was named, absolute.
-        root: the folder agents are imported from: `given`, or its parent when `given` is one agent.
-        single: the name of the only agent, when `given` is one.
+        given: the absolute path of the configured folder.
+        root: the folder from which agents are imported: `given`, or its parent if `given` is a single agent.
+        single: the agent's name if `given` is a single agent.
     """
 
     given: Path
@@ -68,17 +68,17 @@ class AgentsFolder:
         """Return the folder of an app.
 
         Raises:
-            NotFound: there is no such app.
+            NotFound: the folder has no such app, or the app is on a remote server.
         """
         folder = self.root.joinpath(*app_name.split("."))
         top_level = folder.parent == self.root
-        known = app_name == self.single if self.single else is_agent(folder, or_package=top_level)
+        exists = app_name == self.single if self.single else is_agent(folder, or_package=top_level)
         if remote := remotes.remote_of_app(app_name):
             raise NotFound(
-                f"Agent {app_name!r} is on another server, {remote.url}: this one has no files of it.",
-                hint="Evals and all else that needs an agent's files run with agents of this server.",
+                f"Agent {app_name!r} runs on another server, {remote.url}. Its files are not available here.",
+                hint="Evals and other functions that need an agent's files work with agents of this server only.",
             )
-        if not known or app_name != ".".join(folder.relative_to(self.root).parts):
+        if not exists or app_name != ".".join(folder.relative_to(self.root).parts):
             raise NotFound(
                 f"No agent {app_name!r} in {str(self.given)!r}.",
                 hint="An agent is a folder with agent.py, __init__.py or root_agent.yaml.",
@@ -86,7 +86,7 @@ class AgentsFolder:
         return folder
 
     def code_version(self, app_name: str) -> str:
-        """Return a hash of an app's code: its own files, what the apps share, and its `.env`; prompts, but no data.
+        """Return a hash of an app's code: its files and prompts, code shared between apps, and its `.env`; no data.
 
         Raises:
             NotFound: there is no such app.
@@ -99,23 +99,22 @@ class AgentsFolder:
         return digest.hexdigest()[:16]
 
     def initial_state(self, app_name: str) -> dict[str, Any]:
-        """Return the state in the file beside an agent; none without one, or when it holds no JSON object."""
+        """Return the state in an agent's initial state file; empty if there is none or it is not a JSON object."""
         try:
-            found = json.loads((self.folder_of(app_name) / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
+            state = json.loads((self.folder_of(app_name) / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
         except (NotFound, OSError, ValueError, RecursionError):
             return {}
-        return found if isinstance(found, dict) else {}
+        return state if isinstance(state, dict) else {}
 
     def _shared_code(self) -> Iterator[Path]:
-        """Yield the code beside the agents: modules of the folder itself and packages that are no agents.
+        """Yield the code that agents share: modules of the root folder and packages that are not agents.
 
-        An agent that was named alone has such code where other agents lie beside it; elsewhere its parent may hold
-        anything.
+        The parent of a single agent counts only if it has other agents; otherwise it may contain anything.
         """
-        if self.single is None or any(is_agent(beside) for beside in self._beside()):
+        if self.single is None or any(is_agent(sibling) for sibling in self._sibling_folders()):
             yield from _code_below(self.root, MAX_DEPTH, lambda folder: not is_agent(folder))
 
-    def _beside(self) -> Iterator[Path]:
+    def _sibling_folders(self) -> Iterator[Path]:
         return (folder for folder in _subfolders(self.root) if folder.name != self.single)
 
 
@@ -145,7 +144,7 @@ def is_agent(folder: Path, *, or_package: bool = False) -> bool:
 
 
 def is_code(path: str | os.PathLike[str]) -> bool:
-    """Tell whether a change of the file makes the agent another program: evalsets and other data do not."""
+    """Tell whether a file is part of an agent's code; evalsets and other data are not."""
     name = Path(path).name
     if name == ENV_FILE:
         return True
@@ -154,13 +153,13 @@ def is_code(path: str | os.PathLike[str]) -> bool:
 
 
 def _is_prompt(file: Path) -> bool:
-    named = f"{file.parent.name}/{file.stem}".lower()
-    is_named = file.suffix in TEXT_SUFFIXES and any(word in named for word in PROMPT_NAMES)
-    return is_named or file.suffix in TEMPLATE_SUFFIXES
+    folder_and_stem = f"{file.parent.name}/{file.stem}".lower()
+    has_prompt_name = file.suffix in TEXT_SUFFIXES and any(word in folder_and_stem for word in PROMPT_NAMES)
+    return has_prompt_name or file.suffix in TEMPLATE_SUFFIXES
 
 
 def is_skipped(folder_name: str) -> bool:
-    """Tell whether folders of this name are never looked into: hidden ones (`.adk`, `.venv`), caches."""
+    """Tell whether folders of this name are skipped: hidden folders (`.adk`, `.venv`) and caches."""
     return folder_name.startswith(".") or folder_name in SKIPPED_FOLDERS
 
 
@@ -175,7 +174,7 @@ def _code_below(
                 if is_code(file) and file.is_file() and not _is_too_long(file)
             )
         except OSError:
-            continue  # removed, or not for us to read
+            continue  # removed, or not readable
 
 
 def _is_too_long(file: Path) -> bool:
@@ -197,16 +196,16 @@ def _walk(
 def _subfolders(folder: Path) -> Iterator[Path]:
     try:
         with os.scandir(folder) as entries:
-            found = [Path(entry.path) for entry in entries if entry.is_dir() and not is_skipped(entry.name)]
+            folders = [Path(entry.path) for entry in entries if entry.is_dir() and not is_skipped(entry.name)]
     except OSError:
         return
-    yield from (below for below in sorted(found) if not (below / "pyvenv.cfg").exists())
+    yield from (below for below in sorted(folders) if not (below / "pyvenv.cfg").exists())
 
 
 def _env_file(folder: Path) -> list[Path]:
-    """Return the `.env` that ADK loads: the first one on the way from the agent's folder to the file root."""
-    found = (parent / ENV_FILE for parent in (folder, *folder.parents))
-    return [file for file in found if file.is_file()][:1]
+    """Return the `.env` that ADK loads: the first one in the agent's folder or its parents."""
+    candidates = (parent / ENV_FILE for parent in (folder, *folder.parents))
+    return [file for file in candidates if file.is_file()][:1]
 
 
 def _file_digest(file: Path) -> bytes:
@@ -214,7 +213,7 @@ def _file_digest(file: Path) -> bytes:
         state = file.stat()
         return _content_digest(file, state.st_mtime_ns, state.st_size)
     except OSError:
-        return b""  # removed since it was listed
+        return b""  # removed meanwhile
 
 
 @lru_cache(maxsize=20_000)
@@ -223,7 +222,7 @@ def _content_digest(file: Path, _changed_ns: int, _size: int) -> bytes:
 
 
 def configured_folder() -> AgentsFolder | None:
-    """Return the agents folder this server was given, or None when there is none."""
+    """Return the agents folder of this server's settings; None if there is none."""
     path = getattr(settings, "DEVUI_AGENTS_DIR", "")
     try:
         return open_folder(path) if path else None

@@ -1,7 +1,7 @@
-"""Running ADK servers elsewhere whose agents appear beside the local ones, and what is known of each.
+"""Registry of remote ADK servers and their last known status.
 
-An app of a remote server has its name there, an `@` and the name that the server was given: `weather@go`. The web
-process asks the servers and writes down here what they are like; pages read it. Nothing here calls anybody.
+An app of a remote server is named by its name there, `@`, and the server's name: `weather@go`. The web process queries
+the servers and registers the results here; pages read them. This module makes no requests.
 """
 
 from __future__ import annotations
@@ -14,17 +14,17 @@ SEPARATOR = "@"
 
 @dataclass(frozen=True, slots=True)
 class Remote:
-    """A remote server as it was when it was last asked.
+    """A remote server with its status at the last query.
 
     Attributes:
         name: as `--runtime NAME=URL` gives it.
         url: its address, without a password.
-        apps: the names of its apps there, sorted; those that were known last, when it cannot be reached.
-        language: of the ADK that it runs, in lower case: python, go, java, js, rust; empty: not known.
-        version: of that ADK; empty: not told.
-        is_spoken_with: its ADK has live runs.
-        problem: why it cannot be used now, with the way out; empty: it can.
-        asked_at: epoch seconds of the last look; 0: none has come to an end yet.
+        apps: its app names on that server, sorted; the last known ones while it cannot be reached.
+        language: its ADK's language: python, go, java, js, rust; empty: unknown.
+        version: its ADK's version; empty: unknown.
+        is_spoken_with: its ADK supports live runs.
+        problem: why it cannot be used now, with a hint; empty: it can.
+        asked_at: epoch seconds of the last completed query; 0: none yet.
     """
 
     name: str
@@ -38,43 +38,43 @@ class Remote:
 
     @property
     def app_names(self) -> tuple[str, ...]:
-        """The names of its apps here."""
+        """The names of its apps in DevUI."""
         return tuple(f"{app}{SEPARATOR}{self.name}" for app in self.apps)
 
     @property
     def kind(self) -> str:
-        """What it is, in words: `ADK 2.13.0 for Python`."""
+        """Its ADK's version and language for display: `ADK 2.13.0 for Python`."""
         languages = {"python": "Python", "go": "Go", "java": "Java", "js": "JavaScript", "rust": "Rust"}
-        told = " ".join(filter(None, ("ADK", self.version)))
-        return f"{told} for {languages[self.language]}" if self.language in languages else told
+        version = " ".join(filter(None, ("ADK", self.version)))
+        return f"{version} for {languages[self.language]}" if self.language in languages else version
 
 
 _registry: dict[str, Remote] = {}
 
 
 def register(remote: Remote) -> None:
-    """Write down what a remote server is like now."""
+    """Register the current status of a remote server."""
     _registry[remote.name] = remote
 
 
 def clear() -> None:
-    """Forget the remote servers: the web process ends."""
+    """Remove all remote servers, when the web process ends."""
     _registry.clear()
 
 
 def all_remotes() -> list[Remote]:
-    """Return the remote servers by their names."""
+    """Return the remote servers, sorted by name."""
     return [_registry[name] for name in sorted(_registry)]
 
 
 def remote_of_app(app_name: str) -> Remote | None:
-    """Return the remote server that an app belongs to, whether it has the app or not; None: it is no remote app."""
+    """Return the remote server in an app's name, even if it has no such app; None for local apps."""
     app, separator, name = app_name.rpartition(SEPARATOR)
     return _registry.get(name) if separator and app else None
 
 
 def upstream_app_name(app_name: str) -> str:
-    """Return the name that a remote app has on its own server."""
+    """Return a remote app's name on its own server."""
     return app_name.rpartition(SEPARATOR)[0]
 
 

@@ -1,4 +1,4 @@
-"""Which commit a folder of code stands at."""
+"""The git revision of a folder."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 from pathlib import Path
 
 GIT_TIMEOUT_S = 5.0
-"""Seconds to wait for git, which may have to read a large folder."""
+"""Timeout for git, which may have to read a large folder."""
 
 EXCLUDE_BYTECODE = (".", ":(exclude,glob)**/__pycache__/**")
-"""What Python compiles beside the code changes nothing of it, ignored by git or not."""
+"""Pathspecs for `git status` that leave out compiled Python files."""
 
 
 async def git_revision(folder: Path) -> str:
-    """Return the commit a folder stands at, with `+` when its files differ from it; "" when unknown."""
+    """Return a folder's commit, with `+` if its files have changes; empty if unknown."""
     commit = await _run_git(folder, "rev-parse", "HEAD")
     if not commit:
         return ""

@@ -1,7 +1,7 @@
-"""The store: sessions, events, scoped state and the ledger of every change to it.
+"""The tables: sessions, events, scoped state and the ledger of its changes, runs, traces, artifacts, memory.
 
-Every row that belongs to a session carries its realm through the session or the scope: an empty realm is real
-life, any other one is an eval attempt's (or a fork's, or a replay's) private world.
+Every row that belongs to a session has a realm through its session or scope: empty by default, otherwise the isolated
+namespace of an eval attempt or a fork (see `realms`).
 
 Times are float seconds since the epoch, as in ADK. Values and event bodies are JSON in text columns: PostgreSQL's
 jsonb refuses NUL, lone surrogates and NaN, and reorders keys.

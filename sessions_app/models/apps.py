@@ -1,4 +1,4 @@
-"""What is known of apps and decided for them."""
+"""Agent cards and settings of apps."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from django.db import models
 
 
 class AgentCard(models.Model):
-    """What is known of an app's agent: its description as the runtime loaded it, or why it could not be loaded."""
+    """Description of an app's agent as the runtime loaded it, or the error why it could not be loaded."""
 
     class Status(models.TextChoices):
-        """Whether the agent could be loaded when last tried."""
+        """Result of the last attempt to load the agent."""
 
         UNKNOWN = "unknown", "not loaded yet"
         READY = "ready", "ready"
@@ -26,7 +26,7 @@ class AgentCard(models.Model):
 
 
 class AppSettings(models.Model):
-    """What a person decided for an app's sessions. Nothing here is part of any agent's state."""
+    """Settings of an app that people edit. Not part of any agent's state."""
 
     app_name = models.TextField(unique=True)
     session_ttl_s = models.FloatField(

@@ -1,4 +1,4 @@
-"""What agents keep beside the state: files and memory."""
+"""Artifacts and memory entries."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from sessions_app.store.full_text import WordIndex, WordsField
 
 
 class Artifact(models.Model):
-    """One saved version of a named file: in a session, or, with an empty `session_id`, of a user in every session.
+    """One version of a file. It belongs to a session, or with an empty `session_id` to a user in all sessions.
 
-    There is no key to the session: ADK saves artifacts of sessions that another service keeps.
+    There is no foreign key to the session, because ADK saves artifacts of sessions that another service owns.
     """
 
     class Holding(models.TextChoices):
-        """Which field of ADK's Part holds the payload."""
+        """Field of ADK's Part that holds the payload."""
 
         TEXT = "text"
         DATA = "data", "inline data"
@@ -56,7 +56,7 @@ class Artifact(models.Model):
 
 
 class MemoryEntry(models.Model):
-    """One thing an agent may recall of a user in later sessions. A removed one stays, emptied, to stay removed."""
+    """One memory of a user. A removed entry stays as an empty row, so that adding its session does not restore it."""
 
     realm = models.TextField(default="")
     app_name = models.TextField()

@@ -1,4 +1,4 @@
-"""Where sessions come from that were not made here, and how far they came."""
+"""Sources of imported and mirrored sessions."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sessions_app.models.state import Scope
 
 
 class ImportSource(models.Model):
-    """A store of another program that sessions were imported from."""
+    """Another program's store from which sessions were imported."""
 
     location = models.TextField(unique=True, help_text="Path or URL, without a password.")
     format = models.TextField(help_text="What it was found to be. See `importers.records.Format`.")
@@ -18,7 +18,7 @@ class ImportSource(models.Model):
 
 
 class ImportedSession(models.Model):
-    """Where an imported session came from and how far. Beyond `last_seq` it went on here."""
+    """The source of an imported session. Events after `last_seq` were added here."""
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="imported")
     source = models.ForeignKey(ImportSource, on_delete=models.CASCADE, related_name="sessions")
@@ -29,7 +29,7 @@ class ImportedSession(models.Model):
 
 
 class MirroredSession(models.Model):
-    """A session that one of ADK's services keeps: that one is the truth, what is here is a copy that pages show."""
+    """A session that another ADK service owns. The rows here are a copy for display."""
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="mirrored")
     place = models.TextField(help_text="ADK's URI of the service, without a password.")
@@ -39,7 +39,7 @@ class MirroredSession(models.Model):
 
 
 class ImportedScope(models.Model):
-    """A user's or an app's state that nobody but one source has written: its `version` is still that one's."""
+    """A user's or an app's state that only one import source has written, up to `version`."""
 
     source = models.ForeignKey(ImportSource, on_delete=models.CASCADE, related_name="scopes")
     scope = models.CharField(max_length=8, choices=Scope)

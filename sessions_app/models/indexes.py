@@ -1,4 +1,4 @@
-"""What sessions and events are found by. Written behind the appends: see `indexing`."""
+"""Search indexes of sessions, events and state. Written after the appends: see `search.indexing`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sessions_app.store.json_sql import MarkField
 
 
 class EventWords(models.Model):
-    """What an event is found by: its words. See `indexing`. On SQLite only the index has rows (see `fulltext`)."""
+    """Words of an event. On SQLite only the FTS5 table has rows (see `full_text`)."""
 
     id = models.BigIntegerField(primary_key=True, help_text="Of session and seq. See `event_index.place`.")
     words = WordsField(null=True)
@@ -21,9 +21,9 @@ class EventWords(models.Model):
 
 
 class SessionWords(models.Model):
-    """Words of a session, of some tens of its events in a row: what finds sessions by one word on PostgreSQL.
+    """Words of some tens of consecutive events of a session, to find sessions by one word on PostgreSQL.
 
-    SQLite's index of events has such a column of its own.
+    SQLite's FTS5 table of events has such a column of its own.
     """
 
     id = models.BigIntegerField(primary_key=True, help_text="Of session and seq of the first of the events.")
@@ -34,10 +34,10 @@ class SessionWords(models.Model):
 
 
 class SessionTrait(models.Model):
-    """What a session has among its events, once each: a kind, an author, a tool, an error, a branch."""
+    """A distinct property of a session's events: a kind, an author, a tool, an error, a branch."""
 
     class Name(models.TextChoices):
-        """What is kept of a session's events."""
+        """The indexed properties."""
 
         KIND = "kind"
         AUTHOR = "author"
@@ -56,9 +56,9 @@ class SessionTrait(models.Model):
 
 
 class StateValue(models.Model):
-    """A value that a key of an owner has had, once each: what finds a state that ever was. See `indexing`.
+    """A distinct value that a key of an owner has ever had, to search for past states. See `search.indexing`.
 
-    Beside them stands `jsonsql.ANY`, so that all owners who ever had the key are found in the order of their keys.
+    Each key also has the value `json_sql.ANY` once, to find all owners that ever had the key.
     """
 
     scope = models.CharField(max_length=8, choices=Scope)

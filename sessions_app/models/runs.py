@@ -1,4 +1,4 @@
-"""Runs, and the processes that carry them out."""
+"""Runs and the processes that execute them."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from sessions_app.models.sessions import AgentSession
 
 
 class RuntimeProcess(models.Model):
-    """A process that runs the agents of one app, or a server that starts such processes (`app_name` is empty).
+    """A runtime of one app, or a server that starts runtimes (with an empty `app_name`).
 
-    A run that a process has begun crashes with it. One that is queued waits for the next server.
+    A started run crashes with its process. A queued run waits for the next server.
     """
 
     id = models.CharField(max_length=32, primary_key=True)
@@ -37,10 +37,10 @@ class RuntimeProcess(models.Model):
 
 
 class Run(models.Model):
-    """One message sent to an agent and what became of it. It belongs to a runtime process, not to a request."""
+    """One message sent to an agent, and its outcome. A run belongs to a runtime, not to a request."""
 
     class Status(models.TextChoices):
-        """Where a run stands. Queued and running ones are active; a waiting one is answered by another run."""
+        """Status of a run. Queued and running runs are active. A waiting run is continued by another run."""
 
         QUEUED = "queued"
         RUNNING = "running"

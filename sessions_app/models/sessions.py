@@ -1,4 +1,4 @@
-"""Sessions and their events, and what people put on sessions to find them by."""
+"""Sessions, their events and tags, deleted sessions, and saved views."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from django.db import models
 from sessions_app.store.json_sql import COUNTS_AS_ERROR, IS_REWIND_OR_COMPACTION
 
 UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
-"""Of sessions: they went on since they were indexed. An index holds them. See `unindexed`."""
+"""Condition: the session has events that are not indexed yet. It has a partial index. See `index_backlog`."""
 
 
 class EventKind(models.TextChoices):
-    """What an event is at a glance."""
+    """The main category of an event."""
 
     USER = "user", "user input"
     AGENT = "agent", "agent response"
@@ -23,7 +23,7 @@ class EventKind(models.TextChoices):
 
 
 class AgentSession(models.Model):
-    """One conversation between a user and an app. `revision` grows by one with every write: compare and set."""
+    """One conversation between a user and an app. `revision` grows with every write, for compare and set."""
 
     realm = models.TextField(default="")
     app_name = models.TextField()
@@ -93,12 +93,12 @@ class AgentSession(models.Model):
 
     @property
     def name(self) -> str:
-        """What people call it: its title, else the beginning of what its user said first, else its id."""
+        """Display name: the title, else the start of the user's first message, else the id."""
         return self.title or self.first_text or self.session_id
 
 
 class SessionTag(models.Model):
-    """A word that a person put on a session to find it by. No part of any agent's state."""
+    """A tag that a person gave a session. Not part of any agent's state."""
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="tags", db_index=False)
     name = models.CharField(max_length=64)
@@ -109,7 +109,7 @@ class SessionTag(models.Model):
 
 
 class DeletedSession(models.Model):
-    """A session that a person deleted and may still have back. Meanwhile its realm is one of its own."""
+    """A deleted session that can still be restored. Until then it has a realm of its own."""
 
     session = models.OneToOneField(AgentSession, on_delete=models.CASCADE, related_name="deletion")
     batch = models.CharField(max_length=32, help_text="What was deleted together comes back together.")
@@ -124,7 +124,7 @@ class DeletedSession(models.Model):
 
 
 class SavedView(models.Model):
-    """A search of the session browser, kept under a name."""
+    """A named search of the session list."""
 
     name = models.CharField(max_length=64, unique=True)
     query = models.TextField(help_text="The query string of its page, without the place on it.")
@@ -133,7 +133,7 @@ class SavedView(models.Model):
 
 
 class Event(models.Model):
-    """One event of a session. `seq` is 1, 2, 3 … without holes: the cursor, the order and the time axis."""
+    """One event of a session. `seq` counts 1, 2, 3 … without gaps; it is the order and the cursor."""
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="events", db_index=False)
     seq = models.BigIntegerField()

@@ -1,4 +1,4 @@
-"""Scoped state, one row a key, and the ledger of every change to it."""
+"""Scoped state with one row per key, and the ledger of its changes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sessions_app.models.sessions import AgentSession
 
 
 class Scope(models.TextChoices):
-    """The three stored scopes of state. `temp:` lives in the invocation and is kept as `TempWrite`."""
+    """The three stored scopes of state. `temp:` keys are not state; see `TempWrite`."""
 
     SESSION = "session"
     USER = "user"
@@ -16,7 +16,7 @@ class Scope(models.TextChoices):
 
 
 class ChangeCause(models.TextChoices):
-    """Why a key changed."""
+    """The reason for a change of a key."""
 
     SEED = "seed", "initial state"
     APPEND = "append", "event"
@@ -27,7 +27,7 @@ class ChangeCause(models.TextChoices):
 
 
 class AppScope(models.Model):
-    """Owner of an app's state. `version` counts the commits that wrote it and is taken under this row's lock."""
+    """Owner of an app's state. `version` counts the commits that wrote it, assigned under this row's lock."""
 
     realm = models.TextField(default="")
     app_name = models.TextField()
@@ -38,7 +38,7 @@ class AppScope(models.Model):
 
 
 class UserScope(models.Model):
-    """Owner of a user's state in an app. `version` as in `AppScope`."""
+    """Owner of a user's state in an app. `version` is as in `AppScope`."""
 
     realm = models.TextField(default="")
     app_name = models.TextField()
@@ -52,7 +52,7 @@ class UserScope(models.Model):
 
 
 class StateRow(models.Model):
-    """One key of one owner as it is now. `key_id` is the key, or its hash when it is too long to index."""
+    """The current value of one key of one owner. `key_id` is the key, or its hash if it is too long to index."""
 
     key = models.TextField()
     key_id = models.CharField(max_length=255)
@@ -104,15 +104,15 @@ STATE_ROWS: dict[Scope, type[SessionState] | type[UserState] | type[AppState]] =
     Scope.USER: UserState,
     Scope.APP: AppState,
 }
-"""The table in which each scope keeps its keys."""
+"""The state table of each scope."""
 
 
 class StateChange(models.Model):
-    """The ledger: one row per key written, never changed. State at an event is one index seek a key.
+    """The ledger: one row per key written, never updated. State at an event takes one index seek per key.
 
     `position` orders an owner's rows: the event's seq for a session, the scope's version for a user or an app.
-    (An autoincrement id is no order on PostgreSQL: ids commit out of order.) Rows of users and apps outlive the
-    session that wrote them, so the writer is kept in plain columns.
+    Autoincrement ids cannot be used, because they commit out of order on PostgreSQL. Rows of users and apps outlive
+    the session that wrote them, so the writing session and event are plain columns.
     """
 
     scope = models.CharField(max_length=8, choices=Scope)
@@ -150,7 +150,7 @@ class StateChange(models.Model):
 
 
 class TempWrite(models.Model):
-    """A `temp:` key as the recorder saw it: shown while its invocation lasts, never part of any state."""
+    """A ghost key: a `temp:` value that the recorder observed. Shown during its invocation, never part of the state."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="temp_writes", db_index=False
@@ -170,7 +170,7 @@ class TempWrite(models.Model):
 
 
 class UntrackedKey(models.Model):
-    """A key that an agent changed in its own copy of the state, without an event: lost after the invocation."""
+    """A key that an agent changed in its copy of the state without an event. It is lost after the invocation."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="untracked_keys", db_index=False

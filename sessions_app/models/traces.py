@@ -1,4 +1,4 @@
-"""Runs as the recorder saw them from inside."""
+"""Traces, model calls and spans that the recorder observed."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from sessions_app.models.sessions import AgentSession
 
 
 class Trace(models.Model):
-    """An invocation as the recorder saw it from inside: which stages it reached when."""
+    """The stages of an invocation with their times, as the recorder observed them."""
 
     LOST_TOOLSET = "toolset failed"
-    """Stage at which a toolset failed to load; it is of the toolset, with its agent and the error."""
+    """Stage at which a toolset failed to load; it names the toolset, its agent and the error."""
 
     CUT_OFF = "cut off"
-    """The last stage of one that came to no end of its own: it was cancelled, or its process has gone."""
+    """Last stage of an invocation that was cancelled or whose process ended."""
 
     session = models.ForeignKey(AgentSession, on_delete=models.CASCADE, related_name="traces", db_index=False)
     invocation_id = models.TextField()
@@ -35,13 +35,13 @@ class Trace(models.Model):
 
     @property
     def stages_told(self) -> list[list[Any]]:
-        """The stages as lists of name, time, agent or tool."""
-        told: list[list[Any]] = json.loads(self.stages)
-        return told
+        """The stages as lists of name, time, and agent or tool."""
+        stages: list[list[Any]] = json.loads(self.stages)
+        return stages
 
 
 class ModelCall(models.Model):
-    """One request to a model and what came back. The contents are `ModelPiece`s, named by their hashes."""
+    """One request to a model with its response. The contents are `ModelPiece`s, referred to by their hashes."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="model_calls", db_index=False
@@ -86,7 +86,7 @@ class ModelCall(models.Model):
 
 
 class ModelPiece(models.Model):
-    """A part of model requests of a session, once: a content, a tool, an instruction, or a list of such."""
+    """A distinct part of a session's model requests: a content, a tool, an instruction, or a list of these."""
 
     session = models.ForeignKey(
         AgentSession, on_delete=models.CASCADE, related_name="model_pieces", db_index=False
@@ -99,10 +99,10 @@ class ModelPiece(models.Model):
 
 
 class Span(models.Model):
-    """A span of OpenTelemetry that ADK made in a run: an invocation, an agent, a model call, a tool call."""
+    """An OpenTelemetry span of ADK: an invocation, an agent, a model call or a tool call."""
 
     class Kind(models.TextChoices):
-        """What the time was spent on."""
+        """The operation that a span measures."""
 
         INVOCATION = "invocation"
         AGENT = "agent"

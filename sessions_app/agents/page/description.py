@@ -1,6 +1,6 @@
-"""A description of an agent, made fit for its page: anchors, and the context that each piece of code gets. Pure.
+"""Prepare an agent's description for its page: anchors, source locations, and the contexts of code. Pure.
 
-Descriptions are kept in rows, so one that an older version wrote, with callbacks as bare names, is read as well.
+Stored descriptions of older versions, with callbacks as plain names, are supported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Node = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class CodeContext:
-    """What code is handed when it is called: ADK's name of it, and what can be changed through it."""
+    """The context object that ADK passes to code: its class, and what can be changed through it."""
 
     name: str
     changes: str
@@ -34,7 +34,7 @@ CONTEXTS = {
         "InvocationContext", "has the session and every service; state changes by the events it yields"
     ),
 }
-"""Contexts by kind. In ADK 2.13 `CallbackContext` and `ToolContext` are names of one class, `Context`."""
+"""Contexts by kind. In ADK 2.13 `CallbackContext` and `ToolContext` are aliases of `Context`."""
 
 HOOKS = {
     "on_user_message_callback": ("invocation", "what it returns replaces the user's message"),
@@ -58,7 +58,7 @@ HOOKS = {
     "after_tool_callback": ("tool", "a result it returns replaces the tool's"),
     "on_tool_error_callback": ("tool", "a result it returns stands in for the error"),
 }
-"""Hooks of agents and plug-ins: the context each gets, and what its answer does."""
+"""Hooks of agents and plug-ins: the context of each, and the effect of its return value."""
 
 INSTRUCTIONS = {
     "instruction": "Instruction",
@@ -67,15 +67,15 @@ INSTRUCTIONS = {
 }
 
 SEQUENTIAL_TYPES = frozenset({"SequentialAgent", "LoopAgent"})
-"""Agents whose sub-agents run one after the other."""
+"""Types of agents whose sub-agents run in order."""
 
 START_NODE = "__START__"
-"""How ADK names the node that a workflow begins at."""
+"""ADK's name of a workflow's start node."""
 
 
 @dataclass(frozen=True, slots=True)
 class SourceLocation:
-    """A line of a file: `shown` as short as it can be said, `path` as an editor takes it, `editor` as a link to one."""
+    """A line of a file: `shown` in short form, `path` for editors, `editor` as a link that opens one."""
 
     shown: str
     path: str
@@ -83,7 +83,7 @@ class SourceLocation:
 
 
 def source_location(at: Node | None, root: str) -> SourceLocation | None:
-    """Return a place as the page shows it: below `root` relative to it, in a library by its package."""
+    """Return a source location: relative to `root`, or to the package folder for libraries."""
     file = (at or {}).get("file") or ""
     if not file:
         return None
@@ -98,11 +98,11 @@ def source_location(at: Node | None, root: str) -> SourceLocation | None:
 
 
 def prepare_description(description: Node, root: str = "") -> Node:
-    """Return a description of an app for its page.
+    """Return an app's description for its page.
 
-    Every node gets an `anchor`, `instructions` [{label, text, provider, at}], `hooks` [{name, context, answer,
-    functions}], `facts` (its settings and its model's) and, below one that runs them in turn, its `order`; every tool
-    gets an `anchor` and its context as `given`. Plug-ins have hooks like agents. Each `at` is a `Place`.
+    Every node gets an `anchor`, `instructions` [{label, text, provider, at}], `hooks` [{name, given, answer,
+    functions}], `facts` (its settings and its model's) and, below a sequential agent, its `order`. Every tool gets an
+    `anchor` and its context as `given`. Plug-ins have hooks like agents. Each `at` is a `SourceLocation`.
     """
     maker = _DescriptionBuilder(root)
     shown = maker.node(description)
@@ -113,14 +113,14 @@ def prepare_description(description: Node, root: str = "") -> Node:
 
 
 class _DescriptionBuilder:
-    """Makes one description fit; numbers what it meets."""
+    """Prepares one description and numbers its anchors."""
 
     def __init__(self, root: str) -> None:
         self.root = root
         self.numbers = count()
 
     def node(self, node: Node) -> Node:
-        """Return an agent or a node with all that is below it."""
+        """Return an agent or a workflow node, with everything below it."""
         shown = {
             **node,
             "anchor": f"agent-{next(self.numbers)}",
@@ -139,7 +139,7 @@ class _DescriptionBuilder:
         return shown
 
     def plugin(self, plugin: Node | str) -> Node:
-        """Return a plug-in, which older descriptions have by the name of its class."""
+        """Return a plug-in. Older descriptions have only its class name."""
         if isinstance(plugin, str):
             return {"type": plugin, "hooks": []}
         hooks: dict[str, list[Any]] = {hook: [] for hook in plugin.get("hooks") or []}
@@ -173,17 +173,17 @@ class _DescriptionBuilder:
     def _hooks(self, callbacks: dict[str, list[Any]]) -> Iterator[Node]:
         for hook, functions in callbacks.items():
             kind, answer = HOOKS.get(hook, ("callback", ""))
-            named = [
+            described_functions = [
                 {"name": one}
                 if isinstance(one, str)
                 else {**one, "at": source_location(one.get("at"), self.root)}
                 for one in functions
             ]
-            yield {"name": hook, "given": CONTEXTS[kind], "answer": answer, "functions": named}
+            yield {"name": hook, "given": CONTEXTS[kind], "answer": answer, "functions": described_functions}
 
 
 def _context_of(node: Node) -> CodeContext | None:
-    """Return the context that a node's own code gets: an agent class of one's own, or a function of a workflow."""
+    """Return the context of a node's own code: of a custom agent class or a workflow's function."""
     if node.get("type") == "FunctionNode":
         return CONTEXTS["node"] if node.get("context") else None
     return CONTEXTS["invocation"] if node.get("is_custom") else None

@@ -1,7 +1,7 @@
-"""An app's agents as a drawing: boxes in columns, from the root on the left, and lines between them. Pure.
+"""Layout of an app's agents as a drawing: boxes in columns, with the root on the left, and connections. Pure.
 
-A box stands one column behind the last of those that lead to it, and rows are handed out in the order of a walk from
-the root, so that a tree never crosses itself. What leads back, as loops of a workflow do, is drawn around above.
+A box is one column to the right of its last predecessor. Rows follow a walk from the root, so the connections of a
+tree never cross. Connections that lead back, such as loops of a workflow, are drawn above the boxes.
 """
 
 from __future__ import annotations
@@ -19,33 +19,33 @@ SMALL_HEIGHT = 26
 COLUMN, ROW = WIDTH + 28, HEIGHT + 10
 MARGIN = 10
 LOOP_HEIGHT, BACK_X = 34, 40
-"""How far above its boxes a line leads back, and where it comes down on the one it leads to."""
+"""Height of a backward connection above its boxes, and the offset at which it ends."""
 
 
 SHAPES = {"agent": "Agent", "tool": "Tool", "start": "Start"}
 
 ROUTED_COLUMN = WIDTH + 70
-"""A column before which routes are written on lines."""
+"""Width of a column with room for route labels before it."""
 
 MAX_BOXES = 120
 MAX_TOOLS = 6
-"""Tools of one agent that are drawn; the text below the drawing has more of them."""
+"""Tools of one agent that are drawn; the text below the drawing lists more."""
 
 DRAWN_FIELDS = ("tools", "sub_agents", "nodes")
-"""What stands in a drawing as boxes; where an agent's description leaves some out, the drawing does."""
+"""Fields of a description that are drawn as boxes."""
 
 NAME_CELLS, NOTE_CELLS = 16, 20
-"""Characters that a box has room for; wide ones of East Asia count twice."""
+"""Characters that fit into a box; wide East Asian characters count twice."""
 
 
 @dataclass(slots=True)
 class Box:
-    """An agent, a tool, or where a workflow starts.
+    """An agent, a tool, or the start of a workflow.
 
     Attributes:
-        anchor: the element of the page that tells it in full; empty: there is none.
-        step: at which place of the shown invocation it was first heard; 0: not.
-        on_path: it was heard, or something below it was.
+        anchor: id of the element with its details; empty: none.
+        step: its position among the agents of the shown invocation; 0: not among them.
+        on_path: it or something below it took part in the shown invocation.
         x: its left edge.
     """
 
@@ -61,12 +61,12 @@ class Box:
 
     @property
     def height(self) -> int:
-        """How high it is drawn."""
+        """Its height."""
         return HEIGHT if self.shape == "agent" else SMALL_HEIGHT
 
     @property
     def middle(self) -> float:
-        """The height at which lines meet it."""
+        """The y coordinate of its connections."""
         return round(MARGIN + self.row * ROW + HEIGHT / 2, 1)
 
     @property
@@ -76,7 +76,7 @@ class Box:
 
     @property
     def width(self) -> int:
-        """How wide it is drawn: all are, so that lines begin in one place."""
+        """Its width, the same for all boxes."""
         return WIDTH
 
     @property
@@ -86,27 +86,27 @@ class Box:
 
     @property
     def text_x(self) -> int:
-        """Where its text begins."""
+        """The x coordinate of its text."""
         return self.x + 10
 
     @property
     def name_y(self) -> float:
-        """The line its name stands on."""
+        """The baseline of its name."""
         return self.middle - 3 if self.note else self.middle + 4
 
     @property
     def note_y(self) -> float:
-        """The line its note stands on."""
+        """The baseline of its note."""
         return self.middle + 12
 
     @property
     def step_y(self) -> float:
-        """The line its step stands on."""
+        """The y coordinate of its step."""
         return self.y + 3.5
 
     @property
     def said(self) -> str:
-        """Its name in full, and what it did, for who cannot see it."""
+        """Its full name and role, for screen readers."""
         heard = f", heard at place {self.step}" if self.step else ", called" if self.is_called else ""
         return f"{SHAPES[self.shape]} {self.name}{heard}"
 
@@ -117,18 +117,18 @@ class Box:
 
     @property
     def shown_name(self) -> str:
-        """Its name, as much as fits."""
+        """Its name, truncated to fit."""
         return "start" if self.shape == "start" else truncate_to_cells(self.name, NAME_CELLS)
 
     @property
     def shown_note(self) -> str:
-        """What it is, as much as fits."""
+        """Its note, truncated to fit."""
         return truncate_to_cells(self.note, NOTE_CELLS)
 
 
 @dataclass(slots=True)
 class Connection:
-    """A line between two boxes; a workflow's has an arrow, and the route it is taken on."""
+    """A connection between two boxes. One in a workflow has an arrow and a route."""
 
     start: Box
     end: Box
@@ -145,12 +145,12 @@ class Connection:
 
     @property
     def shown_route(self) -> str:
-        """Its route, as much as fits."""
+        """Its route, truncated to fit."""
         return truncate_to_cells(self.route, NAME_CELLS)
 
     @property
     def d(self) -> str:
-        """The path."""
+        """The SVG path."""
         a, b = self.start, self.end
         if self.leads_back:
             x1, x2, top = a.x + WIDTH / 2, b.x + BACK_X, min(a.y, b.y) - LOOP_HEIGHT
@@ -161,7 +161,7 @@ class Connection:
 
     @property
     def arrow(self) -> str:
-        """The corners of its head."""
+        """The corners of its arrowhead."""
         b = self.end
         if self.leads_back:
             x, y = b.x + BACK_X, b.y
@@ -170,7 +170,7 @@ class Connection:
 
     @property
     def label_at(self) -> tuple[float, float]:
-        """Where its route is written."""
+        """The position of its route label."""
         if self.leads_back:
             return self.start.x + WIDTH / 2 - 8, min(self.start.y, self.end.y) - 4
         return self.end.x - 9, self.end.middle - 6
@@ -178,7 +178,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Drawing:
-    """The drawing; `left_out` boxes had no room in it, or in the description of the agents."""
+    """The drawing. `left_out` counts boxes that did not fit into it or into the description."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[Connection] = field(default_factory=list)
@@ -196,9 +196,9 @@ class Drawing:
 
 
 def draw(tree: Node, heard: Sequence[str] = (), called: Mapping[str, set[str]] | None = None) -> Drawing:
-    """Return the drawing of a tree that was made fit.
+    """Return the drawing of a prepared description.
 
-    `heard` names the agents that spoke in the shown invocation, in order; `called` the tools each of them called.
+    `heard` names the agents of the shown invocation, in order; `called` the tools that each of them called.
     """
     pen = _DrawingBuilder(
         {name: step for step, name in reversed(list(enumerate(heard, start=1)))}, called or {}
@@ -215,7 +215,7 @@ class _DrawingBuilder:
         self.called = called
 
     def node(self, node: Node, above: Box | None = None) -> Box | None:
-        """Draw an agent and what is below it; None when there is no room left."""
+        """Draw an agent and everything below it; None if the drawing is full."""
         is_start = node.get("name") == START_NODE
         box = self._box(
             Box(
@@ -284,7 +284,7 @@ def _route_label(route: Any) -> str:
 
 
 def _assign_positions(drawing: Drawing) -> None:
-    """Hand out columns and rows."""
+    """Assign columns and rows to the boxes."""
     lines = defaultdict(list)
     for line in drawing.lines:
         lines[id(line.start)].append(line)
@@ -296,9 +296,9 @@ def _assign_positions(drawing: Drawing) -> None:
         state[id(box)] = 1
         below = []
         for line in lines[id(box)]:
-            seen = state.get(id(line.end))
-            line.leads_back = seen == 1
-            if seen is None:
+            visit_state = state.get(id(line.end))
+            line.leads_back = visit_state == 1
+            if visit_state is None:
                 walk(line.end)
                 below.append(line.end.row)
         box.row = (below[0] + below[-1]) / 2 if below else next(rows)
@@ -322,7 +322,7 @@ def _assign_positions(drawing: Drawing) -> None:
 
 
 def truncate_to_cells(text: str, cells: int) -> str:
-    """Return as much of a text as fits into so many columns of a fixed-width font, on one line."""
+    """Truncate a text to a number of columns of a fixed-width font."""
     used = 0
     for index, character in enumerate(text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1

@@ -1,4 +1,4 @@
-"""The way that an invocation took through its agents, as its events tell."""
+"""The path of an invocation through its agents, read from its events."""
 
 from __future__ import annotations
 
@@ -12,17 +12,17 @@ from django.db.models import OuterRef, QuerySet, Subquery
 from sessions_app.models import AgentSession, Event
 
 MAX_EVENTS = 1_000
-"""Events of an invocation that are looked at: its first ones."""
+"""Events of an invocation that are read, from its start."""
 
 
 @dataclass(frozen=True, slots=True)
 class InvocationPath:
-    """What an invocation did.
+    """The agents and tools of an invocation.
 
     Attributes:
-        turns: who spoke, one after the other; who goes on speaking stands once.
-        called: the tools that each of them called.
-        is_cut: it goes on behind what was read.
+        turns: the authors in order, consecutive events of the same author once.
+        called: the tools that each agent called.
+        is_cut: the invocation has more events than were read.
     """
 
     session: AgentSession
@@ -34,22 +34,22 @@ class InvocationPath:
 
     @property
     def heard(self) -> list[str]:
-        """Each agent once, in the order of their first words."""
+        """The distinct agents, in the order of their first events."""
         return list(dict.fromkeys(self.turns))
 
 
 def annotate_last_invocation(sessions: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Return the sessions with the `last_invocation` of each, empty without events."""
+    """Annotate sessions with their `last_invocation`, empty without events."""
     newest = Event.objects.filter(session=OuterRef("pk")).order_by("-seq").values("invocation_id")[:1]
     return sessions.annotate(last_invocation=Subquery(newest))
 
 
 def find_invocation_path(sessions: Iterable[AgentSession], invocation_id: str) -> InvocationPath | None:
-    """Return the way of an invocation in one of these sessions; None when none of them has it."""
-    known = {session.pk: session for session in sessions}
-    if not invocation_id or not known:
+    """Return the path of an invocation in one of these sessions; None if none of them has it."""
+    sessions_by_pk = {session.pk: session for session in sessions}
+    if not invocation_id or not sessions_by_pk:
         return None
-    events = Event.objects.filter(session__in=list(known), invocation_id=invocation_id)
+    events = Event.objects.filter(session__in=list(sessions_by_pk), invocation_id=invocation_id)
     rows = list(
         events.order_by("session_id", "seq").values_list("session_id", "event_id", "author", "summary")[
             : MAX_EVENTS + 1
@@ -69,11 +69,11 @@ def find_invocation_path(sessions: Iterable[AgentSession], invocation_id: str) -
             turns.append(speaker)
         called[speaker].update(call["name"] for call in summary.get("calls") or [])
     return InvocationPath(
-        known[session_id], invocation_id, first_event_id, turns, dict(called), len(rows) > MAX_EVENTS
+        sessions_by_pk[session_id], invocation_id, first_event_id, turns, dict(called), len(rows) > MAX_EVENTS
     )
 
 
 def _speaker_of(author: str, node_path: str) -> str:
-    """Return who spoke: a workflow is the author of what its nodes say, whose names (`name@run`) end the path."""
+    """Return an event's agent. A workflow's events name its node (`name@run`) at the end of the node path."""
     *above, last = [part.partition("@")[0] for part in node_path.split("/")]
     return last if author in above else author
