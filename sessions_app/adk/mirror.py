@@ -188,7 +188,7 @@ class MirroredSessionService(BaseSessionService):
         session = await self.truth.get_session(app_name=app_name, user_id=user_id, session_id=session_id)
         if session is None:
             if copy is not None and copy.revision is not None:
-                await self._note(key, f"It is not in {self.place} any more.")
+                await self._note(key, f"The session no longer exists in {self.place}.")
         elif session.id == session_id:
             await self._update_copy(key, copy, session, _initial_keys(session))
         return session

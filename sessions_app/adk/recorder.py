@@ -65,7 +65,7 @@ def _harmless(
             if not self.failed:
                 self.failed = True
                 log.exception(
-                    "The recorder failed in %s; runs go on, their writers are inferred.", hook.__name__
+                    "The recorder failed in %s; runs continue and their writers are inferred.", hook.__name__
                 )
 
     return harmless

@@ -39,15 +39,15 @@ CODES = {
 HINTS = {
     400: "ADK's own server refused the request; `detail` says why.",
     403: "ADK's own server does not allow this; `detail` says why.",
-    404: "The path without its last part lists what there is, and GET /list-apps the apps.",
+    404: "GET the parent path to list what exists, or GET /list-apps to list the apps.",
     409: "Leave the id out to have one made, or delete the session first.",
-    422: "Send what `detail` asks for; `loc` says where.",
-    500: "The agent failed: its page and its session show where.",
-    502: "The remote server's own log says why.",
+    422: "Fix the fields that `detail` names; `loc` is their location.",
+    500: "The agent failed. See its page and the session for the error.",
+    502: "See the remote server's log.",
 }
 
 NO_SESSION_HINT = "Create the session first, and name an app that GET /list-apps lists."
-UNKNOWN_HINT = "The server's log has the output of the agent's process."
+UNKNOWN_HINT = "See the server's log for the output of the agent's process."
 
 
 async def forward(request: HttpRequest, app_name: str, path: str) -> HttpResponseBase:
@@ -126,6 +126,6 @@ def _error_frame(error: RuntimeUnavailable) -> bytes:
 
 def _process_died() -> RuntimeUnavailable:
     return RuntimeUnavailable(
-        "The agent's process ended before it had answered.",
-        hint="Its run is marked crashed and the events so far are kept; send the message again.",
+        "The agent's process ended before it responded.",
+        hint="The run is marked as crashed and its events are kept. Send the message again.",
     )

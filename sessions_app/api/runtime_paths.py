@@ -94,7 +94,7 @@ async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> Htt
     """Return the attributes of the span that produced an event, from rows."""
     attributes = await units_of_work.read(adk_spans.event_trace, app_name, event_id)
     if attributes is None:
-        raise NotFound("Trace not found", hint="No span that is kept has made this event.")
+        raise NotFound("Trace not found", hint="No stored span produced this event.")
     return json_text(json.dumps(attributes))
 
 
@@ -127,7 +127,10 @@ async def finalize_agent_identity(request: HttpRequest) -> HttpResponseBase:
     """Finish a consent of Google's agent identity, which belongs to no app, in the runtime of any app."""
     names = provider().apps()
     if not names:
-        raise NotFound("No agent is here to finish the consent.", hint="Serve a folder that has one.")
+        raise NotFound(
+            "No agent is available to finish the consent.",
+            hint="Serve an agents folder with at least one agent.",
+        )
     return await _forward(request, names[0], "/agent-identity/finalize")
 
 

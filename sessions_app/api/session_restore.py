@@ -59,7 +59,10 @@ def restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) 
     report = import_sessions(SessionPayload(session, f"sent: {'/'.join(key[1:])}"))
     if report.unread or not report.created:
         problems = "; ".join([*report.unread, *report.conflicts][:3])
-        raise BadInput(f"The session could not be brought in: {problems}", hint="Send it as ADK answers it.")
+        raise BadInput(
+            f"The session could not be imported: {problems}",
+            hint="Send the session as ADK's REST API returns it.",
+        )
     title = merged.get(snapshots.TITLE_KEY)
     name = title.get("displayName") if isinstance(title, dict) else None
     if isinstance(name, str) and name:

@@ -212,7 +212,7 @@ def etag(change: StateChange) -> str:
 def _condition(key: str, revision: int | None, if_match: str | None, if_none_match: str | None) -> Condition:
     if if_none_match not in (None, "*"):
         raise BadInput(
-            "If-None-Match can only be `*` here.", hint="It means: only when the key has no value."
+            "If-None-Match can only be `*` here.", hint="`*` sets the value only if the key has none."
         )
     return Condition(revision, _position_in(key, if_match), absent=if_none_match == "*")
 
@@ -225,7 +225,7 @@ def _position_in(key: str, if_match: str | None) -> int | None:
     match = re.fullmatch(r'\s*"(session|user|app)-(\d{1,18})"\s*', if_match)
     if match is None or match[1] != scope:
         raise BadInput(
-            f"If-Match {if_match[:80]!r} is no ETag of the key {key[:80]!r}.",
+            f"If-Match {if_match[:80]!r} is not an ETag of the key {key[:80]!r}.",
             hint=f'GET the key first: its ETag looks like "{scope}-12".',
         )
     return int(match[2])
@@ -270,7 +270,7 @@ def _read_key(session_key: int, name: str, at: str | None, pointer: str) -> KeyO
         when = "" if at is None else f" at event {at!r}"
         raise NotFound(
             f"The key {name!r} has no value{when}.",
-            hint=f"GET /api/v1/sessions/{session.pk}/state/keys lists the keys; history tells of removed ones.",
+            hint=f"GET /api/v1/sessions/{session.pk}/state/keys lists the keys; the history includes removed ones.",
         )
     key_out = _key_out(change)
     if pointer:
@@ -338,7 +338,7 @@ def _read_owner_state(app: str, user: str | None) -> OwnerState:
     if owner_state is None:
         whose = f"App {app!r}" if user is None else f"User {user!r} of app {app!r}"
         raise NotFound(
-            f"{whose} has no state of its own.", hint="An agent shares a value by `app:` or `user:` keys."
+            f"{whose} has no shared state.", hint="Agents share values under `app:` and `user:` keys."
         )
     version, rows = owner_state
     return OwnerState(

@@ -68,8 +68,8 @@ async def deploy(request: HttpRequest, app_name: str, target: str) -> None:
 
 def _building_unsupported() -> Forbidden:
     return Forbidden(
-        "DevUI does not write agents: it runs what is in their folder.",
-        hint="Edit the agent's files, or build it with `adk web`; the next run uses what they say then.",
+        "DevUI does not edit agents: it runs the code in their folder.",
+        hint="Edit the agent's files, or build it with `adk web`; the next run uses the changed files.",
     )
 
 

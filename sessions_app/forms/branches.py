@@ -48,10 +48,10 @@ class ForkForm(forms.Form):
     shared = forms.ChoiceField(
         label="Shared state",
         choices=[
-            ("live", "Live: what user: and app: hold now, shared with other sessions"),
+            ("live", "Live: the current user: and app: state, shared with other sessions"),
             (
                 "own",
-                "Its own: as user: and app: were at this event, in a private world whose memory begins empty",
+                "Its own: a copy of user: and app: as of this event, in an isolated namespace with empty memory",
             ),
         ],
         initial="live",

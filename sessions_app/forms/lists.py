@@ -94,11 +94,11 @@ class SessionActionForm(forms.Form):
         except ValueError:
             pks = []
         if verb not in self.VERBS or not pks:
-            raise BadInput("No session is meant.", hint="Tick the sessions first, then choose what to do.")
+            raise BadInput("No session is meant.", hint="Select sessions first, then choose an action.")
         if len(pks) > MAX_SESSIONS_PER_ACTION:
             raise BadInput(
-                f"{len(pks)} sessions are too many at once; {MAX_SESSIONS_PER_ACTION} is the most.",
-                hint="Choose fewer.",
+                f"{len(pks)} sessions are too many at once; the maximum is {MAX_SESSIONS_PER_ACTION}.",
+                hint="Select fewer sessions.",
             )
         return verb, pks, self.cleaned_data.get("tag", "")
 

@@ -26,9 +26,13 @@ class QueryForm(forms.Form):
             return self.cleaned_data
         name, faults = next(iter(self.errors.items()))
         if faults.as_data()[0].code == "required":
-            raise BadInput(f"The parameter {name!r} is missing.", hint="Open the page by a link that has it.")
+            raise BadInput(
+                f"The parameter {name!r} is missing.",
+                hint="Add it to the address, or open the page from a link.",
+            )
         raise BadInput(
-            f"The parameter {name!r} cannot be used: {faults[0]}", hint="Open the page without it."
+            f"The parameter {name!r} cannot be used: {faults[0]}",
+            hint="Remove the parameter from the address.",
         )
 
 

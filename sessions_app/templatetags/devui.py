@@ -265,7 +265,7 @@ def _date(epoch: float) -> datetime | None:
 def _no_date(epoch: float) -> SafeString:
     """Render a time outside the calendar as a number; the tooltip suggests another unit."""
     if not math.isfinite(epoch):
-        return format_html('<span title="The time is {}, which is no number">no time</span>', str(epoch))
+        return format_html('<span title="Invalid time: {}">no time</span>', str(epoch))
     suggestion = ""
     for unit, each in (("milliseconds", 1e3), ("microseconds", 1e6), ("nanoseconds", 1e9)):
         date = _date(epoch / each)

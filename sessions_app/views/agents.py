@@ -50,9 +50,7 @@ async def agent(request: HttpRequest, app_name: str) -> HttpResponse:
 def _agent_page(request: HttpRequest, app_name: str, problem: DevUIError | None) -> HttpResponse:
     agent = overview.find_agent(app_name)
     if agent is None:
-        raise NotFound(
-            f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
-        )
+        raise NotFound(f"No agent {app_name!r}.", hint="The home page lists the agents of the agents folder.")
     newest = listing.list_sessions(listing.SessionFilter(app=app_name)).order_by("-updated_at", "-pk")
     sessions = list(invocation_path.annotate_last_invocation(newest)[:SESSIONS_SHOWN])
     root = configured_folder()

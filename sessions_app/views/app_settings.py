@@ -24,9 +24,7 @@ def change(request: HttpRequest, app_name: str) -> HttpResponse:
         BadInput: the time span is invalid and the request does not come from htmx.
     """
     if overview.find_agent(app_name) is None:
-        raise NotFound(
-            f"No agent {app_name!r}.", hint="The first page lists the agents of the agents folder."
-        )
+        raise NotFound(f"No agent {app_name!r}.", hint="The home page lists the agents of the agents folder.")
     form = SessionTtlForm(request.POST)
     if form.is_valid():
         app_settings.set_session_ttl(app_name, form.cleaned_data["ttl"])
@@ -34,5 +32,7 @@ def change(request: HttpRequest, app_name: str) -> HttpResponse:
         context = {"form": form, "app_name": app_name, "saved": form.is_valid()}
         return render(request, FORM, context, status=200 if form.is_valid() else 422)
     if not form.is_valid():
-        raise BadInput(str(form.errors["ttl"][0]), hint="Go back and write another span.")
+        raise BadInput(
+            str(form.errors["ttl"][0]), hint="Go back and enter a time span such as 30d, 12h or 90m."
+        )
     return HttpResponseRedirect(seg_reverse("agent", app_name=app_name))

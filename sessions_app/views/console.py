@@ -161,7 +161,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 def _find_run(run_id: str) -> Run:
     run = Run.objects.filter(pk=run_id).select_related("session").first()
     if run is None:
-        raise NotFound(f"Run not found: {run_id}", hint="It went with its session.")
+        raise NotFound(f"Run not found: {run_id}", hint="The run was deleted with its session.")
     return run
 
 

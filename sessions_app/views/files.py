@@ -55,7 +55,7 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
     inline = part.get("inlineData") if isinstance(part, dict) else None
     if not isinstance(inline, dict):
         raise NotFound(
-            f"Event {seq} holds no data at {query['pointer']!r}.", hint="Its parts are in its JSON."
+            f"Event {seq} holds no data at {query['pointer']!r}.", hint="The event's JSON shows its parts."
         )
     return _serve(_decode_base64(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}"))
 
@@ -80,11 +80,13 @@ def artifact(request: HttpRequest, pk: int) -> HttpResponse:
         which = f"{name!r}" if version is None else f"{name!r} in version {version}"
         raise NotFound(
             f"Session {session.session_id!r} has no artifact {which} in this store.",
-            hint="It may have been deleted, or be kept by another artifact service.",
+            hint="It may have been deleted, or is stored by another artifact service.",
         )
     row, content = version_and_content
     if row.holding == Artifact.Holding.LINK:
-        raise NotFound(f"The artifact {name!r} is a link: its content lies elsewhere.", hint=row.part[:400])
+        raise NotFound(
+            f"The artifact {name!r} is a link: its content is stored elsewhere.", hint=row.part[:400]
+        )
     return _serve(content, row.filename)
 
 
@@ -98,9 +100,7 @@ def _decode_base64(data: object, seq: int) -> bytes:
         text = data.encode() if isinstance(data, str) else b""
         return base64.b64decode(text.translate(URL_SAFE) + b"=" * (-len(text) % 4), validate=True)
     except (binascii.Error, UnicodeEncodeError) as error:
-        raise NotFound(
-            f"The data of event {seq} is not base64.", hint="Its JSON shows what it is."
-        ) from error
+        raise NotFound(f"The data of event {seq} is not base64.", hint="See the event's JSON.") from error
 
 
 def _serve(content: bytes, name: str) -> HttpResponse:

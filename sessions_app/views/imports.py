@@ -41,7 +41,9 @@ def start(request: HttpRequest) -> HttpResponse:
     app_name = request.POST.get("app", "")
     store = next((candidate for candidate in _list_stores() if candidate.app_name == app_name), None)
     if store is None:
-        raise NotFound(f"`adk web` left nothing beside the agent {app_name!r}.", hint="Reload the page.")
+        raise NotFound(
+            f"The folder of agent {app_name!r} holds no sessions of `adk web`.", hint="Reload the page."
+        )
     jobs.start_import(store.location, store.app_name)
     return _render_offers(request)
 

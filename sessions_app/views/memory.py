@@ -119,12 +119,10 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
     entry = MemoryEntry.objects.filter(pk=pk, removed=False).defer("words", "private").first()
     if entry is None or entry.realm.startswith(realms.HIDDEN):
         raise NotFound(
-            f"There is no memory {pk}.", hint="It may have been forgotten; the list tells which there are."
+            f"There is no memory {pk}.", hint="It may have been deleted. The list shows all entries."
         )
     if entry.realm.startswith(realms.ATTEMPT):
-        raise BadInput(
-            "The memory of an eval attempt is kept as it left it.", hint="Work in a session of its own."
-        )
+        raise BadInput("The memory of an eval attempt is read-only.", hint="Use a session outside of evals.")
     owner = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
     back = _url("memory", owner)
     if request.method == "POST":
@@ -161,7 +159,7 @@ def _require_session(ids: Mapping[str, str]) -> None:
     if not AgentSession.objects.filter(realm="", **key).exists():
         raise NotFound(
             f"User {ids['user']!r} of {ids['app']!r} has no session {ids['session']!r}.",
-            hint="The list of sessions tells which there are.",
+            hint="The session list shows all sessions.",
         )
 
 
@@ -179,7 +177,7 @@ async def _send_to_memory(ids: Mapping[str, str]) -> None:
     if not response.is_success:
         raise BadInput(
             f"The session was not added to memory: {body.decode(errors='replace')[:500]}",
-            hint="ADK's own server refused this.",
+            hint="ADK's own server refused the request.",
         )
 
 

@@ -25,7 +25,7 @@ def render_missing_event(
     """
     context = {
         "message": f"This session has no event {event}.",
-        "hint": f"It has {session.last_seq:,} events; the link may be to another session, or cut short.",
+        "hint": f"The session has {session.last_seq:,} events. The link may point to another session or be incomplete.",
         "code": EventMissing.code,
         "session": session,
         "offer": offer,

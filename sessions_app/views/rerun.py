@@ -95,7 +95,7 @@ def _initial_values(sent_message: edit_message.UserMessage) -> dict[str, Any]:
 def _read_resumable(run_id: str) -> tuple[Run, dict[str, Any]]:
     run = Run.objects.filter(pk=run_id).select_related("session").defer("request").first()
     if run is None:
-        raise NotFound(f"Run not found: {run_id}", hint="It went with its session.")
+        raise NotFound(f"Run not found: {run_id}", hint="The run was deleted with its session.")
     if not run.invocation_id:
         raise BadInput("This run ended before it had an invocation.", hint="Send its message again.")
     events = Event.objects.filter(session=run.session, invocation_id=run.invocation_id)

@@ -349,7 +349,7 @@ def _render_missing_session(
 ) -> HttpResponse:
     context = {
         "message": f"App {app_name!r} has no session {session_id!r} of the user {user_id!r}.",
-        "hint": "It may have been deleted, or belong to another user; ids are compared letter by letter.",
+        "hint": "It may have been deleted, or belong to another user; ids must match exactly.",
         "code": SessionMissing.code,
         "near": _similar_sessions(app_name, session_id),
         "app_name": app_name,

@@ -50,8 +50,8 @@ async def begin(request: HttpRequest, pk: int) -> HttpResponse:
     credential = question.credential
     if credential is None or not credential.provider or not credential.state:
         raise BadInput(
-            "This question names no address to sign in at.",
-            hint="ADK makes one when authlib is installed (pip install authlib); or answer with a token.",
+            "This question has no sign-in address.",
+            hint="Install authlib so that ADK creates one (pip install authlib), or answer with a token.",
         )
     back = credential.redirect_uri or request.build_absolute_uri(reverse("signed-in"))
     response = HttpResponseRedirect(credential.address(back))
@@ -81,7 +81,7 @@ async def end(request: HttpRequest) -> HttpResponse:
         sign_in = signing.loads(request.COOKIES.get(name, ""), salt=SALT, max_age=TIMEOUT_S)
     except signing.BadSignature as error:
         raise BadInput(
-            "No sign-in was begun in this browser, or it took longer than an hour.",
+            "This browser started no sign-in, or the sign-in took longer than an hour.",
             hint="Sign in again from the question in the session.",
         ) from error
     session = await units_of_work.read(find_session, sign_in["session"])

@@ -56,7 +56,7 @@ async def test_a_name_that_is_a_path_out_of_its_folder_is_refused_and_leads_nowh
 async def test_what_is_no_artifact_is_refused_in_adks_words(web, session):
     missing = await web.get(f"{session}/artifacts/nothing.txt")
     assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
-    assert "without its last part" in missing.json()["hint"]
+    assert "parent path" in missing.json()["hint"]
     bad = await web.get(f"{session}/artifacts/nothing.txt/versions/newest")
     assert (bad.status_code, bad.json()["detail"]) == (422, "Invalid version ID")
     body = await web.post(f"{session}/artifacts", json={"filename": "x"})

@@ -333,7 +333,7 @@ def test_two_versions_of_a_text_are_compared_line_by_line(get: Get):
 
 @pytest.mark.parametrize(
     ("old", "new", "why"),
-    [(b"same", b"same", "the same content"), (PNG, b"text", "Only texts are compared")],
+    [(b"same", b"same", "the same content"), (PNG, b"text", "Only text can be compared")],
 )
 def test_where_nothing_can_be_compared_that_is_said(get: Get, old: bytes, new: bytes, why: str):
     save(old)
@@ -436,7 +436,7 @@ def test_a_refused_upload_of_a_new_file_can_be_corrected_where_it_stands(client:
 def test_an_upload_that_is_too_large_is_refused(client: Client):
     answer = send(client, b"x" * (message_draft.MAX_BYTES + 1))
     assert answer.status_code == 422
-    assert b"20 MB is the most" in answer.content
+    assert b"the maximum is 20 MB" in answer.content
 
 
 @pytest.mark.parametrize("path", ["/artifacts/upload/", "/artifacts/delete/"])

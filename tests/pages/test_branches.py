@@ -262,4 +262,4 @@ def test_a_rewind_without_an_event_says_what_is_missing(client: Client):
     assert answer.status_code == 400
     problem = parse(answer.content.decode())
     assert "The parameter 'event' is missing." in problem.one("h1").text
-    assert "by a link that has it" in problem.text
+    assert "open the page from a link" in problem.text

@@ -66,7 +66,7 @@ def test_a_fork_has_state_of_its_own_unless_another_is_chosen_where_agents_keep_
 ):
     def chosen() -> str:
         page = client.get(f"/sessions/id/{session.pk}/fork/?seq=1").content.decode()
-        assert "whose memory begins empty" in page
+        assert "with empty memory" in page
         return re.findall(r'name="shared" value="(\w+)" checked', page)[0]
 
     assert chosen() == "live"

@@ -93,7 +93,7 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
 def test_an_act_that_means_no_session_is_refused(client: Client, sent: dict[str, object]):
     response = client.post(ACTS, sent)
     assert response.status_code == 400
-    assert "Tick the sessions first" in parse(response.content).one("p", css="lead").text
+    assert "Select sessions first" in parse(response.content).one("p", css="lead").text
 
 
 def test_too_many_at_once_are_refused(client: Client):
@@ -253,7 +253,7 @@ def test_a_script_asks_first_whether_an_export_is_refused(client: Client):
     assert "HX-Trigger" not in refused
     assert "None of these sessions can be exported" in refused.content.decode()
     many = client.post(ACTS, {"act": "export", "session": range(1, 502)}, headers=SCRIPT)
-    assert (many.status_code, "500 is the most" in many.content.decode()) == (400, True)
+    assert (many.status_code, "the maximum is 500" in many.content.decode()) == (400, True)
 
 
 def test_a_row_shows_how_long_the_session_took(get: Get):

@@ -96,7 +96,7 @@ def test_an_older_page_leads_back_to_the_newest_and_keeps_the_filter(get: Get):
 @pytest.mark.parametrize("cursor", ["yesterday", "1.5", "nan~1", "1~x", "~", "inf~3", "1e999~2"])
 def test_a_cursor_that_is_none_is_refused(get: Get, cursor: str):
     page = get(f"/sessions/?before={cursor}", status=400)
-    assert "no cursor" in page.one("h1").text
+    assert "not a valid cursor" in page.one("h1").text
 
 
 @pytest.mark.parametrize(

@@ -74,7 +74,7 @@ class Command(BaseCommand):
         except DevUIError as error:
             raise CommandError(f"{error.message}\n{error.hint}", returncode=COULD_NOT_READ) from error
         except KeyboardInterrupt:
-            self.stderr.write("Stopped. Run the command again to go on where it was.")
+            self.stderr.write("Stopped. Run the command again to continue.")
             sys.exit(130)
         if not report.is_complete:
             sys.exit(INCOMPLETE)
@@ -129,4 +129,4 @@ def _zone(name: str) -> ZoneInfo:
     try:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError):
-        raise ArgumentTypeError(f"{name!r} is no time zone; one is Europe/Berlin") from None
+        raise ArgumentTypeError(f"{name!r} is not a time zone; use a name such as Europe/Berlin") from None

@@ -48,7 +48,7 @@ class Command(BaseCommand):
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:
-            self.stderr.write("Stopped. What is indexed stays indexed; run the command again to go on.")
+            self.stderr.write("Stopped. Indexed events stay indexed; run the command again to continue.")
             sys.exit(130)
         self.stdout.write(f"{events:,} event(s) indexed.")
 

@@ -75,7 +75,7 @@ class Command(BaseCommand):
         except DevUIError as error:
             raise CommandError(f"{error.message} {error.hint}", returncode=COULD_NOT) from error
         except KeyboardInterrupt:
-            self.stderr.write("Stopped. What is removed stays removed; run the command again to go on.")
+            self.stderr.write("Stopped. Removed sessions stay removed; run the command again to continue.")
             sys.exit(130)
         self._tell(report, to_memory=options["to_memory"])
         if report.left:

@@ -90,7 +90,7 @@ def artifact_missing(name: str, version: int | None = None) -> NotFound:
     which = f"{name!r}" if version is None else f"{name!r} in version {version}"
     return NotFound(
         f"There is no artifact {which} in this store.",
-        hint="It may have been deleted, or be kept by another artifact service; the list tells which there are.",
+        hint="It may have been deleted, or is stored by another artifact service. The list shows all artifacts.",
     )
 
 
@@ -102,5 +102,5 @@ def refuse_read_only(realm: str) -> None:
     """
     if realm.startswith((realms.ATTEMPT, *realms.HIDDEN)):
         raise BadInput(
-            "The artifacts of an eval attempt are kept as it left them.", hint="Work in a session of its own."
+            "The artifacts of an eval attempt are read-only.", hint="Use a session outside of evals."
         )

@@ -61,7 +61,7 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
     try:
         json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise NotFound(f"The artifact {artifact.filename!r} is no JSON.", hint="Download it.") from error
+        raise NotFound(f"The artifact {artifact.filename!r} is not JSON.", hint="Download it.") from error
     return json_response(request, text.decode())
 
 
@@ -70,5 +70,5 @@ def _find_version(pk: int) -> Artifact:
     if artifact is None or artifact.realm.startswith(realms.HIDDEN):
         raise artifact_missing(str(pk))
     if artifact.holding == Artifact.Holding.LINK:
-        raise NotFound(f"The artifact {artifact.filename!r} is a link: its content lies elsewhere.")
+        raise NotFound(f"The artifact {artifact.filename!r} is a link: its content is stored elsewhere.")
     return artifact

@@ -152,7 +152,10 @@ def _difference_context(key: FileKey, artifact: Artifact, content: Preview, agai
     if artifact.sha256 == other.sha256:
         return {"other": other, "problem": "Both versions have the same content."}
     if not comparable:
-        return {"other": other, "problem": "Only texts are compared line by line; one of these is none."}
+        return {
+            "other": other,
+            "problem": "Only text can be compared line by line; one of these versions is not text.",
+        }
     after = _read_preview(artifact, as_text=True)
     old, new = json.dumps(before.text), json.dumps(after.text)
     cut = before.is_cut or after.is_cut

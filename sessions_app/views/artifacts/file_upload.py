@@ -44,7 +44,7 @@ class Upload(forms.Form):
         file: UploadedFile[Any] = self.cleaned_data["file"]
         if (file.size or 0) > MAX_BYTES:
             raise forms.ValidationError(
-                f"The file has {(file.size or 0) / 1e6:.1f} MB; {MAX_BYTES / 1e6:.0f} MB is the most."
+                f"The file has {(file.size or 0) / 1e6:.1f} MB; the maximum is {MAX_BYTES / 1e6:.0f} MB."
             )
         return file
 

@@ -243,7 +243,7 @@ async def test_a_session_that_is_gone_there_stays_here_and_says_so(mirrored, tru
     await append(await create(mirrored), mirrored, {"n": 1})
     await truth.delete_session(**OWNER, session_id="s1")
     assert await mirrored.get_session(**OWNER, session_id="s1") is None
-    assert (await mark()).behind == "It is not in adk's any more."
+    assert (await mark()).behind == "The session no longer exists in adk's."
     assert len((await copy()).events) == 1
 
 
