@@ -1,1 +1,1 @@
-"""Runs on a terminal and the gate for CI."""
+"""Output of runs on a terminal, and the CI gate."""

@@ -1,4 +1,4 @@
-"""Whether runs pass a gate that knows their baseline: what a build is to fail on."""
+"""CI gate: decides whether runs fail a build, also by comparison with a baseline."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ MARKED_BASELINE = "baseline"
 
 @dataclass(frozen=True)
 class GateResult:
-    """A run held to another one. `fails` says why the gate is shut, a sentence each."""
+    """A run checked by the gate. `fails`: the reasons why it fails, one sentence each."""
 
     run: EvalRun
     then: EvalRun | None = None
@@ -26,27 +26,27 @@ class GateResult:
 
 @dataclass(frozen=True)
 class Gate:
-    """What shuts: `regression`, `any` (also what did not pass and what is not clear), or "" (what did not pass).
+    """Conditions of failure: `regression`, `any` (also attempts that did not pass or are unclear), or "" (not passed).
 
-    `name` is the run to compare with, as `baselines.find_baseline` takes it; "": the marked one.
+    `name` is the run to compare with, as in `baselines.find_baseline`; "": the marked one.
     """
 
     name: str = ""
     fail_on: str = ""
 
     def check(self, evalset: EvalSet) -> None:
-        """Refuse an evalset without the run that it is to be compared with, before anything runs.
+        """Require the baseline of an evalset, before anything runs.
 
         Raises:
-            NotFound: there is none.
-            BadInput: the name is that of several runs.
+            NotFound: no such run.
+            BadInput: the name matches several runs.
         """
         if self.name or self.fail_on == "regression":
             wanted = EvalRun(evalset=evalset, created_at=time.time())
             baselines.find_baseline(wanted, self.name or MARKED_BASELINE)
 
     def hold(self, run: EvalRun) -> GateResult:
-        """Compare a run that has ended and tell what it fails on."""
+        """Compare an ended run with its baseline; return why it fails."""
         then = self._baseline_of(run)
         comparison = baselines.compare_runs(then, run) if then else None
         return GateResult(run, then, comparison, self._fails(run, comparison))

@@ -1,4 +1,4 @@
-"""How a run shows itself on a terminal, and in the plain lines of a CI log."""
+"""Progress of a run on a terminal, and as plain lines in a CI log."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.
 
 
 class Console:
-    """Writes a line for every attempt that has ended; on a terminal a last line says what is going on."""
+    """Writes a line for every ended attempt; on a terminal, the last line shows the active ones."""
 
     def __init__(self, out: Output) -> None:
         self._screen = LineWriter(out)
@@ -40,7 +40,7 @@ class Console:
         self._run: EvalRun | None = None
 
     def begin(self, run: EvalRun, alone: int) -> None:
-        """Say what is about to run."""
+        """Write the head of a run."""
         self._run, self._before = run, run.finished
         self._times.clear()
         self._running.clear()
@@ -53,7 +53,7 @@ class Console:
             self._line(f"{said}{_in_flight(alone) if alone else ''}")
 
     def _head(self, run: EvalRun) -> None:
-        """Say what a run is about and how it is judged."""
+        """Write the cases and metrics of a run."""
         cases = run.total // run.num_runs
         times = f" × {run.num_runs}" if run.num_runs > 1 else ""
         metrics = ", ".join(f"{one.name} ≥ {number(one.threshold)}" for one in report.columns_of(run))
@@ -63,7 +63,7 @@ class Console:
             self._line(warning, "warning", "33")
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
-        """Say that an attempt has started, waits for a model or goes on (no outcome yet), or how it has ended."""
+        """Write an attempt's end, or update the last line."""
         if outcome is None:
             self._running.setdefault(attempt.pk, (attempt, Stopwatch()))
             self._note_wait(attempt)
@@ -79,7 +79,7 @@ class Console:
         return self._status()
 
     def _note_wait(self, attempt: EvalAttempt) -> None:
-        """Say what the first attempt waits for; while one waits, the others are on the last line of a terminal."""
+        """Write why the first attempt waits; further waits are shown on the last line of a terminal."""
         if attempt.waits_for and not self._waiting:
             self._line(
                 f"{_case_name(attempt)}: {shorten(' '.join(attempt.waits_for.split()), MAX_DETAIL_LENGTH)}",
@@ -89,7 +89,7 @@ class Console:
         (self._waiting.add if attempt.waits_for else self._waiting.discard)(attempt.pk)
 
     def end(self, run: EvalRun) -> None:
-        """Say what came of it."""
+        """Write the result of a run."""
         self._run = None
         if run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}:
             self._line(f"{run.error_type}: {run.error}", "could not run", "31")
@@ -109,7 +109,7 @@ class Console:
             self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")
 
     def held(self, held: GateResult) -> None:
-        """Say what comparing a run with another one came to, and what the build fails on."""
+        """Write the comparison of a run with its baseline, and why the build fails."""
         if held.then is None or held.comparison is None:
             self._line(f"{held.run.evalset.path}: no run to compare with")
         else:
@@ -119,19 +119,19 @@ class Console:
             self._line(why, "fails", "31")
 
     def died(self, how: str) -> None:
-        """Say that the process of the agent ended on the way; what follows is said as it comes."""
+        """Write that the agent's process ended; progress is shown by the next one."""
         self._has_died = True
         self._line(f"The process of the agent ended ({how}).", "died", "31")
 
     def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
-        """Say what came of runs that were interrupted, and how to go on with them."""
+        """Write the result of interrupted runs, and how to resume them."""
         for run in runs:
             if run.status == EvalRun.Status.CANCELLED:
                 self.end(run)
                 self._line(f"Interrupted. run_evals {_argument(agent_dir)} --resume {run.id} goes on.")
 
     def wrote(self, kind: str, path: Path) -> None:
-        """Say where results were written."""
+        """Write the path of a result file."""
         self._line(f"{kind}: {path}")
 
     def _name(self, attempt: EvalAttempt) -> str:
@@ -151,7 +151,7 @@ class Console:
         self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
 
     def _left(self, open_attempts: int) -> str:
-        """Return how long it will still take, in words, once that can be told."""
+        """Return the estimated remaining time as text; "" if unknown."""
         if not self._times or self._run is None:
             return ""
         ages = [watch.seconds for _, watch in self._running.values()]
@@ -161,22 +161,22 @@ class Console:
 
 
 def _attempt_seconds(attempt: EvalAttempt) -> float:
-    """Return how long an attempt took that another process carried out."""
+    """Return how long an attempt of another process took."""
     return attempt.finished_at - attempt.started_at if attempt.finished_at and attempt.started_at else 0.0
 
 
 def _case_name(attempt: EvalAttempt) -> str:
-    """Return a case's name as it is seen, of a length that a line can have."""
+    """Return a case's name, safe for a terminal and shortened."""
     return shorten(as_single_line(attempt.case_id), MAX_NAME_LENGTH)
 
 
 def _argument(folder: Path) -> str:
-    """Return a folder as a shell takes it: quoted, and never read as an option."""
+    """Return a folder as a shell argument: quoted, and never read as an option."""
     return shlex.quote(f"./{folder}" if str(folder).startswith("-") else str(folder))
 
 
 def _running_name(attempt: EvalAttempt) -> str:
-    """Return the name of a case that runs, and what it waits for."""
+    """Return the name of a running case, and what it waits for."""
     waits = (
         f" (waits: {shorten(' '.join(attempt.waits_for.split()), MAX_NAME_LENGTH)})"
         if attempt.waits_for
@@ -186,12 +186,12 @@ def _running_name(attempt: EvalAttempt) -> str:
 
 
 def _in_flight(alone: int) -> str:
-    """Say how many attempts of a run that goes on were in flight when a process died."""
+    """Return how many attempts of a resumed run were in flight when a process died."""
     return f"; {alone} {'was' if alone == 1 else 'were'} in flight and {'runs' if alone == 1 else 'run'} again, alone"
 
 
 def _outcome_text(outcome: Outcome) -> str:
-    """Return what came of an attempt, in one line."""
+    """Return the result of an attempt in one line."""
     return shorten(_full_outcome_text(outcome), MAX_DETAIL_LENGTH)
 
 

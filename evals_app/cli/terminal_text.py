@@ -1,4 +1,4 @@
-"""Lines on a terminal or in a log: they steer nothing, fit where they stand, and wait for nobody to read them. Pure."""
+"""Lines for a terminal or a log: without control codes, fitted to the width, tolerant of a closed reader."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from sessions_app.presentation import visible_text
 CLEAR_LINE = "\r\x1b[2K"
 
 ASCII_SIGNS = str.maketrans({"≥": ">=", "×": "x", "·": "-", "…": "..."})
-"""How our own signs are written where the encoding has none of them."""
+"""Replacements of special signs where the encoding lacks them."""
 
 BOTH_ENDS = 3
-"""Of what is cut out of the middle, the end keeps one part of so many."""
+"""When text is shortened in the middle, the end keeps one part of so many."""
 
 
 class Output(Protocol):
-    """Where lines go."""
+    """A text stream for lines."""
 
     def write(self, text: str, /) -> object:
         """Write text as it is."""
@@ -37,10 +37,10 @@ class Output(Protocol):
 
 
 class LineWriter:
-    """Writes lines, and on a terminal a last one that the next replaces.
+    """Writes lines, and on a terminal a last line that the next one replaces.
 
-    Who reads may have gone (`| head`), and an agent may close what it has not opened: then what is written goes
-    nowhere, because the results are in the store and in the files.
+    If the reader is gone (`| head`) or an agent has closed the stream, output is discarded: the results are in the
+    store.
     """
 
     def __init__(self, out: Output) -> None:
@@ -49,12 +49,12 @@ class LineWriter:
         self.is_live = out.isatty()
 
     def line(self, text: str, mark: str = "", colour: str = "") -> None:
-        """Write a line, after a mark in a colour (an ANSI number) where there are colours."""
+        """Write a line after a mark, which is colored on a terminal (ANSI number)."""
         marked = f"  {self._paint(mark, colour)} " if mark else ""
         self._write(f"{CLEAR_LINE if self.is_live else ''}{marked}{as_single_line(text)}\n")
 
     def status(self, text: str) -> None:
-        """Write the last line of a terminal, cut to its width; nothing elsewhere."""
+        """Write the last line of a terminal, cut to its width; nothing otherwise."""
         if self.is_live:
             self._write(
                 f"{CLEAR_LINE}{truncate_to_columns(as_single_line(text), shutil.get_terminal_size().columns - 1)}"
@@ -71,7 +71,7 @@ class LineWriter:
             self._let_go()
 
     def _let_go(self) -> None:
-        """Have all that this process writes from now on go nowhere, what it holds back included."""
+        """Discard all further output of this process, including buffered output."""
         nowhere = Path(os.devnull).open("w")  # noqa: SIM115 - it stays open
         with contextlib.suppress(OSError, ValueError):
             os.dup2(nowhere.fileno(), self._out.fileno())
@@ -79,12 +79,12 @@ class LineWriter:
 
 
 def as_single_line(text: str) -> str:
-    """Return text as one line that steers no terminal, whatever an agent or a model put into it."""
+    """Return text as one line without control codes."""
     return visible_text.escape_text(text.replace("\n", " "))
 
 
 def escape_unencodable(text: str, encoding: str) -> str:
-    """Return text with what an encoding lacks written as escapes, our own signs by others."""
+    """Return text with escapes for characters that an encoding lacks."""
     try:
         text.encode(encoding)
     except UnicodeEncodeError:
@@ -93,12 +93,12 @@ def escape_unencodable(text: str, encoding: str) -> str:
 
 
 def count_columns(text: str) -> int:
-    """Return how many columns of a terminal a text takes: ideographs take two, accents of their own none."""
+    """Return the terminal columns of a text: ideographs take two, combining accents none."""
     return sum(map(_character_columns, text))
 
 
 def truncate_to_columns(text: str, columns: int) -> str:
-    """Return the beginning of a text that fits into so many columns of a terminal."""
+    """Return the beginning of a text that fits into a number of terminal columns."""
     used = 0
     for place, character in enumerate(text):
         used += _character_columns(character)
@@ -108,12 +108,12 @@ def truncate_to_columns(text: str, columns: int) -> str:
 
 
 def pad_to_columns(text: str, columns: int) -> str:
-    """Return a text filled up to so many columns of a terminal."""
+    """Return a text padded to a number of terminal columns."""
     return text + " " * max(0, columns - count_columns(text))
 
 
 def shorten(text: str, length: int) -> str:
-    """Return a text of at most so many characters: what is too much is cut out before its end."""
+    """Return a text of at most so many characters, shortened before its end."""
     if len(text) <= length:
         return text
     end = length // BOTH_ENDS

@@ -1,1 +1,1 @@
-"""Carries attempts out and scores them."""
+"""Execution and scoring of eval attempts with ADK."""

@@ -1,4 +1,4 @@
-"""The only place of this room that touches names of ADK that start with an underscore. A test imports each."""
+"""The only module of this package that uses names of ADK that start with an underscore. A test imports each."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ EFFICIENCY: dict[str, type[Evaluator]] = {
     "token_usage_v1": efficiency._TokenUsageV1Evaluator,
     "invocation_duration_v1": efficiency._InvocationDurationV1Evaluator,
 }
-"""The evaluators of the metrics that are reported with every run."""
+"""Evaluators of the metrics that are reported with every run."""
 
 
 def custom_evaluator(metric: EvalMetric) -> Evaluator:
@@ -50,11 +50,11 @@ def custom_evaluator(metric: EvalMetric) -> Evaluator:
 
 
 MODEL_ATTRIBUTES = ("_judge_model", "_llm")
-"""Where evaluators and user simulators keep the model that they ask."""
+"""Attributes in which evaluators and user simulators hold their model."""
 
 
 def replace_model(asker: object, wrap: Callable[[BaseLlm], BaseLlm]) -> None:
-    """Put another model in the place of the one that an evaluator or a simulator asks."""
+    """Wrap the model of an evaluator or a user simulator."""
     for name in MODEL_ATTRIBUTES:
         model = getattr(asker, name, None)
         if isinstance(model, BaseLlm):
@@ -62,14 +62,14 @@ def replace_model(asker: object, wrap: Callable[[BaseLlm], BaseLlm]) -> None:
 
 
 async def resolve_model(context: CallbackContext) -> BaseLlm:
-    """Return the model that an agent's request goes to."""
+    """Return the model that receives an agent's requests."""
     return await resolve_llm(context.get_invocation_context())
 
 
 def disable_client_retries(request: LlmRequest) -> None:
     """Turn off google-genai's retries of a request, unless its agent or judge configures them.
 
-    ADK's evaluation adds its own to every request without any.
+    ADK's evaluation adds retries to every request that configures none.
     """
     request.config = request.config or types.GenerateContentConfig()
     options = request.config.http_options = request.config.http_options or types.HttpOptions()
@@ -78,15 +78,15 @@ def disable_client_retries(request: LlmRequest) -> None:
 
 
 def invoke_callback(callback: Callable[..., Any], **given: Any) -> Any:
-    """Call a callback of an agent as ADK does: by name, or in order where it has names of its own."""
+    """Call an agent's callback as ADK does: by keyword, or by position where its parameters have other names."""
     return _invoke_callback(callback, **given)
 
 
 def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:
-    """Load an agent as `adk web` does, its `.env` too. Whatever its code raises comes through.
+    """Load an agent with its `.env` as `adk web` does. Exceptions of its code are not caught.
 
     Raises:
-        ValueError: there is no agent to be found.
+        ValueError: the folder has no agent.
     """
     from google.adk.cli.utils._nested_agent_loader import NestedAgentLoader
 
@@ -110,7 +110,11 @@ async def generate_invocations(
     memory: BaseMemoryService,
     live_timeout: int | None = None,
 ) -> list[Invocation]:
-    """Run a case's conversation and return what happened; `live_timeout` (seconds) makes it bidirectional."""
+    """Run a case's conversation and return its invocations.
+
+    Args:
+        live_timeout: seconds; makes the conversation bidirectional.
+    """
     shared: dict[str, Any] = {
         "root_agent": agent,
         "user_simulator": simulator,

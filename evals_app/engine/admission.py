@@ -1,4 +1,4 @@
-"""The room that attempts of all runs of a process share: many at once, or one that is to be alone."""
+"""Admission of attempts to a process that several runs share."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ RetryCallback = Callable[[], None]
 
 
 class AttemptAdmission:
-    """Who is told that there is no room is called when there is, in the order in which they came.
+    """Admit attempts in FIFO order; call back the rejected ones when capacity frees.
 
-    Who wants to be alone keeps others out who come later, so it need not wait for runs that never let up.
+    An attempt that must run alone blocks later ones, so it is admitted even if other runs never pause.
     """
 
     def __init__(self) -> None:
@@ -19,7 +19,7 @@ class AttemptAdmission:
         self._waiting: dict[RetryCallback, None] = {}
 
     def enter(self, attempt_pk: int, alone: bool, retry: RetryCallback) -> bool:
-        """Let an attempt in; False: there is no room for it, and `retry` is called when there is."""
+        """Admit an attempt; if there is no capacity, return False and call `retry` later."""
         is_next = next(iter(self._waiting), retry) == retry
         if not is_next or self._is_taken or (alone and self._inside):
             self._waiting.setdefault(retry)
@@ -30,7 +30,7 @@ class AttemptAdmission:
         return True
 
     def leave(self, attempt_pk: int) -> None:
-        """Let an attempt out."""
+        """Remove an attempt that was admitted."""
         if attempt_pk not in self._inside:
             return
         self._inside.discard(attempt_pk)
@@ -38,13 +38,13 @@ class AttemptAdmission:
         self._call_next()
 
     def forget(self, retry: RetryCallback) -> None:
-        """Let somebody wait no longer."""
+        """Remove a callback from the queue."""
         if retry in self._waiting:
             del self._waiting[retry]
             self._call_next()
 
     def _call_next(self) -> None:
-        """Call those who wait, until one of them stays."""
+        """Call the queued callbacks until one of them stays queued."""
         for retry in list(self._waiting):
             if retry in self._waiting:
                 retry()
@@ -53,4 +53,4 @@ class AttemptAdmission:
 
 
 PROCESS_ADMISSION = AttemptAdmission()
-"""The room of this process."""
+"""Admission to this process."""

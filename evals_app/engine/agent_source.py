@@ -1,4 +1,4 @@
-"""Where the agent to be evaluated comes from."""
+"""Sources of the agent to be evaluated."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class AgentSource(Protocol):
 
     @property
     def folder(self) -> AgentsFolder:
-        """Where it is."""
+        """The agents folder."""
 
     @property
     def code_version(self) -> str:
@@ -36,7 +36,7 @@ class AgentSource(Protocol):
 
 @dataclass(frozen=True)
 class FolderAgent:
-    """An agent of a folder, loaded in this process by ADK's own loader (its `.env` too)."""
+    """An agent of a folder, loaded in this process by ADK's own loader."""
 
     folder: AgentsFolder
     app_name: str
@@ -47,13 +47,13 @@ class FolderAgent:
         return self.folder.code_version(self.app_name)
 
     def load(self) -> tuple[Agent, App | None]:
-        """Load the agent as `adk web` does, after the folder's `services.py`, which may register judges, too."""
+        """Load the agent as `adk web` does, after the folder's `services.py`, which may register judge models."""
         load_services_module(str(self.folder.root))
         return load_agent(self.folder.given, self.app_name)
 
 
 async def collect_facts(source: AgentSource, agent: Agent) -> RunFacts:
-    """Return what a later run may differ in: code, commit, ADK, models."""
+    """Return the code version, commit, ADK version and models of an agent."""
     import google.adk.version
 
     return RunFacts(
@@ -65,7 +65,7 @@ async def collect_facts(source: AgentSource, agent: Agent) -> RunFacts:
 
 
 def _agent_models(agent: Agent) -> Iterator[tuple[str, str]]:
-    """Yield (agent, model) down the tree; agents without a model of their own are left out."""
+    """Yield (agent, model) of an agent tree; agents without a model are omitted."""
     model = getattr(agent, "model", None)
     name = model if isinstance(model, str) else getattr(model, "model", "")
     if name:

@@ -1,4 +1,4 @@
-"""One attempt: a case run once in a world of its own, and scored."""
+"""One attempt: a case run once in a realm of its own, and scored."""
 
 from __future__ import annotations
 
@@ -48,26 +48,26 @@ from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import outbox
 
 SESSION_PREFIX = "adk-eval-session-"
-"""ADK names the sessions of evals so, and its front end leaves them out of its list."""
+"""Prefix of ADK's eval sessions, which its front end omits from its list."""
 
 OUTBOX_WAIT_S = 5.0
-"""Seconds that the end of an attempt waits at most for what was recorded of its models."""
+"""Maximum seconds that the end of an attempt waits for its recorded model calls to be written."""
 
 LAZY_IMPORTS = (
     "google.adk.flows.llm_flows.auto_flow",
     "google.adk.auth.auth_preprocessor",
     "google.adk.auth.auth_handler",
 )
-"""What ADK imports in its first run: it would be measured as the first case's time."""
+"""Modules that ADK imports in its first run, which would count as time of the first case."""
 
 
 @dataclass(frozen=True)
 class RunPlan:
-    """What all attempts of a run share.
+    """Data that all attempts of a run share.
 
     Attributes:
-        retry_seconds: for which a call of a model is retried (`limits.Limits`).
-        waiting: is told when an attempt begins to wait for a model, and when it goes on.
+        retry_seconds: how long a model call is retried (`limits.Limits`).
+        waiting: called when an attempt begins to wait for a model, and when it continues.
     """
 
     app_name: str
@@ -82,11 +82,11 @@ class RunPlan:
 
 
 class UnansweredTurns(Exception):
-    """The agent left turns without a single event."""
+    """The agent produced no event in some turns."""
 
 
 class SimulatorUnavailable(Exception):
-    """Nobody can play the user of a scenario."""
+    """The simulated user of a scenario cannot be created."""
 
 
 def warm_up(metrics: Iterable[EvalMetric]) -> None:
@@ -101,7 +101,7 @@ def warm_up(metrics: Iterable[EvalMetric]) -> None:
 
 @dataclass
 class Trial:
-    """What comes to be known of an attempt while it runs, for whoever tells how it ended."""
+    """Data collected while an attempt runs, also for an attempt that is interrupted."""
 
     actual: list[Invocation] | None = None
     replay: ReplayPlugin | None = None
@@ -112,10 +112,7 @@ class Trial:
 
 
 class AttemptSessions(DjangoSessionService):
-    """The sessions of an attempt, stored without what ADK's evaluation notes in them for itself.
-
-    It notes that the store failed, whatever the agent makes of that.
-    """
+    """Session service of an attempt; it drops the marks of ADK's evaluation and remembers failures of the store."""
 
     def __init__(self, realm: str, trial: Trial) -> None:
         super().__init__(realm)
@@ -123,7 +120,7 @@ class AttemptSessions(DjangoSessionService):
 
     @override
     async def append_event(self, session: Session, event: Event) -> Event:
-        """Append an event as every session service does.
+        """Append an event without the marks of ADK's evaluation.
 
         Raises:
             StoreFault: the store failed.
@@ -143,13 +140,13 @@ class AttemptSessions(DjangoSessionService):
 
     @override
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
-        """Keep which keys an invocation changed without an event."""
+        """Store the keys that an invocation changed without an event."""
         if agents := [one for one in keys if one.name != EVALUATION_KEY]:
             await super().note_untracked(session, invocation_id, agents)
 
 
 async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
-    """Run a case once and score it. What the agent raises is the outcome's failure, never an exception."""
+    """Run a case once and score it. An exception of the agent becomes the outcome's failure and is not raised."""
     trial = Trial()
     case = plan.cases[attempt.case_index].model_copy(deep=True)
     judged = trial.judged
@@ -177,7 +174,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
 
 
 def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
-    """Return how the models of an attempt are asked again; that it waits stands in its row."""
+    """Return the retries of an attempt's models; its row shows that it waits."""
 
     async def tell(waits_for: str, waited: float) -> None:
         attempt.waits_for, attempt.waited_seconds = waits_for, waited
@@ -189,10 +186,10 @@ def _retries(plan: RunPlan, attempt: EvalAttempt) -> Retries:
 
 
 def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None) -> Failure | None:
-    """Return the failure of an attempt whose model stayed unavailable, unless its verdict holds nevertheless.
+    """Return the failure of an attempt whose model stayed unavailable, unless its verdict is valid.
 
-    An agent that passes without its model has passed. One that fails may have failed for that, but not for its judge's
-    sake: what another metric says holds.
+    An agent that passes without its model has passed. An unavailable agent model or simulated user invalidates a
+    failure; an unavailable judge does not: the verdicts of other metrics are valid.
     """
     if status == EvalAttempt.Status.PASSED:
         return None
@@ -206,7 +203,7 @@ def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None)
 
 
 async def error_outcome(attempt: EvalAttempt, failure: Failure, trial: Trial | None = None) -> Outcome:
-    """Return the outcome of an attempt that came to no end of its own, with what the agent did until then."""
+    """Return the outcome of an attempt that was interrupted or raised, with the events stored until then."""
     trial = trial or Trial()
     if trial.actual is None:
         trial.actual = await _stored_invocations(attempt.realm)
@@ -244,7 +241,7 @@ async def _build_outcome(
 async def _read_states(
     case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invocation]
 ) -> ReachedStates | None:
-    """Return the states that an attempt reached, when its case expects any."""
+    """Return the states that an attempt reached, if its case expects any."""
     if not scoring.expected_states_of(case):
         return None
     session_pk, _ = await retry.read(_find_session, attempt.realm)
@@ -254,7 +251,7 @@ async def _read_states(
 
 
 def _explain_failure(trial: Trial, error: Exception) -> Failure:
-    """Return what to keep of what an attempt raised, with what it says only to those who know ADK's insides."""
+    """Return the failure of an attempt, with errors of store, models and replay in plain words."""
     if trial.lost_store is None and isinstance(error, StoreFault):
         trial.lost_store = error
     if trial.lost_store is not None:
@@ -275,7 +272,7 @@ def _explain_failure(trial: Trial, error: Exception) -> Failure:
 
 
 def failure_from(error: BaseException) -> Failure:
-    """Return what to keep of an exception; a refusal of our own needs no traceback."""
+    """Return the failure of an exception; one of our own errors needs no traceback."""
     if isinstance(error, DevUIError):
         return Failure(type(error).__name__, error.message, hint=error.hint)
     text = "".join(traceback.format_exception(error))
@@ -309,10 +306,10 @@ async def _run_conversation(plan: RunPlan, case: EvalCase, realm: str, trial: Tr
 
 
 def _build_simulator(plan: RunPlan, case: EvalCase, heard: ModelLog) -> UserSimulator:
-    """Return who plays the user: the file's own words, or a model in a scenario.
+    """Return the user: the messages of the file, or a model in a scenario.
 
     Raises:
-        NoSimulator: its model cannot be had.
+        SimulatorUnavailable: its model cannot be created.
     """
     try:
         found = UserSimulatorProvider(plan.config.user_simulator_config).provide(case)
@@ -323,10 +320,10 @@ def _build_simulator(plan: RunPlan, case: EvalCase, heard: ModelLog) -> UserSimu
 
 
 def _wrap_app(plan: RunPlan, trial: Trial) -> App:
-    """Return the app with a recorder in front, so that an attempt's session tells who wrote what.
+    """Return the app with DevUI's plugins: retries and recorder first, replay last.
 
-    Before it stands who makes failed model calls again, as if they had not failed. What is replayed is answered by the
-    last plug-in: callbacks of the others work as ever.
+    Retries come before the recorder, which then sees no temporary errors. Replay comes last, so that callbacks of the
+    app's own plugins work.
     """
     app = plan.app or App(name="evaluated", root_agent=plan.agent)
     first = [trial.retry] if trial.retry else []
@@ -335,10 +332,10 @@ def _wrap_app(plan: RunPlan, trial: Trial) -> App:
 
 
 def _require_replayable_models(plan: RunPlan) -> None:
-    """Refuse what a recording cannot give: a live connection's answers come as they are spoken.
+    """Refuse to replay models of a live connection, whose answers depend on time.
 
     Raises:
-        NotRecorded: models are to answer as recorded, over a live connection.
+        NotRecorded: models shall answer as recorded, over a live connection.
     """
     if plan.config.live_model_config is not None and plan.policy.models == RECORDED:
         raise NotRecorded(
@@ -347,30 +344,30 @@ def _require_replayable_models(plan: RunPlan) -> None:
 
 
 def _require_recording(replay: ReplayPlugin | None) -> None:
-    """End an attempt whose agent went on though there was nothing to give it.
+    """End an attempt whose agent swallowed the error of a missing recording.
 
     Raises:
-        NotRecorded: what was asked for.
+        NotRecorded: the first missing recording.
     """
     if replay is not None and replay.not_recorded is not None:
         raise replay.not_recorded
 
 
 def _require_store(trial: Trial) -> None:
-    """End an attempt whose agent went on though the store had failed: its session lacks events.
+    """End an attempt whose agent swallowed a failure of the store: its session lacks events.
 
     Raises:
-        StoreFault: the first that there was.
+        StoreFault: the first failure.
     """
     if trial.lost_store is not None:
         raise trial.lost_store
 
 
 def _require_all_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
-    """Refuse a conversation that lacks turns: scores go by place and would be another turn's.
+    """Refuse a conversation that lacks turns: scores go by position and would belong to another turn.
 
     Raises:
-        Unanswered: naming how many turns were answered.
+        UnansweredTurns: turns are missing; the message says how many.
     """
     if case.conversation is None and not actual:
         raise UnansweredTurns(
@@ -384,7 +381,7 @@ def _require_all_turns(case: EvalCase, actual: Sequence[Invocation]) -> None:
 
 
 async def _stored_invocations(realm: str) -> list[Invocation]:
-    """Return what happened before an agent raised, from the events that were stored."""
+    """Return the invocations that were stored before an agent raised."""
     row = await retry.read(AgentSession.objects.filter(realm=realm).order_by("pk").first)
     if row is None:
         return []
@@ -399,17 +396,17 @@ async def _stored_invocations(realm: str) -> list[Invocation]:
 
 
 def _find_session(realm: str) -> tuple[int | None, int]:
-    """Return key and tokens of the session that an attempt ran in."""
+    """Return key and tokens of the session of an attempt."""
     row = AgentSession.objects.filter(realm=realm).order_by("pk").values_list("pk", "total_tokens").first()
     return row or (None, 0)
 
 
 def _read_usage(realm: str) -> tuple[int | None, int, model_usage.Usage]:
-    """Return key and tokens of the session that an attempt ran in, and what its models took."""
+    """Return key and tokens of the session of an attempt, and the usage of its models."""
     session_pk, tokens = _find_session(realm)
     return session_pk, tokens, model_usage.usage_of(session_pk) if session_pk else model_usage.Usage()
 
 
 def _as_json(actual: Sequence[Invocation]) -> list[dict[str, Any]]:
-    """Return invocations as JSON values. Instructions and tool declarations are the agent's, not the attempt's."""
+    """Return invocations as JSON values, without instructions and tool declarations."""
     return [one.model_dump(mode="json", exclude_none=True, exclude={"app_details"}) for one in actual]

@@ -1,8 +1,8 @@
-"""Runs carried out in a child process, and in the next one when an agent ends that: for the command line.
+"""Execution of runs in a child process, and in another one when an agent ends it: for the command line.
 
-The child is forked before anything is imported that an agent needs, so it costs no time. The rows of the runs tell what
-it came to; a run that is still active when the child has ended is one whose agent ended it. What the child prints is
-passed on within a limit.
+The child is forked before anything is imported that an agent needs, so it costs no time. The rows of the runs hold the
+results; a run that is still active when the child has ended is one whose agent ended the child. The output of the
+child is passed on within a limit.
 """
 
 from __future__ import annotations
@@ -35,13 +35,13 @@ from sessions_app.runs.process_output import OutputLimit, OutputReader
 from sessions_app.store import retry, units_of_work
 
 STOP_GRACE_S = 8
-"""Seconds that a child has to stop its run (`executor` gives agents 5 of them to let go); then it is ended."""
+"""Seconds that a child has to stop its run (agents get 5 of them, see `executor`) before it is killed."""
 
 STOP_SIGNALS = (signal.SIGINT, signal.SIGTERM)
-"""By which people and programs stop a command."""
+"""Signals by which people and programs stop a command."""
 
 STANDARD_STREAMS = (1, 2)
-"""The descriptors of standard output and of the error stream."""
+"""Descriptors of standard output and of the error stream."""
 
 
 class StoppedBySignal(Exception):
@@ -59,15 +59,15 @@ def execute_in_children(
     listener: RunListener,
     died: Callable[[str], None],
 ) -> list[EvalRun]:
-    """Carry out pending runs of an agent one after the other; return them as they ended.
+    """Execute pending runs of an agent one after the other; return them as they ended.
 
     Args:
-        listener: is told of them, in the child.
-        died: is told how a child ended whose runs had not, such as "exit status 3".
+        listener: receives their progress, in the child.
+        died: called when a child ended before its runs, with how, such as "exit status 3".
 
     Raises:
-        Stopped: SIGINT or SIGTERM came, to the child alone perhaps, and the runs have ended; a second one does not
-            wait for agents to let go.
+        StoppedBySignal: SIGINT or SIGTERM stopped the runs, perhaps sent to the child alone; a second signal does not
+            wait for agents.
     """
     left = list(runs)
     while left:
@@ -92,7 +92,7 @@ def _active_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
 
 
 class _Child:
-    """A forked process that does some work, and ends when its parent does."""
+    """A forked process that runs a function, and ends when its parent does."""
 
     def __init__(self, pid: int, lifeline: int, output: Sequence[OutputReader]) -> None:
         self._pid = pid
@@ -102,7 +102,7 @@ class _Child:
 
     @classmethod
     def forked(cls, work: Callable[[], object]) -> _Child:
-        """Start a child. It has connections of its own, and what is waiting to be printed is printed once."""
+        """Fork a child with connections of its own. Output buffers are flushed first, so they are printed once."""
         connections.close_all()
         sys.stdout.flush()
         sys.stderr.flush()
@@ -120,7 +120,7 @@ class _Child:
         _run_child(work, life)
 
     def wait(self) -> int:
-        """Return the exit status when it has ended; below 0 it is a signal's number. Signals are handed on."""
+        """Return the exit status when the child has ended, or minus the number of its signal. Signals are forwarded."""
         with self._heeding_signals():
             _, status = os.waitpid(self._pid, 0)
         os.close(self._lifeline)
@@ -147,7 +147,7 @@ class _Child:
 
 
 def _run_child(work: Callable[[], object], life: int) -> NoReturn:
-    """Do the work and end. Ctrl-C on a terminal reaches both processes: the parent says what is to be done."""
+    """Call the function and exit. SIGINT is ignored: Ctrl-C reaches both processes, and the parent decides."""
     code = 1
     try:
         signal.signal(signal.SIGINT, lambda number, frame: None)
@@ -165,7 +165,7 @@ def _run_child(work: Callable[[], object], life: int) -> NoReturn:
 
 
 def _end_by_sigterm() -> None:
-    """End as SIGTERM would have it, so that the parent knows of one that only this process got."""
+    """End by SIGTERM, so that the parent learns of a signal that only this process received."""
     _close_resources()
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     os.kill(os.getpid(), signal.SIGTERM)

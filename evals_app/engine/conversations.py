@@ -1,4 +1,4 @@
-"""A session's events as the conversation of an eval case."""
+"""Conversion of a session's events to the conversation of an eval case."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from google.adk.events.event import Event
 
 
 def conversation_of(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return ADK's invocations as JSON values, snake case. What began without a message, as edits do, is no turn."""
+    """Return ADK's invocations as JSON values in snake case, without those that have no message, such as edits."""
     turns = EvaluationGenerator.convert_events_to_eval_invocations(list(events))
     return [
         turn.model_dump(mode="json", exclude_none=True, exclude={"app_details"})

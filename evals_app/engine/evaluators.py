@@ -1,4 +1,4 @@
-"""ADK's evaluators, one by one, without the `google-adk[eval]` extra that its registry needs."""
+"""ADK's evaluators, created one by one without the `google-adk[eval]` extra that ADK's registry needs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ _EVALUATORS = {
 
 
 class MetricUnavailable(Exception):
-    """A metric cannot run here; the text says why."""
+    """A metric cannot run here; the text is the reason."""
 
 
 def describe_metrics() -> list[dict[str, Any]]:
@@ -76,7 +76,7 @@ def _describe_metric(metric: known.Metric, info: MetricInfo | None) -> dict[str,
 
 
 def _metric_infos() -> list[MetricInfo]:
-    """Return what ADK says of each metric. One provider serves two metrics."""
+    """Return ADK's descriptions of metrics. One provider serves two metrics."""
     providers = vars(metric_info_providers)
     named = [provider for name, provider in providers.items() if name.endswith("MetricInfoProvider")]
     infos = []
@@ -89,7 +89,7 @@ def _metric_infos() -> list[MetricInfo]:
 
 
 def read_config(data: Mapping[str, Any]) -> EvalConfig:
-    """Return a configuration as ADK's own class.
+    """Return a configuration as ADK's class.
 
     Raises:
         BadInput: ADK refuses it.
@@ -103,10 +103,10 @@ def read_config(data: Mapping[str, Any]) -> EvalConfig:
 
 
 def metrics_of(config: EvalConfig) -> list[EvalMetric]:
-    """Return the metrics of a configuration in order, those that are always reported last.
+    """Return the metrics of a configuration in order, followed by those that are always reported.
 
     Raises:
-        BadInput: a criterion has a field its metric cannot read.
+        BadInput: a criterion is invalid for its metric.
     """
     metrics = get_eval_metrics_from_config(config)
     for metric in metrics:
@@ -134,11 +134,11 @@ def _check_criterion(metric: EvalMetric) -> None:
 
 
 def evaluator_class(name: str) -> type[Evaluator]:
-    """Return ADK's evaluator of a metric.
+    """Return ADK's evaluator class of a metric.
 
     Raises:
-        CannotRun: it needs packages that are not installed.
-        KeyError: there is no such metric.
+        MetricUnavailable: packages that it needs are not installed.
+        KeyError: the metric is unknown.
     """
     from evals_app.engine import _adk
 
@@ -157,7 +157,7 @@ def evaluator_of(metric: EvalMetric) -> Evaluator:
     """Return a new evaluator for a metric.
 
     Raises:
-        CannotRun: it cannot run here; the text says why.
+        MetricUnavailable: the metric cannot run here.
     """
     from evals_app.engine import _adk
 

@@ -1,4 +1,4 @@
-"""A run carried out from its claim to its end: what the runtime, the command line and test suites all call."""
+"""Execution of a run from its claim to its end, called by the runtime, the command line and test suites."""
 
 from __future__ import annotations
 
@@ -30,20 +30,20 @@ if TYPE_CHECKING:
     from evals_app.engine.attempt import RunPlan
 
 PROCESS_STOPPED = "The process that ran it was stopped."
-"""Why a run ends with its process: a restart, or an interrupt at the command line."""
+"""Reason of a run that ends with its process: a restart, or an interrupt at the command line."""
 
 END_WRITE_S = 5.0
-"""Seconds that the end of the process waits for a store that does not take the end of its run."""
+"""Seconds that the end of the process waits for the store to take the end of its run."""
 
 MAX_LOST_TRIES = 5
-"""How many tries of an attempt may lose the store. It may be what the attempt itself writes that fills the disk."""
+"""Tries of an attempt that may lose the store. The attempt's own writes may be what fills the disk."""
 
 MakeExecutor = Callable[[AttemptWork, int], Executor]
-"""Makes who carries attempts out, from how one is carried out here and how many run at once."""
+"""Builds an executor from the function that carries out one attempt and the parallelism."""
 
 
 class AgentExited(RuntimeError):
-    """The agent's code called `sys.exit`, which ends its attempt and not this process."""
+    """The agent's code called `sys.exit`. The attempt ends, the process does not."""
 
 
 async def execute_run(
@@ -55,15 +55,15 @@ async def execute_run(
     progress: ProgressCallback | None = None,
     make_executor: MakeExecutor = LocalExecutor,
 ) -> None:
-    """Carry out a pending run to its end. Its rows say everything; nothing is raised for what a run can meet.
+    """Carry out a pending run to its end. Failures are stored in its rows and not raised.
 
     Args:
-        eval_run_id: the run; one that is not pending (any more) is left alone.
-        agent_source: where the agent comes from.
+        eval_run_id: the run; ignored unless it is pending.
+        agent_source: the source of the agent.
         cancelled: set it to stop the run.
-        runtime_id: the `RuntimeProcess` that does it; when that is gone, the run has crashed.
-        progress: is told of every attempt that starts or ends.
-        make_executor: who carries the attempts out; tasks of this process unless told otherwise.
+        runtime_id: the `RuntimeProcess` that executes the run; when that process dies, the run has crashed.
+        progress: called for every attempt that starts or ends.
+        make_executor: builds the executor of the attempts; by default they are tasks of this process.
     """
     run = await retry.write(writes.claim_run, eval_run_id, runtime_id, time.time())
     if run is None:
@@ -94,12 +94,12 @@ async def execute_run(
 async def prepare_plan(
     run: EvalRun, agent_source: AgentSource, progress: ProgressCallback | None = None
 ) -> RunPlan:
-    """Load the agent, read the configuration and the cases, and note what runs.
+    """Load the agent, read the configuration and the cases, and store the facts of the run.
 
     Raises:
-        BadInput: the configuration or a case cannot be used.
-        HasChanged: the run goes on, and the agent is not the one that ran before.
-        Exception: whatever loading the agent raises.
+        BadInput: the configuration or a case is invalid.
+        HasChanged: the run is resumed, and the agent is not the one that ran before.
+        Exception: loading the agent failed.
     """
     from google.adk.evaluation.eval_set import EvalSet
 
@@ -129,10 +129,10 @@ async def prepare_plan(
 
 
 def _require_same_agent(run: EvalRun, facts: RunFacts) -> None:
-    """Refuse to go on with another agent: the attempts of a run are to be comparable.
+    """Refuse to resume a run with another agent: attempts of a run must be comparable.
 
     Raises:
-        HasChanged: naming what has changed.
+        HasChanged: code, ADK or models have changed; the message names which.
     """
     if not run.resumed or not run.finished:
         return
@@ -185,7 +185,7 @@ async def _run_attempts(
 
 
 async def _outcome_of(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
-    """Run an attempt. An agent that calls `sys.exit`, or raises what is no Exception, ends it and nothing else."""
+    """Run an attempt. `sys.exit` and other BaseExceptions of the agent end this attempt only."""
     from evals_app.engine.attempt import error_outcome, failure_from, run_attempt
 
     try:
@@ -202,7 +202,7 @@ async def _outcome_of(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
 
 
 def _add_cost(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Outcome:
-    """Return an outcome with what it cost, where the run's price table knows."""
+    """Return the outcome with its cost, if the run's price table has the models."""
     if outcome.cost is not None or not outcome.by_model:
         return outcome
     return replace(outcome, cost=costs.cost(outcome.by_model, attempt.started_at or 0.0))

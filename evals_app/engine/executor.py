@@ -1,4 +1,4 @@
-"""Who carries attempts out: an interface, and the tasks of this process behind it."""
+"""The executor of attempts: its interface, and the one that uses tasks of this process."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import Protocol
 from evals_app.engine.admission import PROCESS_ADMISSION, AttemptAdmission
 
 CANCEL_GRACE_S = 5.0
-"""Seconds that cancelled attempts have to let go."""
+"""Seconds that cancelled attempts have to end."""
 
 AttemptWork = Callable[[int], Awaitable[None]]
-"""Carries out the attempt of this key from its row to its row. It raises only when that cannot be kept."""
+"""Carries out the attempt of a key and writes its row. Raises only if the row cannot be written."""
 
 
 class Standing(StrEnum):
@@ -26,23 +26,24 @@ class Standing(StrEnum):
 
 
 class Executor(Protocol):
-    """Carries out attempts of one run, at most so many at once.
+    """Carries out attempts of one run, a limited number at a time.
 
-    The coordinator (`course`) needs no more than this, so a task engine that spreads attempts over machines can stand
-    here: an attempt's key says all, since its row and its run's row hold what is to be done and take what came of it.
+    The run monitor needs no more than this interface, so a task engine that spreads attempts over machines can
+    implement
+    it: the row of an attempt and the row of its run hold the input and receive the result.
     """
 
     def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
-        """Carry out an attempt when there is room; `alone`: with no other, of whatever run, in its process."""
+        """Carry out an attempt when there is capacity; `alone`: with no other attempt of any run in its process."""
 
     def cancel(self, attempt_pk: int) -> None:
-        """Let go of an attempt that waits or runs; its place is free at once."""
+        """Cancel an attempt that waits or runs; its place is free at once."""
 
     def status(self, attempt_pk: int) -> Standing:
         """Tell whether an attempt waits, runs, or is neither (any more)."""
 
     def resize(self, parallelism: int) -> None:
-        """Change how many run at once; those that run come to their end."""
+        """Change how many attempts run at once; running ones are not stopped."""
 
     async def join(self) -> None:
         """Return when nothing is left to do.
@@ -72,13 +73,13 @@ class LocalExecutor:
         self._quiet.set()
 
     def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
-        """Carry out an attempt when there is room; `alone`: with no other, of whatever run, in its process."""
+        """Carry out an attempt when there is capacity; `alone`: with no other attempt of any run in its process."""
         self._waiting[attempt_pk] = alone
         self._quiet.clear()
         self._fill()
 
     def cancel(self, attempt_pk: int) -> None:
-        """Let go of an attempt that waits or runs; its place is free at once."""
+        """Cancel an attempt that waits or runs; its place is free at once."""
         self._waiting.pop(attempt_pk, None)
         if task := self._running.pop(attempt_pk, None):
             self._let_go.add(task)
@@ -93,18 +94,18 @@ class LocalExecutor:
         return Standing.RUNNING if attempt_pk in self._running else Standing.GONE
 
     def resize(self, parallelism: int) -> None:
-        """Change how many run at once; those that run come to their end."""
+        """Change how many attempts run at once; running ones are not stopped."""
         self._parallelism = parallelism
         self._fill()
 
     async def join(self) -> None:
-        """Return when nothing is left to do."""
+        """Return when no attempt waits or runs."""
         await self._quiet.wait()
         if self._failure is not None:
             raise self._failure
 
     async def stop(self) -> None:
-        """Let go of everything that waits and runs; agents have `PATIENCE` seconds for it."""
+        """Cancel all attempts and wait up to `CANCEL_GRACE_S` for agents to end."""
         self._waiting.clear()
         self._room.forget(self._fill)
         for attempt_pk in list(self._running):

@@ -1,4 +1,4 @@
-"""What ADK's evaluators only log: the reasons they swallow, kept for the person who asks why."""
+"""Reasons that ADK's evaluators write only to their log, collected for the results."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _LOGGER = "google_adk"
 
 
 class _WarningCollector(logging.Handler):
-    """Hands a warning to the evaluation that it belongs to: a context's tasks share its list."""
+    """Adds a warning to the evaluation that caused it: tasks of a context share its list."""
 
     def emit(self, record: logging.LogRecord) -> None:
         heard = _warnings.get()
@@ -25,7 +25,7 @@ _collector = _WarningCollector(logging.WARNING)
 
 @contextmanager
 def collect_warnings() -> Iterator[list[str]]:
-    """Collect what ADK warns of within the block, in this context only."""
+    """Collect ADK's warnings of the current context within the block."""
     logger = logging.getLogger(_LOGGER)
     if _collector not in logger.handlers:
         logger.addHandler(_collector)

@@ -1,7 +1,7 @@
-"""Models that judge, or play the user, overheard: what they say, what goes wrong with them, what tokens they take.
+"""Models of judges and simulated users, wrapped to log their answers, errors and tokens.
 
-ADK's evaluators and simulators swallow most of it. Any model that ADK knows may judge, so what is wrapped is the
-model, not what asks it.
+ADK's evaluators and simulators swallow most of these. The model is wrapped, not its caller, because any model of ADK
+may judge.
 """
 
 from __future__ import annotations
@@ -27,11 +27,11 @@ EXCERPT_LENGTH = 80
 
 @dataclass
 class ModelLog:
-    """What one judge or simulated user said, over all its calls.
+    """Log of all model calls of one judge or simulated user.
 
     Attributes:
-        retries: how its calls are made again; None: they are not.
-        unavailable: why it was given up; empty: it was not.
+        retries: retries of its calls; None: none.
+        unavailable: why the model was given up; empty: it was not.
     """
 
     retries: Retries | None = None
@@ -41,17 +41,17 @@ class ModelLog:
     by_model: dict[str, Tokens] = field(default_factory=dict)
 
     def listen(self, asker: object) -> None:
-        """Overhear the model that an evaluator or a simulator asks; one without a model is left alone."""
+        """Wrap the model of an evaluator or a simulator; one without a model is not changed."""
         _adk.replace_model(asker, lambda model: LoggedModel(model=model.model, inner=model, heard=self))
 
     @property
     def kept(self) -> list[str]:
-        """The first answers, each as far as it is kept."""
+        """The first answers, shortened."""
         return [answer[:MAX_ANSWER_LENGTH] for answer in self.answers[:MAX_ANSWERS]]
 
     @property
     def without_sense(self) -> str:
-        """Why nothing could be made of it, in words; "" when nothing was heard."""
+        """Why the judge's reply could not be parsed; "" without a reply."""
         if self.errors:
             return f"The judge could not be asked: {self.errors[-1]}"
         if not self.answers:
@@ -61,12 +61,12 @@ class ModelLog:
         return f"No verdict: the judge's answer cannot be read. It said {shown}."
 
     def note_error(self, error: Exception) -> Exception:
-        """Keep an error, and return it."""
+        """Add an error, and return it."""
         self.errors.append(f"{type(error).__name__}: {error}")
         return error
 
     def note(self, model: str, response: LlmResponse) -> None:
-        """Keep an answer."""
+        """Add an answer and its tokens."""
         parts = (response.content.parts if response.content else None) or []
         said = "".join(part.text or "" for part in parts if not part.thought)
         self.answers.append(said or response.error_message or "")
@@ -78,11 +78,11 @@ class ModelLog:
 
 
 class ModelExited(RuntimeError):
-    """A judge or a simulated user called `sys.exit`, which is no act of the agent's."""
+    """A judge or a simulated user called `sys.exit`. The agent is not at fault."""
 
 
 class LoggedModel(BaseLlm):
-    """A model as it is, and somebody who listens."""
+    """A model whose calls are logged."""
 
     inner: BaseLlm
     heard: ModelLog
@@ -90,7 +90,7 @@ class LoggedModel(BaseLlm):
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
-        """Yield what the model answers."""
+        """Yield the responses of the model."""
         name = self.inner.model
         used = self.heard.by_model.setdefault(name, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
         used["calls"] += 1
@@ -121,7 +121,7 @@ class LoggedModel(BaseLlm):
 
 
 def sum_tokens(*parts: dict[str, Tokens]) -> dict[str, Tokens]:
-    """Return the tokens of several, by model."""
+    """Return the sum of several token counts by model."""
     total: dict[str, Tokens] = {}
     for part in parts:
         for model, used in part.items():

@@ -1,4 +1,4 @@
-"""Runs that this process carries out by itself, without a server: for the command line and for test suites."""
+"""Runs that this process executes itself, without a server: for the command line and for test suites."""
 
 from __future__ import annotations
 
@@ -26,32 +26,32 @@ from sessions_app.runs import processes
 from sessions_app.store import retry, units_of_work
 
 GC_THRESHOLDS = (50_000, 20, 50)
-"""When the garbage collector looks at new objects, and at older ones (`gc.set_threshold`)."""
+"""Thresholds of the garbage collector for young and older objects (`gc.set_threshold`)."""
 
 CANCEL_WAIT_S = 1.0
-"""Seconds that what agents left behind has to end, after those that their attempt had."""
+"""Seconds that leftover tasks of agents have to end, in addition to those of their attempt."""
 
 Result = TypeVar("Result")
 
 
 class RunListener(Protocol):
-    """Is told how runs go on."""
+    """Receives the progress of runs."""
 
     def begin(self, run: EvalRun, alone: int) -> None:
-        """A run is about to be carried out; so many of its attempts were in flight when a process died."""
+        """A run is about to start; `alone` of its attempts were in flight when a process died."""
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
-        """An attempt has started, waits for a model or goes on (no outcome yet), or ended."""
+        """An attempt has started, waits for a model or continues (no outcome), or has ended."""
 
     def end(self, run: EvalRun) -> None:
         """A run has ended."""
 
 
 def run_in_loop(work: Coroutine[Any, Any, Result], stop: signal.Signals | None = None) -> Result:
-    """Run to the end, as `asyncio.run` does, though an agent calls `sys.exit`, or will not let go.
+    """Run a coroutine as `asyncio.run` does, even if an agent calls `sys.exit` or ignores cancellation.
 
-    asyncio lets the former out of the loop when it comes from a task of the agent; its attempt knows of it, and the
-    loop goes on. It would wait for the latter for ever: a loop with a task that is still there is left as it is.
+    asyncio stops the loop on a `SystemExit` in any task; the attempt handles it, and the loop is started again. A loop
+    with a task that ignores its cancellation is left open: closing it would wait forever.
 
     Args:
         stop: a signal that cancels the work, as Ctrl-C does.
@@ -74,7 +74,7 @@ def run_in_loop(work: Coroutine[Any, Any, Result], stop: signal.Signals | None =
 
 
 async def _cancel_remaining_tasks() -> bool:
-    """Cancel what is left, and tell whether all of it has ended soon."""
+    """Cancel the remaining tasks; tell whether all ended in time."""
     if left := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in left:
             task.cancel()
@@ -83,7 +83,7 @@ async def _cancel_remaining_tasks() -> bool:
 
 
 async def _wait_for(main: asyncio.Task[Any]) -> None:
-    """Wait for a task; one that is cancelled on the way (by Ctrl-C) cancels the task."""
+    """Wait for a task; a cancellation (by Ctrl-C) is passed to the task."""
     try:
         await asyncio.wait([main])
     except asyncio.CancelledError:
@@ -95,7 +95,7 @@ async def _wait_for(main: asyncio.Task[Any]) -> None:
 async def execute_runs(
     runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener
 ) -> list[EvalRun]:
-    """Carry out pending runs of an agent one after the other; return them as they ended."""
+    """Execute pending runs of an agent one after the other; return them as they ended."""
     _load_engine(runs)
     from evals_app.engine.agent_source import FolderAgent
 
@@ -114,12 +114,12 @@ async def execute_runs(
 
 
 def reload_run(run_id: str) -> EvalRun:
-    """Return a run as it is now."""
+    """Return the current row of a run."""
     return EvalRun.objects.select_related("evalset", "version").get(pk=run_id)
 
 
 def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    """Cancel the runs that have not ended, whose process is stopped; return them all as they are then."""
+    """Cancel the active runs, whose process is stopped; return all of them as they are then."""
     for run in map(reload_run, [run.pk for run in runs]):
         if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=PROCESS_STOPPED) and run.runtime_id:
             processes.mark_stopped(run.runtime_id)
@@ -129,12 +129,12 @@ def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
 def continue_after_death(
     runs: Sequence[EvalRun], death: ProcessDeath, listener: RunListener
 ) -> list[EvalRun]:
-    """Return the runs that wait for another process after the death of theirs. The others have ended.
+    """Return the runs that wait for another process after theirs died. The others have ended.
 
-    The listener is told of the attempts that ended the process, which could not say so, and of runs that end thereby.
+    The listener receives the attempts at fault, whose process could not report them, and the runs that end.
 
     Args:
-        runs: as they were when the process died, not ended.
+        runs: the runs that were active when the process died.
     """
     own = processes.own_id()
     if own is not None:
@@ -166,9 +166,9 @@ def _report_attempts_at_fault(run: EvalRun, listener: RunListener) -> None:
 
 
 def _load_engine(runs: Sequence[EvalRun]) -> None:
-    """Import ADK with the garbage collector at rest: what is imported stays, so it would look in vain.
+    """Import ADK with the garbage collector off, because imported objects stay.
 
-    Attempts make many objects that are soon gone; it looks at them less often than Python is used to.
+    Then relax the collector: attempts create many short-lived objects.
     """
     gc.disable()
     try:
@@ -186,7 +186,7 @@ def _load_engine(runs: Sequence[EvalRun]) -> None:
 
 @contextlib.asynccontextmanager
 async def _process_row(app_name: str, code_version: str) -> AsyncIterator[str]:
-    """Keep a row of this process while it runs evals: if it dies, others can tell that its runs crashed."""
+    """Register this process while it runs evals, so that others can tell when its runs crashed."""
     runtime_id = uuid.uuid4().hex
     await units_of_work.write(processes.register, runtime_id, app_name, os.getpid(), code_version)
     beating = asyncio.create_task(_send_heartbeats(runtime_id))
@@ -207,7 +207,7 @@ async def _send_heartbeats(runtime_id: str) -> None:
 
 @contextlib.contextmanager
 def own_new_runs(app_name: str) -> Iterator[None]:
-    """Let this process own the runs that it orders, until it gives them to the one that carries them out."""
+    """Let this process own the runs that it creates until another process executes them."""
     runtime_id, before = uuid.uuid4().hex, processes.own_id()
     processes.register(runtime_id, app_name, os.getpid(), "")
     processes.set_own_id(runtime_id)
@@ -220,9 +220,9 @@ def own_new_runs(app_name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def quiet_logging() -> Iterator[None]:
-    """Leave the terminal to the results: what a person must know of the agent's log stands in them.
+    """Silence the logs of ADK and of agents: results show what a user must know.
 
-    ADK's logger has a handler meanwhile: without any Python writes its warnings and tracebacks to the error stream.
+    ADK's logger gets a handler because without one Python writes its warnings to the error stream.
     """
     silence = logging.NullHandler()
     adk, root = logging.getLogger("google_adk"), logging.getLogger()

@@ -1,8 +1,8 @@
 """Retries of model calls when a service is overloaded, limits its rate or cannot be reached.
 
-All model calls of an attempt are retried here: those of agents, judges and simulated users, whatever the model's class.
+All model calls of an attempt are retried here: those of agents, judges and simulated users, for any model class.
 ADK's own retries (`HttpRetryOptions`) cover Gemini alone, ignore `Retry-After`, and are invisible. Only the call is
-repeated, never what led to it: no tool of an attempt runs twice.
+repeated: no tool of an attempt runs twice.
 """
 
 from __future__ import annotations
@@ -35,25 +35,25 @@ FIRST_WAIT_S = 1.0
 """Seconds before the first retry of a call; each further wait is twice as long."""
 
 MAX_WAIT_S = 30.0
-"""Seconds that a wait takes at most, unless the service asks for more."""
+"""Maximum seconds of a wait, unless the service asks for more."""
 
 JITTER = 0.25
-"""Share by which a wait is longer at random, so that attempts do not come back all at once."""
+"""Maximum share that is added to a wait at random, so that attempts do not retry all at once."""
 
 MESSAGE_LENGTH = 300
 """Characters of an error's message that are shown."""
 
 NETWORK_ERRORS = (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError)
-"""Network errors of httpx, which most clients of models use."""
+"""Network errors of httpx, which most model clients use."""
 
 
 @dataclass
 class Retries:
-    """How the model calls of one attempt are retried, and how long they waited. Waits may overlap.
+    """Retry limit of the model calls of one attempt, and the time they waited. Waits may overlap.
 
     Attributes:
-        longest: seconds for which one call is retried; 0: not at all; None: without a limit.
-        tell: called with what is waited for ("": nothing any more) and the seconds waited so far.
+        longest: seconds for which one call is retried; 0: never; None: without a limit.
+        tell: called with the reason of a wait ("": no call waits any more) and the seconds waited so far.
         waited: seconds in which at least one call waited.
     """
 
@@ -64,7 +64,7 @@ class Retries:
     _since: float = 0.0
 
     async def wait(self, seconds: float, why: str) -> None:
-        """Wait. A cancelled attempt waits no longer."""
+        """Wait. A cancelled attempt stops waiting."""
         if not self._waiting:
             self._since = time.monotonic()
         self._waiting += 1
@@ -80,10 +80,10 @@ class Retries:
 
 
 class RetriedCall:
-    """One call of a model, retried until it answers, fails for another reason, or the time for retries is over.
+    """One model call, retried until it succeeds, fails for another reason, or exceeds the time for retries.
 
     Attributes:
-        unavailable: why retrying was given up, in words; empty: it was not.
+        unavailable: why retries were given up; empty: they were not.
     """
 
     def __init__(self, retries: Retries, model: str) -> None:
@@ -94,7 +94,7 @@ class RetriedCall:
         self._made = 0
 
     async def wait_after(self, error: Exception) -> bool:
-        """Wait before a retry. False: the call is not to be retried."""
+        """Wait before a retry; return False if the call must not be retried."""
         if not is_temporary(error):
             return False
         self._made += 1
@@ -114,7 +114,7 @@ class RetriedCall:
 class RetryPlugin(BasePlugin):
     """Retries the model calls of an agent.
 
-    It comes before all other plug-ins: they, and the agent's error callbacks, are called only for an error that stays.
+    It precedes all other plugins: they, and the agent's error callbacks, see only the final error.
 
     Attributes:
         unavailable: why a model was given up; empty: none was.
@@ -137,13 +137,13 @@ class RetryPlugin(BasePlugin):
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
-        """Note that a call has answered. If it fails after that it is not retried, because it would answer twice."""
+        """Note that a call has answered. If it fails afterwards it is not retried, because it would answer twice."""
         self._with_answer.add(id(callback_context.actions))
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> LlmResponse | None:
-        """Retry a call until it answers. None: the error stays."""
+        """Retry a call until it succeeds; return None to keep the error."""
         if id(callback_context.actions) in self._with_answer:
             return None
         model = await _adk.resolve_model(callback_context)
@@ -160,12 +160,12 @@ class RetryPlugin(BasePlugin):
         return None
 
     def last_of(self, error: Exception) -> Exception:
-        """Return the last error of the call that first raised this one: ADK raises the first."""
+        """Return the last error of the call that first raised this error: ADK raises the first."""
         return self._last_errors.get(id(error), (error, error))[1]
 
 
 def _join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
-    """Return one response with the parts of all; a model may answer in several, a callback gives one."""
+    """Return one response with the parts of all: a model may stream several, a callback returns one."""
     if len(responses) < 2:
         return next(iter(responses), LlmResponse())
     parts = [part for one in responses for part in (one.content.parts if one.content else None) or []]
@@ -173,7 +173,7 @@ def _join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
 
 
 def is_temporary(error: BaseException) -> bool:
-    """Tell whether an error of a model call is worth a retry: by its HTTP status, else if a network error caused it."""
+    """Tell whether a failed model call can be retried: by its HTTP status, else by a network error as its cause."""
     status = _status_of(error)
     if status is not None:
         return status in RETRIED_STATUSES
@@ -186,13 +186,13 @@ def is_temporary(error: BaseException) -> bool:
 
 
 def _status_of(error: BaseException) -> int | None:
-    """Return the HTTP status that an error tells, as google-genai (`code`), LiteLLM and others (`status_code`) do."""
+    """Return the HTTP status of an error of google-genai (`code`), LiteLLM and others (`status_code`)."""
     found = (getattr(error, name, None) for name in ("code", "status_code"))
     return next((int(one) for one in found if isinstance(one, int) and not isinstance(one, bool)), None)
 
 
 def _error_line(error: BaseException) -> str:
-    """Return an error in one line."""
+    """Return an error as one line."""
     status, message = _status_of(error), getattr(error, "message", None)
     said = " ".join((message if isinstance(message, str) and message else str(error)).split())
     name = type(error).__name__ if status is None else str(status)
@@ -200,12 +200,12 @@ def _error_line(error: BaseException) -> str:
 
 
 def seconds_before_retry(error: BaseException, made: int) -> float:
-    """Return the least seconds to wait after `made` calls: as the service asks, else twice as long each time."""
+    """Return the seconds to wait after `calls` calls: as the service asks, else twice as long each time."""
     return _requested_wait(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), MAX_WAIT_S)
 
 
 def _requested_wait(error: BaseException) -> float | None:
-    """Return the seconds that a service asks to wait: `Retry-After`, or `RetryInfo` in the body of Google's APIs."""
+    """Return the wait that a service requests by `Retry-After`, or by `RetryInfo` in the body of Google's APIs."""
     headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
     with suppress(AttributeError, TypeError, ValueError):
         sent = {str(name).lower(): str(value) for name, value in headers.items()}  # type: ignore[union-attr]
@@ -219,10 +219,10 @@ def _requested_wait(error: BaseException) -> float | None:
 
 
 def _parse_retry_after(told: str) -> float:
-    """Return a number of seconds, or those until an HTTP date.
+    """Return the seconds of a number or until an HTTP date.
 
     Raises:
-        ValueError: it is neither. NaN and Infinity are no numbers of seconds.
+        ValueError: the value is neither; NaN and Infinity are refused, too.
     """
     with suppress(ValueError):
         if math.isfinite(seconds := float(told)):

@@ -1,4 +1,4 @@
-"""The state that an attempt reached, from the store."""
+"""State that an attempt reached, read from the store."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sessions_app.state import history
 
 @dataclass(frozen=True)
 class ReachedStates:
-    """The state (keys with their prefixes) at the end of an attempt, and after each of its turns."""
+    """State (keys with their prefixes) at the end of an attempt, and after each of its turns."""
 
     final: Mapping[str, Any] = field(default_factory=dict)
     turns: Sequence[Mapping[str, Any]] = ()
 
     def at(self, turn: int | None) -> Mapping[str, Any]:
-        """Return the state after a turn, from 0 (of one that was not reached: nothing), or at the end (None)."""
+        """Return the state after a turn, counted from 0 (empty if it was not reached), or at the end (None)."""
         if turn is None:
             return self.final
         return self.turns[turn] if turn < len(self.turns) else {}
 
 
 def read_states(session_pk: int, invocation_ids: Sequence[str]) -> ReachedStates:
-    """Return the state that a session reached, and what it was after each of these invocations."""
+    """Return the final state of a session, and the state after each of these invocations."""
     session = AgentSession.objects.get(pk=session_pk)
     turns = []
     for invocation_id in invocation_ids:

@@ -1,4 +1,4 @@
-"""`rouge_score` without what it never uses: it wants one stemmer and imports all of nltk, a fifth of a second."""
+"""Fast import of `rouge_score`, which imports all of nltk for one stemmer: a fifth of a second."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from typing import Any
 
 
 def import_scorer() -> None:
-    """Import the scorer with bare packages in place of nltk's own, which are taken away again afterwards.
+    """Import the scorer with empty packages in place of nltk's, which are removed again afterwards.
 
-    For a process that has not loaded an agent: whoever imports nltk later gets the whole. Where something is other than
-    it was when this was written, it is imported as usual.
+    Use it in a process that has not loaded an agent: a later import of nltk loads the complete package. If the packages
+    differ from the expected ones, the scorer is imported as usual.
     """
     spec = importlib.util.find_spec("nltk") if "nltk" not in sys.modules else None
     if spec is not None and spec.submodule_search_locations:
@@ -43,7 +43,7 @@ def _unload_rouge() -> None:
 
 
 class _LazyModule(ModuleType):
-    """A module that is imported when something of it is used."""
+    """A module that is imported when one of its attributes is used."""
 
     def __getattr__(self, name: str) -> Any:
         return getattr(importlib.import_module(self.__name__), name)

@@ -1,4 +1,4 @@
-"""A run under way: its attempts are with an executor, and this looks after them until the run ends or shall stop."""
+"""The monitor of an active run: passes attempts to an executor, checks requests and limits, decides when to stop."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 
 INTERRUPTED_OUTBOX_WAIT_S = 1.0
-"""Seconds to wait at most for what was recorded of models to be written, before attempts are cut off."""
+"""Seconds to wait for recorded model calls to be written before attempts are interrupted."""
 
 POLL_S = 1.0
-"""Seconds between two looks at what people asked of a run, and at its limits."""
+"""Seconds between two checks of requests and limits."""
 
 log = logging.getLogger(__name__)
 
 Status = EvalAttempt.Status
 
 ProgressCallback = Callable[[EvalAttempt, Outcome | None], None]
-"""Is told of every attempt: with an outcome when it has ended; without when it starts, waits for a model or goes on."""
+"""Called with an outcome when an attempt has ended, without one when it starts, waits for a model or continues."""
 
 
 @dataclass(frozen=True)
 class RunEnding:
-    """How a run ends, and the limit that ended it."""
+    """The final status of a run, and the limit that stopped it."""
 
     status: str = EvalRun.Status.DONE
     because: str = ""
@@ -45,7 +45,7 @@ class RunEnding:
 
 @dataclass(frozen=True)
 class RunSnapshot:
-    """What the rows say of a run under way. `running`: the attempts in flight."""
+    """The state of an active run in the store. `running`: the attempts in flight."""
 
     stop: bool
     parallelism: int
@@ -54,7 +54,7 @@ class RunSnapshot:
 
 
 class RunMonitor:
-    """A run under way. It knows of its attempts by their rows alone, wherever the executor carries them out."""
+    """Follows an active run through its rows alone, wherever the executor carries the attempts out."""
 
     def __init__(
         self,
@@ -79,15 +79,15 @@ class RunMonitor:
         self._back_at = 0.0
 
     def note_end(self) -> None:
-        """Hear that an attempt has ended, so that a limit is kept as soon as it is reached."""
+        """Check the limits soon, because an attempt has ended."""
         if self.limits.tokens is not None or self.limits.cost is not None:
             self._news.set()
 
     async def follow(self) -> RunEnding:
-        """See all pending attempts to their end and return how the run ends.
+        """Carry out all pending attempts and return how the run ends.
 
         Raises:
-            Exception: what carrying attempts out raised, such as a store that is gone.
+            Exception: an attempt could not be carried out, for example because the store is gone.
         """
         for attempt_pk, alone in await retry.read(_pending_attempts, self._run.id):
             self._executor.enqueue(attempt_pk, alone=alone)
@@ -110,7 +110,7 @@ class RunMonitor:
             await asyncio.gather(everything, called_off, return_exceptions=True)
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:
-        """Return when something happened, when the run's time is over, and after a glance at the latest."""
+        """Return when an event occurs, when the run's time is over, or after `POLL_S`."""
         news = asyncio.ensure_future(self._news.wait())
         left = POLL_S
         if self.limits.seconds is not None:
@@ -155,7 +155,7 @@ class RunMonitor:
         return RunEnding(EvalRun.Status.STOPPED, because) if because else None
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
-        """Tell whether an attempt has had its time. One that waited for the store has it once more."""
+        """Tell whether an attempt exceeds its time limit. The time counts anew after an outage of the store."""
         longest = self.limits.attempt_seconds
         if longest is None or attempt.started_at is None:
             return False
@@ -178,13 +178,13 @@ class RunMonitor:
 
 
 _SNAPSHOT_COLUMNS = ("realm", "started_at", "cancel_requested_at", "waits_for", "judged_by")
-"""Columns of attempts in flight."""
+"""Columns that are read of attempts in flight."""
 
 
 def _pending_attempts(run_id: str) -> list[tuple[int, bool]]:
-    """Return what waits, in the order of the file, each with whether it is to be alone in its process.
+    """Return the pending attempts in file order, each with whether it must run alone in its process.
 
-    What was tried before comes last: a case whose agent ends its process keeps no other from its end.
+    Attempts that were tried before come last, so that a case whose agent ends its process delays no other.
     """
     rows = EvalAttempt.objects.filter(run_id=run_id, status=Status.PENDING).only("earlier")
     ordered = rows.order_by("tries", "case_index", "repetition")

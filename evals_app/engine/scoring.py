@@ -1,4 +1,4 @@
-"""One attempt scored by every metric of its run, each by ADK's own evaluator, each alone."""
+"""Scoring of one attempt by every metric of its run, each by its own evaluator and independent of the others."""
 
 from __future__ import annotations
 
@@ -34,10 +34,10 @@ STATUS = {
 }
 
 WHOLE_CONVERSATION = frozenset({"rubric_based_multi_turn_trajectory_quality_v1"})
-"""Metrics that judge once, at the last turn, and leave the turns before it unjudged on purpose."""
+"""Metrics that judge only the last turn and leave earlier turns without a verdict on purpose."""
 
 COUNTS_MISSING_VERDICTS = frozenset({"per_turn_user_simulator_quality_v1"})
-"""Metrics that count a turn without a verdict as a bad one: what is wrong there is the judge, not the attempt."""
+"""Metrics that count a turn without a verdict as bad, although the judge is at fault."""
 
 REASON_LENGTH = 2000
 NO_VERDICT = "No verdict: the judge gave no answer that can be read."
@@ -47,10 +47,10 @@ NO_SCORE = "The metric says that it passed, and gives no score."
 
 @dataclass
 class AttemptScores:
-    """What an attempt's metrics say, and the tokens that their judges took, by model.
+    """The scores of an attempt, and the tokens of its judges by model.
 
     Attributes:
-        retries: how the calls of judges are made again; None: they are not.
+        retries: retries of the judges' calls; None: none.
         unavailable: why a judge was given up; empty: none was.
     """
 
@@ -70,13 +70,13 @@ async def score_attempt(
 ) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
 
-    A metric that cannot run, or raises, has one overall score that says why; the others are not touched. The metric
-    of expected states says nothing of a case that expects none.
+    A metric that cannot run, or raises, has one overall score with the reason; the others are not affected. The metric
+    of expected states scores only cases that expect a state.
 
     Args:
-        judged: takes what they say.
-        reached: the states that the attempt reached, when its case expects any.
-        before: is told of each metric that asks a model or calls a function of people's own.
+        result: receives the scores.
+        reached: the states that the attempt reached, if its case expects any.
+        before_metric: called before each metric that calls a model or a custom function.
     """
     merge_rubrics(case, actual)
     for position, metric in enumerate(metrics):
@@ -97,7 +97,7 @@ async def score_attempt(
 
 
 def _runs_foreign_code(metric: EvalMetric) -> bool:
-    """Tell whether a metric asks a model or calls a function of people's own: code that may end the process."""
+    """Tell whether a metric calls a model or a custom function, which may end the process."""
     known = ADK_METRICS.get(metric.metric_name)
     if metric.custom_function_path or known is None:
         return True
@@ -111,10 +111,10 @@ def expected_states_of(case: EvalCase) -> list[ExpectedState]:
 
 
 def verdict(scores: Iterable[Score]) -> EvalAttempt.Status:
-    """Return what an attempt's overall scores amount to.
+    """Return the status of an attempt by its overall scores.
 
-    Unlike in ADK (`local_eval_service._generate_final_eval_status`) a metric that could not run keeps the
-    attempt from passing.
+    Unlike in ADK (`local_eval_service._generate_final_eval_status`) an attempt with a metric that could not run does
+    not pass.
     """
     statuses = {score.status for score in scores if score.invocation is None}
     if MetricResult.Status.FAILED in statuses:
@@ -128,7 +128,7 @@ def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
     """Give each actual turn the rubrics of its case and of its expected turn (as ADK's `local_eval_service`).
 
     Raises:
-        ValueError: two of them have one id.
+        ValueError: two of the rubrics have one id.
     """
     for index, invocation in enumerate(actual):
         expected = case.conversation[index] if case.conversation and index < len(case.conversation) else None
@@ -161,7 +161,7 @@ def _score_expected_state(
 
 
 def _explain_missing_state(position: int, metrics: Sequence[EvalMetric]) -> list[Score]:
-    """Return why a case that expects no state is not judged at all, when its state alone is to be judged."""
+    """Return a score with a reason if the state metric is the only one and the case expects no state."""
     if any(metric.threshold is not None for metric in metrics if metric is not metrics[position]):
         return []
     return [
@@ -252,14 +252,14 @@ def _convert_result(
 
 
 def _missing_verdict_reason(warnings: Sequence[str], heard: ModelLog) -> str:
-    """Return why a judge gave no verdict: what ADK warned of, or what the judge said."""
+    """Return why a judge gave no verdict: ADK's warnings, or the judge's reply."""
     return " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or heard.without_sense or NO_VERDICT
 
 
 def _overall_verdict(
     metric: EvalMetric, result: EvaluationResult, case: EvalCase, actual: Sequence[Invocation], why: str
 ) -> tuple[str, str]:
-    """Return status and reason. A verdict that leaves out turns which the judge could not judge is none."""
+    """Return status and reason. A pass that omits turns without a verdict is not evaluated."""
     status = STATUS[result.overall_eval_status]
     if status == MetricResult.Status.NOT_EVALUATED:
         return status, why
@@ -275,7 +275,7 @@ def _overall_verdict(
 
 
 def _explain_missing_answers(metric: EvalMetric, case: EvalCase) -> str:
-    """Return what to know of a response match with nothing: ADK scores it 0."""
+    """Return a note on turns without an expected answer: ADK scores them 0."""
     if metric.metric_name != "response_match_score":
         return ""
     lacking = [
@@ -289,7 +289,7 @@ def _explain_missing_answers(metric: EvalMetric, case: EvalCase) -> str:
 def _turns_without_verdict(
     metric: EvalMetric, result: EvaluationResult, actual: Sequence[Invocation]
 ) -> list[int]:
-    """Return the turns that should have a verdict and have none; one without an answer has nothing to judge."""
+    """Return the turns that lack a verdict; a turn without an answer needs none."""
     if metric.metric_name in WHOLE_CONVERSATION:
         return []
     return [
@@ -355,7 +355,7 @@ def _describe_error(error: Exception | SystemExit, metric: EvalMetric) -> str:
 
 
 def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str, str]:
-    """Return the wording of every rubric that may be asked about, by id."""
+    """Return the text of every rubric by its id."""
     texts: dict[str, str] = {}
     given = (metric.criterion.model_extra or {}).get("rubrics") if metric.criterion else None
     rubrics = [Rubric.model_validate(rubric) for rubric in given or []]

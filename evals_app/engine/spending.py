@@ -1,4 +1,4 @@
-"""What the attempts of a run have spent so far: of those that ended by their rows, of the others by recorded calls."""
+"""Tokens and cost that the attempts of a run have spent: ended ones by their rows, active ones by recorded calls."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ UNPRICED_SAMPLE = 20
 def spending_since(
     run: EvalRun, running: Sequence[EvalAttempt], since: float, limits: Limits, costs: Prices
 ) -> Spending:
-    """Return what was spent since a time; asked only where a limit depends on it.
+    """Return the spending since a time; it is read only if a limit depends on it.
 
     Args:
         running: the attempts in flight, with their realms.
@@ -51,13 +51,13 @@ def spending_since(
 
 
 def _earlier_tries(run: EvalRun, since: float) -> list[dict[str, Any]]:
-    """Return the tries since a time that another one followed: of attempts whose process died."""
+    """Return the tries since a time that were followed by another one because their process died."""
     kept = run.attempts.exclude(earlier="[]").values_list("earlier", flat=True)
     return [one for tries in kept for one in json.loads(tries) if (one["started_at"] or 0.0) >= since]
 
 
 def _usage_in(realms: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the tokens of the model calls in realms, by model, as far as they are recorded."""
+    """Return the recorded tokens of model calls in realms, by model."""
     calls = ModelCall.objects.filter(session__realm__in=realms, by_callback=False)
     sums = (
         calls.filter(finished_at__isnull=False)

@@ -1,4 +1,4 @@
-"""A process whose agents block it: told by a thread, since nothing else in it is carried out any more."""
+"""A watchdog thread that ends a process whose event loop an agent blocks."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from evals_app.runs.attempt_status import BLOCKED_PROCESS
 from evals_app.runs.writes import Failure
 
 CHECK_S = 1.0
-"""Seconds between two looks."""
+"""Seconds between two checks."""
 
 GRACE_S = 5.0
-"""Seconds after which the fault handler does what the thread could not."""
+"""Seconds after which Python's fault handler ends the process if the thread could not."""
 
 MAX_FAULT_TIMER_S = 1e6
-"""Seconds that the fault handler can count."""
+"""Largest number of seconds that the fault handler accepts."""
 
 STDERR_DESCRIPTOR = 2
-"""Its descriptor: whatever stands in for `sys.stderr` may have none."""
+"""Descriptor of the error stream: a replacement of `sys.stderr` may have none."""
 
 EXIT_CODE = 70
 
@@ -36,12 +36,12 @@ log = logging.getLogger(__name__)
 
 
 class Watchdog:
-    """Ends the process when its event loop has stood still for longer than an attempt may take.
+    """Ends the process when its event loop was blocked for longer than an attempt may take.
 
-    A tool that waits without `await` stops every attempt of the process, and whoever could cancel it. An attempt that
-    was in flight alone ends with an error that shows where the process stood; of several nobody knows which it was,
-    until they are tried again one at a time in the next process. Code in C that keeps the interpreter to itself, such
-    as a regular expression without end, stops the watching thread, too: then Python's fault handler ends the process.
+    A tool that waits without `await` blocks every attempt of the process, and also their cancellation. An attempt that
+    ran alone ends with an error that shows the blocking line. Of several attempts the culprit is unknown, so the next
+    process runs them one at a time. C code that holds the interpreter lock, such as a regular expression with
+    catastrophic backtracking, blocks the thread, too: then Python's fault handler ends the process.
     """
 
     def __init__(self, run_id: str, longest: float | None) -> None:
@@ -52,14 +52,14 @@ class Watchdog:
         self._loop_thread = threading.get_ident()
 
     async def __aenter__(self) -> Watchdog:
-        """Begin to watch the loop that runs this."""
+        """Start to watch the running event loop."""
         if self._longest is not None:
             threading.Thread(target=self._watch, args=(self._longest,), daemon=True).start()
             self._beating = asyncio.ensure_future(self._beat())
         return self
 
     async def __aexit__(self, *raised: object) -> None:
-        """Watch no longer."""
+        """Stop watching."""
         self._done.set()
         if self._longest is not None:
             self._beating.cancel()

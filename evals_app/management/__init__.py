@@ -1,1 +1,1 @@
-"""`run_evals`."""
+"""Management commands of evals."""

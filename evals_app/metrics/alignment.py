@@ -1,6 +1,6 @@
-"""Expected and actual tool calls lined up, call by call and argument by argument, under the metric's own rules. Pure.
+"""Alignment of expected and actual tool calls and their arguments, by the metric's rules. Pure.
 
-`ToolTrajectoryCriterion` (`google/adk/evaluation/eval_metrics.py`): EXACT wants the same calls in the same order,
+`ToolTrajectoryCriterion` (`google/adk/evaluation/eval_metrics.py`): EXACT requires the same calls in the same order,
 IN_ORDER allows others between them, ANY_ORDER allows others and any order; arguments can be ignored.
 """
 
@@ -20,14 +20,14 @@ Call = Mapping[str, Any]
 
 MISSING = object()
 SHORT = 40
-"""Characters up to which a value that differs is marked as a whole."""
+"""Maximum length of a value that is marked as a whole if it differs."""
 
 MAX_ALIGNED_CALLS = 400
-"""Longest list that is lined up by the best fit (its cost grows with the product); longer ones go by place."""
+"""Longest list that is aligned at the least cost (quadratic); longer ones are aligned by position."""
 
 
 class Fit(StrEnum):
-    """How an expected and an actual call stand to each other."""
+    """Match of an expected and an actual call."""
 
     SAME = "same"
     ARGS = "args"
@@ -44,7 +44,7 @@ class MatchRules:
 
     @classmethod
     def of(cls, criterion: Any) -> MatchRules:
-        """Read the rules from a criterion of a configuration (a number has none)."""
+        """Return the rules of a configuration's criterion (a number has the defaults)."""
         if not isinstance(criterion, Mapping):
             return cls()
         named = criterion.get("match_type", criterion.get("matchType", "EXACT"))
@@ -71,7 +71,7 @@ class Argument:
 
     @property
     def pieces(self) -> tuple[list[DiffPiece], list[DiffPiece]] | None:
-        """Both values as JSON, word by word; None when they are the same, short, or not there on both sides."""
+        """Word difference of both values as JSON; None if they are equal, short, or one is missing."""
         if self.same or self.expected is MISSING or self.actual is MISSING:
             return None
         texts = [json.dumps(value, ensure_ascii=False) for value in (self.expected, self.actual)]
@@ -90,7 +90,7 @@ class Argument:
 
 @dataclass(frozen=True)
 class CallPair:
-    """One row: an expected call, an actual one, or both. `wrong` says that the rules do not allow it."""
+    """One row: an expected call, an actual one, or both. `wrong`: the rules do not allow it."""
 
     expected: Call | None
     actual: Call | None
@@ -107,7 +107,7 @@ class CallPair:
 
     @property
     def says(self) -> str:
-        """What is to be said of the row."""
+        """The match in words."""
         return {
             Fit.SAME: "same",
             Fit.ARGS: "other arguments" if self.wrong else "arguments ignored",
@@ -119,7 +119,7 @@ class CallPair:
 def align(
     expected: Sequence[Call], actual: Sequence[Call], rules: MatchRules | None = None
 ) -> list[CallPair]:
-    """Line up two lists of calls; the first divergence is marked."""
+    """Align two lists of calls; the first divergence is marked."""
     rules = rules or MatchRules()
     pairs = (
         _pair_in_any_order(expected, actual)
@@ -153,7 +153,7 @@ def _arguments(left: Call | None, right: Call | None) -> list[Argument]:
 
 
 def _pair_in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
-    """Line up at the least cost: equal calls are free, other arguments cost 1, a call left alone costs 1."""
+    """Align at the least cost: equal calls are free, other arguments cost 1, an unpaired call costs 1."""
     if max(len(expected), len(actual)) > MAX_ALIGNED_CALLS:
         return _pair_by_position(expected, actual)
     rows, columns = len(expected), len(actual)
@@ -203,7 +203,7 @@ def _pair_cost(
 
 
 def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
-    """Pair equal calls first, then calls of one name; what is left stands alone."""
+    """Pair equal calls first, then calls of one name; the others stay unpaired."""
     left = list(actual)
     chosen: list[Call | None] = [None] * len(expected)
     for same_arguments in (True, False):

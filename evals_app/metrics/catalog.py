@@ -1,6 +1,6 @@
-"""What is known of metrics without importing ADK: ranges, defaults, and the names they used to have.
+"""Catalog of metrics without an import of ADK: ranges, defaults and former names.
 
-`google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; a test holds this table to them.
+`google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; a test compares this table with them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from evals_app.metrics.expected_state import STATE_MATCH
 
 
 class MetricKind(StrEnum):
-    """How a metric comes to its score."""
+    """The way in which a metric computes its score."""
 
     EXACT = "exact"
     JUDGE = "judge"
@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def judged(self) -> bool:
-        """Tell whether a judge model is asked."""
+        """Tell whether the metric uses a judge model."""
         return self.kind in {MetricKind.JUDGE, MetricKind.RUBRICS, MetricKind.SIMULATOR}
 
     @property
@@ -62,7 +62,7 @@ class Metric:
 
     @property
     def how(self) -> str:
-        """How the metric comes to its score, in words."""
+        """The way in which the metric computes its score, in words."""
         return KIND_DESCRIPTIONS[self.kind]
 
 
@@ -104,12 +104,12 @@ _TABLE = (
     Metric("invocation_duration_v1", MetricKind.INFORMATIONAL, "Seconds a turn.", low=None, high=None),
 )
 ADK_METRICS = {metric.name: metric for metric in _TABLE}
-"""ADK's own."""
+"""ADK's metrics."""
 
 STATE_METRIC = Metric(
     STATE_MATCH, MetricKind.STATE, "Share of expected state keys that have their value.", default=1.0
 )
-"""Ours: it runs by itself where a case expects a state. ADK's registry never hears of it."""
+"""DevUI's metric, applied where a case expects a state. It is not in ADK's registry."""
 
 ALL_METRICS = {**ADK_METRICS, STATE_METRIC.name: STATE_METRIC}
 INFORMATIONAL_METRICS = tuple(metric.name for metric in _TABLE if metric.kind is MetricKind.INFORMATIONAL)
@@ -143,7 +143,7 @@ FORMER_NAMES = {
     "state_match": STATE_MATCH,
     "final_session_state": STATE_MATCH,
 }
-"""Names found in older documents, and the name of the same metric now."""
+"""Former name of a metric → its current name."""
 
 
 NEEDS_VERTEX = "Cannot run: needs the vertex extra (pip install 'devui[vertex]') and a Google Cloud project."
@@ -151,7 +151,7 @@ _VERTEX_MODULES = ("pandas", "vertexai")
 
 
 def missing_requirement(name: str) -> str:
-    """Return why a metric cannot run with what is installed here, or ""."""
+    """Return why a metric cannot run with the installed packages, or ""."""
     metric = ADK_METRICS.get(name)
     if metric is None or metric.kind is not MetricKind.VERTEX:
         return ""
@@ -163,7 +163,7 @@ _PREFIX = "devui_"
 
 
 def label_of(name: str) -> str:
-    """Return a metric's name as a column head: without its ending, in words."""
+    """Return a metric's name as a column head: in words, without its suffix."""
     name = name.removeprefix(_PREFIX)
     for ending in _ENDINGS:
         name = name.removesuffix(ending)
@@ -171,7 +171,7 @@ def label_of(name: str) -> str:
 
 
 def suggest_name(name: str, known: Iterable[str] = ALL_METRICS) -> str:
-    """Return the metric that an unknown name most likely means, or "" when nothing is near."""
+    """Return the metric most similar to an unknown name, or ""."""
     if name.lower() in FORMER_NAMES:
         return FORMER_NAMES[name.lower()]
     near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)

@@ -1,7 +1,7 @@
-"""Why an attempt did not pass, in a few words that are the same for all attempts with the same reason. Pure.
+"""Causes of attempts that did not pass, as short texts that are equal for attempts with the same cause. Pure.
 
-What people look for first stands first: an error; the first tool call that is not the expected one; the first state key
-that differs; else the first metric that failed, or could not run.
+The first of these: an error; the first unexpected tool call; the first state key that differs; the first metric that
+failed, or could not run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ TRAJECTORY = "tool_trajectory_avg_score"
 MAX_LENGTH = 160
 NAMES_SHOWN = 3
 _CHANGING = re.compile(r"0x[0-9a-fA-F]+|\b[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,})*\b|\d{4,}")
-"""Addresses, ids and long numbers: they differ from attempt to attempt of one cause."""
+"""Addresses, ids and long numbers, which differ between attempts of one cause."""
 
 Json = Mapping[str, Any]
 Status = EvalAttempt.Status
@@ -29,7 +29,7 @@ Status = EvalAttempt.Status
 
 @dataclass(frozen=True)
 class MetricSummary:
-    """What a metric said of a whole attempt."""
+    """Result of a metric for a whole attempt."""
 
     metric: str
     status: str
@@ -39,7 +39,7 @@ class MetricSummary:
 
 @dataclass(frozen=True)
 class Expectation:
-    """What an attempt is held to: its turns, and the criterion of each metric."""
+    """Expected turns of an attempt, and the criterion of each metric."""
 
     turns: Sequence[Json] = ()
     criteria: Json = field(default_factory=dict)
@@ -55,8 +55,8 @@ def cause_of(
     """Return the cause; "" for an attempt that passed, was cancelled or has not ended.
 
     Args:
-        actual: the turns as they happened.
-        said: what each metric said of the whole, in the run's order.
+        actual: the actual turns.
+        summaries: results of the metrics, in the run's order.
         error: type and message of what the agent raised.
     """
     if status == Status.ERROR:
@@ -98,7 +98,7 @@ def first_divergence(expected: Expectation, actual: Sequence[Json]) -> CallPair 
 
 
 def describe_divergence(pair: CallPair) -> str:
-    """Return in words how a tool call diverges, without the values: `get_weather: other city`."""
+    """Describe how a tool call diverges, without its values: `get_weather: other city`."""
     if pair.fit == Fit.MISSING:
         return f"{pair.name}: not called"
     if pair.fit == Fit.EXTRA:

@@ -1,7 +1,7 @@
-"""How a run is judged: ADK's `EvalConfig` (`test_config.json`), read, chosen from and checked before a run.
+"""Configuration of a run: ADK's `EvalConfig` (`test_config.json`), read, filtered and checked before a run.
 
-`google/adk/evaluation/eval_config.py`; a test holds the model here to ADK's. A configuration is kept as the
-JSON object that ADK itself reads, so a run can be repeated with `adk eval` too.
+`google/adk/evaluation/eval_config.py`; a test compares the model with ADK's. A configuration is stored as the JSON
+object that ADK reads, so a run can be repeated with `adk eval`, too.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class _Camel(BaseModel):
 
 
 class Criterion(_Camel):
-    """What a metric is held to. Each metric reads fields of its own beside these."""
+    """Criterion of a metric. Each metric reads further fields of its own."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -71,13 +71,13 @@ class Interval(Strict):
 
 
 class MetricValueInfo(Strict):
-    """What the scores of a metric are like."""
+    """Value range of a metric."""
 
     interval: Interval | None = None
 
 
 class MetricInfo(Strict):
-    """What a custom metric says of itself."""
+    """Description of a custom metric."""
 
     metric_name: str
     description: str | None = None
@@ -86,7 +86,7 @@ class MetricInfo(Strict):
 
 
 class CustomMetric(_Camel):
-    """A metric of the user's own."""
+    """A custom metric."""
 
     code_config: CodeConfig
     metric_info: MetricInfo | None = None
@@ -94,7 +94,7 @@ class CustomMetric(_Camel):
 
 
 class UserSimulator(_Camel):
-    """Who plays the user in scenarios. Fields of the audio kind are ADK's to check."""
+    """Settings of the simulated user in scenarios. Fields of the audio type are checked by ADK."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -125,7 +125,7 @@ class EvalConfig(_Camel):
 
 @dataclass(frozen=True)
 class RunConfig:
-    """A configuration and where it comes from (a path as shown, or words)."""
+    """A configuration and its source (a path as displayed, or a description)."""
 
     data: Json
     source: str
@@ -146,7 +146,7 @@ def config_beside(evalset_file: Path, shown_as: str = "") -> RunConfig:
     """Return the `test_config.json` beside an evalset file, else the default.
 
     Raises:
-        BadFile: the file is there and broken.
+        BadFile: the file is invalid.
     """
     path = evalset_file.parent / CONFIG_NAME
     if not path.is_file():
@@ -158,18 +158,18 @@ def read_config_file(path: Path, shown_as: str = "") -> RunConfig:
     """Read a configuration file.
 
     Raises:
-        NotFound: there is no such file.
-        BadFile: naming file, line and field of everything that is wrong.
+        NotFound: no such file.
+        BadFile: the file is invalid; all problems are named with file, line and field.
     """
     name = shown_as or str(path)
     return parse_config(read_text(path, name), path.name, name)
 
 
 def parse_config(text: str, file_name: str, shown_as: str) -> RunConfig:
-    """Read a configuration from its text.
+    """Parse a configuration.
 
     Raises:
-        BadFile: naming file, line and field of everything that is wrong.
+        BadFile: the text is invalid; all problems are named with file, line and field.
     """
     loaded = load_document(text, file_name, shown_as)
     try:
@@ -186,9 +186,9 @@ def parse_config(text: str, file_name: str, shown_as: str) -> RunConfig:
 def choose_metrics(
     config: RunConfig, metrics: Sequence[str] | None = None, thresholds: Mapping[str, float] | None = None
 ) -> RunConfig:
-    """Return the configuration with only these metrics (None: as it is) and with these thresholds.
+    """Return the configuration with only these metrics (None: unchanged) and with these thresholds.
 
-    A metric keeps what the configuration says of it; one it does not name has its default threshold.
+    A metric keeps its criterion; one that the configuration lacks gets its default threshold.
 
     Raises:
         BadInput: a metric is unknown, or has neither a threshold nor a default.
@@ -215,7 +215,7 @@ def choose_metrics(
 
 
 def add_state_metric(config: RunConfig, cases: Iterable[Mapping[str, Any]]) -> RunConfig:
-    """Return the configuration with the metric of expected states, when one of the cases (JSON) expects any."""
+    """Add the metric of expected states if one of the cases (JSON) expects a state."""
     if STATE_METRIC.name in config.criteria or not any(expected_states(case) for case in cases):
         return config
     criteria = {**config.criteria, STATE_METRIC.name: STATE_METRIC.default}
@@ -223,10 +223,10 @@ def add_state_metric(config: RunConfig, cases: Iterable[Mapping[str, Any]]) -> R
 
 
 def check_name(name: str, known: set[str]) -> None:
-    """Refuse a metric that does not exist, naming the one that is meant.
+    """Require a known metric.
 
     Raises:
-        BadInput: with the right name where one is near.
+        BadInput: the metric is unknown; a similar name is suggested.
     """
     if name in known:
         return
@@ -236,11 +236,10 @@ def check_name(name: str, known: set[str]) -> None:
 
 
 def check_config(config: RunConfig) -> list[str]:
-    """Return what can hardly be meant, in words, beside the configuration's own warnings.
+    """Check a configuration; return its warnings.
 
     Raises:
-        BadInput: a metric is unknown, its threshold is outside its range or given where it takes none, or its
-            criterion says what it cannot.
+        BadInput: a metric is unknown, its threshold is out of range or not allowed, or its criterion is invalid.
     """
     custom = config.data.get("custom_metrics") or {}
     known = {*ALL_METRICS, *custom}
@@ -263,7 +262,7 @@ def threshold_of(criterion: float | Mapping[str, Any]) -> float:
 
 
 def custom_metric(name: str, declared: Mapping[str, Any]) -> Metric:
-    """Return what a configuration says of its own metric (range 0–1 unless it says otherwise, as in ADK)."""
+    """Return a custom metric of a configuration (range 0–1 by default, as in ADK)."""
     info = declared.get("metric_info") or {}
     says = info.get("description") or declared.get("description") or declared["code_config"]["name"]
     if not info:

@@ -1,7 +1,7 @@
-"""What each metric can be told beside its threshold, by the names of ADK's criteria. Pure.
+"""Options of metrics besides their threshold, by the names of ADK's criteria. Pure.
 
-`google/adk/evaluation/eval_metrics.py` has the classes; a test holds this table to them. A criterion is kept as its
-file wrote it: only what is changed is written, in snake case.
+`google/adk/evaluation/eval_metrics.py` has the classes; a test compares this table with them. A criterion is stored as
+in its file: only changed options are written, in snake case.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MAX_SAMPLES = 50
 
 
 class Widget(StrEnum):
-    """How an option is asked for."""
+    """The form widget of an option."""
 
     CHOICE = "choice"
     FLAG = "flag"
@@ -37,7 +37,7 @@ class Widget(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """A field of a criterion; a dot in its name goes into the object before it."""
+    """A field of a criterion; a dot in its name separates nested objects."""
 
     name: str
     label: str
@@ -84,7 +84,7 @@ OPTIONS: dict[str, tuple[Option, ...]] = {
     "rubric_based_multi_turn_trajectory_quality_v1": (RUBRICS, *JUDGE),
     "per_turn_user_simulator_quality_v1": (*JUDGE, STOP),
 }
-"""Metric → its options. Metrics that are not here have a threshold alone."""
+"""Metric → its options. Metrics that are not listed have only a threshold."""
 
 
 VALUE_TYPES: dict[Widget, TypeAdapter[Any]] = {
@@ -92,7 +92,7 @@ VALUE_TYPES: dict[Widget, TypeAdapter[Any]] = {
     Widget.NUMBER: TypeAdapter(int),
     Widget.TEXT: TypeAdapter(str),
 }
-"""How ADK reads what a file says of an option: it takes "true" and 1 for true."""
+"""Types by which ADK reads options from a file: "true" and 1 are true."""
 
 VALUE_NAMES = {
     Widget.FLAG: "true or false",
@@ -102,14 +102,14 @@ VALUE_NAMES = {
 
 
 def check_criterion(name: str, criterion: Criterion, source: str) -> None:
-    """Refuse what a criterion says of an option that ADK would refuse when the run has begun.
+    """Check the options of a criterion that ADK would refuse only after the run has started.
 
     Args:
         name: the metric.
-        source: where the criterion is from, for people.
+        source: source of the criterion, for the message.
 
     Raises:
-        BadInput: naming the field and what it may be.
+        BadInput: an option is invalid; the message names the allowed values.
     """
     for option in OPTIONS.get(name, ()):
         value = _stored_value(criterion, option)
@@ -141,12 +141,12 @@ def _is_valid(option: Option, value: Any) -> bool:
 
 
 def _normalize_choice(value: Any) -> str:
-    """Return a choice as ADK spells it."""
+    """Return a choice in ADK's spelling."""
     return str(value).strip().upper().replace("-", "_").replace(" ", "_")
 
 
 def value_of(criterion: Criterion | None, option: Option) -> Any:
-    """Return what a criterion says of an option, in either spelling, or its default."""
+    """Return the value of an option in a criterion, in snake or camel case, or its default."""
     if option is MATCH_TYPE:
         return MatchRules.of(criterion).match_type
     found = _stored_value(criterion, option)
@@ -154,7 +154,7 @@ def value_of(criterion: Criterion | None, option: Option) -> Any:
 
 
 def _stored_value(criterion: Criterion | None, option: Option) -> Any:
-    """Return what a criterion says of an option as it stands there, in either spelling; None: nothing."""
+    """Return the value of an option in a criterion as stored; None if it is not set."""
     found: Any = criterion
     for name in option.name.split("."):
         if not isinstance(found, Mapping):
@@ -164,7 +164,7 @@ def _stored_value(criterion: Criterion | None, option: Option) -> Any:
 
 
 def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
-    """Return the criterion with an option set; as it was when it says so already."""
+    """Return the criterion with an option set; unchanged if it has this value."""
     if value == value_of(criterion, option):
         return criterion
     kept: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
@@ -181,7 +181,7 @@ def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
 
 
 def other_fields(name: str, criterion: Criterion | None) -> list[str]:
-    """Return the fields of a criterion that have no option here, in words: they stay as the file has them."""
+    """Return the fields of a criterion without an option, as text: they stay as in the file."""
     if not isinstance(criterion, Mapping):
         return []
     options = OPTIONS.get(name, ())

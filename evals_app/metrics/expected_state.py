@@ -1,7 +1,7 @@
-"""Expected state beside actual state, key by key. Pure.
+"""Comparison of expected and actual state, key by key. Pure.
 
-A case may expect a state at its end and after each of its turns (`evalsets.content.expected_states`); no metric of ADK
-reads it. Only the keys that are named are looked at; null says that the key is not there, or null.
+A case may expect a state at its end and after each turn (`files.content.expected_states`); ADK has no metric for it.
+Only the expected keys are compared; null expects that the key is missing or null.
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from typing import Any
 Json = Mapping[str, Any]
 
 STATE_MATCH = "devui_state_match"
-"""The metric that compares them."""
+"""Name of the metric."""
 
 EVALUATION_KEY = "__llm_request_key__"
-"""A key that ADK's evaluation itself writes, anew for each call of a model: no agent means it."""
+"""Key that ADK's evaluation writes anew for each model call; it is not part of the agent's state."""
 
 MISSING = object()
 
 
 @dataclass(frozen=True)
 class StateCheck:
-    """One key that was expected. `turn` counts from 0; None: at the end. `actual` MISSING: it is not there."""
+    """One expected key. `turn` counts from 0; None: at the end. `actual` MISSING: the key does not exist."""
 
     path: str
     expected: Any
@@ -32,13 +32,13 @@ class StateCheck:
 
     @property
     def matches(self) -> bool:
-        """Tell whether the key has the value."""
+        """Tell whether the key has the expected value."""
         if self.actual is MISSING:
             return self.expected is None
         return json_equal(self.expected, self.actual)
 
     def as_json(self) -> dict[str, Any]:
-        """Return {path, expected, actual, turn, matches}, without `actual` where the key is not there."""
+        """Return {path, expected, actual, turn, matches}, without `actual` for a missing key."""
         found = {} if self.actual is MISSING else {"actual": self.actual}
         return {
             "path": self.path,
@@ -50,7 +50,7 @@ class StateCheck:
 
 
 def check_state(expected: Json, actual: Json, turn: int | None = None) -> list[StateCheck]:
-    """Return a check for every key that is expected."""
+    """Return a check for every expected key."""
     return [StateCheck(key, value, actual.get(key, MISSING), turn) for key, value in expected.items()]
 
 
@@ -60,7 +60,7 @@ def matching_share(checks: Sequence[StateCheck]) -> float:
 
 
 def json_equal(left: Any, right: Any) -> bool:
-    """Tell whether two JSON values are equal. Unlike Python, JSON tells true from 1."""
+    """Tell whether two JSON values are equal. Unlike Python, JSON distinguishes true from 1."""
     if isinstance(left, bool) or isinstance(right, bool):
         return left is right
     if isinstance(left, Mapping) and isinstance(right, Mapping):

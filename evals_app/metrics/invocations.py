@@ -1,4 +1,4 @@
-"""What is read out of an invocation's JSON (snake case, as ADK's `Invocation` dumps it). Pure."""
+"""Readers of an invocation's JSON (snake case, as ADK's `Invocation` dumps it). Pure."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ Json = Mapping[str, Any]
 
 
 def text_of(content: Json | None) -> str:
-    """Return the text of a message as ADK's metrics see it: its parts one a line, thoughts too."""
+    """Return the text of a message as ADK's metrics see it: one part a line, including thoughts."""
     parts = (content or {}).get("parts") or []
     return "\n".join(part["text"] for part in parts if part.get("text"))
 
 
 def user_text(invocation: Json) -> str:
-    """Return what the user said; what is no text is named."""
+    """Return the user's text; other content is named by its type."""
     return text_of(invocation.get("user_content")) or _media(invocation.get("user_content"))
 
 
 def answer_text(invocation: Json) -> str:
-    """Return the final response's text; what is no text is named."""
+    """Return the final response's text; other content is named by its type."""
     return text_of(invocation.get("final_response")) or _media(invocation.get("final_response"))
 
 
@@ -33,7 +33,7 @@ def tool_calls(invocation: Json) -> list[dict[str, Any]]:
 
 
 def steps(invocation: Json) -> list[tuple[str, str]]:
-    """Return what agents said on the way to the answer: (author, text)."""
+    """Return the agents' intermediate texts: (author, text)."""
     data = invocation.get("intermediate_data") or {}
     said = [
         (event.get("author") or "", text_of(event.get("content")))

@@ -1,4 +1,4 @@
-"""What a simulated user can be told, by the names of ADK's `LlmBackedUserSimulatorConfig`. Pure."""
+"""Options of the simulated user, by the names of ADK's `LlmBackedUserSimulatorConfig`. Pure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Results that `adk web` left beside an agent become runs, each attempt with its session in a realm of its own."""
+"""Import of eval results that `adk web` stored beside an agent: runs whose attempts have a session in a realm each."""
 
 from __future__ import annotations
 
@@ -35,13 +35,13 @@ NO_REASON_STORED = "ADK keeps no reason why a metric was not evaluated."
 
 
 def fingerprints(agent_folder: Path) -> dict[str, str]:
-    """Return the result files beside an agent: location → a text that changes when the file does."""
+    """Return the result files beside an agent: location → a text that changes with the file."""
     files = ((path, path.stat()) for path in adk_results.find_result_files(agent_folder))
     return {str(path.resolve()): f"{stat.st_size}-{stat.st_mtime_ns}" for path, stat in files}
 
 
 def import_results(app_name: str, agent_folder: Path, report: ImportReport) -> None:
-    """Import the results that are not here yet: neither imported before, nor exported from a run that is here."""
+    """Import results that are neither imported already nor exported from a run of this store."""
     for path in adk_results.find_result_files(agent_folder):
         try:
             result = adk_results.read_result(path)
@@ -55,7 +55,7 @@ def import_results(app_name: str, agent_folder: Path, report: ImportReport) -> N
 
 
 def _is_imported(app_name: str, result: EvalsetResult) -> bool:
-    """Tell whether a result is of a run that is here: by its id from ADK, or by its evalset and time."""
+    """Tell whether the run of a result is stored: by its id from ADK, or by its evalset and time."""
     own = Q(app_name=app_name, evalset__evalset_id=result.eval_set_id, created_at=result.creation_timestamp)
     return EvalRun.objects.filter(Q(pk=_run_id(app_name, result)) | own).exists()
 
@@ -92,7 +92,7 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
 
 
 def _evalset(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, Any]:
-    """Return what the evalset must have said, as far as the results tell."""
+    """Return the evalset as far as the results contain it."""
     expected: dict[str, list[Any]] = {}
     for case in result.eval_case_results:
         turns = [turn.expected_invocation for turn in case.eval_metric_result_per_invocation]
@@ -117,7 +117,7 @@ def _outcome(app_name: str, case: CaseResult, realm: str, report: ImportReport) 
 
 
 def _verdict(case: CaseResult) -> EvalAttempt.Status:
-    """Return what the scores amount to by our own rule: what could not be judged has not passed."""
+    """Return the status by DevUI's rule: an attempt that could not be judged has not passed."""
     statuses = {metric.eval_status for metric in case.overall_eval_metric_results}
     if AdkEvalStatus.FAILED in statuses or case.final_eval_status == AdkEvalStatus.FAILED:
         return EvalAttempt.Status.FAILED
@@ -157,7 +157,7 @@ def _score(position: int, metric: AdkMetricResult, invocation: int | None) -> Sc
 def _import_session(
     app_name: str, case: CaseResult, realm: str, report: ImportReport
 ) -> tuple[int | None, int]:
-    """Store the session a case ran in; return its key and tokens."""
+    """Store the session of a case; return its key and tokens."""
     details = case.session_details
     if not details:
         return None, 0

@@ -1,4 +1,4 @@
-"""Runs handed over to the process that runs the agent. The run's row says what to do and what became of it."""
+"""Delivery of runs to the process of their agent. The row of a run holds its input and its result."""
 
 from __future__ import annotations
 
@@ -20,27 +20,27 @@ from sessions_app.store import retry, units_of_work
 from sessions_app.store.change_listener import subscribe
 
 PAGE_WAIT_S = 2.0
-"""Seconds a page waits for a run to be taken; the process may have to start first, and goes on by itself."""
+"""Seconds that a page waits for a run to be taken; delivery continues in the background."""
 
 MAX_PROCESSES = 3
-"""How many processes may end before they take a run; it may be another run's agent that ends them."""
+"""Processes that may end before they take a run; another run's agent may be what ends them."""
 
 CANCEL_GRACE_S = 8.0
-"""Seconds that a process has to stop a run (`engine` gives agents 5 of them to let go); then it is ended."""
+"""Seconds that a process has to stop a run (the engine gives agents 5 of them) before it is ended."""
 
 log = logging.getLogger(__name__)
 
 
 async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
-    """Create a run and give it to its agent's process. A cancelled caller undoes neither.
+    """Create a run and deliver it to its agent's process. A cancelled caller undoes neither.
 
-    When the store fails the run is cancelled: it may have been stored all the same, and who ordered it orders again.
+    If the store fails, the run is cancelled: it may have been stored nevertheless, and the caller will create it again.
 
     Args:
-        create: creates the run under the id that it is given.
+        create: creates the run with the given id.
 
     Raises:
-        StoreFault: see `faults`; also what `create` raises.
+        StoreFault: the store failed; also what `create` raises.
     """
     run_id = uuid.uuid4().hex
     cancel_it = partial(retry.write, writes.request_cancel, run_id)
@@ -48,12 +48,12 @@ async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
 
 
 async def resume_and_deliver(run_id: str, take_up: Callable[[], EvalRun]) -> EvalRun:
-    """Let a run that has ended go on, and give it to its agent's process. A cancelled caller undoes neither.
+    """Restart a run that has ended and deliver it to its agent's process. A cancelled caller undoes neither.
 
-    When the store fails and the run waits all the same, it goes on: asking again is refused while it is active.
+    If the store fails and the run is pending nevertheless, it is delivered: an active run cannot be resumed again.
 
     Raises:
-        StoreFault: see `faults`; also what `take_up` raises.
+        StoreFault: the store failed; also what `take_up` raises.
     """
     return await background.run_to_completion(_write_and_deliver(take_up, partial(_deliver_own, run_id)))
 
@@ -61,7 +61,7 @@ async def resume_and_deliver(run_id: str, take_up: Callable[[], EvalRun]) -> Eva
 async def _write_and_deliver(
     change: Callable[[], EvalRun], in_doubt: Callable[[], Coroutine[Any, Any, object]]
 ) -> EvalRun:
-    """Write a pending run and hand it over. When nobody knows whether it was written, `in_doubt` deals with it."""
+    """Write a pending run and deliver it. `in_doubt` is awaited if the write may or may not have succeeded."""
     try:
         run = await units_of_work.write(change)
     except StoreFault:
@@ -72,25 +72,25 @@ async def _write_and_deliver(
 
 
 async def _deliver_own(run_id: str) -> None:
-    """Deliver a run that waits to be given out by this process, if it does."""
+    """Deliver a run if it is pending and owned by this process."""
     own = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING, runtime_id=processes.own_id())
     if run := await retry.read(own.first):
         await deliver_run(run.id, run.app_name)
 
 
 async def start_delivery(run: EvalRun) -> None:
-    """Give a pending run to its agent's process. When no process takes it, the run says why."""
+    """Start to deliver a pending run. If no process takes it, the run shows why."""
     await asyncio.wait([background.run_in_background(deliver_run(run.id, run.app_name))], timeout=PAGE_WAIT_S)
 
 
 async def cancel_run(run_id: str) -> None:
-    """Ask a run to stop: its process looks at the row. A process that does not react is ended meanwhile."""
+    """Request a run's cancellation. A process that does not react is ended in the background."""
     if await units_of_work.write(writes.request_cancel, run_id):
         background.run_in_background(_ensure_cancelled(run_id))
 
 
 async def deliver_run(run_id: str, app_name: str) -> None:
-    """Give a pending run to its agent's process, or to the next one when that ends. The run says when none takes it."""
+    """Deliver a pending run to its agent's process, or to the next one when that ends. On failure the run shows why."""
     for number in range(1, MAX_PROCESSES + 1):
         try:
             await retry.run(partial(_send_to_process, run_id, app_name))

@@ -1,4 +1,4 @@
-"""A run ordered for an agent's folder by name: what the command line and test suites share. No server is needed."""
+"""Creation of runs for an agent's folder by name: shared by the command line and test suites. Needs no server."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from sessions_app.errors import BadInput, NotFound
 
 @dataclass(frozen=True)
 class EvalsetRequest:
-    """What somebody wants to run of an evalset.
+    """An evalset to run, and the options of the run.
 
     Attributes:
         evalset: a file, or the id of one beside the agent.
@@ -28,8 +28,8 @@ class EvalsetRequest:
         metrics: names; None: those of the configuration.
         criteria: metric → threshold.
         config: a `test_config.json`; None: the one beside the evalset, else ADK's defaults.
-        settings: the configuration itself, in place of a file.
-        policy: what is replayed (`replay.policy.Policy`, JSON); its run may be "last", or the beginning of an id.
+        settings: the configuration itself instead of a file.
+        policy: the replay policy as JSON (`replay.policy`); its run may be "last", or a prefix of an id.
     """
 
     evalset: str
@@ -46,10 +46,10 @@ class EvalsetRequest:
 
 
 def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
-    """Return the agent that a folder is: the folder of agents that it is in, and its name.
+    """Return the agents folder and the name of the agent in a folder.
 
     Raises:
-        BadInput: the folder is none; agents in it are named.
+        BadInput: the folder is not an agent's; the agents in it are named.
     """
     agents = open_folder(folder)
     if agents.single is None and is_agent(agents.given, or_package=True):
@@ -64,12 +64,12 @@ def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
 
 
 def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest) -> EvalRun:
-    """Create the pending run that somebody wants.
+    """Create the pending run of a request.
 
     Raises:
-        NotFound: there is no such evalset or case.
-        BadFile: the evalset or the configuration cannot be used.
-        BadInput: a number or a name cannot be meant.
+        NotFound: the evalset or a case does not exist.
+        BadFile: the evalset or the configuration is invalid.
+        BadInput: a number or a name is invalid.
     """
     evalset = find_evalset(agents, app_name, wish.evalset)
     config = configs.choose_metrics(_find_config(agents, evalset, wish), wish.metrics, dict(wish.criteria))
@@ -89,11 +89,11 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
 
 
 def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
-    """Return the evalset that is named by a path or by its id.
+    """Return the evalset with a path or an id.
 
     Raises:
-        NotFound: there is none; those of the agent are named.
-        BadFile: its file cannot be used.
+        NotFound: no such evalset; those of the agent are named.
+        BadFile: its file is invalid.
     """
     beside = library.find_files(agents.folder_of(app_name))
     path = Path(name)

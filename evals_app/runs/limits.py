@@ -1,6 +1,6 @@
-"""Limits of a run: how long it and each attempt may take, and what all attempts may spend. Pure.
+"""Limits of a run: time of the run and of each attempt, tokens and cost of all attempts. Pure.
 
-They hold for one go: a run that is taken up again begins to count anew, else it would stop where it stopped.
+They count from the latest start: a run that is resumed would otherwise stop at once.
 """
 
 from __future__ import annotations
@@ -14,23 +14,23 @@ from typing import Any, Self
 from sessions_app.errors import BadInput
 
 MAX_PARALLELISM = 64
-"""Attempts at once that a run may be told."""
+"""Maximum number of attempts that a run may execute at once."""
 
 ATTEMPT_SECONDS = 1800.0
-"""How long an attempt may take unless told otherwise: an agent that hangs shall not keep its run for ever."""
+"""Default time limit of an attempt: an agent that hangs must not block its run forever."""
 
 
 RETRY_SECONDS = 120.0
-"""How long a call of a model is retried that is overloaded, limits its rate or cannot be reached."""
+"""Default time for retries of a model call that is overloaded, rate-limited or cannot be reached."""
 
 
 @dataclass(frozen=True)
 class Spending:
-    """What the attempts of a run have spent since its limits count.
+    """Tokens and cost of a run's attempts since its limits count.
 
     Attributes:
         cost: in the currency of the price table; None: unknown.
-        unpriced: the models that were asked and have no price.
+        unpriced: models that were called and have no price.
     """
 
     tokens: int = 0
@@ -41,14 +41,14 @@ class Spending:
 
 @dataclass(frozen=True)
 class Limits:
-    """None: as much as it takes.
+    """Limits of a run; None: no limit.
 
     Attributes:
         seconds: of the run.
-        tokens: of all attempts together, those that run included.
+        tokens: of all attempts together, including active ones.
         cost: of all attempts together, in the currency of the price table.
         attempt_seconds: of one attempt.
-        retry_seconds: for which a failed call of a model is made again, of agents and judges; 0: not at all.
+        retry_seconds: for which a failed model call of an agent or judge is retried; 0: never.
     """
 
     seconds: float | None = None
@@ -59,16 +59,16 @@ class Limits:
 
     @classmethod
     def read(cls, text: str) -> Self:
-        """Return the limits that a run's row holds."""
+        """Return the limits of a run's row."""
         stored = json.loads(text)
         return cls(**{one.name: stored.get(one.name) for one in fields(cls)})
 
     @classmethod
     def of(cls, given: Mapping[str, Any]) -> Self:
-        """Return limits by name, as people gave them: numbers or their text; "" and None: no limit.
+        """Return limits by name from numbers or their text; "" and None: no limit.
 
         Raises:
-            BadInput: one is no positive number, or has an unknown name.
+            BadInput: a value is not a positive number, or a name is unknown.
         """
         known = {one.name for one in fields(cls)}
         if unknown := sorted(given.keys() - known):
@@ -81,7 +81,7 @@ class Limits:
         return {name: value for name, value in values.items() if value is not None}
 
     def reached(self, seconds: float, spent: Spending) -> str:
-        """Return which limit a run has reached, in words; "" for none."""
+        """Return a sentence on the limit that a run has reached; "" for none."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"The limit of {self.seconds:g} seconds was reached."
         if self.tokens is not None and spent.tokens >= self.tokens:
@@ -102,7 +102,7 @@ def _parse_limit(name: str, given: Any) -> Any:
     """Return a limit as a number.
 
     Raises:
-        BadInput: it is no positive number of its kind.
+        BadInput: the value is not a positive number of the limit's type.
     """
     if given is None or (isinstance(given, str) and not given.strip()):
         return None

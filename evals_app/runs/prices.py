@@ -41,7 +41,7 @@ Usage = Mapping[str, Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Price:
-    """What 1,000,000 tokens of the models that a pattern names cost from a day on (UTC; None: always)."""
+    """The price of 1,000,000 tokens of the models that match a pattern, from a day on (UTC; None: always)."""
 
     model: str
     input: float
@@ -51,15 +51,15 @@ class Price:
 
     @property
     def is_pattern(self) -> bool:
-        """Tell whether it names several models."""
+        """Tell whether the price may match several models."""
         return any(sign in self.model for sign in "*?[")
 
     def names(self, model: str) -> bool:
-        """Tell whether it is about a model; `models/x` and `vendor/x` are known by `x` too."""
+        """Tell whether the price applies to a model; `models/x` and `vendor/x` match `x`, too."""
         return any(fnmatchcase(name, self.model) for name in {model, model.rpartition("/")[2]})
 
     def of(self, usage: Mapping[str, int]) -> float:
-        """Return what tokens cost."""
+        """Return the cost of tokens."""
         cached = min(usage.get("cached", 0), usage.get("prompt", 0))
         fresh = usage.get("prompt", 0) - cached
         held = self.input if self.cached is None else self.cached
@@ -68,7 +68,7 @@ class Price:
 
 @dataclass(frozen=True)
 class Prices:
-    """A table of prices. `file` is where it was read; "" when there is none."""
+    """A price table. `file`: its path; "" for none."""
 
     prices: tuple[Price, ...] = ()
     currency: str = DEFAULT_CURRENCY
@@ -83,9 +83,9 @@ class Prices:
         return max(found, key=_rank, default=None)
 
     def cost(self, usage: Usage, at: float) -> float | None:
-        """Return what the tokens of models cost at a time.
+        """Return the cost of the models' tokens at a time.
 
-        None, unknown, when a model has no price, or when no model told any tokens: one that raised, or that never does.
+        None (unknown) if a model has no price, or if no model reported tokens, for example because it raised.
         """
         if not any(tokens.get(kind) for tokens in usage.values() for kind in ("prompt", "output")):
             return None
@@ -95,12 +95,12 @@ class Prices:
         return sum(price.of(tokens) for price, tokens in spent if price is not None)
 
     def unpriced(self, models: Iterable[str], at: float | None = None) -> list[str]:
-        """Return the models that have no price at a time (now)."""
+        """Return the models without a price at a time (default: now)."""
         moment = time.time() if at is None else at
         return [model for model in dict.fromkeys(models) if self.price_of(model, moment) is None]
 
     def as_json(self) -> dict[str, Any]:
-        """Return the table as JSON values, as `EvalRun.prices` keeps it; {} for none."""
+        """Return the table as JSON values for `EvalRun.prices`; {} for none."""
         if not self.file:
             return {}
         prices = [
@@ -124,7 +124,7 @@ def _rank(price: Price) -> tuple[bool, int, date]:
 
 
 def prices_from_json(kept: Mapping[str, Any]) -> Prices:
-    """Return the table that a run keeps (`json.loads(run.prices)`)."""
+    """Return the price table of a run (`json.loads(run.prices)`)."""
     if not kept:
         return NO_PRICES
     prices = tuple(_price(entry) for entry in kept.get("price") or [])
@@ -132,10 +132,10 @@ def prices_from_json(kept: Mapping[str, Any]) -> Prices:
 
 
 def find_prices(folders: Iterable[Path]) -> Prices:
-    """Return the prices of the first folder that has a file of them. A broken one has problems and no prices.
+    """Return the prices of the first folder with a price file. An invalid file has problems and no prices.
 
     Args:
-        folders: such as the agents folder, then DevUI's own data folder.
+        folders: such as the agents folder, then DevUI's data folder.
     """
     for path in (folder / name for folder in folders for name in NAMES):
         if path.is_file():
@@ -147,10 +147,10 @@ def find_prices(folders: Iterable[Path]) -> Prices:
 
 
 def read_prices(path: Path) -> Prices:
-    """Read a file of prices.
+    """Read a price file.
 
     Raises:
-        BadFile: it cannot be read, or an entry is wrong; all that is wrong is named.
+        BadFile: the file cannot be read, or entries are invalid; all problems are named.
     """
     document = _document(path)
     entries = document.get("price", document.get("prices", []))

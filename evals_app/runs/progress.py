@@ -1,4 +1,4 @@
-"""How far a run is, how long it will still take, and what can be done with it when it has ended. Only reads."""
+"""Progress of a run: counts, remaining time, and the actions that are possible when it has ended. Read-only."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ Status = EvalAttempt.Status
 
 @dataclass(frozen=True)
 class RunProgress:
-    """A run under way or ended, in numbers of attempts and seconds.
+    """Attempts and seconds of an active or ended run.
 
     Attributes:
-        running: attempts in flight now.
-        waiting: attempts that have not begun.
-        held_up: attempts in flight that wait until a model is asked again.
-        left: how long the rest may take; None: not to be told yet.
-        seconds: how long it ran, all its goes together; None: it has not begun.
-        unfinished: attempts that came to no end, of a run that has ended: what resuming it would run.
+        running: attempts in flight.
+        waiting: attempts that have not started.
+        held_up: attempts in flight that wait to retry a model call.
+        left: estimated seconds for the rest; None: unknown.
+        seconds: how long the run took over all its starts; None: it has not started.
+        unfinished: attempts without an end in a run that has ended: resuming runs them.
         cut_off: those of them that were in flight.
         not_passed: attempts that failed, erred or could not be judged.
         tried_again: attempts that ran more than once.
@@ -44,32 +44,32 @@ class RunProgress:
 
     @property
     def can_resume(self) -> bool:
-        """Tell whether something of the run is left to do."""
+        """Tell whether the run can be resumed."""
         return not self.run.active and self.unfinished > 0 and self.run.source != "import"
 
     @property
     def can_retry(self) -> bool:
-        """Tell whether something may be tried again."""
+        """Tell whether attempts can be retried."""
         return not self.run.active and self.not_passed > 0 and self.run.source != "import"
 
     @property
     def about(self) -> str:
-        """How long the rest may take, in words; "" when that is not to be told."""
+        """The estimated time for the rest as text; "" if unknown."""
         return "" if self.left is None else format_estimate(self.left)
 
     @property
     def more(self) -> int:
-        """How many attempts at once would be one more; 0: that is too many."""
+        """The parallelism raised by one; 0: the maximum is reached."""
         return (self.run.parallelism + 1) % (MAX_PARALLELISM + 1)
 
     @property
     def fewer(self) -> int:
-        """How many attempts at once would be one less; 0: there is no less."""
+        """The parallelism reduced by one; 0: the minimum is reached."""
         return self.run.parallelism - 1
 
 
 def progress_of(run: EvalRun) -> RunProgress:
-    """Return how far a run is. Two queries while it runs, else one."""
+    """Return the progress of a run. Two queries while it runs, else one."""
     now = time.time()
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
@@ -94,7 +94,7 @@ def progress_of(run: EvalRun) -> RunProgress:
 
 
 def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
-    """Return runs of a list with whether each `may_resume` and `may_retry`, as `Progress` tells of one."""
+    """Annotate the runs of a list with `may_resume` and `may_retry`, as in `RunProgress`."""
     its = EvalAttempt.objects.filter(run=OuterRef("pk"))
     its = its.exclude(run__status__in=EvalRun.ACTIVE).exclude(run__source="import")
     return runs.annotate(
@@ -104,25 +104,25 @@ def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
 
 
 def elapsed_seconds(run: EvalRun, now: float) -> float | None:
-    """Return how long a run ran, all its goes together; None when it has not begun."""
+    """Return how long a run took over all its starts; None if it has not started."""
     if run.started_at is None:
         return run.spent_seconds or None
     return run.spent_seconds + max(0.0, (run.finished_at or now) - run.started_at)
 
 
 def format_estimate(seconds: float) -> str:
-    """Return a span that is a guess, in words."""
+    """Return an estimated time as text."""
     return f"{seconds:.0f} s" if seconds < 90 else f"{seconds / 60:.0f} min"
 
 
 def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int) -> float | None:
-    """Return about how many seconds attempts still take; None when only such are left as take longer than most.
+    """Return the estimated seconds until attempts end; None if only outliers remain.
 
     Args:
-        mean: how long those took that have ended.
-        waiting: how many have not begun.
-        ages: for how long each that runs has been running.
-        parallelism: how many run at once.
+        mean: mean seconds of ended attempts.
+        waiting: number of attempts that have not started.
+        ages: seconds for which each active attempt has been running.
+        parallelism: number of attempts that run at once.
     """
     running = [mean - age for age in ages if age < mean]
     if not waiting and not running:

@@ -1,4 +1,4 @@
-"""Why a run cannot be changed as asked."""
+"""Errors of changes to a run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A session replayed: a run of what the user said in it, in a realm of its own."""
+"""Replay of a session: a run of the session's user messages, in a realm of its own."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 
 REPLAY_EVALSET_ID = "replays of sessions"
-"""Id of the evalset, of each app, that replayed sessions are runs of. No file is behind it."""
+"""Id of each app's evalset of replayed sessions. It has no file."""
 
 NO_FILE = "session"
-"""Form of an evalset that was never a file: it was made from sessions."""
+"""Form of an evalset without a file, made from sessions."""
 
 REPLAY_DESCRIPTION = (
     "Sessions replayed from their pages. No file is behind them:"
@@ -33,17 +33,17 @@ REPLAY_DESCRIPTION = (
 def order_replay(
     session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str, run_id: str = ""
 ) -> EvalRun:
-    """Create a pending run that says what the user said in a session, from the state that it began with.
+    """Create a pending run of the user messages of a session, from the session's initial state.
 
-    What the agent did then is what is expected: its calls, its answers and the state that it ended with.
+    The recorded tool calls, answers and final state are the expected ones.
 
     Args:
-        conversation: what `cases.recording.conversation_of` returns for the session.
-        models, tools: how they answer, see `policy.Policy`.
-        run_id: the id that the run gets; empty: one is made.
+        conversation: the result of `cases.session_cases.fetch_conversation` for the session.
+        models, tools: how they answer, see `replay.policy`.
+        run_id: id of the run; empty: generated.
 
     Raises:
-        BadInput: the policy cannot be meant, or nothing was said in the session.
+        BadInput: the policy is invalid, or the session has no user message.
     """
     policy = ReplayPolicy.chosen(models, tools, session=session.pk)
     turns = session_cases.find_turns(session)
@@ -67,7 +67,7 @@ def order_replay(
 
 
 def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
-    """Return what the evalset of replays says, which has no file: this one case."""
+    """Return a version of the evalset of replays with this one case."""
     content = {"eval_set_id": REPLAY_EVALSET_ID, "eval_cases": [case]}
     digest = sha256(scopes.dumps(content).encode(errors="replace")).hexdigest()
     seen = {

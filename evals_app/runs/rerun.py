@@ -1,4 +1,4 @@
-"""What has ended, once more: a run taken up again, what did not pass tried again, a whole run repeated as it was."""
+"""Repetition of ended runs: resume a run, retry attempts that did not pass, repeat a whole run."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ WAS_RETRIED = "It was tried again."
 
 
 def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
-    """Let a run that has ended go on with the attempts that came to no end; return it, pending.
+    """Restart an ended run with its unfinished attempts; return it as pending.
 
-    No attempt that came to an end is repeated. Those that were in flight run again, and say so. Those that a person
+    No attempt that ended is repeated. Attempts that were in flight run again, and show that. Attempts that a person
     cancelled stay cancelled.
 
     Args:
-        run: one that has ended.
-        agents: where its agent is; None: among this server's.
+        run: a run that has ended.
+        agents: the folder of its agent; None: this server's.
 
     Raises:
         EvalRunActive: the run has not ended.
-        BadInput: all its attempts came to an end, or another program carried it out.
-        HasChanged: the agent's code is not what it was.
+        BadInput: the run has no unfinished attempts, or another program executed it.
+        HasChanged: the agent's code has changed.
     """
     run = _reload(run)
     _require_resumable(run, agents)
@@ -40,18 +40,18 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
 
 
 def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | None = None) -> EvalRun:
-    """Let a run that has ended try again what failed, erred or could not be judged; return it, pending.
+    """Restart an ended run with attempts that failed, erred or could not be judged; return it as pending.
 
     Args:
-        run: one that has ended.
-        attempts: keys of those that are meant, whatever became of them; empty: all that did not pass.
-        agents: where its agent is; None: among this server's.
+        run: a run that has ended.
+        attempts: keys of the attempts to retry, whatever their status; empty: all that did not pass.
+        agents: the folder of its agent; None: this server's.
 
     Raises:
         EvalRunActive: the run has not ended.
-        NotFound: an attempt is not the run's.
-        BadInput: no attempt failed or erred, or another program carried the run out.
-        HasChanged: the agent's code is not what it was.
+        NotFound: an attempt does not belong to the run.
+        BadInput: no attempt failed or erred, or another program executed the run.
+        HasChanged: the agent's code has changed.
     """
     run = _reload(run)
     _require_resumable(run, agents)
@@ -63,12 +63,12 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
 
 
 def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
-    """Order a run again exactly as it was: evalset version, cases, configuration, numbers, limits, policy, prices.
+    """Create a run with the evalset version, cases, configuration, numbers, limits, policy and prices of another.
 
-    The code is what it is now; both runs say which it was.
+    The current code of the agent runs; both runs show their code version.
 
     Args:
-        run_id: the id that the new run gets; empty: one is made.
+        run_id: id of the new run; empty: generated.
     """
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
     return writes.create_run(
@@ -93,7 +93,7 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
     """Return an attempt of a run.
 
     Raises:
-        NotFound: it has none of this key.
+        NotFound: the run has no attempt of this key.
     """
     found = run.attempts.filter(pk=attempt_pk).first()
     if found is None:
@@ -112,12 +112,12 @@ def _reload(run: EvalRun) -> EvalRun:
 
 
 def _require_resumable(run: EvalRun, agents: AgentsFolder | None) -> None:
-    """Refuse what cannot go on, before anything is changed.
+    """Require a run that can be resumed, before anything is changed.
 
     Raises:
         EvalRunActive: the run has not ended.
-        BadInput: another program carried it out.
-        HasChanged: its agent's code is another one; the engine compares ADK and the models, too.
+        BadInput: another program executed it.
+        HasChanged: its agent's code has changed; the engine compares ADK and the models, too.
     """
     if run.active:
         raise EvalRunActive(f"Eval run {run.id!r} is {run.status}.", hint="Wait for its end, or cancel it.")

@@ -1,4 +1,4 @@
-"""The run form: what it offers for an evalset, and what was chosen. Also the shape the API takes."""
+"""The run form: its fields for an evalset, and the order from a submitted form or from the API."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ Json = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class OptionField:
-    """An option of a metric's criterion as the form shows it."""
+    """An option of a metric's criterion as a form field."""
 
     option: Option
     field: str
@@ -36,13 +36,13 @@ class OptionField:
 
     @property
     def widget(self) -> str:
-        """How it is asked for."""
+        """The widget of the field."""
         return str(self.option.widget)
 
 
 @dataclass(frozen=True)
 class MetricField:
-    """One metric of the form. `missing` says why it cannot run; `rest` what of its criterion the file alone says."""
+    """One metric of the form. `missing`: why it cannot run; `rest`: its criterion's fields without a form field."""
 
     metric: Metric
     chosen: bool
@@ -54,18 +54,18 @@ class MetricField:
 
     @property
     def open(self) -> bool:
-        """Tell whether the options are worth a look: something in them was chosen."""
+        """Tell whether the options are shown unfolded: one of them was changed."""
         return any(asked.value not in (asked.option.default, "", None) for asked in self.options)
 
     @property
     def is_small(self) -> bool:
-        """Tell whether the options need no fold."""
+        """Tell whether the options fit without folding."""
         return len(self.options) <= 2
 
 
 @dataclass(frozen=True)
 class RunForm:
-    """What the form shows. `runs` are those whose recordings can be given again."""
+    """The fields of the form. `runs`: runs whose recordings can be replayed."""
 
     offers: list[MetricField]
     simulator: list[OptionField] = field(default_factory=list)
@@ -80,7 +80,7 @@ class RunForm:
 
     @property
     def chosen(self) -> list[MetricField]:
-        """Metrics that are chosen as the form opens, and those computed without asking anybody."""
+        """Metrics that are chosen initially, and those that are computed without a model."""
         cheap = (MetricKind.EXACT, MetricKind.CUSTOM, MetricKind.STATE)
         return [offer for offer in self.offers if offer.chosen or offer.metric.kind in cheap]
 
@@ -96,17 +96,17 @@ class RunForm:
 
     @property
     def judges(self) -> bool:
-        """Tell whether a model is asked to judge."""
+        """Tell whether a judge model is used."""
         return any(offer.chosen and offer.metric.judged for offer in self.offers)
 
     @property
     def models(self) -> tuple[tuple[str, str], ...]:
-        """How models may answer."""
+        """Choices for models in a replay."""
         return MODEL_CHOICES
 
     @property
     def tools(self) -> tuple[tuple[str, str], ...]:
-        """How tools may answer."""
+        """Choices for tools in a replay."""
         return TOOL_CHOICES
 
 
@@ -117,10 +117,10 @@ def build_form(
     cases: Sequence[Json] = (),
     runs: Sequence[EvalRun] = (),
 ) -> RunForm:
-    """Return the form for a configuration; after a refusal, with what was sent.
+    """Return the form for a configuration; after an error, with the submitted values.
 
     Args:
-        cases: what the evalset's cases say, as JSON.
+        cases: the evalset's cases as JSON.
         runs: earlier runs of the evalset, the newest first.
     """
     custom = config.data.get("custom_metrics") or {}
@@ -157,10 +157,10 @@ def build_form(
 
 
 def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
-    """Return what the form asks for.
+    """Return the order of a submitted form.
 
     Raises:
-        BadInput: a field cannot be meant.
+        BadInput: a field is invalid.
     """
     names = posted.getlist("metric")
     if not names:
@@ -184,17 +184,17 @@ def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
 
 
 def _limits(posted: QueryDict) -> dict[str, str]:
-    """Return the limits that the form sent, as they were typed."""
+    """Return the limits of a submitted form as text."""
     sent = ((name.partition(":"), posted.get(name, "")) for name in posted if name.startswith("limit:"))
     return {name: value for (_, _, name), value in sent}
 
 
 def order_from_json(config: RunConfig, wanted: Mapping[str, Any]) -> RunOrder:
-    """Return what the API asks for: cases, metrics, criteria, config, num_runs, parallelism, limits, replay.
+    """Return the order of an API request: cases, metrics, criteria, config, num_runs, parallelism, limits, replay.
 
     Raises:
-        BadInput: a field cannot be meant.
-        BadFile: the configuration sent is none.
+        BadInput: a field is invalid.
+        BadFile: the configuration is invalid.
     """
     if wanted.get("config") is not None:
         config = configs.parse_config(json.dumps(wanted["config"]), "config.json", "config")
@@ -265,12 +265,12 @@ def _field_name(name: str, option: Option) -> str:
 
 
 def _suggested_threshold(metric: Metric) -> float:
-    """Return the threshold that the form suggests for a metric that has no default."""
+    """Return the threshold that the form suggests for a metric without a default."""
     return ((metric.low or 0.0) + (1.0 if metric.high is None else metric.high)) / 2
 
 
 def _unavailable_metrics() -> dict[str, str]:
-    """Return why metrics cannot run, as a runtime said last; before any has, as it looks from here."""
+    """Return why metrics cannot run: as a runtime reported last, else as far as this process can tell."""
     described = [json.loads(data) for data in KnownMetric.objects.values_list("data", flat=True)]
     return {
         **{name: missing_requirement(name) for name in ADK_METRICS},
@@ -287,7 +287,7 @@ def _threshold(posted: QueryDict, name: str) -> float:
 
 
 def _with_options(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
-    """Put the options that the form showed into their criteria; what was not changed stays as the file has it."""
+    """Apply the submitted options to their criteria; unchanged ones stay as in the file."""
     chosen = dict(data["criteria"])
     for name in posted.getlist("options"):
         if name in chosen:
@@ -307,7 +307,7 @@ def _apply_options(
 
 
 def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, Any]:
-    """Ask this model, so many times, in every judged metric that says nothing of its own."""
+    """Set judge model and samples in every judged metric that does not set them."""
     judge, count, _ = criteria.JUDGE
     number = criteria.read_input(count, [samples], None)
     chosen = dict(data["criteria"])

@@ -1,4 +1,4 @@
-"""A run ordered: what was asked for is checked as a whole, then its rows are made. Every door starts runs here."""
+"""Creation of runs: an order is checked as a whole, then its rows are created. All entry points use this module."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ DEFAULT_PARALLELISM = 4
 
 @dataclass(frozen=True)
 class RunOrder:
-    """What to run: the cases (empty: all), how they are judged, how often and how many at once.
+    """Cases (empty: all), configuration, repetitions and parallelism of a new run.
 
-    `policy` is what is replayed; its run may be named by the beginning of its id, or as "last". `prices` None: the
-    table that is found for this server's agents.
+    `policy` is the replay policy; its run may be a prefix of an id, or "last". `prices` None: the price table of this
+    server's agents.
     """
 
     config: configs.RunConfig
@@ -47,12 +47,12 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     """Create a pending run of an evalset.
 
     Args:
-        run_id: the id that the run gets; empty: one is made.
+        run_id: id of the run; empty: generated.
 
     Raises:
-        BadFile: the evalset's file cannot be used.
+        BadFile: the evalset's file is invalid.
         NotFound: the file is gone, or a case is not in it.
-        BadInput: the configuration or a number cannot be meant.
+        BadInput: the configuration or a number is invalid.
     """
     library.check_usable(evalset)
     _check_number("Repetitions", order.num_runs, MAX_ATTEMPTS)
@@ -85,13 +85,13 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
 
 
 def _case_contents(version: EvalSetVersion, cases: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
-    """Return what the chosen cases say, as JSON."""
+    """Return the contents of the chosen cases as JSON."""
     said = json.loads(version.content)["eval_cases"]
     return [said[index] for index, _ in cases]
 
 
 def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, str]]:
-    """Return (place, id) of the cases asked for, in the order of the file; all when none is named.
+    """Return (position, id) of the requested cases in file order; all if none is named.
 
     Raises:
         NotFound: a case is not in the evalset.
@@ -109,21 +109,21 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
 
 
 def price_table(*folders: Path) -> Prices:
-    """Return the prices in a file of these folders, of this server's agents or of DevUI's own data folder."""
+    """Return the prices in a file of these folders, of this server's agents or of DevUI's data folder."""
     return prices.find_prices([*folders, *price_folders()])
 
 
 def price_folders() -> list[Path]:
-    """Return where a file of prices is looked for, in this order: the agents folder, DevUI's own data folder."""
+    """Return the folders that may hold a price file, in order: the agents folder, DevUI's data folder."""
     agents = configured_folder()
     return [*([agents.root] if agents else []), Path(getattr(settings, "DATA_DIR", ".devui"))]
 
 
 def check_parallelism(number: int) -> None:
-    """Refuse a number of attempts at once that cannot be meant.
+    """Require a valid number of attempts at once.
 
     Raises:
-        BadInput: it is not in the range.
+        BadInput: the number is out of range.
     """
     _check_number("Parallelism", number, MAX_PARALLELISM)
 

@@ -1,8 +1,4 @@
-"""A recording given again: tools that are not called, models that are not asked, and what differs from then.
-
-`recording` reads what a stored session did, `matching` finds what belongs to a call, `differences` lays a request
-beside the recorded one, and `plugin` is the plug-in of ADK that does it in an attempt.
-"""
+"""Replay of a recording in an attempt: tool results and model answers, and differences from the recorded requests."""
 
 from __future__ import annotations
 

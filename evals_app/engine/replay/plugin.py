@@ -1,9 +1,8 @@
-"""The plug-in that gives a recording again: it answers for tools and models, and notes what differs from then.
+"""Plugin that replays a recording: it answers for tools and models, and notes differences.
 
-It stands last among an App's plug-ins. A plug-in that answers for a model or a tool hides the call from everything
-behind it, so it calls what is hidden itself, in ADK's order (`flows/llm_flows`: `core/_model_call.py`,
-`tools/_caller.py`): the agent's own callbacks work on recorded answers as they would on live ones. The recorder is
-the exception: a model that was not asked took no tokens.
+It is the last plugin of an App. A plugin that answers for a model or a tool hides the call from later plugins and from
+callbacks, so this one calls them itself, in ADK's order (`flows/llm_flows`: `core/_model_call.py`,
+`tools/_caller.py`). The recorder is the exception: a model that was not called used no tokens.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ from sessions_app.adk.recorder import Recorder
 from sessions_app.store import units_of_work
 
 CONTROL_TOOLS = frozenset(("transfer_to_agent", "exit_loop", "set_model_response", "finish_task"))
-"""ADK's own tools that only say how the run goes on: they are always called."""
+"""ADK's own tools that only control the run: they are always called."""
 
 ACTION_ATTRIBUTES = {
     "transferToAgent": "transfer_to_agent",
@@ -46,7 +45,7 @@ MAX_DIFFERENCES = 200
 
 
 class ReplayPlugin(BasePlugin):
-    """Gives a recording again in one attempt.
+    """Replays a recording in one attempt.
 
     Args:
         policy: how models and tools answer.
@@ -67,13 +66,13 @@ class ReplayPlugin(BasePlugin):
 
     @property
     def answers(self) -> bool:
-        """Tell whether models answer as recorded, and take no tokens."""
+        """Tell whether models answer as recorded and use no tokens."""
         return self._policy.models == RECORDED
 
     async def on_user_message_callback(
         self, *, invocation_context: InvocationContext, user_message: types.Content
     ) -> None:
-        """Count the turns. An agent that is used as a tool runs in a session of its own, in the same turn."""
+        """Count the turns. An agent used as a tool runs in another session, in the same turn."""
         self._session_id = self._session_id or invocation_context.session.id
         if invocation_context.session.id == self._session_id:
             self._turn += 1
@@ -82,7 +81,7 @@ class ReplayPlugin(BasePlugin):
     async def before_model_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest
     ) -> LlmResponse | None:
-        """Answer as recorded. A live model's request is kept until it was asked: callbacks may change it."""
+        """Answer as recorded. A live model's request is compared after the call, because callbacks may change it."""
         if self._policy.models == LIVE:
             self._asked[id(callback_context.actions)] = callback_context, llm_request
             return None
@@ -94,13 +93,13 @@ class ReplayPlugin(BasePlugin):
     async def after_model_callback(
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
-        """Lay what a live model was asked beside what it was asked then."""
+        """Compare the request of a live model with the recorded one."""
         await self._was_asked(callback_context)
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
-        """A model that raised was asked, too."""
+        """Compare the request of a failed call, too."""
         await self._was_asked(callback_context)
 
     async def _was_asked(self, context: CallbackContext) -> None:
@@ -113,7 +112,7 @@ class ReplayPlugin(BasePlugin):
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
     ) -> dict[str, Any] | None:
-        """Give the recorded result; a call that has none ends the attempt."""
+        """Return the recorded result; a call without one ends the attempt."""
         if self._policy.tools == LIVE or tool.name in CONTROL_TOOLS:
             return None
         agent = tool_context.agent_name
@@ -164,7 +163,7 @@ class ReplayPlugin(BasePlugin):
         return _join_responses(responses)
 
     def _next_answer(self, agent: str) -> RecordedCall | None:
-        """Return the recorded answer that is the agent's next one in this turn."""
+        """Return the recorded call that is the agent's next one in this turn."""
         number = self._numbers[agent]
         self._numbers[agent] += 1
         return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
@@ -180,7 +179,7 @@ class ReplayPlugin(BasePlugin):
             self.differences.append({"turn": self._turn, "agent": agent, **found})
 
     def _ends(self, error: NotRecorded) -> NotRecorded:
-        """Keep why the attempt ends: ADK wraps what a plug-in raises, and agents may swallow it."""
+        """Remember the error that ends the attempt: ADK wraps exceptions of plugins, and agents may swallow them."""
         self.not_recorded = self.not_recorded or error
         return error
 
@@ -225,7 +224,7 @@ def _agent(context: CallbackContext) -> Any:
 
 
 async def _first_result(callbacks: Sequence[Callable[..., Any]], **given: Any) -> Any:
-    """Run an agent's callbacks until one answers, as ADK does."""
+    """Run an agent's callbacks until one returns a result, as ADK does."""
     for callback in callbacks:
         result = _adk.invoke_callback(callback, **given)
         if inspect.isawaitable(result):
@@ -236,7 +235,7 @@ async def _first_result(callbacks: Sequence[Callable[..., Any]], **given: Any) -
 
 
 def _restore_effects(result: ToolResult, context: ToolContext) -> None:
-    """Write what the tool wrote then, and go on as it went on."""
+    """Write the state keys and set the actions of a recorded tool call."""
     for key, value in result.delta.items():
         context.state[key] = value
     for name, value in result.actions.items():
@@ -244,7 +243,7 @@ def _restore_effects(result: ToolResult, context: ToolContext) -> None:
 
 
 def _join_responses(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
-    """Return one response with the parts of all: a model that streamed may have answered in several."""
+    """Return one response with the parts of all: a model that streamed may have several."""
     parts = [part for one in responses for part in (one.get("content") or {}).get("parts") or []]
     last = dict(responses[-1])
     if parts:

@@ -1,4 +1,4 @@
-"""What a stored session did: its tool calls with their results, and its model calls, turn by turn. Only reads."""
+"""Recording of a stored session: tool calls with their results, and model calls, by turn. Read-only."""
 
 from __future__ import annotations
 
@@ -18,19 +18,19 @@ from sessions_app.traces import model_calls
 Json = dict[str, Any]
 
 CONTROL_ACTIONS = ("transferToAgent", "escalate", "skipSummarization")
-"""Actions of a tool that decide how the run goes on."""
+"""Actions of a tool that control the run."""
 
 REWIND = "rewindBeforeInvocationId"
 
 
 @dataclass(frozen=True)
 class ToolResult:
-    """A call of a tool as it was recorded. `turn` counts from 0.
+    """A recorded tool call. `turn` counts from 0.
 
     Attributes:
-        response: what the model was told.
-        delta: the state keys, with their prefixes, that the call wrote, `temp:` ones too.
-        actions: how the run went on, by ADK's names.
+        response: the response that the model received.
+        delta: the state keys, with their prefixes, that the call wrote, including `temp:` ones.
+        actions: control actions, by ADK's names.
     """
 
     agent: str
@@ -45,7 +45,7 @@ class ToolResult:
 
 @dataclass(frozen=True)
 class RecordedCall:
-    """A call of a model as it was recorded: the `number`th of its agent in the turn, both from 0."""
+    """A recorded model call: the `number`th of its agent in the turn, both from 0."""
 
     pk: int
     agent: str
@@ -57,7 +57,7 @@ class RecordedCall:
 
 @dataclass(frozen=True)
 class Recording:
-    """A session as far as it can be given again."""
+    """The parts of a session that can be replayed."""
 
     session_pk: int
     tools: list[ToolResult]
@@ -66,21 +66,21 @@ class Recording:
 
 
 def read_recording(session: AgentSession) -> Recording:
-    """Return what a session did. Turns that were taken back by a rewind do not count."""
+    """Return the recording of a session, without rewound turns."""
     events = list(_events(session))
     turns = turns_of(events)
     return Recording(session.pk, list(_tool_results(session, events, turns)), _recorded_calls(session, turns))
 
 
 def read_answer(pk: int) -> tuple[list[Json], Json]:
-    """Return what a recorded model call answered, and what it had been asked."""
+    """Return the responses of a recorded model call, and its request."""
     call = ModelCall.objects.get(pk=pk)
     whole = [one for one in model_calls.responses(call) if not one.get("partial")]
     return whole, model_calls.request_json(call)
 
 
 def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
-    """Yield the events that matter with their wire form."""
+    """Yield the relevant events with their wire form."""
     wanted = Q(kind__in=(EventKind.USER, EventKind.TOOL_CALL, EventKind.TOOL_RESULT)) | Q(
         data__contains=REWIND
     )
@@ -90,7 +90,7 @@ def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
 
 
 def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
-    """Return the turn, from 0, of each invocation that began with a message and was not taken back."""
+    """Return the turn, from 0, of each invocation that began with a message and was not rewound."""
     turns: list[str] = []
     for event, data in events:
         gone = (data.get("actions") or {}).get(REWIND)
@@ -102,7 +102,7 @@ def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
 
 
 def _has_user_content(data: Json) -> bool:
-    """Tell whether a message is more than the answer to a question of a tool: ADK makes no turn of that alone."""
+    """Tell whether a message is more than the answer to a tool's question: ADK makes no turn of that alone."""
     return any(not part.get("functionResponse") for part in wire.parts_of(data))
 
 
@@ -134,13 +134,13 @@ def _tool_results(
 
 @dataclass(frozen=True)
 class _StateWrites:
-    """The state keys that tools wrote, by the seq of the event: (call id, key with its prefix, value)."""
+    """State keys that tools wrote, by the seq of the event: (call id, key with its prefix, value)."""
 
     by_seq: Mapping[int, list[tuple[str, str, Any]]]
 
     @classmethod
     def of(cls, session: AgentSession) -> Self:
-        """Read them; where nobody saw who wrote a key, it may have been a tool."""
+        """Read the writes of tools and those without a known writer."""
         by_seq: dict[int, list[tuple[str, str, Any]]] = defaultdict(list)
         for row in StateChange.objects.filter(session=session, writer__in=("", "tool")):
             value = None if row.removed else json.loads(row.value or "null")
@@ -152,7 +152,7 @@ class _StateWrites:
         return cls(by_seq)
 
     def by(self, event: Event, call_id: str, alone: bool) -> Json:
-        """Return the keys that a call wrote; what nobody saw is its own when the event answers no other."""
+        """Return the keys that a call wrote; `alone`: also those without a known writer."""
         return {
             key: value
             for writer, key, value in self.by_seq.get(event.seq, [])

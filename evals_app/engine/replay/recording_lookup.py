@@ -1,4 +1,4 @@
-"""Where the recording of an attempt comes from: the session that is replayed, or an attempt of an earlier run."""
+"""Lookup of the recording that an attempt replays: a session, or an attempt of an earlier run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from evals_app.runs.replay.recorded_runs import recorded_session
 
 
 def create_replay(policy: ReplayPolicy, attempt: EvalAttempt) -> ReplayPlugin | None:
-    """Return the plug-in that replays an attempt; None: everything in it is live.
+    """Return the plugin that replays an attempt; None if everything is live.
 
     Raises:
-        NotRecorded: there is nothing to replay it from.
+        NotRecorded: the recording does not exist.
     """
     return ReplayPlugin(policy, _find_recording(policy, attempt)) if policy.active else None
 

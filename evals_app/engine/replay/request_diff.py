@@ -1,4 +1,4 @@
-"""A request to a model laid beside the recorded one: instruction, history, tools, settings. Pure."""
+"""Differences between a model request and the recorded one: instruction, history, tools, settings. Pure."""
 
 from __future__ import annotations
 
@@ -12,25 +12,25 @@ from sessions_app.traces import model_calls
 Json = dict[str, Any]
 
 RUN_SETTINGS = frozenset(("http_options", "labels"))
-"""Settings that ADK sets for a run, or an evaluation, and nobody for an agent."""
+"""Settings that ADK sets for a run or an evaluation, not for an agent."""
 
 CALL_FIELDS = frozenset(("id", "thoughtSignature"))
 """Fields of a part that are new in every run."""
 
 MAX_CONTENTS = 20
-"""Contents of each side that are kept of a history that differs."""
+"""Maximum number of contents that are stored of a history that differs."""
 
 MAX_TEXT_LENGTH = 20_000
 
 
 def compare_requests(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
-    """Return in what a request differs from the recorded one; {} when in nothing that counts.
+    """Return the differences of a request from the recorded one; {} without relevant ones.
 
-    Both are requests as `traces.calls.whole_request` tells them. Keys, each only where it differs: model
+    Both are requests as `traces.calls.whole_request` returns them. Keys, each only where it differs: model
     {recorded, now}, instruction {recorded, now} (texts), history [{change, place, content}] (added, removed, or moved
-    as agents that run side by side do; place from 1 on its own side), history_cut (how many are left out), tools
+    as in agents that run in parallel; place from 1 on its own side), history_cut (number of omitted changes), tools
     {added, removed, changed} (names), declarations {tool: {recorded, now}} of the changed ones (without those that are
-    too long to be kept), settings {name: {recorded, now}}.
+    too long), settings {name: {recorded, now}}.
     """
     found: Json = {}
     if (recorded.get("model") or "") != (now.get("model") or ""):
@@ -93,7 +93,7 @@ def _compare_settings(recorded: Json, now: Json) -> Json:
 
 
 def _strip_call_fields(value: Any) -> Any:
-    """Return a content without what is new in every run."""
+    """Return a content without the fields that are new in every run."""
     if isinstance(value, dict):
         return {name: _strip_call_fields(one) for name, one in value.items() if name not in CALL_FIELDS}
     return [_strip_call_fields(one) for one in value] if isinstance(value, list) else value

@@ -1,4 +1,4 @@
-"""Which recorded tool result belongs to a call: by name and arguments, then by order. Pure."""
+"""Recorded tool results, matched to calls by name and arguments, then by order. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_ARGS_LENGTH = 200
 
 
 class NotRecorded(Exception):
-    """There is nothing to give again; the text says what was asked for, and `hint` the way out."""
+    """The recording lacks an answer or a result; the text names the request, `hint` the way out."""
 
     def __init__(self, message: str, hint: str = "") -> None:
         super().__init__(message)
@@ -21,16 +21,16 @@ class NotRecorded(Exception):
 
 
 class RecordedResults:
-    """The tool results of a recording, each given once, in order; the last of equal calls is given again."""
+    """Tool results of a recording, each returned once, in order; the last one of equal calls is repeated."""
 
     def __init__(self, recorded: Sequence[ToolResult]) -> None:
         self._recorded = recorded
         self._given: set[int] = set()
 
     def take(self, agent: str, tool: str, args: Mapping[str, Any]) -> tuple[ToolResult, bool]:
-        """Return the result of a call, and whether it was given before: the call came more often than then.
+        """Return the result of a call, and whether it was returned before: there are more calls than recorded.
 
-        Calls of the same agent come first; one that only another agent made is as good.
+        Calls of the same agent come first, then those of other agents.
 
         Raises:
             NotRecorded: no call has this name and these arguments.
@@ -60,6 +60,6 @@ class RecordedResults:
 
 
 def call_text(tool: str, args: Mapping[str, Any]) -> str:
-    """Return a call as people write it."""
+    """Return a call as source code."""
     text = ", ".join(f"{name}={value!r}" for name, value in args.items())
     return f"{tool}({text if len(text) <= MAX_ARGS_LENGTH else text[:MAX_ARGS_LENGTH] + '…'})"

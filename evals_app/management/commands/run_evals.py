@@ -1,4 +1,4 @@
-"""`manage.py run_evals AGENT_DIR EVALSET…`: evalsets run from the command line, by the engine the pages use."""
+"""`manage.py run_evals AGENT_DIR EVALSET…`: run evalsets from the command line."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from sessions_app.store.schema import ensure_schema
 NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
 
 SIGNAL_EXIT_BASE = 128
-"""A shell's exit code for a process that a signal ended, without the signal's number."""
+"""Exit code of a shell for a process that a signal ended, minus the signal's number."""
 
 FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
 """What results are written as, by the options that name a file."""
@@ -41,14 +41,14 @@ NO_GATE = Gate()
 
 @dataclass(frozen=True)
 class EvalsetArgument:
-    """One EVALSET argument: a file or an id, and the cases of it (empty: all)."""
+    """An EVALSET argument: a file or an id, and its cases (empty: all)."""
 
     name: str
     cases: tuple[str, ...] = ()
 
     @classmethod
     def parse(cls, argument: str) -> EvalsetArgument:
-        """Read `name[:case1,case2]`. The longest part that is a file is the name, else what is before the colon."""
+        """Parse `name[:case1,case2]`. The longest prefix that is a file is the name, else the part before the colon."""
         if Path(argument).is_file():
             return cls(argument)
         colons = [place for place, sign in enumerate(argument) if sign == ":"]
@@ -59,9 +59,9 @@ class EvalsetArgument:
 
 
 class Command(BaseCommand):
-    """Exits 0 when every attempt passed, 1 when one did not, 2 when it could not run.
+    """Run evalsets. Exits 0 when every attempt passed, 1 when one did not, 2 when it could not run.
 
-    `--fail-on` makes it a gate: what exits 1 is then told by comparing with a baseline.
+    With `--fail-on`, exit code 1 depends on a comparison with a baseline.
     """
 
     help = "Run evalsets against an agent. Exits 0: all passed, 1: one did not, 2: could not run."
@@ -69,12 +69,12 @@ class Command(BaseCommand):
     _is_program = False
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Be the command of a process of its own."""
+        """Run as the command of this process, not by `call_command`."""
         self._is_program = True
         super().run_from_argv(argv)
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Declare the arguments; underscores work for hyphens, as in ADK's own commands."""
+        """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
         add = parser.add_argument
         add("agent_dir", type=Path, help="folder of the agent")
         add(
@@ -92,8 +92,8 @@ class Command(BaseCommand):
         """Run the evalsets one after the other.
 
         Raises:
-            CommandError: it could not run, said in clear words.
-            SystemExit: an attempt did not pass, or the run was interrupted.
+            CommandError: the runs could not run.
+            SystemExit: an attempt did not pass, or the runs were interrupted.
         """
         try:
             with quiet_logging() if options["verbosity"] < 2 else contextlib.nullcontext():
@@ -128,11 +128,11 @@ class Command(BaseCommand):
 
     @property
     def _has_child(self) -> bool:
-        """Tell whether a child process carries the runs out: where this one is the command's own, not a caller's."""
+        """Tell whether a child process executes the runs: only if this process runs nothing but the command."""
         return self._is_program and hasattr(os, "fork")
 
     def _results(self) -> Output:
-        """Return where results are written: beside what agents print, which a child passes on within a limit."""
+        """Return the stream for results: a duplicate that does not pass the limit on the child's output."""
         if not self._has_child:
             return self.stdout
         return os.fdopen(os.dup(sys.stdout.fileno()), "w", encoding=sys.stdout.encoding)
@@ -216,10 +216,10 @@ def _add_what_comes_of_it(add: Add) -> None:
 
 
 def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
-    """Return the runs to carry out: new ones, or one that is taken up again.
+    """Return the runs to execute: new ones, or one that is resumed.
 
     Raises:
-        BadInput: both are asked for, or neither.
+        BadInput: both are requested, or neither.
     """
     again = options["resume"] or options["retry"]
     if bool(again) == bool(options["evalsets"]) or (options["resume"] and options["retry"]):
@@ -268,15 +268,15 @@ ORDER_OPTIONS = (
     "replay_tools",
     "replay_of",
 )
-"""Options that say what a new run is; one that goes on is what it was."""
+"""Options of a new run; a resumed run keeps its own."""
 
 
 def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[str, Any]) -> EvalRun:
-    """Return a run that goes on.
+    """Return a run that is resumed.
 
     Raises:
-        BadInput: an option would make another run of it.
-        NotFound: there is no such run.
+        BadInput: an option would change the run.
+        NotFound: no such run.
     """
     from evals_app.runs import rerun, writes
     from sessions_app.runs import lifecycle, processes
@@ -302,11 +302,11 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
 
 
 def _find_run(app_name: str, name: str) -> EvalRun:
-    """Return a run of an agent by its id, the beginning of it, or as the last one.
+    """Return a run of an agent by its id, a prefix of it, or as the last one.
 
     Raises:
-        NotFound: there is none.
-        BadInput: several begin so.
+        NotFound: no such run.
+        BadInput: the prefix matches several runs.
     """
     runs = EvalRun.objects.select_related("evalset", "version").filter(app_name=app_name)
     if name != "last":
@@ -320,7 +320,7 @@ def _find_run(app_name: str, name: str) -> EvalRun:
 
 
 def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
-    """Return what tells whether the build fails, refusing a baseline that is not there before anything runs."""
+    """Return the gate; a missing baseline is refused before anything runs."""
     gate = Gate(options["baseline"] or "", options["fail_on"] or "")
     for wanted in options["evalsets"]:
         if gate != NO_GATE:
@@ -329,7 +329,7 @@ def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
 
 
 def _exit_code(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
-    """Return the exit code of runs that have ended; what a comparison says is written to the terminal."""
+    """Return the exit code of ended runs; write the comparison with a baseline."""
     if any(run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED} for run in runs):
         return COULD_NOT_RUN
     if gate == NO_GATE:

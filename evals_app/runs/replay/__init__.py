@@ -1,4 +1,1 @@
-"""A run that repeats a recording: what is given again, what came of it, and how a session is replayed.
-
-`engine.replay` does it, in the agent's process.
-"""
+"""Replay of recordings in runs: policy, recorded runs, comparison. `engine.replay` executes it."""

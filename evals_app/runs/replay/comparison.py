@@ -1,4 +1,4 @@
-"""What of an attempt came from a recording, and in what its requests differ from the recorded ones. Only reads."""
+"""Comparison of an attempt with its recording: replayed parts, and differences of requests. Read-only."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sessions_app.traces.request_contents import Content
 
 @dataclass(frozen=True)
 class HistoryChange:
-    """A content of the history that only one side has, or that stands elsewhere."""
+    """A content of the history that was added, removed or moved."""
 
     change: str
     content: Content
@@ -27,7 +27,7 @@ class HistoryChange:
 
 @dataclass(frozen=True)
 class SettingChange:
-    """A setting of the request that is another one now, each side as JSON."""
+    """A changed setting of the request, each side as JSON."""
 
     name: str
     recorded: str
@@ -36,7 +36,7 @@ class SettingChange:
 
 @dataclass(frozen=True)
 class DeclarationChange:
-    """A tool that is declared otherwise now, line by line."""
+    """A changed tool declaration, line by line."""
 
     tool: str
     lines: list[DiffLine]
@@ -44,7 +44,7 @@ class DeclarationChange:
 
 @dataclass(frozen=True)
 class RequestDifference:
-    """A request to a model that differs from the recorded one. Turn and call count from 1."""
+    """A model request that differs from the recorded one. Turn and call count from 1."""
 
     turn: int
     agent: str
@@ -58,13 +58,13 @@ class RequestDifference:
 
     @property
     def what(self) -> tuple[Any, ...]:
-        """What differs, wherever it does: the lines around a change may say what the state was."""
+        """The differences as a key; unchanged lines are omitted because they may contain the state."""
         lines = [line for line in self.instruction if line.mark in ("added", "removed")]
         return self.agent, lines, self.history, self.history_cut, self.tools, self.declarations, self.settings
 
     @property
     def summary(self) -> list[str]:
-        """What differs, in words."""
+        """The differences in words."""
         words = {"removed": "gone", "added": "new", "moved": "elsewhere"}
         tally = {word: sum(one.change == change for one in self.history) for change, word in words.items()}
         counts = [f"{count} {word}" for word, count in tally.items() if count]
@@ -78,7 +78,7 @@ class RequestDifference:
 
 @dataclass(frozen=True)
 class RequestGroup:
-    """Requests that differ in the same way, the first of them in full."""
+    """Requests with the same differences, the first of them in full."""
 
     request: RequestDifference
     others: list[RequestDifference]
@@ -86,7 +86,7 @@ class RequestGroup:
 
 @dataclass(frozen=True)
 class ReplayComparison:
-    """An attempt beside its recording. `again`: calls that came more often than recorded."""
+    """An attempt compared with its recording. `again`: calls that were made more often than recorded."""
 
     policy: ReplayPolicy
     original: AgentSession | None
@@ -95,7 +95,7 @@ class ReplayComparison:
 
     @property
     def groups(self) -> list[RequestGroup]:
-        """The requests that differ, those together that differ in the same way, in the order of the first."""
+        """The differing requests, grouped by equal differences, in order."""
         found: list[RequestGroup] = []
         for request in self.requests:
             same = next((group for group in found if group.request.what == request.what), None)
@@ -107,7 +107,7 @@ class ReplayComparison:
 
 
 def compare_with_recording(attempt: EvalAttempt) -> ReplayComparison | None:
-    """Return what an attempt repeats (its run is read); None: it repeats nothing."""
+    """Return the comparison of an attempt (with its run) with its recording; None if it replays nothing."""
     policy = ReplayPolicy.of(attempt.run.policy)
     if not policy.active:
         return None
@@ -146,5 +146,5 @@ def _read_request(told: Mapping[str, Any]) -> RequestDifference:
 
 
 def _lines(both: Mapping[str, Any]) -> list[DiffLine]:
-    """Return what was recorded beside what is asked now, line by line."""
+    """Return the recorded and the current value, line by line."""
     return value_diff.diff_lines(json.dumps(both["recorded"]), json.dumps(both["now"]))

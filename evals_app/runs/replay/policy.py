@@ -1,7 +1,7 @@
-"""What of a run is replayed from a recording instead of done again. Pure.
+"""Replay policy of a run: the parts that come from a recording. Pure.
 
-After a change of a prompt the useful form is tools recorded, models live: what the agent now does with the same
-world. After a change of code around the models it is models recorded: the same answers, other code.
+After a change of a prompt, replay tools with live models: it shows what the agent now does with the same data. After a
+change of code around the models, replay the models: the same answers, other code.
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ TOOL_CHOICES = (
 
 @dataclass(frozen=True)
 class ReplayPolicy:
-    """How models and tools of a run answer, and where the recording is: a session, or the attempts of a run.
+    """How models and tools of a run answer, and the recording: a session, or the attempts of a run.
 
     Attributes:
-        session: primary key of the session that is replayed; None: none.
+        session: primary key of the replayed session; None: none.
         run: id of the run whose attempts are replayed, case by case; "": none.
     """
 
@@ -50,10 +50,10 @@ class ReplayPolicy:
     def chosen(
         cls, models: str = "", tools: str = "", *, session: int | None = None, run: str = ""
     ) -> ReplayPolicy:
-        """Return the policy that was asked for.
+        """Return the policy of a request.
 
         Raises:
-            BadInput: a word is none of the choices, or something is to be replayed and no recording is named.
+            BadInput: a choice is unknown, or replay is requested without a recording.
         """
         policy = cls(models or LIVE, tools or LIVE, session, run)
         for what, given, choices in (
@@ -72,17 +72,17 @@ class ReplayPolicy:
 
     @property
     def needs_recording(self) -> bool:
-        """Tell whether anything comes from a recording."""
+        """Tell whether models or tools answer from a recording."""
         return RECORDED in (self.models, self.tools)
 
     @property
     def active(self) -> bool:
-        """Tell whether anything is not live, or compared with a recording."""
+        """Tell whether anything is replayed, or compared with a recording."""
         return self.needs_recording or self.tools == FAIL or bool(self.run or self.session)
 
     @property
     def words(self) -> str:
-        """The policy in a few words."""
+        """The policy as text."""
         return f"models {self.models}, tools {self.tools}"
 
     def as_json(self) -> dict[str, Any]:

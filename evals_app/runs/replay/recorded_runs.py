@@ -1,4 +1,4 @@
-"""Which recording a policy names: a run of an evalset, and the session that an attempt repeats. Only reads."""
+"""Recordings that a policy names: runs of an evalset, and the session of an attempt. Read-only."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
 
 NEWEST_RUN = "last"
-"""Names the newest run of an evalset."""
+"""Name of the newest run of an evalset."""
 
 
 def recorded_runs(evalset: EvalSet) -> QuerySet[EvalRun]:
-    """Return the runs whose recordings can be given again, the newest first: those of DevUI that have ended."""
+    """Return the runs whose recordings can be replayed, the newest first: ended runs of DevUI."""
     ended = evalset.runs.exclude(status__in=EvalRun.ACTIVE).exclude(source="import")
     return ended.order_by("-created_at")
 
 
 def resolve_policy(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a policy (JSON) with the run that it names: by its id, the beginning of it, or as the last one.
+    """Return a policy (JSON) with the id of its run, which may be given by a prefix or as the last one.
 
     Raises:
-        NotFound: there is no such run.
-        BadInput: the policy cannot be meant.
+        NotFound: no such run.
+        BadInput: the policy is invalid.
     """
     wanted = ReplayPolicy.of(json.dumps(policy))
     return ReplayPolicy.chosen(wanted.models, wanted.tools, run=_find_run_id(evalset, wanted.run)).as_json()
@@ -52,7 +52,7 @@ def _find_run_id(evalset: EvalSet, name: str) -> str:
 
 
 def recorded_session(policy: ReplayPolicy, case_id: str, repetition: int) -> AgentSession | None:
-    """Return the session that an attempt repeats: of several repetitions the same one, else the first there is."""
+    """Return the session that an attempt replays: of the same repetition, else the first one."""
     if policy.session is not None:
         return AgentSession.objects.filter(pk=policy.session).first()
     if not policy.run:

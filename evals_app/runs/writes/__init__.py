@@ -1,7 +1,7 @@
-"""The only door for changes to evalsets, eval runs, attempts and results. Each function is one transaction.
+"""The service functions that change evalsets, eval runs, attempts and results. Each is one transaction.
 
-Every change of a run or of one of its attempts takes the run's next revision under its row's lock, so that a
-page that knows revision n can ask for what is newer and misses nothing.
+Every change of a run or of one of its attempts increments the run's revision under its row's lock, so a page that
+knows revision n can ask for newer changes and misses none.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""One attempt: every try of it starts once and ends once, with its scores."""
+"""Writes of one attempt: each try starts once and ends once, with its scores."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessions_app.store import change_notification
 from sessions_app.traces import records as traces
 
 OPEN_STATUSES = (EvalAttempt.Status.PENDING, EvalAttempt.Status.RUNNING)
-"""Where attempts stand that have not ended."""
+"""Statuses of attempts that have not ended."""
 
 CANCELLED_BY_USER = "It was cancelled by hand."
 
@@ -28,14 +28,14 @@ MEASURED_COLUMNS = (
     "cost",
     "model_seconds",
 )
-"""What an outcome measures, by the names that the attempt's columns have too."""
+"""Measured fields of an outcome, which are also columns of an attempt."""
 
 
 def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | None:
-    """Turn a pending attempt into a running one; None when it is not pending (any more).
+    """Start a pending attempt; return None if it is not pending.
 
-    `now` is the time by the watch of the run (`sessions_app.store.stopwatch`); None: the clock's, here and below.
-    What is repeated with the same time is the same change: it may have been stored though the answer was lost.
+    `now` is the time of the run's stopwatch (`sessions_app.store.stopwatch`); None: the clock's, here and below. A call
+    with the same time is the same change: the first may have been stored though its reply was lost.
     """
     started_at = time.time() if now is None else now
     with transaction.atomic():
@@ -53,7 +53,7 @@ def start_attempt(attempt_pk: int, now: float | None = None) -> EvalAttempt | No
 
 
 def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
-    """Keep which model an attempt that runs waits for (none: "") and how long it has waited in all."""
+    """Store the reason for which a running attempt waits ("" for none) and the seconds that it has waited."""
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
         if attempt.status == EvalAttempt.Status.RUNNING:
@@ -63,7 +63,7 @@ def note_waiting(attempt_pk: int, waits_for: str, waited: float) -> None:
 
 
 def note_judge(attempt_pk: int, metric: str) -> None:
-    """Keep which metric begins to judge an attempt, by a model or code that may end the process."""
+    """Store the metric that begins to judge an attempt, by a model or code that may end the process."""
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
         if attempt.status == EvalAttempt.Status.RUNNING:
@@ -72,7 +72,7 @@ def note_judge(attempt_pk: int, metric: str) -> None:
 
 
 def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
-    """Keep how an attempt ended, with its scores; False when it had ended already, with another outcome or time."""
+    """Store the outcome and scores of an attempt; return False if it had ended otherwise."""
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
         finished_at = end_time(attempt, now)
@@ -95,7 +95,7 @@ def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) 
 
 
 def request_cancel_attempt(attempt_pk: int) -> bool:
-    """Note that an attempt shall stop; one that waits ends here. False when it had ended already."""
+    """Request the cancellation of an attempt; a pending one ends here. False if it had ended."""
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
         if attempt.status not in OPEN_STATUSES:
@@ -109,7 +109,7 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
 
 
 def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
-    """End an attempt that waits or runs as cancelled, with the session it ran in. False when it had ended already."""
+    """End an active attempt as cancelled, with its session. False if it had ended."""
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
         if attempt.status not in OPEN_STATUSES:
@@ -120,7 +120,7 @@ def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
 
 
 def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
-    """Return when an attempt ends: not before it began, though the clock was set back."""
+    """Return the end of an attempt: not before its start, even if the clock was set back."""
     return max(time.time() if now is None else now, attempt.started_at or 0.0)
 
 
@@ -136,7 +136,7 @@ def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
 
 
 def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
-    """Give a row what was measured of its attempt and what the agent did, not yet stored."""
+    """Set measurements and conversation of an attempt, without saving it."""
     set_spending(attempt, outcome)
     attempt.actual = scopes.canonicalize(list(outcome.actual)).public
     attempt.cause = scopes.clean_text(cause_of(attempt, outcome))
@@ -145,7 +145,7 @@ def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:
 
 
 def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
-    """Give a row its session and what that took, not yet stored."""
+    """Set session and measurements of an attempt, without saving it."""
     attempt.session_id = outcome.session_pk
     for name in MEASURED_COLUMNS:
         setattr(attempt, name, getattr(outcome, name))
@@ -153,14 +153,14 @@ def set_spending(attempt: EvalAttempt, outcome: Outcome) -> None:
 
 
 def close_traces(attempt: EvalAttempt) -> None:
-    """End what is still open of the traces of an attempt that goes on no more."""
+    """Close the open traces of an attempt that has ended."""
     traces.close_unfinished(attempt.finished_at or time.time(), session__realm=attempt.realm)
 
 
 def _lock_attempt(attempt_pk: int) -> EvalAttempt:
-    """Return an attempt, with its next revision, under the lock of its run.
+    """Return an attempt with its next revision, under the lock of its run.
 
-    The run first, always: so writers never deadlock, and what is read is what the last of them left.
+    The run is always locked first, so writers never deadlock and read the result of the last writer.
     """
     revision = next_revision_of(attempt_pk)
     attempt = EvalAttempt.objects.get(pk=attempt_pk)
@@ -169,7 +169,7 @@ def _lock_attempt(attempt_pk: int) -> EvalAttempt:
 
 
 def result_row(attempt_pk: int, score: Score) -> MetricResult:
-    """Return the row of a score, not yet stored."""
+    """Return the row of a score, not saved."""
     return MetricResult(
         attempt_id=attempt_pk,
         position=score.position,

@@ -1,4 +1,4 @@
-"""Runs whose process has died: they wait for the next one, or have crashed with it."""
+"""Writes for runs whose process has died: they are queued again, or have crashed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ from sessions_app.store import change_notification
 from sessions_app.store.stopwatch import ChangeTimer
 
 UNASSIGNED_S = 60.0
-"""Seconds after which a pending run that belongs to no process is an orphan: whoever orders runs owns them."""
+"""Seconds after which a pending run without a process is an orphan: its creator should own it."""
 
 _unassigned = ChangeTimer()
-"""When pending runs that belong to no process were queued, by their ids."""
+"""Queue times of pending runs without a process, by id."""
 
 FAULT_HANDLER_STATUS = 1
 """Exit status of a process that Python's fault handler ends (`engine/watchdog`)."""
@@ -45,27 +45,27 @@ Status = EvalAttempt.Status
 
 @dataclass(frozen=True)
 class ProcessDeath:
-    """How a process ended that was carrying out runs.
+    """The end of a process that executed runs.
 
     Attributes:
         how: such as "exit status 3".
-        by_itself: nobody ended it on purpose, so what ran in it may have.
+        by_itself: the process was not ended on purpose, so its work may be the cause.
     """
 
     how: str
     by_itself: bool = True
 
     def __str__(self) -> str:
-        """Say it in a sentence."""
+        """Return the end as a sentence."""
         return f"The process that ran it ended ({self.how})." if self.by_itself else self.how
 
 
 def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
-    """Let the runs of a process that died wait for the next one; return those that do.
+    """Queue the runs of a dead process again; return those that are queued.
 
-    What was in flight is tried again, alone in its process (`standing.must_be_alone`). An attempt whose process dies
-    while it is alone ended it: that is its outcome. So every death leaves fewer attempts that may cause another one,
-    unless none had begun: then the next process would die as well, and the runs have crashed.
+    Attempts in flight are tried again, alone in their process (`attempt_status.must_run_alone`). An attempt whose
+    process dies while it runs alone is the cause, which is its outcome. So each death leaves fewer attempts that can
+    cause another one. If no attempt had started, the next process would die as well: then the runs have crashed.
     """
     with transaction.atomic():
         active = EvalRun.objects.select_for_update().filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
@@ -84,23 +84,22 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
 
 
 def active_runs_of(runtime_id: str) -> list[str]:
-    """Return the runs of a process that have not ended."""
+    """Return the active runs of a process."""
     active = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
     return list(active.order_by("pk").values_list("pk", flat=True))
 
 
 def pending_runs_of(run_ids: list[str]) -> list[str]:
-    """Return those runs that wait for a process, whoever is to give them out."""
+    """Return those of the runs that are pending, whatever process owns them."""
     waiting = EvalRun.objects.filter(pk__in=run_ids, status=EvalRun.Status.PENDING)
     return list(waiting.order_by("pk").values_list("pk", flat=True))
 
 
 def _describe_death(alone: EvalAttempt, death: ProcessDeath) -> str:
-    """Describe how a process ended in which an attempt was alone.
+    """Describe how the process of an attempt that ran alone ended.
 
-    The first line says nothing of the case: cases that end their process in one way have one cause. The exit status
-    alone tells that the fault handler may have ended it: how long the attempt took, only the clock of the process that
-    is gone could tell.
+    The first line does not name the case, so that cases that end their process alike have one cause. Only the exit
+    status hints at the fault handler: the attempt's duration is known only to the clock of the dead process.
     """
     why = f"The process ended with {death.how}.\nCase {alone.case_id!r} ran alone in it."
     longest = Limits.read(alone.run.limits).attempt_seconds
@@ -113,7 +112,7 @@ def _describe_death(alone: EvalAttempt, death: ProcessDeath) -> str:
 
 
 def end_blocked(run_id: str, failure: Failure) -> None:
-    """End the attempt that makes the process of a run stand still, when it must be that one: nothing else runs."""
+    """End the attempt that blocks the process of a run, if nothing else runs in it."""
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().get(pk=run_id)
         if run.runtime_id and (alone := _only_attempt(run.runtime_id)):
@@ -121,7 +120,7 @@ def end_blocked(run_id: str, failure: Failure) -> None:
 
 
 def _only_attempt(runtime_id: str) -> EvalAttempt | None:
-    """Return the attempt that a process carries out; None when it carries out more, or something else."""
+    """Return the only attempt that a process executes; None if it executes more, or another run."""
     in_flight = EvalAttempt.objects.filter(run__runtime_id=runtime_id, status=Status.RUNNING)
     others = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
     found = list(in_flight[:2])
@@ -129,7 +128,7 @@ def _only_attempt(runtime_id: str) -> EvalAttempt | None:
 
 
 def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
-    """End an attempt that ended its process or made it stand still; once it is judged, that is its judge's doing."""
+    """End an attempt that ended or blocked its process; if it was being judged, its judge is at fault."""
     if attempt.judged_by:
         failure = replace(
             failure,
@@ -140,7 +139,7 @@ def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
 
 
 def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
-    """Let a run wait for the next process with what is left of it; False when it has ended."""
+    """Queue a run again with its remaining attempts; return False if it has ended."""
     if run.cancel_requested_at is not None:
         finish_run(run.pk, EvalRun.Status.CANCELLED)
         return False
@@ -161,10 +160,10 @@ def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
 
 
 def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) -> None:
-    """Let an attempt in flight wait again whose try was cut off; one that a person cancelled meanwhile ends.
+    """Reset an interrupted attempt to pending; one that a person cancelled meanwhile ends.
 
     Args:
-        started_at: when that try started. When another one is in flight, or none, nothing changes.
+        started_at: start of the interrupted try. If another try is in flight, or none, nothing changes.
     """
     with transaction.atomic():
         revision = next_revision_of(attempt_pk)
@@ -180,13 +179,13 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) 
 
 
 def _retry_interrupted(attempt: EvalAttempt, death: ProcessDeath) -> None:
-    """Let an attempt that was in flight wait again."""
+    """Reset an attempt that was in flight to pending."""
     _set_interruption(attempt, Failure(PROCESS_GONE, str(death)))
     reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
 
 
 def _set_interruption(attempt: EvalAttempt, failure: Failure) -> None:
-    """Give an attempt what its try came to that is to be kept beside it: it came to no end."""
+    """Set spending and failure of an interrupted try, without saving it."""
     set_spending(attempt, spending_of(attempt))
     attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt)
     close_traces(attempt)
@@ -194,10 +193,10 @@ def _set_interruption(attempt: EvalAttempt, failure: Failure) -> None:
 
 
 def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
-    """Mark an active run whose process is gone: what was running is an error, what waited is cancelled.
+    """End an active run whose process is gone: running attempts are errors, pending ones are cancelled.
 
     Args:
-        last_seen: the last sign of life of its process, when nobody saw it end; None: it ended just now.
+        last_seen: last heartbeat of its process, if its end was not observed; None: it ended just now.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -210,7 +209,7 @@ def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
 
 
 def crash_runs_of(runtime_id: str, why: str) -> int:
-    """Mark the active runs of a process that is gone; return how many there were."""
+    """End the active runs of a process that is gone; return their number."""
     runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE).values_list(
         "pk", flat=True
     )
@@ -218,9 +217,9 @@ def crash_runs_of(runtime_id: str, why: str) -> int:
 
 
 def crash_orphans() -> int:
-    """End the active runs that nobody will end: their process has stopped, or none ever took them.
+    """End active runs that no process will end: theirs has stopped, or none took them.
 
-    Call it after `sessions_app.runs.lifecycle.crash_orphans`, which notes the processes that are gone.
+    Call it after `sessions_app.runs.lifecycle.crash_orphans`, which marks the processes that are gone.
     """
     pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING)
     begun = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)

@@ -1,4 +1,4 @@
-"""The cause of an attempt that did not pass, found when it ends: pages that group by it read no conversation."""
+"""The cause of a failed attempt, stored when it ends so that pages can group by it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Status = EvalAttempt.Status
 
 
 def cause_of(attempt: EvalAttempt, outcome: Outcome) -> str:
-    """Return why an attempt did not pass; "" when it did."""
+    """Return why an attempt did not pass; "" if it did."""
     if outcome.status not in {Status.FAILED, Status.ERROR, Status.INCOMPLETE}:
         return ""
     failure = outcome.failure or Failure("", "")

@@ -1,4 +1,4 @@
-"""Runs that another program carried out, kept beside our own."""
+"""Writes of runs that another program executed."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ def import_run(
     attempts: Sequence[ImportedAttempt],
     ended_at: float,
 ) -> bool:
-    """Keep a run that another program carried out; False when it is here already.
+    """Store a run that another program executed; return False if it is stored already.
 
     Args:
-        content: what the evalset said, as far as it is known: ADK's EvalSet, snake case.
-        ended_at: when its results were written; how long it took is not known.
+        content: the evalset as far as it is known: ADK's EvalSet in snake case.
+        ended_at: when its results were written; its duration is unknown.
     """
     with transaction.atomic():
         version = _version_of(app_name, evalset_id, content, ended_at)
@@ -64,7 +64,7 @@ def import_run(
 def _version_of(
     app_name: str, evalset_id: str, content: Mapping[str, Any], ended_at: float
 ) -> EvalSetVersion:
-    """Return the version of an evalset that says this; of one that is not known, as of one whose file is gone."""
+    """Return the version of an evalset with this content; an unknown evalset is created as gone."""
     text = scopes.dumps(content)
     evalset, _ = EvalSet.objects.get_or_create(
         app_name=app_name,

@@ -1,4 +1,4 @@
-"""What an attempt's models took, as the recorder saw it: for those that end, and for those that are ended."""
+"""Tokens and time that an attempt's models used, from recorded model calls."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Tokens = dict[str, int]
 
 @dataclass(frozen=True)
 class Usage:
-    """What an attempt's models took.
+    """Usage of an attempt's models.
 
     Attributes:
-        tokens: of all calls, as the models counted them.
-        seconds: time with at least one call under way; None: no call was seen.
+        tokens: of all calls, as reported by the models.
+        seconds: time with at least one active call; None: no call was recorded.
     """
 
     by_model: Mapping[str, Tokens] = field(default_factory=dict)
@@ -34,7 +34,7 @@ class Usage:
 
 
 def usage_of(session_pk: int) -> Usage:
-    """Return what the models of a session took. What a callback answered took nothing."""
+    """Return the usage of a session's models. Calls that a callback answered are not counted."""
     rows = ModelCall.objects.filter(session=session_pk, by_callback=False).order_by("pk")
     by_model: dict[str, Tokens] = {}
     spans = []
@@ -52,9 +52,9 @@ def usage_of(session_pk: int) -> Usage:
 
 
 def spending_of(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
-    """Return the session and the spending of an attempt that did not come to its end, with no other outcome.
+    """Return an outcome with session and spending of an interrupted attempt.
 
-    Its cost is unknown when its process died before it had written down all of its calls: it is never told too low.
+    Its cost is unknown if its process died before all calls were recorded: a cost is never too low.
     """
     session = AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
     if session is None:
@@ -77,7 +77,7 @@ def spending_of(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome
 
 
 def _covered_seconds(spans: Iterable[tuple[float, float]]) -> float:
-    """Return the seconds that stretches cover; where they overlap, once."""
+    """Return the seconds that spans cover; overlaps count once."""
     covered, until = 0.0, float("-inf")
     for start, end in sorted(spans):
         covered += max(0.0, end - max(start, until))

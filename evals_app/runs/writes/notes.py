@@ -1,4 +1,4 @@
-"""What people say of runs and attempts: a note, and which run is the baseline of its evalset."""
+"""Writes of notes on runs and attempts, and of the baseline of an evalset."""
 
 from __future__ import annotations
 

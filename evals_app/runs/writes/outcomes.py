@@ -1,4 +1,4 @@
-"""How attempts and runs end, and what ran, in the words of whoever carries them out."""
+"""Results of attempts and runs as the engine reports them."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Failure:
-    """Why something could not run."""
+    """Reason why an attempt or a run failed."""
 
     type: str
     message: str
@@ -19,7 +19,7 @@ class Failure:
 
 @dataclass(frozen=True)
 class Score:
-    """What a metric said: of one turn, or (invocation None) of the whole attempt."""
+    """Score of a metric for one turn, or for the whole attempt (invocation None)."""
 
     position: int
     metric: str
@@ -33,14 +33,14 @@ class Score:
 
 @dataclass(frozen=True)
 class Outcome:
-    """How an attempt ended.
+    """Result of an attempt.
 
     Attributes:
-        by_model: model → {prompt, output, cached, calls}: tokens, and how often it was asked.
+        by_model: model → {prompt, output, cached, calls}: tokens, and number of calls.
         cost: in the currency of the run's price table; None: unknown.
         model_seconds: time spent waiting for models; None: unknown.
-        judge: as `by_model`, of judges and simulated users.
-        differences: replay's requests that differ from the recording.
+        judge: like `by_model`, of judges and simulated users.
+        differences: requests of a replay that differ from the recording.
     """
 
     status: str
@@ -61,7 +61,7 @@ class Outcome:
 
 @dataclass(frozen=True)
 class ImportedAttempt:
-    """An attempt that somebody else carried out."""
+    """An attempt that another program executed."""
 
     case_index: int
     case_id: str
@@ -72,7 +72,7 @@ class ImportedAttempt:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What ran: everything about the agent that a later run may differ in."""
+    """Facts in which a later run may differ: code, commit, ADK version, models."""
 
     code_version: str = ""
     git_revision: str = ""

@@ -1,4 +1,4 @@
-"""A run that has ended goes on: some of its attempts are tried once more, all others stay as they are."""
+"""Restart of attempts in a run that has ended."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ from sessions_app.store import change_notification
 Status = EvalAttempt.Status
 
 UNCHANGED_COLUMNS = {"id", "run", "case_index", "case_id", "repetition", "tries", "note"}
-"""Columns of an attempt that another try leaves as they are."""
+"""Columns of an attempt that a new try does not change."""
 
 ASSIGNED_COLUMNS = {"realm", "earlier", "revision"}
-"""Columns that are neither kept nor begin anew."""
+"""Columns that a new try sets to other values than their defaults."""
 
 
 def restart_attempts(run_id: str, which: Q, why: str) -> int:
-    """Let the attempts that are meant be tried again, and their run wait for a process. Return how many they are.
+    """Reset the matching attempts and queue their run; return how many they are.
 
-    A try that had begun is kept beside the attempt (`earlier`), with its session; the next one has a realm of its own.
+    A try that had started is stored in `earlier`, with its session; the next try has a realm of its own.
 
     Args:
-        which: the attempts meant, of those that have ended.
-        why: why an attempt that had begun is tried again, in words.
+        which: condition on ended attempts.
+        why: reason of the new try, stored with the earlier one.
 
     Returns:
-        0 when there is no such attempt or the run has not ended: nothing is changed then.
+        0 if no attempt matches or the run has not ended: nothing is changed then.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -56,11 +56,11 @@ def restart_attempts(run_id: str, which: Q, why: str) -> int:
 
 
 def requeue_run(run: EvalRun, limits_from: float | None) -> None:
-    """Let a run under its row's lock wait for a process once more.
+    """Queue a run again, under its row's lock.
 
     Args:
         run: with the time at which it stopped.
-        limits_from: since when its limits count; None: since its next start.
+        limits_from: time from which its limits count; None: its next start.
     """
     spent = (run.finished_at - run.started_at) if run.finished_at and run.started_at else 0.0
     EvalRun.objects.filter(pk=run.id).update(
@@ -77,7 +77,7 @@ def requeue_run(run: EvalRun, limits_from: float | None) -> None:
 
 
 def reset_attempt(attempt: EvalAttempt, why: str, revision: int) -> None:
-    """Let an attempt that has ended wait to be tried once more; what it came to is kept beside it."""
+    """Reset an ended attempt to pending; its result is stored in `earlier`."""
     attempt.results.all().delete()
     attempt.earlier = scopes.dumps([*json.loads(attempt.earlier), _try_record(attempt, why)])
     attempt.realm = realm_of(
@@ -91,7 +91,7 @@ def reset_attempt(attempt: EvalAttempt, why: str, revision: int) -> None:
 
 
 def _try_record(attempt: EvalAttempt, why: str) -> dict[str, Any]:
-    """Return what is kept of a try."""
+    """Return the record of a try for `earlier`."""
     told = ("status", "error_type", "error", "started_at", "finished_at", "realm", "total_tokens", "cost")
     return {
         "try": attempt.tries,
@@ -102,7 +102,7 @@ def _try_record(attempt: EvalAttempt, why: str) -> dict[str, Any]:
 
 
 def _counts(run: EvalRun) -> dict[str, int]:
-    """Return the run's counts of attempts by how they ended, counted anew."""
+    """Return the run's recomputed counts of attempts by status."""
     ended = {column: Count("pk", filter=Q(status=status)) for status, column in COUNT_COLUMNS.items()}
     counts: dict[str, int] = run.attempts.aggregate(**ended)
     return counts

@@ -1,4 +1,4 @@
-"""What every change of a run shares: its next revision, and the counts of its attempts."""
+"""Statements that every change of a run shares: its next revision, and the counts of its attempts."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ COUNT_COLUMNS = {
     EvalAttempt.Status.INCOMPLETE: "incomplete",
     EvalAttempt.Status.CANCELLED: "cancelled",
 }
-"""How an attempt ended, and the column of its run that counts it."""
+"""Final status of an attempt → column of its run that counts it."""
 
 
 _TAKE = "UPDATE evals_app_evalrun SET revision = revision + 1 WHERE id = %s RETURNING revision"
@@ -25,25 +25,25 @@ _COUNT = {
 
 
 def next_revision(run_id: str) -> int:
-    """Take a run's next revision under its row's lock, which holds until the transaction ends.
+    """Increment and return a run's revision under its row's lock, which holds until the transaction ends.
 
     Raises:
-        EvalRun.DoesNotExist: there is no such run.
+        EvalRun.DoesNotExist: no such run.
     """
     return _revision(_TAKE, run_id)
 
 
 def next_revision_of(attempt_pk: int) -> int:
-    """Take the next revision of an attempt's run; what is read afterwards is what the run's last writer left.
+    """Increment and return the revision of an attempt's run; later reads see the last writer's changes.
 
     Raises:
-        EvalRun.DoesNotExist: there is no such attempt.
+        EvalRun.DoesNotExist: no such attempt.
     """
     return _revision(_TAKE_OF_ATTEMPT, attempt_pk)
 
 
 def count_attempt_end(run_id: str, status: str) -> None:
-    """Count an attempt of a run that has ended."""
+    """Count an attempt that has ended in its run."""
     with connection.cursor() as cursor:
         cursor.execute(_COUNT[EvalAttempt.Status(status)], [run_id])
 

@@ -1,4 +1,4 @@
-"""A run from its order to its end. Whoever ends it, ends its attempts."""
+"""Writes of a run from its creation to its end, which also ends its attempts."""
 
 from __future__ import annotations
 
@@ -42,17 +42,17 @@ def create_run(
 ) -> EvalRun:
     """Create a pending run with one pending attempt per case and repetition.
 
-    It is this process's to give out, if that has a row of its own (`processes.own_id`).
+    This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
 
     Args:
-        version: what the evalset says.
-        cases: (place in the evalset, id) of each case to run.
-        case_ids: the ids that were asked for; empty: all.
+        version: version of the evalset.
+        cases: (position in the evalset, id) of each case to run.
+        case_ids: the requested ids; empty: all.
         limits: see `limits.Limits`.
-        policy: what is replayed of models and tools.
-        prices: the price table that costs are reckoned by.
-        repeats: the run that this one does once more.
-        run_id: the id that the run gets; empty: one is made.
+        policy: replay policy of models and tools.
+        prices: price table for costs.
+        repeats: the run that this one repeats.
+        run_id: id of the run; empty: generated.
     """
     run = EvalRun(
         id=run_id or uuid.uuid4().hex,
@@ -97,16 +97,16 @@ def _attempts_of(run: EvalRun, cases: Sequence[tuple[int, str]]) -> list[EvalAtt
 
 
 def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
-    """Return the realm of an attempt that was tried so often before: its private world.
+    """Return the realm of an attempt's try: its isolated namespace.
 
-    The place keeps cases of the same id apart.
+    The position distinguishes cases of the same id.
     """
     name = sha256(f"{case_index}\x1f{case_id}".encode(errors="replace")).hexdigest()[:16]
     return f"{realms.ATTEMPT}{run_id}/{name}/{repetition}{f'.{tried + 1}' if tried else ''}"
 
 
 def assign_runs(run_ids: Iterable[str], runtime_id: str) -> None:
-    """Note which process will carry out pending runs: they crash together."""
+    """Set the process that will execute pending runs, so that they crash with it."""
     with transaction.atomic():
         EvalRun.objects.filter(pk__in=list(run_ids), status=EvalRun.Status.PENDING).update(
             runtime_id=runtime_id
@@ -114,11 +114,11 @@ def assign_runs(run_ids: Iterable[str], runtime_id: str) -> None:
 
 
 def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> EvalRun | None:
-    """Turn a pending run into a running one; None when it is not pending (any more).
+    """Start a pending run; return None if it is not pending.
 
     Args:
-        at: when it starts; None: now. What is repeated with the same time is the same claim: it may have been stored
-            though the store's answer was lost.
+        at: start time; None: now. A call with the same time is the same claim: the first may have been stored though
+        its reply was lost.
     """
     now = time.time() if at is None else at
     with transaction.atomic():
@@ -137,7 +137,7 @@ def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> E
 
 
 def note_facts(run_id: str, facts: RunFacts) -> None:
-    """Keep what ran."""
+    """Store the facts of a run."""
     with transaction.atomic():
         EvalRun.objects.filter(pk=run_id).update(
             code_version=facts.code_version,
@@ -150,7 +150,7 @@ def note_facts(run_id: str, facts: RunFacts) -> None:
 
 
 def request_cancel(run_id: str) -> bool:
-    """Note that a run shall stop; a pending one ends here. False when it had ended already."""
+    """Request the cancellation of a run; a pending one ends here. False if it had ended."""
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
@@ -166,7 +166,7 @@ def request_cancel(run_id: str) -> bool:
 
 
 def set_parallelism(run_id: str, parallelism: int) -> bool:
-    """Change how many attempts of an active run go on at once. False when it has ended."""
+    """Change how many attempts of an active run execute at once. False if it has ended."""
     with transaction.atomic():
         changed = EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).update(
             parallelism=parallelism, revision=F("revision") + 1
@@ -183,16 +183,16 @@ def finish_run(
     because: str = "",
     now: float | None = None,
 ) -> bool:
-    """End an active run. Attempts that have not ended are cancelled and say why.
+    """End an active run. Unfinished attempts are cancelled with the reason.
 
     Args:
-        status: how it ended.
-        failure: why it could not run.
+        status: final status.
+        failure: why the run could not run.
         because: the limit that stopped it.
-        now: the time by the watch of the run; None: by the clock.
+        now: time of the run's stopwatch; None: the clock's.
 
     Returns:
-        False when it had ended already.
+        False if it had ended already.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
@@ -208,7 +208,7 @@ CANCEL_REASONS = {
     EvalRun.Status.FAILED: "The run could not run.",
     EvalRun.Status.CRASHED: "The process that ran it ended before this attempt began.",
 }
-"""Why attempts of a run that has ended so did not come to an end."""
+"""Final status of a run → why its unfinished attempts were cancelled."""
 
 
 def end_run(
@@ -219,14 +219,14 @@ def end_run(
     because: str = "",
     last_seen: float | None = None,
 ) -> None:
-    """End a run under its row's lock, with the attempts in flight and those that wait.
+    """End a run under its row's lock, with its active attempts.
 
     Args:
-        status: how it ended.
-        in_flight: how the attempts end that run: cancelled, or as an error of this failure.
-        failure: why it could not run; of no type: it could.
+        status: final status of the run.
+        in_flight: final status of running attempts: cancelled, or an error with this failure.
+        failure: why the run could not run; empty type: it could.
         because: the limit that stopped it.
-        last_seen: when it ended at the earliest, by the times that are known of it; None: now.
+        last_seen: earliest end of the run that is known; None: now.
     """
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
@@ -254,7 +254,7 @@ def end_run(
 
 
 def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str) -> None:
-    """End an attempt that came to no end of its own, with what it had spent by then."""
+    """End an interrupted attempt with its spending until then."""
     attempt.status = status
     if status == EvalAttempt.Status.ERROR:
         attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
@@ -266,7 +266,7 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
 
 
 def _last_step(run_id: str) -> float:
-    """Return when a run, or an attempt of it, began or ended last."""
+    """Return the latest known start or end of a run and its attempts."""
     times = EvalRun.objects.filter(pk=run_id).aggregate(
         run=Max("started_at"), begun=Max("attempts__started_at"), ended=Max("attempts__finished_at")
     )
