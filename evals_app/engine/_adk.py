@@ -77,9 +77,9 @@ def disable_client_retries(request: LlmRequest) -> None:
         options.retry_options = types.HttpRetryOptions(attempts=1)
 
 
-def invoke_callback(callback: Callable[..., Any], **given: Any) -> Any:
+def invoke_callback(callback: Callable[..., Any], **arguments: Any) -> Any:
     """Call an agent's callback as ADK does: by keyword, or by position where its parameters have other names."""
-    return _invoke_callback(callback, **given)
+    return _invoke_callback(callback, **arguments)
 
 
 def load_agent(agents_dir: Path, app_name: str) -> tuple[Agent, App | None]:

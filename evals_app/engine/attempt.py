@@ -126,22 +126,22 @@ class AttemptSessions(DjangoSessionService):
             StoreFault: the store failed.
         """
         event.actions.state_delta.pop(EVALUATION_KEY, None)
-        noted = event.custom_metadata
-        if noted and EVALUATION_KEY in noted:  # ADK looks for it in the event, after the run
-            left = {name: value for name, value in noted.items() if name != EVALUATION_KEY}
-            event.custom_metadata = left or None
+        metadata = event.custom_metadata
+        if metadata and EVALUATION_KEY in metadata:  # ADK looks for it in the event, after the run
+            public_metadata = {name: value for name, value in metadata.items() if name != EVALUATION_KEY}
+            event.custom_metadata = public_metadata or None
         try:
             return await super().append_event(session, event)
         except StoreFault as fault:
             self._trial.lost_store = self._trial.lost_store or fault
             raise
         finally:
-            event.custom_metadata = noted
+            event.custom_metadata = metadata
 
     @override
     async def note_untracked(self, session: Session, invocation_id: str, keys: list[UntrackedChange]) -> None:
         """Store the keys that an invocation changed without an event."""
-        if agents := [one for one in keys if one.name != EVALUATION_KEY]:
+        if agents := [key for key in keys if key.name != EVALUATION_KEY]:
             await super().note_untracked(session, invocation_id, agents)
 
 
@@ -247,7 +247,9 @@ async def _read_states(
     session_pk, _ = await retry.read(_find_session, attempt.realm)
     if session_pk is None:
         return ReachedStates()
-    return await retry.read(reached_states.read_states, session_pk, [one.invocation_id for one in actual])
+    return await retry.read(
+        reached_states.read_states, session_pk, [invocation.invocation_id for invocation in actual]
+    )
 
 
 def _explain_failure(trial: Trial, error: Exception) -> Failure:
@@ -305,18 +307,18 @@ async def _run_conversation(plan: RunPlan, case: EvalCase, realm: str, trial: Tr
     )
 
 
-def _build_simulator(plan: RunPlan, case: EvalCase, heard: ModelLog) -> UserSimulator:
+def _build_simulator(plan: RunPlan, case: EvalCase, log: ModelLog) -> UserSimulator:
     """Return the user: the messages of the file, or a model in a scenario.
 
     Raises:
         SimulatorUnavailable: its model cannot be created.
     """
     try:
-        found = UserSimulatorProvider(plan.config.user_simulator_config).provide(case)
+        simulator = UserSimulatorProvider(plan.config.user_simulator_config).provide(case)
     except Exception as error:
         raise SimulatorUnavailable(str(error)) from error
-    heard.listen(found)
-    return found
+    log.listen(simulator)
+    return simulator
 
 
 def _wrap_app(plan: RunPlan, trial: Trial) -> App:
@@ -409,4 +411,7 @@ def _read_usage(realm: str) -> tuple[int | None, int, model_usage.Usage]:
 
 def _as_json(actual: Sequence[Invocation]) -> list[dict[str, Any]]:
     """Return invocations as JSON values, without instructions and tool declarations."""
-    return [one.model_dump(mode="json", exclude_none=True, exclude={"app_details"}) for one in actual]
+    return [
+        invocation.model_dump(mode="json", exclude_none=True, exclude={"app_details"})
+        for invocation in actual
+    ]

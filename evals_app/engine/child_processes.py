@@ -69,17 +69,17 @@ def execute_in_children(
         StoppedBySignal: SIGINT or SIGTERM stopped the runs, perhaps sent to the child alone; a second signal does not
             wait for agents.
     """
-    left = list(runs)
-    while left:
-        child = _Child.forked(partial(_execute, left, agents, app_name, listener))
+    active_runs = list(runs)
+    while active_runs:
+        child = _Child.forked(partial(_execute, active_runs, agents, app_name, listener))
         code = child.wait()
         if child.stopped_by or code == -signal.SIGTERM:
             raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
-        how = processes.describe_exit(code)
-        left = _active_runs(left)
-        if left:
-            died(how)
-            left = continue_after_death(left, ProcessDeath(how), listener)
+        ending = processes.describe_exit(code)
+        active_runs = _active_runs(active_runs)
+        if active_runs:
+            died(ending)
+            active_runs = continue_after_death(active_runs, ProcessDeath(ending), listener)
     return [retry.run_sync(reload_run, run.pk) for run in runs]
 
 
@@ -88,7 +88,7 @@ def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, liste
 
 
 def _active_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    return [run for run in (retry.run_sync(reload_run, one.pk) for one in runs) if run.active]
+    return [run for run in (retry.run_sync(reload_run, row.pk) for row in runs) if run.active]
 
 
 class _Child:

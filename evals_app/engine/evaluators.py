@@ -78,9 +78,11 @@ def _describe_metric(metric: known.Metric, info: MetricInfo | None) -> dict[str,
 def _metric_infos() -> list[MetricInfo]:
     """Return ADK's descriptions of metrics. One provider serves two metrics."""
     providers = vars(metric_info_providers)
-    named = [provider for name, provider in providers.items() if name.endswith("MetricInfoProvider")]
+    provider_classes = [
+        provider for name, provider in providers.items() if name.endswith("MetricInfoProvider")
+    ]
     infos = []
-    for provider in named:
+    for provider in provider_classes:
         if provider is metric_info_providers.ResponseEvaluatorMetricInfoProvider:
             infos += [provider(name) for name in ("response_evaluation_score", "response_match_score")]
         elif provider is not MetricInfoProvider:

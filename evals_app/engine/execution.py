@@ -141,10 +141,10 @@ def _require_same_agent(run: EvalRun, facts: RunFacts) -> None:
         "ADK": (run.adk_version, facts.adk_version),
         "its models": (json.loads(run.agent_models), dict(facts.models)),
     }
-    for what, (then, now) in before.items():
-        if then and then != now:
+    for part, (recorded, now) in before.items():
+        if recorded and recorded != now:
             raise HasChanged(
-                f"The run cannot go on: {what} changed from {then} to {now} since it began.",
+                f"The run cannot go on: {part} changed from {recorded} to {now} since it began.",
                 hint="Run it again from the start; what has run stays as it is.",
             )
 
@@ -173,8 +173,8 @@ async def _run_attempts(
                 began = attempt.started_at
                 await retry.write(writes.repeat_attempt, attempt_pk, began, failure)
                 continue
-            kept = await retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
-            if progress and kept:
+            is_stored = await retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
+            if progress and is_stored:
                 progress(attempt, outcome)
             course.note_end()
             return

@@ -15,9 +15,9 @@ class _WarningCollector(logging.Handler):
     """Adds a warning to the evaluation that caused it: tasks of a context share its list."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        heard = _warnings.get()
-        if heard is not None:
-            heard.append(record.getMessage())
+        messages = _warnings.get()
+        if messages is not None:
+            messages.append(record.getMessage())
 
 
 _collector = _WarningCollector(logging.WARNING)
@@ -31,9 +31,9 @@ def collect_warnings() -> Iterator[list[str]]:
         logger.addHandler(_collector)
     if logger.getEffectiveLevel() > logging.WARNING:
         logger.setLevel(logging.WARNING)
-    heard: list[str] = []
-    token = _warnings.set(heard)
+    messages: list[str] = []
+    token = _warnings.set(messages)
     try:
-        yield heard
+        yield messages
     finally:
         _warnings.reset(token)

@@ -56,9 +56,9 @@ class ModelLog:
             return f"The judge could not be asked: {self.errors[-1]}"
         if not self.answers:
             return ""
-        said = " ".join(self.answers[-1].split())
-        shown = f"“{said[:EXCERPT_LENGTH]}{'…' * (len(said) > EXCERPT_LENGTH)}”" if said else "nothing"
-        return f"No verdict: the judge's answer cannot be read. It said {shown}."
+        reply = " ".join(self.answers[-1].split())
+        excerpt = f"“{reply[:EXCERPT_LENGTH]}{'…' * (len(reply) > EXCERPT_LENGTH)}”" if reply else "nothing"
+        return f"No verdict: the judge's answer cannot be read. It said {excerpt}."
 
     def note_error(self, error: Exception) -> Exception:
         """Add an error, and return it."""
@@ -68,13 +68,13 @@ class ModelLog:
     def note(self, model: str, response: LlmResponse) -> None:
         """Add an answer and its tokens."""
         parts = (response.content.parts if response.content else None) or []
-        said = "".join(part.text or "" for part in parts if not part.thought)
-        self.answers.append(said or response.error_message or "")
-        used, told = self.by_model[model], response.usage_metadata
-        if told is not None:
-            used["prompt"] += told.prompt_token_count or 0
-            used["output"] += (told.candidates_token_count or 0) + (told.thoughts_token_count or 0)
-            used["cached"] += told.cached_content_token_count or 0
+        reply = "".join(part.text or "" for part in parts if not part.thought)
+        self.answers.append(reply or response.error_message or "")
+        tokens, usage = self.by_model[model], response.usage_metadata
+        if usage is not None:
+            tokens["prompt"] += usage.prompt_token_count or 0
+            tokens["output"] += (usage.candidates_token_count or 0) + (usage.thoughts_token_count or 0)
+            tokens["cached"] += usage.cached_content_token_count or 0
 
 
 class ModelExited(RuntimeError):

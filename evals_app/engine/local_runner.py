@@ -75,11 +75,11 @@ def run_in_loop(work: Coroutine[Any, Any, Result], stop: signal.Signals | None =
 
 async def _cancel_remaining_tasks() -> bool:
     """Cancel the remaining tasks; tell whether all ended in time."""
-    if left := asyncio.all_tasks() - {asyncio.current_task()}:
-        for task in left:
+    if tasks := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in tasks:
             task.cancel()
-        _, left = await asyncio.wait(left, timeout=CANCEL_WAIT_S)
-    return not left
+        _, tasks = await asyncio.wait(tasks, timeout=CANCEL_WAIT_S)
+    return not tasks
 
 
 async def _wait_for(main: asyncio.Task[Any]) -> None:
@@ -156,11 +156,11 @@ def continue_after_death(
 
 
 def _report_attempts_at_fault(run: EvalRun, listener: RunListener) -> None:
-    its = Q(
+    at_fault = Q(
         error_type__in=(ENDED_PROCESS, BLOCKED_PROCESS, JUDGE_ENDED_PROCESS),
         started_at__gte=run.started_at or 0.0,
     )
-    for attempt in run.attempts.filter(its).order_by("finished_at"):
+    for attempt in run.attempts.filter(at_fault).order_by("finished_at"):
         failure = Failure(attempt.error_type, attempt.error, attempt.traceback)
         listener.attempt(attempt, Outcome(attempt.status, failure=failure))
 

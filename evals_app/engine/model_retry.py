@@ -168,7 +168,11 @@ def _join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
     """Return one response with the parts of all: a model may stream several, a callback returns one."""
     if len(responses) < 2:
         return next(iter(responses), LlmResponse())
-    parts = [part for one in responses for part in (one.content.parts if one.content else None) or []]
+    parts = [
+        part
+        for response in responses
+        for part in (response.content.parts if response.content else None) or []
+    ]
     return responses[-1].model_copy(update={"content": types.Content(role="model", parts=parts)})
 
 
@@ -187,30 +191,30 @@ def is_temporary(error: BaseException) -> bool:
 
 def _status_of(error: BaseException) -> int | None:
     """Return the HTTP status of an error of google-genai (`code`), LiteLLM and others (`status_code`)."""
-    found = (getattr(error, name, None) for name in ("code", "status_code"))
-    return next((int(one) for one in found if isinstance(one, int) and not isinstance(one, bool)), None)
+    codes = (getattr(error, name, None) for name in ("code", "status_code"))
+    return next((int(code) for code in codes if isinstance(code, int) and not isinstance(code, bool)), None)
 
 
 def _error_line(error: BaseException) -> str:
     """Return an error as one line."""
     status, message = _status_of(error), getattr(error, "message", None)
-    said = " ".join((message if isinstance(message, str) and message else str(error)).split())
+    text = " ".join((message if isinstance(message, str) and message else str(error)).split())
     name = type(error).__name__ if status is None else str(status)
-    return f"{name}: {said[:MESSAGE_LENGTH]}".rstrip(": ")
+    return f"{name}: {text[:MESSAGE_LENGTH]}".rstrip(": ")
 
 
-def seconds_before_retry(error: BaseException, made: int) -> float:
+def seconds_before_retry(error: BaseException, calls: int) -> float:
     """Return the seconds to wait after `calls` calls: as the service asks, else twice as long each time."""
-    return _requested_wait(error) or min(FIRST_WAIT_S * 2 ** min(made - 1, 30), MAX_WAIT_S)
+    return _requested_wait(error) or min(FIRST_WAIT_S * 2 ** min(calls - 1, 30), MAX_WAIT_S)
 
 
 def _requested_wait(error: BaseException) -> float | None:
     """Return the wait that a service requests by `Retry-After`, or by `RetryInfo` in the body of Google's APIs."""
     headers = getattr(getattr(error, "response", None), "headers", None) or getattr(error, "headers", None)
     with suppress(AttributeError, TypeError, ValueError):
-        sent = {str(name).lower(): str(value) for name, value in headers.items()}  # type: ignore[union-attr]
-        if told := sent.get("retry-after"):
-            return _parse_retry_after(told)
+        values = {str(name).lower(): str(value) for name, value in headers.items()}  # type: ignore[union-attr]
+        if retry_after := values.get("retry-after"):
+            return _parse_retry_after(retry_after)
     with suppress(AttributeError, KeyError, TypeError, ValueError):
         for detail in error.details["error"]["details"]:  # type: ignore[attr-defined]
             if isinstance(detail, Mapping) and str(detail.get("@type", "")).endswith("RetryInfo"):
@@ -218,13 +222,13 @@ def _requested_wait(error: BaseException) -> float | None:
     return None
 
 
-def _parse_retry_after(told: str) -> float:
+def _parse_retry_after(value: str) -> float:
     """Return the seconds of a number or until an HTTP date.
 
     Raises:
         ValueError: the value is neither; NaN and Infinity are refused, too.
     """
     with suppress(ValueError):
-        if math.isfinite(seconds := float(told)):
+        if math.isfinite(seconds := float(value)):
             return max(seconds, 0.0)
-    return max((parsedate_to_datetime(told) - datetime.now(UTC)).total_seconds(), 0.0)
+    return max((parsedate_to_datetime(value) - datetime.now(UTC)).total_seconds(), 0.0)

@@ -91,32 +91,32 @@ class RunMonitor:
         """
         for attempt_pk, alone in await retry.read(_pending_attempts, self._run.id):
             self._executor.enqueue(attempt_pk, alone=alone)
-        everything = asyncio.ensure_future(self._executor.join())
-        called_off = asyncio.ensure_future(self._cancelled.wait())
+        executing = asyncio.ensure_future(self._executor.join())
+        cancelling = asyncio.ensure_future(self._cancelled.wait())
         try:
-            while not everything.done():
-                await self._wait(everything, called_off)
-                if not everything.done() and (ending := await self._look()) is not None:
+            while not executing.done():
+                await self._wait(executing, cancelling)
+                if not executing.done() and (ending := await self._look()) is not None:
                     return ending
-            everything.result()
+            executing.result()
             return RunEnding()
         finally:
-            everything.cancel()
-            called_off.cancel()
+            executing.cancel()
+            cancelling.cancel()
             await self._executor.stop()
             await outbox().settled(
                 INTERRUPTED_OUTBOX_WAIT_S
             )  # what the attempts that are cut off have spent until now
-            await asyncio.gather(everything, called_off, return_exceptions=True)
+            await asyncio.gather(executing, cancelling, return_exceptions=True)
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:
         """Return when an event occurs, when the run's time is over, or after `POLL_S`."""
-        news = asyncio.ensure_future(self._news.wait())
-        left = POLL_S
+        attempt_ended = asyncio.ensure_future(self._news.wait())
+        timeout = POLL_S
         if self.limits.seconds is not None:
-            left = min(left, max(self._began + self.limits.seconds - self._watch.now(), 0.0))
-        await asyncio.wait({news, *events}, timeout=left, return_when=asyncio.FIRST_COMPLETED)
-        news.cancel()
+            timeout = min(timeout, max(self._began + self.limits.seconds - self._watch.now(), 0.0))
+        await asyncio.wait({attempt_ended, *events}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
+        attempt_ended.cancel()
         self._news.clear()
 
     async def _look(self) -> RunEnding | None:
@@ -172,8 +172,8 @@ class RunMonitor:
             kind, why = attempt_status.JUDGE_TOO_LONG, f"{why} {attempt_status.judging_note(attempt)}"
         failure = Failure(kind, why)
         outcome = await error_outcome(attempt, failure)
-        kept = await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
-        if kept and self._progress:
+        is_stored = await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
+        if is_stored and self._progress:
             self._progress(await retry.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
 
 

@@ -61,12 +61,12 @@ class AttemptScores:
 
 
 async def score_attempt(
-    judged: AttemptScores,
+    result: AttemptScores,
     metrics: Sequence[EvalMetric],
     case: EvalCase,
     actual: list[Invocation],
     reached: ReachedStates | None = None,
-    before: Callable[[str], Awaitable[None]] | None = None,
+    before_metric: Callable[[str], Awaitable[None]] | None = None,
 ) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
 
@@ -81,27 +81,27 @@ async def score_attempt(
     merge_rubrics(case, actual)
     for position, metric in enumerate(metrics):
         if metric.metric_name == STATE_MATCH:
-            judged.scores += _score_expected_state(position, metric, case, reached) or _explain_missing_state(
+            result.scores += _score_expected_state(position, metric, case, reached) or _explain_missing_state(
                 position, metrics
             )
             continue
-        heard = ModelLog(judged.retries)
-        if before and _runs_foreign_code(metric):
-            await before(metric.metric_name)
-        scores = await _run_evaluator(position, metric, case, actual, heard)
-        if heard.unavailable:  # what it made of the answers that it had is no verdict
-            scores = [_not_evaluated(position, metric, heard.unavailable)]
-            judged.unavailable = judged.unavailable or heard.unavailable
-        judged.scores += scores
-        judged.judges = sum_tokens(judged.judges, heard.by_model)
+        log = ModelLog(result.retries)
+        if before_metric and _runs_foreign_code(metric):
+            await before_metric(metric.metric_name)
+        scores = await _run_evaluator(position, metric, case, actual, log)
+        if log.unavailable:  # what it made of the answers that it had is no verdict
+            scores = [_not_evaluated(position, metric, log.unavailable)]
+            result.unavailable = result.unavailable or log.unavailable
+        result.scores += scores
+        result.judges = sum_tokens(result.judges, log.by_model)
 
 
 def _runs_foreign_code(metric: EvalMetric) -> bool:
     """Tell whether a metric calls a model or a custom function, which may end the process."""
-    known = ADK_METRICS.get(metric.metric_name)
-    if metric.custom_function_path or known is None:
+    adk_metric = ADK_METRICS.get(metric.metric_name)
+    if metric.custom_function_path or adk_metric is None:
         return True
-    return known.judged or known.kind is MetricKind.VERTEX
+    return adk_metric.judged or adk_metric.kind is MetricKind.VERTEX
 
 
 def expected_states_of(case: EvalCase) -> list[ExpectedState]:
@@ -149,13 +149,14 @@ def _score_expected_state(
     if not expected or reached is None:
         return []
     checked = [
-        (one.turn, expected_state.check_state(one.values, reached.at(one.turn), one.turn)) for one in expected
+        (state.turn, expected_state.check_state(state.values, reached.at(state.turn), state.turn))
+        for state in expected
     ]
     missed = [turn + 1 for turn, _ in checked if turn is not None and turn >= len(reached.turns)]
     why = f"Turn {', '.join(map(str, missed))} was not reached." if missed else ""
-    everything = [check for _, checks in checked for check in checks]
+    all_checks = [check for _, checks in checked for check in checks]
     return [
-        _state_match_score(position, metric, None, everything, why),
+        _state_match_score(position, metric, None, all_checks, why),
         *(_state_match_score(position, metric, turn, checks) for turn, checks in checked if turn is not None),
     ]
 
@@ -187,12 +188,12 @@ def _state_match_score(
 
 
 async def _run_evaluator(
-    position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation], heard: ModelLog
+    position: int, metric: EvalMetric, case: EvalCase, actual: list[Invocation], log: ModelLog
 ) -> list[Score]:
     with collect_warnings() as warnings:
         try:
             evaluator = evaluator_of(metric)
-            heard.listen(evaluator)
+            log.listen(evaluator)
             result: object = evaluator.evaluate_invocations(
                 actual_invocations=actual,
                 expected_invocations=case.conversation,
@@ -205,12 +206,12 @@ async def _run_evaluator(
         except (Exception, SystemExit) as error:  # a function of the user's own may exit, and is no agent
             return [_not_evaluated(position, metric, _describe_error(error, metric))]
     if not isinstance(result, EvaluationResult):
-        said = f"{metric.custom_function_path} returned {type(result).__name__}, not an EvaluationResult."
-        return [_not_evaluated(position, metric, said)]
+        problem = f"{metric.custom_function_path} returned {type(result).__name__}, not an EvaluationResult."
+        return [_not_evaluated(position, metric, problem)]
     if result.overall_score is not None and not math.isfinite(result.overall_score):
-        said = f"The metric gave {result.overall_score}, which is no score."
-        return [_not_evaluated(position, metric, said)]
-    return _convert_result(position, metric, result, case, actual, warnings, heard)
+        problem = f"The metric gave {result.overall_score}, which is no score."
+        return [_not_evaluated(position, metric, problem)]
+    return _convert_result(position, metric, result, case, actual, warnings, log)
 
 
 def _convert_result(
@@ -220,13 +221,13 @@ def _convert_result(
     case: EvalCase,
     actual: Sequence[Invocation],
     warnings: Sequence[str],
-    heard: ModelLog,
+    log: ModelLog,
 ) -> list[Score]:
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    why = _missing_verdict_reason(warnings, heard) if actual else NO_TURNS
-    status, reason = _overall_verdict(metric, result, case, actual, why)
+    missing_verdict = _missing_verdict_reason(warnings, log) if actual else NO_TURNS
+    status, reason = _overall_verdict(metric, result, case, actual, missing_verdict)
     if turns and not aligned and not reason:
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
@@ -235,8 +236,8 @@ def _convert_result(
     for part in (result.overall_token_usage_details, result.overall_duration_details):
         if part is not None:
             details.update(part.model_dump(exclude_none=True))
-    if heard.answers:
-        details["judge_answers"] = heard.kept
+    if log.answers:
+        details["judge_answers"] = log.kept
     overall = Score(
         position=position,
         metric=metric.metric_name,
@@ -251,9 +252,9 @@ def _convert_result(
     return [overall, *(per_turn if aligned else [])]
 
 
-def _missing_verdict_reason(warnings: Sequence[str], heard: ModelLog) -> str:
+def _missing_verdict_reason(warnings: Sequence[str], log: ModelLog) -> str:
     """Return why a judge gave no verdict: ADK's warnings, or the judge's reply."""
-    return " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or heard.without_sense or NO_VERDICT
+    return " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or log.without_sense or NO_VERDICT
 
 
 def _overall_verdict(
@@ -350,16 +351,21 @@ def _describe_error(error: Exception | SystemExit, metric: EvalMetric) -> str:
             "The metric has no rubrics: give them in its criterion, in the case or in a turn"
             f" (those of another type than {metric.metric_name} reads are not counted)."
         )
-    said = _PLAIN_ERRORS.get(text) or f"{type(error).__name__}: {text}"
-    return f"{metric.custom_function_path} raised {said}" if metric.custom_function_path else said
+    description = _PLAIN_ERRORS.get(text) or f"{type(error).__name__}: {text}"
+    return (
+        f"{metric.custom_function_path} raised {description}" if metric.custom_function_path else description
+    )
 
 
 def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str, str]:
     """Return the text of every rubric by its id."""
     texts: dict[str, str] = {}
-    given = (metric.criterion.model_extra or {}).get("rubrics") if metric.criterion else None
-    rubrics = [Rubric.model_validate(rubric) for rubric in given or []]
-    for rubric in [*rubrics, *(one for invocation in actual for one in invocation.rubrics or [])]:
+    criterion_rubrics = (metric.criterion.model_extra or {}).get("rubrics") if metric.criterion else None
+    rubrics = [Rubric.model_validate(rubric) for rubric in criterion_rubrics or []]
+    for rubric in [
+        *rubrics,
+        *(turn_rubric for invocation in actual for turn_rubric in invocation.rubrics or []),
+    ]:
         texts[rubric.rubric_id] = rubric.rubric_content.text_property or ""
     return texts
 

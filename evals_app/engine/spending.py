@@ -34,26 +34,37 @@ def spending_since(
     realms = [attempt.realm for attempt in running]
     in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
     before = _earlier_tries(run, since)
-    tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(one["total_tokens"] for one in before)
+    tokens = (
+        (sums["tokens"] or 0) + (in_flight or 0) + sum(earlier_try["total_tokens"] for earlier_try in before)
+    )
     if limits.cost is None:
         return Spending(tokens)
     usage = _usage_in(realms)
     unknown = list(
         ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:UNPRICED_SAMPLE]
     )
-    asked = {model for by_model in unknown for model in json.loads(by_model)}
-    unpriced = costs.unpriced(sorted(asked | usage.keys()))
-    if unpriced or unknown or any(one["total_tokens"] and one["cost"] is None for one in before):
+    models = {model for by_model in unknown for model in json.loads(by_model)}
+    unpriced = costs.unpriced(sorted(models | usage.keys()))
+    if (
+        unpriced
+        or unknown
+        or any(earlier_try["total_tokens"] and earlier_try["cost"] is None for earlier_try in before)
+    ):
         return Spending(tokens, None, costs.currency, tuple(unpriced))
     now = costs.cost(usage, time.time()) if usage else 0.0
-    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(one["cost"] or 0.0 for one in before)
+    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(earlier_try["cost"] or 0.0 for earlier_try in before)
     return Spending(tokens, cost, costs.currency)
 
 
 def _earlier_tries(run: EvalRun, since: float) -> list[dict[str, Any]]:
     """Return the tries since a time that were followed by another one because their process died."""
-    kept = run.attempts.exclude(earlier="[]").values_list("earlier", flat=True)
-    return [one for tries in kept for one in json.loads(tries) if (one["started_at"] or 0.0) >= since]
+    tries_by_attempt = run.attempts.exclude(earlier="[]").values_list("earlier", flat=True)
+    return [
+        earlier_try
+        for tries in tries_by_attempt
+        for earlier_try in json.loads(tries)
+        if (earlier_try["started_at"] or 0.0) >= since
+    ]
 
 
 def _usage_in(realms: Sequence[str]) -> dict[str, dict[str, int]]:

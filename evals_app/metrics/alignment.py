@@ -47,11 +47,11 @@ class MatchRules:
         """Return the rules of a configuration's criterion (a number has the defaults)."""
         if not isinstance(criterion, Mapping):
             return cls()
-        named = criterion.get("match_type", criterion.get("matchType", "EXACT"))
+        match_type = criterion.get("match_type", criterion.get("matchType", "EXACT"))
         ignore = criterion.get("ignore_args", criterion.get("ignoreArgs", False))
-        if isinstance(named, int):
-            named = ("EXACT", "IN_ORDER", "ANY_ORDER")[named] if 0 <= named <= 2 else "EXACT"
-        return cls(str(named).strip().upper().replace("-", "_").replace(" ", "_"), bool(ignore))
+        if isinstance(match_type, int):
+            match_type = ("EXACT", "IN_ORDER", "ANY_ORDER")[match_type] if 0 <= match_type <= 2 else "EXACT"
+        return cls(str(match_type).strip().upper().replace("-", "_").replace(" ", "_"), bool(ignore))
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,7 @@ def align(
         if rules.match_type == "ANY_ORDER"
         else _pair_in_order(expected, actual)
     )
-    rows = [_make_pair(left, right, rules) for left, right in pairs]
+    rows = [_make_pair(expected_call, actual_call, rules) for expected_call, actual_call in pairs]
     first = next((index for index, row in enumerate(rows) if row.wrong), None)
     if first is not None:
         rows[first] = replace(rows[first], first=True)
@@ -136,18 +136,20 @@ def align(
 Pairs = list[tuple[Call | None, Call | None]]
 
 
-def _make_pair(left: Call | None, right: Call | None, rules: MatchRules) -> CallPair:
-    arguments = _arguments(left, right)
-    if left is None:
-        return CallPair(left, right, Fit.EXTRA, rules.match_type == "EXACT", arguments)
-    if right is None:
-        return CallPair(left, right, Fit.MISSING, True, arguments)
-    same = left.get("args") == right.get("args")
-    return CallPair(left, right, Fit.SAME if same else Fit.ARGS, not (same or rules.ignore_args), arguments)
+def _make_pair(expected: Call | None, actual: Call | None, rules: MatchRules) -> CallPair:
+    arguments = _arguments(expected, actual)
+    if expected is None:
+        return CallPair(expected, actual, Fit.EXTRA, rules.match_type == "EXACT", arguments)
+    if actual is None:
+        return CallPair(expected, actual, Fit.MISSING, True, arguments)
+    same = expected.get("args") == actual.get("args")
+    return CallPair(
+        expected, actual, Fit.SAME if same else Fit.ARGS, not (same or rules.ignore_args), arguments
+    )
 
 
-def _arguments(left: Call | None, right: Call | None) -> list[Argument]:
-    ours, theirs = (left or {}).get("args") or {}, (right or {}).get("args") or {}
+def _arguments(expected: Call | None, actual: Call | None) -> list[Argument]:
+    ours, theirs = (expected or {}).get("args") or {}, (actual or {}).get("args") or {}
     names = [*ours, *(name for name in theirs if name not in ours)]
     return [Argument(name, ours.get(name, MISSING), theirs.get(name, MISSING)) for name in names]
 
@@ -196,37 +198,41 @@ def _possible_costs(
 def _pair_cost(
     cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
 ) -> int:
-    left, right = expected[row], actual[column]
-    if left.get("name") != right.get("name"):
+    expected_call, actual_call = expected[row], actual[column]
+    if expected_call.get("name") != actual_call.get("name"):
         return 3 + cost[row + 1][column + 1]
-    return int(left.get("args") != right.get("args")) + cost[row + 1][column + 1]
+    return int(expected_call.get("args") != actual_call.get("args")) + cost[row + 1][column + 1]
 
 
 def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     """Pair equal calls first, then calls of one name; the others stay unpaired."""
-    left = list(actual)
+    unpaired = list(actual)
     chosen: list[Call | None] = [None] * len(expected)
     for same_arguments in (True, False):
         for index, call in enumerate(expected):
             if chosen[index] is not None:
                 continue
-            for place, other in enumerate(left):
+            for place, other in enumerate(unpaired):
                 if other.get("name") == call.get("name") and (
                     not same_arguments or other.get("args") == call.get("args")
                 ):
-                    chosen[index] = left.pop(place)
+                    chosen[index] = unpaired.pop(place)
                     break
-    return [*zip(expected, chosen, strict=True), *((None, call) for call in left)]
+    return [*zip(expected, chosen, strict=True), *((None, call) for call in unpaired)]
 
 
 def _pair_by_position(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     pairs: Pairs = []
     for index in range(max(len(expected), len(actual))):
-        left = expected[index] if index < len(expected) else None
-        right = actual[index] if index < len(actual) else None
-        if left is not None and right is not None and left.get("name") == right.get("name"):
-            pairs.append((left, right))
+        expected_call = expected[index] if index < len(expected) else None
+        actual_call = actual[index] if index < len(actual) else None
+        if (
+            expected_call is not None
+            and actual_call is not None
+            and expected_call.get("name") == actual_call.get("name")
+        ):
+            pairs.append((expected_call, actual_call))
         else:
-            pairs += [(left, None)] if left is not None else []
-            pairs += [(None, right)] if right is not None else []
+            pairs += [(expected_call, None)] if expected_call is not None else []
+            pairs += [(None, actual_call)] if actual_call is not None else []
     return pairs

@@ -170,9 +170,9 @@ def label_of(name: str) -> str:
     return name.replace("_", " ").strip()
 
 
-def suggest_name(name: str, known: Iterable[str] = ALL_METRICS) -> str:
+def suggest_name(name: str, names: Iterable[str] = ALL_METRICS) -> str:
     """Return the metric most similar to an unknown name, or ""."""
     if name.lower() in FORMER_NAMES:
         return FORMER_NAMES[name.lower()]
-    near = difflib.get_close_matches(name.lower(), list(known), n=1, cutoff=0.6)
+    near = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
     return near[0] if near else ""

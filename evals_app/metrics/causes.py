@@ -49,7 +49,7 @@ def cause_of(
     status: str,
     expected: Expectation,
     actual: Sequence[Json],
-    said: Iterable[MetricSummary],
+    summaries: Iterable[MetricSummary],
     error: tuple[str, str] = ("", ""),
 ) -> str:
     """Return the cause; "" for an attempt that passed, was cancelled or has not ended.
@@ -61,9 +61,9 @@ def cause_of(
     """
     if status == Status.ERROR:
         return _cut(_CHANGING.sub("…", f"{error[0]}: {_first_line(error[1])}".strip(": ")))
-    overall = list(said)
+    overall = list(summaries)
     if status == Status.FAILED:
-        failed = [one for one in overall if one.status == MetricResult.Status.FAILED]
+        failed = [summary for summary in overall if summary.status == MetricResult.Status.FAILED]
         return _cut(_why_failed(failed, expected, actual))
     if status == Status.INCOMPLETE:
         return _cut(_why_incomplete(overall))
@@ -71,16 +71,18 @@ def cause_of(
 
 
 def _why_failed(failed: Sequence[MetricSummary], expected: Expectation, actual: Sequence[Json]) -> str:
-    names = {one.metric: one for one in failed}
-    if TRAJECTORY in names and (pair := first_divergence(expected, actual)):
+    by_metric = {summary.metric: summary for summary in failed}
+    if TRAJECTORY in by_metric and (pair := first_divergence(expected, actual)):
         return describe_divergence(pair)
-    if expected_state.STATE_MATCH in names and (key := _first_key(names[expected_state.STATE_MATCH].details)):
+    if expected_state.STATE_MATCH in by_metric and (
+        key := _first_key(by_metric[expected_state.STATE_MATCH].details)
+    ):
         return f"state {key}: not as expected"
     return f"{label_of(failed[0].metric)}: below its threshold" if failed else "no metric passed"
 
 
 def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
-    unrun = [one for one in overall if one.status == MetricResult.Status.NOT_EVALUATED]
+    unrun = [summary for summary in overall if summary.status == MetricResult.Status.NOT_EVALUATED]
     if not unrun:
         return "nothing judged it"
     reason = _CHANGING.sub("…", _first_line(unrun[0].reason))
@@ -90,10 +92,12 @@ def _why_incomplete(overall: Sequence[MetricSummary]) -> str:
 def first_divergence(expected: Expectation, actual: Sequence[Json]) -> CallPair | None:
     """Return the first tool call of an attempt that the metric's rules do not allow."""
     rules = MatchRules.of(expected.criteria.get(TRAJECTORY))
-    for wanted, got in zip_longest(expected.turns, actual):
-        calls = align(invocations.tool_calls(wanted or {}), invocations.tool_calls(got or {}), rules)
-        if found := next((pair for pair in calls if pair.wrong), None):
-            return found
+    for expected_turn, actual_turn in zip_longest(expected.turns, actual):
+        calls = align(
+            invocations.tool_calls(expected_turn or {}), invocations.tool_calls(actual_turn or {}), rules
+        )
+        if wrong_pair := next((pair for pair in calls if pair.wrong), None):
+            return wrong_pair
     return None
 
 
@@ -105,14 +109,14 @@ def describe_divergence(pair: CallPair) -> str:
         return f"{pair.name}: not expected"
     if pair.expected and pair.actual and pair.expected.get("name") != pair.actual.get("name"):
         return f"{pair.name}: {pair.actual.get('name')} instead"
-    differing = [one.name for one in pair.arguments if not one.same]
+    differing = [argument.name for argument in pair.arguments if not argument.same]
     more = " …" if len(differing) > NAMES_SHOWN else ""
     return f"{pair.name}: other {', '.join(differing[:NAMES_SHOWN])}{more}"
 
 
 def _first_key(details: Json) -> str:
-    checks = [one for one in details.get("state") or [] if isinstance(one, Mapping)]
-    return next((str(one.get("path", "")) for one in checks if not one.get("matches")), "")
+    checks = [check for check in details.get("state") or [] if isinstance(check, Mapping)]
+    return next((str(check.get("path", "")) for check in checks if not check.get("matches")), "")
 
 
 def _first_line(text: str) -> str:

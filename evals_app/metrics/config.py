@@ -173,14 +173,14 @@ def parse_config(text: str, file_name: str, shown_as: str) -> RunConfig:
     """
     loaded = load_document(text, file_name, shown_as)
     try:
-        found = EvalConfig.model_validate_json(loaded.as_json)
+        model = EvalConfig.model_validate_json(loaded.as_json)
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
     warnings = [
-        *(f"{shown_as}: ADK does not use the field {extra!r}." for extra in found.model_extra or {}),
-        *(f"{shown_as}: {told}" for told in loaded.warnings),
+        *(f"{shown_as}: ADK does not use the field {extra!r}." for extra in model.model_extra or {}),
+        *(f"{shown_as}: {warning}" for warning in loaded.warnings),
     ]
-    return RunConfig(found.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, warnings)
+    return RunConfig(model.model_dump(mode="json", exclude_unset=True, by_alias=False), shown_as, warnings)
 
 
 def choose_metrics(
@@ -196,9 +196,9 @@ def choose_metrics(
     thresholds = dict(thresholds or {})
     old = config.criteria
     names = list(metrics) if metrics is not None else list(dict.fromkeys([*old, *thresholds]))
-    known = {*ALL_METRICS, *(config.data.get("custom_metrics") or {})}
+    names_in_use = {*ALL_METRICS, *(config.data.get("custom_metrics") or {})}
     for name in [*names, *thresholds]:
-        check_name(name, known)
+        check_name(name, names_in_use)
     unused = [name for name in thresholds if name not in names]
     if unused:
         raise BadInput(
@@ -222,16 +222,16 @@ def add_state_metric(config: RunConfig, cases: Iterable[Mapping[str, Any]]) -> R
     return RunConfig({**config.data, "criteria": criteria}, config.source, config.warnings)
 
 
-def check_name(name: str, known: set[str]) -> None:
+def check_name(name: str, names: set[str]) -> None:
     """Require a known metric.
 
     Raises:
         BadInput: the metric is unknown; a similar name is suggested.
     """
-    if name in known:
+    if name in names:
         return
-    meant = suggest_name(name, known)
-    hint = f"Did you mean {meant}?" if meant else f"Metrics: {', '.join(sorted(known))}."
+    suggestion = suggest_name(name, names)
+    hint = f"Did you mean {suggestion}?" if suggestion else f"Metrics: {', '.join(sorted(names))}."
     raise BadInput(f"There is no metric {name!r}.", hint=hint)
 
 
@@ -242,10 +242,10 @@ def check_config(config: RunConfig) -> list[str]:
         BadInput: a metric is unknown, its threshold is out of range or not allowed, or its criterion is invalid.
     """
     custom = config.data.get("custom_metrics") or {}
-    known = {*ALL_METRICS, *custom}
+    names = {*ALL_METRICS, *custom}
     warnings = list(config.warnings)
     for name, criterion in config.criteria.items():
-        check_name(name, known)
+        check_name(name, names)
         if name not in custom:
             check_criterion(name, criterion, config.source)
         metric = ALL_METRICS.get(name) if name not in custom else custom_metric(name, custom[name])

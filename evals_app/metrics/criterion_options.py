@@ -122,9 +122,9 @@ def check_criterion(name: str, criterion: Criterion, source: str) -> None:
                 f"{source}: {option.name} of {name} is {value!r}, which is none of {', '.join(allowed)}.",
                 hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
             )
-        meant = VALUE_NAMES[option.widget].format(least=option.least)
+        value_name = VALUE_NAMES[option.widget].format(least=option.least)
         raise BadInput(
-            f"{source}: {option.name} of {name} is {value!r}, which is not {meant}.",
+            f"{source}: {option.name} of {name} is {value!r}, which is not {value_name}.",
             hint="Mend it, or leave it out.",
         )
 
@@ -149,27 +149,27 @@ def value_of(criterion: Criterion | None, option: Option) -> Any:
     """Return the value of an option in a criterion, in snake or camel case, or its default."""
     if option is MATCH_TYPE:
         return MatchRules.of(criterion).match_type
-    found = _stored_value(criterion, option)
-    return option.default if found is None else found
+    value = _stored_value(criterion, option)
+    return option.default if value is None else value
 
 
 def _stored_value(criterion: Criterion | None, option: Option) -> Any:
     """Return the value of an option in a criterion as stored; None if it is not set."""
-    found: Any = criterion
+    value: Any = criterion
     for name in option.name.split("."):
-        if not isinstance(found, Mapping):
+        if not isinstance(value, Mapping):
             return None
-        found = found.get(name, found.get(to_camel(name)))
-    return found
+        value = value.get(name, value.get(to_camel(name)))
+    return value
 
 
 def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
     """Return the criterion with an option set; unchanged if it has this value."""
     if value == value_of(criterion, option):
         return criterion
-    kept: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
+    updated: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
     *path, last = option.name.split(".")
-    place: Json = kept
+    place: Json = updated
     for name in path:
         inner = place.pop(name, None)
         inner = place.pop(to_camel(name), None) if inner is None else inner
@@ -177,7 +177,7 @@ def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
         place = place[name]
     place.pop(to_camel(last), None)
     place[last] = value
-    return kept
+    return updated
 
 
 def other_fields(name: str, criterion: Criterion | None) -> list[str]:
@@ -185,8 +185,8 @@ def other_fields(name: str, criterion: Criterion | None) -> list[str]:
     if not isinstance(criterion, Mapping):
         return []
     options = OPTIONS.get(name, ())
-    shown = {part for option in options for part in (option.name.split(".")[0],)}
-    spelled = {*shown, *(to_camel(part) for part in shown), "threshold"}
+    own_fields = {part for option in options for part in (option.name.split(".")[0],)}
+    spelled = {*own_fields, *(to_camel(part) for part in own_fields), "threshold"}
     rest = [field for field in criterion if field not in spelled]
     judge = criterion.get("judge_model_options", criterion.get("judgeModelOptions"))
     if isinstance(judge, Mapping) and {"judge_model_config", "judgeModelConfig"} & judge.keys():
@@ -194,15 +194,15 @@ def other_fields(name: str, criterion: Criterion | None) -> list[str]:
     return [field.replace("_", " ") for field in rest]
 
 
-def read_input(option: Option, sent: Sequence[str], old: Any) -> Any:
+def read_input(option: Option, values: Sequence[str], old: Any) -> Any:
     """Return the value that a form sent for an option; `old` is what the criterion says now.
 
     Raises:
         BadInput: it cannot be meant.
     """
     if option.widget is Widget.FLAG:
-        return bool(sent)
-    text = sent[-1].strip() if sent else ""
+        return bool(values)
+    text = values[-1].strip() if values else ""
     if option.widget is Widget.RUBRICS:
         return rubrics_of(text, old)
     if option.widget is Widget.NUMBER:
@@ -232,22 +232,22 @@ def rubrics_of(text: str, old: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[
     """
     if text.replace("\r\n", "\n") == rubrics_as_text(old):
         return old
-    known = {_of(rubric, "rubric_id"): rubric for rubric in old if isinstance(rubric, Mapping)}
-    found: dict[str, Mapping[str, Any]] = {}
+    old_by_id = {_of(rubric, "rubric_id"): rubric for rubric in old if isinstance(rubric, Mapping)}
+    rubrics: dict[str, Mapping[str, Any]] = {}
     for number, line in enumerate(filter(None, map(str.strip, text.splitlines())), start=1):
         name, colon, says = line.partition(":")
         name, says = (name.strip(), says.strip()) if colon else (f"rubric_{number}", line)
         if not name or not says:
             raise BadInput(f"The rubric {line!r} has no text.", hint="Write: id: what must be true.")
-        if name in found:
+        if name in rubrics:
             raise BadInput(f"Two rubrics have the id {name!r}.", hint="Give each an id of its own.")
         before = {
             key: value
-            for key, value in known.get(name, {}).items()
+            for key, value in old_by_id.get(name, {}).items()
             if key not in ("rubricId", "rubricContent")
         }
-        found[name] = {**before, "rubric_id": name, "rubric_content": {"text_property": says}}
-    return list(found.values())
+        rubrics[name] = {**before, "rubric_id": name, "rubric_content": {"text_property": says}}
+    return list(rubrics.values())
 
 
 def _of(value: Any, name: str) -> Any:

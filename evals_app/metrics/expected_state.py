@@ -39,11 +39,11 @@ class StateCheck:
 
     def as_json(self) -> dict[str, Any]:
         """Return {path, expected, actual, turn, matches}, without `actual` for a missing key."""
-        found = {} if self.actual is MISSING else {"actual": self.actual}
+        actual = {} if self.actual is MISSING else {"actual": self.actual}
         return {
             "path": self.path,
             "expected": self.expected,
-            **found,
+            **actual,
             "turn": self.turn,
             "matches": self.matches,
         }
@@ -56,15 +56,15 @@ def check_state(expected: Json, actual: Json, turn: int | None = None) -> list[S
 
 def matching_share(checks: Sequence[StateCheck]) -> float:
     """Return the share of checks that match, 0 to 1."""
-    return sum(one.matches for one in checks) / len(checks)
+    return sum(check.matches for check in checks) / len(checks)
 
 
-def json_equal(left: Any, right: Any) -> bool:
+def json_equal(first: Any, second: Any) -> bool:
     """Tell whether two JSON values are equal. Unlike Python, JSON distinguishes true from 1."""
-    if isinstance(left, bool) or isinstance(right, bool):
-        return left is right
-    if isinstance(left, Mapping) and isinstance(right, Mapping):
-        return left.keys() == right.keys() and all(json_equal(left[key], right[key]) for key in left)
-    if isinstance(left, list | tuple) and isinstance(right, list | tuple):
-        return len(left) == len(right) and all(map(json_equal, left, right))
-    return bool(left == right)
+    if isinstance(first, bool) or isinstance(second, bool):
+        return first is second
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        return first.keys() == second.keys() and all(json_equal(first[key], second[key]) for key in first)
+    if isinstance(first, list | tuple) and isinstance(second, list | tuple):
+        return len(first) == len(second) and all(map(json_equal, first, second))
+    return bool(first == second)

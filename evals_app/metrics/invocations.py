@@ -35,14 +35,14 @@ def tool_calls(invocation: Json) -> list[dict[str, Any]]:
 def steps(invocation: Json) -> list[tuple[str, str]]:
     """Return the agents' intermediate texts: (author, text)."""
     data = invocation.get("intermediate_data") or {}
-    said = [
+    messages = [
         (event.get("author") or "", text_of(event.get("content")))
         for event in data.get("invocation_events") or []
     ]
-    said += [
+    messages += [
         (author, text_of({"parts": parts})) for author, parts in data.get("intermediate_responses") or []
     ]
-    return [(author, text) for author, text in said if text]
+    return [(author, text) for author, text in messages if text]
 
 
 def _calls(invocation: Json) -> Iterator[Json]:

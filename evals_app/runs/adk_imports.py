@@ -96,8 +96,10 @@ def _evalset(result: EvalsetResult, cases: Sequence[str]) -> Mapping[str, Any]:
     expected: dict[str, list[Any]] = {}
     for case in result.eval_case_results:
         turns = [turn.expected_invocation for turn in case.eval_metric_result_per_invocation]
-        told = [turn.model_dump(mode="json", exclude_none=True) for turn in turns if turn is not None]
-        expected.setdefault(case.eval_id, told)
+        expected_turns = [
+            turn.model_dump(mode="json", exclude_none=True) for turn in turns if turn is not None
+        ]
+        expected.setdefault(case.eval_id, expected_turns)
     return {
         "eval_set_id": result.eval_set_id,
         "eval_cases": [{"eval_id": name, "conversation": expected[name]} for name in cases],
@@ -136,10 +138,13 @@ def _scores(case: CaseResult) -> Iterator[Score]:
 
 
 def _score(position: int, metric: AdkMetricResult, invocation: int | None) -> Score:
-    told = metric.details
-    details: dict[str, Any] = {**(told.token_usage_details or {}), **(told.duration_details or {})}
-    if told.rubric_scores:
-        details["rubrics"] = told.rubric_scores
+    stored_details = metric.details
+    details: dict[str, Any] = {
+        **(stored_details.token_usage_details or {}),
+        **(stored_details.duration_details or {}),
+    }
+    if stored_details.rubric_scores:
+        details["rubrics"] = stored_details.rubric_scores
     status = STATUS[metric.eval_status]
     unjudged = invocation is None and status == MetricResult.Status.NOT_EVALUATED
     return Score(
@@ -164,8 +169,10 @@ def _import_session(
     key = SessionKey(realm, app_name, case.user_id or DEFAULT_USER, case.session_id or case.eval_id)
     try:
         events = [event for event in session_events(details) if not isinstance(event, UnreadableRow)]
-        written = {name for event in events for name in event.wire["actions"]["stateDelta"]}
-        seeds = {name: value for name, value in (details.get("state") or {}).items() if name not in written}
+        written_keys = {name for event in events for name in event.wire["actions"]["stateDelta"]}
+        seeds = {
+            name: value for name, value in (details.get("state") or {}).items() if name not in written_keys
+        }
         session = create_session(key, seeds, origin="import", cause=ChangeCause.IMPORT)
         for event in events:
             append_event(key, wire.build_record(dict(event.wire)), cause=ChangeCause.IMPORT)

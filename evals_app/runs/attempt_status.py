@@ -66,16 +66,16 @@ def judging_note(attempt: EvalAttempt) -> str:
 
 def must_run_alone(attempt: EvalAttempt) -> bool:
     """Tell whether an attempt must run alone in its process: it was in flight when a process ended."""
-    tried = json.loads(attempt.earlier)
+    earlier_tries = json.loads(attempt.earlier)
     return any(
-        one["error_type"] in {PROCESS_GONE, ENDED_PROCESS, BLOCKED_PROCESS, JUDGE_ENDED_PROCESS}
-        for one in tried
+        earlier_try["error_type"] in {PROCESS_GONE, ENDED_PROCESS, BLOCKED_PROCESS, JUDGE_ENDED_PROCESS}
+        for earlier_try in earlier_tries
     )
 
 
 def count_store_losses(attempt: EvalAttempt) -> int:
     """Return how many tries of an attempt were lost because the store failed."""
-    return sum(one["error_type"] == STORE_LOST for one in json.loads(attempt.earlier))
+    return sum(earlier_try["error_type"] == STORE_LOST for earlier_try in json.loads(attempt.earlier))
 
 
 def count_alone(run: EvalRun) -> int:

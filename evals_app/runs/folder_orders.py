@@ -95,15 +95,13 @@ def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:
         NotFound: no such evalset; those of the agent are named.
         BadFile: its file is invalid.
     """
-    beside = library.find_files(agents.folder_of(app_name))
+    files = library.find_files(agents.folder_of(app_name))
     path = Path(name)
     if not path.is_file():
-        if name not in beside:
-            known = (
-                f"Evalsets of {app_name}: {', '.join(beside)}." if beside else f"{app_name} has no evalsets."
-            )
-            raise NotFound(f"There is no evalset {name!r}: neither a file nor an id.", hint=known)
-        path = beside[name]
+        if name not in files:
+            hint = f"Evalsets of {app_name}: {', '.join(files)}." if files else f"{app_name} has no evalsets."
+            raise NotFound(f"There is no evalset {name!r}: neither a file nor an id.", hint=hint)
+        path = files[name]
     return library.register_file(agents, app_name, path)
 
 

@@ -61,61 +61,61 @@ class Limits:
     def read(cls, text: str) -> Self:
         """Return the limits of a run's row."""
         stored = json.loads(text)
-        return cls(**{one.name: stored.get(one.name) for one in fields(cls)})
+        return cls(**{limit.name: stored.get(limit.name) for limit in fields(cls)})
 
     @classmethod
-    def of(cls, given: Mapping[str, Any]) -> Self:
+    def of(cls, values: Mapping[str, Any]) -> Self:
         """Return limits by name from numbers or their text; "" and None: no limit.
 
         Raises:
             BadInput: a value is not a positive number, or a name is unknown.
         """
-        known = {one.name for one in fields(cls)}
-        if unknown := sorted(given.keys() - known):
-            raise BadInput(f"There is no limit {unknown[0]!r}.", hint=f"Limits: {', '.join(sorted(known))}.")
-        return cls(**{name: _parse_limit(name, value) for name, value in given.items()})
+        names = {limit.name for limit in fields(cls)}
+        if unknown := sorted(values.keys() - names):
+            raise BadInput(f"There is no limit {unknown[0]!r}.", hint=f"Limits: {', '.join(sorted(names))}.")
+        return cls(**{name: _parse_limit(name, value) for name, value in values.items()})
 
     def as_json(self) -> dict[str, float | int]:
         """Return the limits that are set, by name."""
-        values = {one.name: getattr(self, one.name) for one in fields(self)}
+        values = {limit.name: getattr(self, limit.name) for limit in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def reached(self, seconds: float, spent: Spending) -> str:
+    def reached(self, seconds: float, spending: Spending) -> str:
         """Return a sentence on the limit that a run has reached; "" for none."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"The limit of {self.seconds:g} seconds was reached."
-        if self.tokens is not None and spent.tokens >= self.tokens:
-            return f"The limit of {self.tokens:,} tokens was reached: {spent.tokens:,} were spent."
+        if self.tokens is not None and spending.tokens >= self.tokens:
+            return f"The limit of {self.tokens:,} tokens was reached: {spending.tokens:,} were spent."
         if self.cost is None:
             return ""
-        limit = f"The limit of {self.cost:g} {spent.currency}"
-        if spent.cost is None:
-            if not spent.unpriced:
+        limit = f"The limit of {self.cost:g} {spending.currency}"
+        if spending.cost is None:
+            if not spending.unpriced:
                 return f"{limit} cannot be kept: tokens were spent by a model that was not seen."
-            return f"{limit} cannot be kept: there is no price of {', '.join(spent.unpriced)}."
-        if spent.cost >= self.cost:
-            return f"{limit} was reached: the attempts cost {spent.cost:.4g} {spent.currency}."
+            return f"{limit} cannot be kept: there is no price of {', '.join(spending.unpriced)}."
+        if spending.cost >= self.cost:
+            return f"{limit} was reached: the attempts cost {spending.cost:.4g} {spending.currency}."
         return ""
 
 
-def _parse_limit(name: str, given: Any) -> Any:
+def _parse_limit(name: str, value: Any) -> Any:
     """Return a limit as a number.
 
     Raises:
         BadInput: the value is not a positive number of the limit's type.
     """
-    if given is None or (isinstance(given, str) and not given.strip()):
+    if value is None or (isinstance(value, str) and not value.strip()):
         return None
     try:
-        number = float(given)
+        number = float(value)
     except (TypeError, ValueError, OverflowError):
         number = -1.0
-    whole = name == "tokens"
+    is_whole = name == "tokens"
     too_small = number < 0 or (number == 0 and name != "retry_seconds")
-    if too_small or not math.isfinite(number) or (whole and not number.is_integer()):
-        called = "whole number" if whole else "number"
+    if too_small or not math.isfinite(number) or (is_whole and not number.is_integer()):
+        kind = "whole number" if is_whole else "number"
         raise BadInput(
-            f"The limit of {name.replace('_', ' ')} must be a positive {called}, not {given!r}.",
+            f"The limit of {name.replace('_', ' ')} must be a positive {kind}, not {value!r}.",
             hint="Leave it out for no limit.",
         )
-    return int(number) if whole else number
+    return int(number) if is_whole else number

@@ -62,8 +62,8 @@ class Price:
         """Return the cost of tokens."""
         cached = min(usage.get("cached", 0), usage.get("prompt", 0))
         fresh = usage.get("prompt", 0) - cached
-        held = self.input if self.cached is None else self.cached
-        return (fresh * self.input + cached * held + usage.get("output", 0) * self.output) / MILLION
+        cached_price = self.input if self.cached is None else self.cached
+        return (fresh * self.input + cached * cached_price + usage.get("output", 0) * self.output) / MILLION
 
 
 @dataclass(frozen=True)
@@ -79,8 +79,12 @@ class Prices:
         """Return the price of a model at a time (epoch seconds): a name before patterns, longer ones first, then
         the newest that holds."""
         day = datetime.fromtimestamp(at, UTC).date()
-        found = [one for one in self.prices if one.names(model) and (one.since is None or one.since <= day)]
-        return max(found, key=_rank, default=None)
+        matching = [
+            price
+            for price in self.prices
+            if price.names(model) and (price.since is None or price.since <= day)
+        ]
+        return max(matching, key=_rank, default=None)
 
     def cost(self, usage: Usage, at: float) -> float | None:
         """Return the cost of the models' tokens at a time.
@@ -89,15 +93,15 @@ class Prices:
         """
         if not any(tokens.get(kind) for tokens in usage.values() for kind in ("prompt", "output")):
             return None
-        spent = [(self.price_of(model, at), tokens) for model, tokens in usage.items()]
-        if any(price is None for price, _ in spent):
+        priced = [(self.price_of(model, at), tokens) for model, tokens in usage.items()]
+        if any(price is None for price, _ in priced):
             return None
-        return sum(price.of(tokens) for price, tokens in spent if price is not None)
+        return sum(price.of(tokens) for price, tokens in priced if price is not None)
 
     def unpriced(self, models: Iterable[str], at: float | None = None) -> list[str]:
         """Return the models without a price at a time (default: now)."""
-        moment = time.time() if at is None else at
-        return [model for model in dict.fromkeys(models) if self.price_of(model, moment) is None]
+        point = time.time() if at is None else at
+        return [model for model in dict.fromkeys(models) if self.price_of(model, point) is None]
 
     def as_json(self) -> dict[str, Any]:
         """Return the table as JSON values for `EvalRun.prices`; {} for none."""
@@ -105,13 +109,13 @@ class Prices:
             return {}
         prices = [
             {
-                "model": one.model,
-                "from": one.since and one.since.isoformat(),
-                "input": one.input,
-                "cached": one.cached,
-                "output": one.output,
+                "model": price.model,
+                "from": price.since and price.since.isoformat(),
+                "input": price.input,
+                "cached": price.cached,
+                "output": price.output,
             }
-            for one in self.prices
+            for price in self.prices
         ]
         return {"file": self.file, "currency": self.currency, "price": prices}
 
@@ -123,12 +127,12 @@ def _rank(price: Price) -> tuple[bool, int, date]:
     return not price.is_pattern, len(price.model), price.since or date.min
 
 
-def prices_from_json(kept: Mapping[str, Any]) -> Prices:
+def prices_from_json(table: Mapping[str, Any]) -> Prices:
     """Return the price table of a run (`json.loads(run.prices)`)."""
-    if not kept:
+    if not table:
         return NO_PRICES
-    prices = tuple(_price(entry) for entry in kept.get("price") or [])
-    return Prices(prices, str(kept.get("currency") or DEFAULT_CURRENCY), str(kept.get("file") or ""))
+    prices = tuple(_price(entry) for entry in table.get("price") or [])
+    return Prices(prices, str(table.get("currency") or DEFAULT_CURRENCY), str(table.get("file") or ""))
 
 
 def find_prices(folders: Iterable[Path]) -> Prices:
@@ -165,12 +169,12 @@ def _document(path: Path) -> Mapping[str, Any]:
     try:
         with path.open("rb") as file:
             text = file.read(_LONGEST_FILE).decode("utf-8-sig")
-        found = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
+        document = tomllib.loads(text) if path.suffix == ".toml" else json.loads(text)
     except (OSError, ValueError, RecursionError) as error:
         raise BadFile([Problem(path.name, f"cannot be read: {error}")]) from error
-    if not isinstance(found, Mapping):
+    if not isinstance(document, Mapping):
         raise BadFile([Problem(path.name, "must be an object with a list `price`")])
-    return found
+    return document
 
 
 def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator[Problem]:
@@ -178,8 +182,8 @@ def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator
         yield Problem(path.name, "is not known; currency and price are", field=name)
     currency = document.get("currency", DEFAULT_CURRENCY)
     if not isinstance(currency, str) or not currency.isprintable() or len(currency) > LONGEST_CURRENCY:
-        what = f'must be text of at most {LONGEST_CURRENCY} characters, such as "USD"'
-        yield Problem(path.name, what, field="currency")
+        problem = f'must be text of at most {LONGEST_CURRENCY} characters, such as "USD"'
+        yield Problem(path.name, problem, field="currency")
     if not isinstance(entries, list):
         yield Problem(path.name, "must be a list of prices", field="price")
         return
@@ -189,7 +193,7 @@ def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator
             yield Problem(path.name, "must be an object", field=where)
             continue
         yield from (
-            Problem(path.name, what, field=f"{where}: {name}") for name, what in _entry_problems(entry)
+            Problem(path.name, problem, field=f"{where}: {name}") for name, problem in _entry_problems(entry)
         )
 
 

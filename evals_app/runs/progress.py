@@ -73,7 +73,7 @@ def progress_of(run: EvalRun) -> RunProgress:
     now = time.time()
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
-    found = run.attempts.aggregate(
+    counts = run.attempts.aggregate(
         running=Count("pk", filter=Q(status=Status.RUNNING)),
         waiting=Count("pk", filter=Q(status=Status.PENDING)),
         held_up=Count("pk", filter=Q(status=Status.RUNNING) & ~Q(waits_for="")),
@@ -83,23 +83,26 @@ def progress_of(run: EvalRun) -> RunProgress:
         tried_again=Count("pk", filter=Q(tries__gt=1)),
         mean=took,
     )
-    mean = found.pop("mean")
-    left = None
+    mean = counts.pop("mean")
+    seconds_left = None
     if run.active and mean is not None:
-        begun = run.attempts.filter(status=Status.RUNNING).values_list("started_at", flat=True)
-        left = time_left(
-            mean, found["waiting"], [max(0.0, now - start) for start in begun if start], run.parallelism
+        start_times = run.attempts.filter(status=Status.RUNNING).values_list("started_at", flat=True)
+        seconds_left = time_left(
+            mean,
+            counts["waiting"],
+            [max(0.0, now - start) for start in start_times if start],
+            run.parallelism,
         )
-    return RunProgress(run, left=left, seconds=elapsed_seconds(run, now), **found)
+    return RunProgress(run, left=seconds_left, seconds=elapsed_seconds(run, now), **counts)
 
 
 def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
     """Annotate the runs of a list with `may_resume` and `may_retry`, as in `RunProgress`."""
-    its = EvalAttempt.objects.filter(run=OuterRef("pk"))
-    its = its.exclude(run__status__in=EvalRun.ACTIVE).exclude(run__source="import")
+    attempts = EvalAttempt.objects.filter(run=OuterRef("pk"))
+    attempts = attempts.exclude(run__status__in=EvalRun.ACTIVE).exclude(run__source="import")
     return runs.annotate(
-        may_resume=Exists(its.filter(attempt_status.UNFINISHED)),
-        may_retry=Exists(its.filter(attempt_status.NOT_PASSED)),
+        may_resume=Exists(attempts.filter(attempt_status.UNFINISHED)),
+        may_retry=Exists(attempts.filter(attempt_status.NOT_PASSED)),
     )
 
 

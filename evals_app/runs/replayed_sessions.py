@@ -70,13 +70,13 @@ def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:
     """Return a version of the evalset of replays with this one case."""
     content = {"eval_set_id": REPLAY_EVALSET_ID, "eval_cases": [case]}
     digest = sha256(scopes.dumps(content).encode(errors="replace")).hexdigest()
-    seen = {
+    columns = {
         "path": REPLAY_EVALSET_ID,
         "form": NO_FILE,
         "name": "Replays of sessions",
         "description": REPLAY_DESCRIPTION,
         "digest": digest,
     }
-    evalset = mirror(app_name, REPLAY_EVALSET_ID, seen, content, origin="session")
+    evalset = mirror(app_name, REPLAY_EVALSET_ID, columns, content, origin="session")
     mark_gone([evalset.pk])  # it is on no list: each replay is found by its session and its run
     return evalset.versions.get(digest=digest)

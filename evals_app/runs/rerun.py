@@ -55,8 +55,8 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
     """
     run = _reload(run)
     _require_resumable(run, agents)
-    found = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
-    if missing := sorted(set(attempts) - found):
+    attempt_pks = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
+    if missing := sorted(set(attempts) - attempt_pks):
         raise NotFound(f"Run {run.id} has no attempt {missing[0]}.", hint="Its page lists them.")
     which = Q(pk__in=attempts) if attempts else attempt_status.NOT_PASSED
     return _restart_attempts(run, which, WAS_RETRIED, "No attempt of the run failed or erred.")
@@ -95,15 +95,15 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
     Raises:
         NotFound: the run has no attempt of this key.
     """
-    found = run.attempts.filter(pk=attempt_pk).first()
-    if found is None:
+    attempt = run.attempts.filter(pk=attempt_pk).first()
+    if attempt is None:
         raise NotFound(f"Run {run.id} has no attempt {attempt_pk}.", hint="Its page lists them.")
-    return found
+    return attempt
 
 
-def _restart_attempts(run: EvalRun, which: Q, why: str, nothing: str) -> EvalRun:
-    if not writes.restart_attempts(run.id, which, why):
-        raise BadInput(nothing, hint="Run it again to repeat the whole.")
+def _restart_attempts(run: EvalRun, which: Q, reason: str, none_message: str) -> EvalRun:
+    if not writes.restart_attempts(run.id, which, reason):
+        raise BadInput(none_message, hint="Run it again to repeat the whole.")
     return _reload(run)
 
 

@@ -55,7 +55,7 @@ class MetricField:
     @property
     def open(self) -> bool:
         """Tell whether the options are shown unfolded: one of them was changed."""
-        return any(asked.value not in (asked.option.default, "", None) for asked in self.options)
+        return any(field.value not in (field.option.default, "", None) for field in self.options)
 
     @property
     def is_small(self) -> bool:
@@ -185,27 +185,27 @@ def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
 
 def _limits(posted: QueryDict) -> dict[str, str]:
     """Return the limits of a submitted form as text."""
-    sent = ((name.partition(":"), posted.get(name, "")) for name in posted if name.startswith("limit:"))
-    return {name: value for (_, _, name), value in sent}
+    fields = ((name.partition(":"), posted.get(name, "")) for name in posted if name.startswith("limit:"))
+    return {name: value for (_, _, name), value in fields}
 
 
-def order_from_json(config: RunConfig, wanted: Mapping[str, Any]) -> RunOrder:
+def order_from_json(config: RunConfig, body: Mapping[str, Any]) -> RunOrder:
     """Return the order of an API request: cases, metrics, criteria, config, num_runs, parallelism, limits, replay.
 
     Raises:
         BadInput: a field is invalid.
         BadFile: the configuration is invalid.
     """
-    if wanted.get("config") is not None:
-        config = configs.parse_config(json.dumps(wanted["config"]), "config.json", "config")
-    config = configs.choose_metrics(config, wanted.get("metrics"), wanted.get("criteria") or {})
-    replay = wanted.get("replay") or {}
+    if body.get("config") is not None:
+        config = configs.parse_config(json.dumps(body["config"]), "config.json", "config")
+    config = configs.choose_metrics(config, body.get("metrics"), body.get("criteria") or {})
+    replay = body.get("replay") or {}
     return RunOrder(
         config,
-        case_ids=wanted.get("cases") or (),
-        num_runs=wanted.get("num_runs", 1),
-        parallelism=wanted.get("parallelism", DEFAULT_PARALLELISM),
-        limits=Limits.of(wanted.get("limits") or {}),
+        case_ids=body.get("cases") or (),
+        num_runs=body.get("num_runs", 1),
+        parallelism=body.get("parallelism", DEFAULT_PARALLELISM),
+        limits=Limits.of(body.get("limits") or {}),
         policy=ReplayPolicy.chosen(
             replay.get("models", ""), replay.get("tools", ""), run=replay.get("run", "")
         ).as_json(),
@@ -243,8 +243,8 @@ def _option_field(
 ) -> OptionField:
     field_name = _field_name(name, option)
     if posted is not None and name in posted.getlist("options"):
-        sent = posted.getlist(field_name)
-        value: Any = bool(sent) if option.widget is Widget.FLAG else (sent[-1] if sent else "")
+        values = posted.getlist(field_name)
+        value: Any = bool(values) if option.widget is Widget.FLAG else (values[-1] if values else "")
         return OptionField(option, field_name, value)
     value = criteria.value_of(criterion, option)
     return OptionField(
@@ -279,10 +279,10 @@ def _unavailable_metrics() -> dict[str, str]:
 
 
 def _threshold(posted: QueryDict, name: str) -> float:
-    sent = posted.get(f"threshold:{name}", "").strip()
-    threshold = _float(sent, None)
+    text = posted.get(f"threshold:{name}", "").strip()
+    threshold = _float(text, None)
     if threshold is None:
-        raise BadInput(f"The threshold of {name} is no number: {sent!r}.", hint="Give one, such as 0.8.")
+        raise BadInput(f"The threshold of {name} is no number: {text!r}.", hint="Give one, such as 0.8.")
     return threshold
 
 
@@ -299,8 +299,8 @@ def _apply_options(
     criterion: Criterion, name: str, options: Sequence[Option], posted: QueryDict
 ) -> Criterion:
     for option in options:
-        sent = posted.getlist(_field_name(name, option))
-        value = criteria.read_input(option, sent, criteria.value_of(criterion, option))
+        values = posted.getlist(_field_name(name, option))
+        value = criteria.read_input(option, values, criteria.value_of(criterion, option))
         if value is not None:
             criterion = criteria.with_value(criterion, option, value)
     return criterion
@@ -329,13 +329,13 @@ def _with_simulator(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any
 
 
 def _number(posted: QueryDict, name: str, default: int) -> int:
-    sent = posted.get(name, "").strip()
-    if not sent:
+    text = posted.get(name, "").strip()
+    if not text:
         return default
-    number = _int(sent)
+    number = _int(text)
     if number is None:
         raise BadInput(
-            f"{name.replace('_', ' ').capitalize()} is no whole number: {sent!r}.", hint="Give one."
+            f"{name.replace('_', ' ').capitalize()} is no whole number: {text!r}.", hint="Give one."
         )
     return number
 

@@ -86,8 +86,8 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
 
 def _case_contents(version: EvalSetVersion, cases: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
     """Return the contents of the chosen cases as JSON."""
-    said = json.loads(version.content)["eval_cases"]
-    return [said[index] for index, _ in cases]
+    contents = json.loads(version.content)["eval_cases"]
+    return [contents[index] for index, _ in cases]
 
 
 def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, str]]:
@@ -100,10 +100,10 @@ def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, s
     cases = [(index, case["id"]) for index, case in enumerate(json.loads(evalset.cases))]
     if not cases:
         raise BadInput(f"{evalset.path} has no cases.", hint="Add one to run it.")
-    known = {case_id for _, case_id in cases}
+    existing_ids = {case_id for _, case_id in cases}
     for case_id in case_ids:
-        if case_id not in known:
-            listed = ", ".join(sorted(known)[:10])
+        if case_id not in existing_ids:
+            listed = ", ".join(sorted(existing_ids)[:10])
             raise NotFound(f"{evalset.path} has no case {case_id!r}.", hint=f"Its cases: {listed}.")
     return [case for case in cases if not case_ids or case[1] in set(case_ids)]
 
@@ -128,6 +128,8 @@ def check_parallelism(number: int) -> None:
     _check_number("Parallelism", number, MAX_PARALLELISM)
 
 
-def _check_number(what: str, number: int, most: int) -> None:
-    if not 1 <= number <= most:
-        raise BadInput(f"{what} must be 1 to {most:,}, not {number}.", hint="Give a number in that range.")
+def _check_number(subject: str, number: int, maximum: int) -> None:
+    if not 1 <= number <= maximum:
+        raise BadInput(
+            f"{subject} must be 1 to {maximum:,}, not {number}.", hint="Give a number in that range."
+        )

@@ -103,11 +103,11 @@ class ReplayPlugin(BasePlugin):
         await self._was_asked(callback_context)
 
     async def _was_asked(self, context: CallbackContext) -> None:
-        asked = self._asked.pop(id(context.actions), None)
-        answered = self._next_answer(context.agent_name) if asked else None
-        if asked is not None and answered is not None:
-            _, then = await units_of_work.read(recording.read_answer, answered.pk)
-            self._lay_beside(answered, then, asked[1])
+        live_call = self._asked.pop(id(context.actions), None)
+        recorded_call = self._next_answer(context.agent_name) if live_call else None
+        if live_call is not None and recorded_call is not None:
+            _, recorded_request = await units_of_work.read(recording.read_answer, recorded_call.pk)
+            self._lay_beside(recorded_call, recorded_request, live_call[1])
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -135,28 +135,28 @@ class ReplayPlugin(BasePlugin):
         return dict(result.response)
 
     async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
-        answered = self._next_answer(agent)
-        if answered is None and self._recorded is not None and not self._recorded.answers:
+        recorded_call = self._next_answer(agent)
+        if recorded_call is None and self._recorded is not None and not self._recorded.answers:
             raise self._ends(
                 NotRecorded(
                     f"Agent {agent} asks its model, and the recording has no call of any model.",
                     "No recorder saw it: put Recorder() first among the App's plug-ins, or let models be live.",
                 )
             )
-        if answered is None:
+        if recorded_call is None:
             raise self._ends(
                 NotRecorded(
                     f"Agent {agent} asks its model once more in turn {self._turn + 1} than the recording has answers.",
                     "Let models be live: the agent goes another way than it went then.",
                 )
             )
-        responses, then = await units_of_work.read(recording.read_answer, answered.pk)
-        self._lay_beside(answered, then, request)
-        if answered.error or not responses:
+        responses, recorded_request = await units_of_work.read(recording.read_answer, recorded_call.pk)
+        self._lay_beside(recorded_call, recorded_request, request)
+        if recorded_call.error or not responses:
             raise self._ends(
                 NotRecorded(
                     f"The model of agent {agent} gave no answer in turn {self._turn + 1} of the recording"
-                    f"{f' ({answered.error})' if answered.error else ''}.",
+                    f"{f' ({recorded_call.error})' if recorded_call.error else ''}.",
                     "Let models be live.",
                 )
             )
@@ -168,15 +168,21 @@ class ReplayPlugin(BasePlugin):
         self._numbers[agent] += 1
         return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
 
-    def _lay_beside(self, answered: RecordedCall, then: Mapping[str, Any], request: LlmRequest) -> None:
-        if found := compare_requests(then, request_json(request)):
+    def _lay_beside(
+        self, recorded_call: RecordedCall, recorded_request: Mapping[str, Any], request: LlmRequest
+    ) -> None:
+        if differences := compare_requests(recorded_request, request_json(request)):
             self._note(
-                answered.agent, kind="request", call=answered.number + 1, recorded_call=answered.pk, **found
+                recorded_call.agent,
+                kind="request",
+                call=recorded_call.number + 1,
+                recorded_call=recorded_call.pk,
+                **differences,
             )
 
-    def _note(self, agent: str, **found: Any) -> None:
+    def _note(self, agent: str, **fields: Any) -> None:
         if len(self.differences) < MAX_DIFFERENCES:
-            self.differences.append({"turn": self._turn, "agent": agent, **found})
+            self.differences.append({"turn": self._turn, "agent": agent, **fields})
 
     def _ends(self, error: NotRecorded) -> NotRecorded:
         """Remember the error that ends the attempt: ADK wraps exceptions of plugins, and agents may swallow them."""
@@ -189,12 +195,12 @@ class ReplayPlugin(BasePlugin):
 
     async def _callbacks_before(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
         for plugin in self._hidden(context):
-            answered = await plugin.before_model_callback(callback_context=context, llm_request=request)
-            if answered is not None:
-                return answered
+            response = await plugin.before_model_callback(callback_context=context, llm_request=request)
+            if response is not None:
+                return response
         callbacks = getattr(_agent(context), "canonical_before_model_callbacks", ())
-        found = await _first_result(callbacks, callback_context=context, llm_request=request)
-        return found if isinstance(found, LlmResponse) else None
+        result = await _first_result(callbacks, callback_context=context, llm_request=request)
+        return result if isinstance(result, LlmResponse) else None
 
     async def _callbacks_after(self, context: CallbackContext, response: LlmResponse) -> LlmResponse:
         for plugin in context.get_invocation_context().plugin_manager.plugins:
@@ -204,29 +210,29 @@ class ReplayPlugin(BasePlugin):
             if altered is not None:
                 return altered
         callbacks = getattr(_agent(context), "canonical_after_model_callbacks", ())
-        found = await _first_result(callbacks, callback_context=context, llm_response=response)
-        return found if isinstance(found, LlmResponse) else response
+        result = await _first_result(callbacks, callback_context=context, llm_response=response)
+        return result if isinstance(result, LlmResponse) else response
 
     async def _tool_callbacks(
         self, tool: BaseTool, args: dict[str, Any], context: ToolContext
     ) -> dict[str, Any] | None:
         for plugin in self._hidden(context):
-            answered = await plugin.before_tool_callback(tool=tool, tool_args=args, tool_context=context)
-            if answered is not None:
-                return answered
+            response = await plugin.before_tool_callback(tool=tool, tool_args=args, tool_context=context)
+            if response is not None:
+                return response
         callbacks = getattr(_agent(context), "canonical_before_tool_callbacks", ())
-        found = await _first_result(callbacks, tool=tool, args=args, tool_context=context)
-        return found if isinstance(found, dict) else None
+        result = await _first_result(callbacks, tool=tool, args=args, tool_context=context)
+        return result if isinstance(result, dict) else None
 
 
 def _agent(context: CallbackContext) -> Any:
     return context.get_invocation_context().agent
 
 
-async def _first_result(callbacks: Sequence[Callable[..., Any]], **given: Any) -> Any:
+async def _first_result(callbacks: Sequence[Callable[..., Any]], **arguments: Any) -> Any:
     """Run an agent's callbacks until one returns a result, as ADK does."""
     for callback in callbacks:
-        result = _adk.invoke_callback(callback, **given)
+        result = _adk.invoke_callback(callback, **arguments)
         if inspect.isawaitable(result):
             result = await result
         if result is not None:
@@ -244,7 +250,7 @@ def _restore_effects(result: ToolResult, context: ToolContext) -> None:
 
 def _join_responses(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
     """Return one response with the parts of all: a model that streamed may have several."""
-    parts = [part for one in responses for part in (one.get("content") or {}).get("parts") or []]
+    parts = [part for response in responses for part in (response.get("content") or {}).get("parts") or []]
     last = dict(responses[-1])
     if parts:
         last["content"] = {"role": "model", "parts": parts}

@@ -75,17 +75,17 @@ def read_recording(session: AgentSession) -> Recording:
 def read_answer(pk: int) -> tuple[list[Json], Json]:
     """Return the responses of a recorded model call, and its request."""
     call = ModelCall.objects.get(pk=pk)
-    whole = [one for one in model_calls.responses(call) if not one.get("partial")]
-    return whole, model_calls.request_json(call)
+    responses = [response for response in model_calls.responses(call) if not response.get("partial")]
+    return responses, model_calls.request_json(call)
 
 
 def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
     """Yield the relevant events with their wire form."""
-    wanted = Q(kind__in=(EventKind.USER, EventKind.TOOL_CALL, EventKind.TOOL_RESULT)) | Q(
+    condition = Q(kind__in=(EventKind.USER, EventKind.TOOL_CALL, EventKind.TOOL_RESULT)) | Q(
         data__contains=REWIND
     )
-    found = Event.objects.filter(Q(session=session) & wanted).defer("private", "summary").order_by("seq")
-    for event in found.iterator():
+    rows = Event.objects.filter(Q(session=session) & condition).defer("private", "summary").order_by("seq")
+    for event in rows.iterator():
         yield event, json.loads(event.data)
 
 
@@ -93,9 +93,9 @@ def turns_of(events: list[tuple[Event, Json]]) -> dict[str, int]:
     """Return the turn, from 0, of each invocation that began with a message and was not rewound."""
     turns: list[str] = []
     for event, data in events:
-        gone = (data.get("actions") or {}).get(REWIND)
-        if gone and gone in turns:
-            del turns[turns.index(gone) :]
+        rewound_to = (data.get("actions") or {}).get(REWIND)
+        if rewound_to and rewound_to in turns:
+            del turns[turns.index(rewound_to) :]
         elif event.author == "user" and event.invocation_id not in turns and _has_user_content(data):
             turns.append(event.invocation_id)
     return {invocation_id: turn for turn, invocation_id in enumerate(turns)}
@@ -109,16 +109,16 @@ def _has_user_content(data: Json) -> bool:
 def _tool_results(
     session: AgentSession, events: list[tuple[Event, Json]], turns: Mapping[str, int]
 ) -> Iterator[ToolResult]:
-    asked: dict[str, tuple[str, Json]] = {}
-    written = _StateWrites.of(session)
+    calls_by_id: dict[str, tuple[str, Json]] = {}
+    state_writes = _StateWrites.of(session)
     for event, data in events:
         if event.invocation_id not in turns:
             continue
         for call in wire.function_calls(data):
-            asked[call.get("id") or ""] = (event.author, call)
+            calls_by_id[call.get("id") or ""] = (event.author, call)
         results = wire.function_responses(data) if event.author != "user" else []
         for result in results:
-            agent, call = asked.get(result.get("id") or "", (event.author, {}))
+            agent, call = calls_by_id.get(result.get("id") or "", (event.author, {}))
             actions = (data.get("actions") or {}) if len(results) == 1 else {}
             yield ToolResult(
                 agent=agent,
@@ -127,7 +127,7 @@ def _tool_results(
                 turn=turns[event.invocation_id],
                 seq=event.seq,
                 response=result.get("response") or {},
-                delta=written.by(event, result.get("id") or "", alone=len(results) == 1),
+                delta=state_writes.by(event, result.get("id") or "", alone=len(results) == 1),
                 actions={name: actions[name] for name in CONTROL_ACTIONS if actions.get(name)},
             )
 
@@ -164,13 +164,15 @@ def _recorded_calls(
     session: AgentSession, turns: Mapping[str, int]
 ) -> dict[tuple[str, int, int], RecordedCall]:
     rows = ModelCall.objects.filter(session=session, by_callback=False).order_by("pk")
-    found: dict[tuple[str, int, int], RecordedCall] = {}
+    recorded: dict[tuple[str, int, int], RecordedCall] = {}
     numbers: dict[tuple[str, int], int] = {}
     for call in rows.defer("request", "response"):
         if (turn := turns.get(call.invocation_id)) is None:
             continue
         number = numbers.get((call.agent, turn), 0)
         numbers[call.agent, turn] = number + 1
-        said = f"{call.error_type}: {call.error}" if call.error_type else ""
-        found[call.agent, turn, number] = RecordedCall(call.pk, call.agent, turn, number, call.model, said)
-    return found
+        error = f"{call.error_type}: {call.error}" if call.error_type else ""
+        recorded[call.agent, turn, number] = RecordedCall(
+            call.pk, call.agent, turn, number, call.model, error
+        )
+    return recorded

@@ -32,37 +32,37 @@ def compare_requests(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Jso
     {added, removed, changed} (names), declarations {tool: {recorded, now}} of the changed ones (without those that are
     too long), settings {name: {recorded, now}}.
     """
-    found: Json = {}
+    differences: Json = {}
     if (recorded.get("model") or "") != (now.get("model") or ""):
-        found["model"] = {"recorded": recorded.get("model"), "now": now.get("model")}
+        differences["model"] = {"recorded": recorded.get("model"), "now": now.get("model")}
     before, after = (model_calls.instruction_text(side.get("system_instruction")) for side in (recorded, now))
     if before != after:
-        found["instruction"] = {"recorded": before[:MAX_TEXT_LENGTH], "now": after[:MAX_TEXT_LENGTH]}
-    found.update(_compare_history(recorded.get("contents") or [], now.get("contents") or []))
-    found.update(_compare_tools(recorded.get("tools") or [], now.get("tools") or []))
+        differences["instruction"] = {"recorded": before[:MAX_TEXT_LENGTH], "now": after[:MAX_TEXT_LENGTH]}
+    differences.update(_compare_history(recorded.get("contents") or [], now.get("contents") or []))
+    differences.update(_compare_tools(recorded.get("tools") or [], now.get("tools") or []))
     if settings := _compare_settings(recorded.get("config") or {}, now.get("config") or {}):
-        found["settings"] = settings
-    return found
+        differences["settings"] = settings
+    return differences
 
 
 def _compare_history(recorded: list[Any], now: list[Any]) -> Json:
     old, new = ([_as_text(_strip_call_fields(content)) for content in side] for side in (recorded, now))
-    gone: list[int] = []
-    come: list[int] = []
+    removed: list[int] = []
+    added: list[int] = []
     for tag, left, left_end, right, right_end in SequenceMatcher(None, old, new, False).get_opcodes():
         if tag != "equal":
-            gone += range(left, left_end)
-            come += range(right, right_end)
+            removed += range(left, left_end)
+            added += range(right, right_end)
     changes: list[Json] = []
-    for place in come:
-        before = next((one for one in gone if old[one] == new[place]), None)
+    for place in added:
+        before = next((change for change in removed if old[change] == new[place]), None)
         if before is None:
             changes.append({"change": "added", "place": place + 1, "content": now[place]})
         else:
-            gone.remove(before)
+            removed.remove(before)
             changes.append({"change": "moved", "place": place + 1, "content": now[place]})
-    changes += [{"change": "removed", "place": place + 1, "content": recorded[place]} for place in gone]
-    changes.sort(key=lambda one: (one["place"], one["change"] != "removed"))
+    changes += [{"change": "removed", "place": place + 1, "content": recorded[place]} for place in removed]
+    changes.sort(key=lambda change: (change["place"], change["change"] != "removed"))
     left_out = len(changes) - MAX_CONTENTS
     cut = {"history_cut": left_out} if left_out > 0 else {}
     return {"history": changes[:MAX_CONTENTS], **cut} if changes else {}
@@ -78,9 +78,13 @@ def _compare_tools(recorded: list[Json], now: list[Json]) -> Json:
         "changed": changed,
     }
     sides = {name: {"recorded": before[name], "now": after[name]} for name in changed}
-    told = {name: both for name, both in sides.items() if len(_as_text(both)) <= MAX_TEXT_LENGTH}
-    tools = {change: found for change, found in names.items() if found}
-    return {**({"tools": tools} if tools else {}), **({"declarations": told} if told else {})}
+    declarations = {
+        name: sides_of_tool
+        for name, sides_of_tool in sides.items()
+        if len(_as_text(sides_of_tool)) <= MAX_TEXT_LENGTH
+    }
+    tools = {change: tool_names for change, tool_names in names.items() if tool_names}
+    return {**({"tools": tools} if tools else {}), **({"declarations": declarations} if declarations else {})}
 
 
 def _compare_settings(recorded: Json, now: Json) -> Json:
@@ -95,8 +99,8 @@ def _compare_settings(recorded: Json, now: Json) -> Json:
 def _strip_call_fields(value: Any) -> Any:
     """Return a content without the fields that are new in every run."""
     if isinstance(value, dict):
-        return {name: _strip_call_fields(one) for name, one in value.items() if name not in CALL_FIELDS}
-    return [_strip_call_fields(one) for one in value] if isinstance(value, list) else value
+        return {name: _strip_call_fields(item) for name, item in value.items() if name not in CALL_FIELDS}
+    return [_strip_call_fields(item) for item in value] if isinstance(value, list) else value
 
 
 def _as_text(value: Any) -> str:

@@ -35,24 +35,26 @@ class RecordedResults:
         Raises:
             NotRecorded: no call has this name and these arguments.
         """
-        fits = [
-            (place, one)
-            for place, one in enumerate(self._recorded)
-            if one.tool == tool and json_equal(one.args, dict(args))
+        candidates = [
+            (place, result)
+            for place, result in enumerate(self._recorded)
+            if result.tool == tool and json_equal(result.args, dict(args))
         ]
-        fits.sort(key=lambda fit: fit[1].agent != agent)
-        for place, one in fits:
+        candidates.sort(key=lambda fit: fit[1].agent != agent)
+        for place, result in candidates:
             if place not in self._given:
                 self._given.add(place)
-                return one, False
-        if fits:
-            own = [one for _, one in fits if one.agent == agent]
-            return (own or [one for _, one in fits])[-1], True
+                return result, False
+        if candidates:
+            own = [result for _, result in candidates if result.agent == agent]
+            return (own or [result for _, result in candidates])[-1], True
         raise self._nothing(agent, tool, args)
 
     def _nothing(self, agent: str, tool: str, args: Mapping[str, Any]) -> NotRecorded:
-        others = [one for one in self._recorded if one.tool == tool]
-        listed = ", ".join(dict.fromkeys(call_text(one.tool, one.args) for one in others[:MAX_LISTED_CALLS]))
+        others = [result for result in self._recorded if result.tool == tool]
+        listed = ", ".join(
+            dict.fromkeys(call_text(result.tool, result.args) for result in others[:MAX_LISTED_CALLS])
+        )
         return NotRecorded(
             f"Agent {agent} calls {call_text(tool, args)}, and the recording has no result of that call.",
             f"Recorded calls of {tool}: {listed}." if others else f"{tool} was not called in the recording.",

@@ -66,13 +66,15 @@ class RequestDifference:
     def summary(self) -> list[str]:
         """The differences in words."""
         words = {"removed": "gone", "added": "new", "moved": "elsewhere"}
-        tally = {word: sum(one.change == change for one in self.history) for change, word in words.items()}
+        tally = {
+            word: sum(content.change == change for content in self.history) for change, word in words.items()
+        }
         counts = [f"{count} {word}" for word, count in tally.items() if count]
         return [
             *(["instruction"] if self.instruction else []),
             *([f"history: {', '.join(counts)}"] if counts else []),
             *([f"tools: {', '.join(self.tools)}"] if self.tools else []),
-            *(one.name.replace("_", " ") for one in self.settings),
+            *(content.name.replace("_", " ") for content in self.settings),
         ]
 
 
@@ -96,14 +98,14 @@ class ReplayComparison:
     @property
     def groups(self) -> list[RequestGroup]:
         """The differing requests, grouped by equal differences, in order."""
-        found: list[RequestGroup] = []
+        groups: list[RequestGroup] = []
         for request in self.requests:
-            same = next((group for group in found if group.request.what == request.what), None)
+            same = next((group for group in groups if group.request.what == request.what), None)
             if same is None:
-                found.append(RequestGroup(request, []))
+                groups.append(RequestGroup(request, []))
             else:
                 same.others.append(request)
-        return found
+        return groups
 
 
 def compare_with_recording(attempt: EvalAttempt) -> ReplayComparison | None:
@@ -111,32 +113,35 @@ def compare_with_recording(attempt: EvalAttempt) -> ReplayComparison | None:
     policy = ReplayPolicy.of(attempt.run.policy)
     if not policy.active:
         return None
-    told: list[dict[str, Any]] = json.loads(attempt.differences)
+    differences: list[dict[str, Any]] = json.loads(attempt.differences)
     return ReplayComparison(
         policy,
         recorded_session(policy, attempt.case_id, attempt.repetition),
-        [_read_request(one) for one in told if one.get("kind") == "request"],
-        [one["again"] for one in told if one.get("kind") == "tool"],
+        [_read_request(difference) for difference in differences if difference.get("kind") == "request"],
+        [difference["again"] for difference in differences if difference.get("kind") == "tool"],
     )
 
 
-def _read_request(told: Mapping[str, Any]) -> RequestDifference:
-    instruction = told.get("instruction")
-    model = told.get("model")
-    settings = {**({"model": model} if model else {}), **(told.get("settings") or {})}
+def _read_request(difference: Mapping[str, Any]) -> RequestDifference:
+    instruction = difference.get("instruction")
+    model = difference.get("model")
+    settings = {**({"model": model} if model else {}), **(difference.get("settings") or {})}
     return RequestDifference(
-        turn=told["turn"] + 1,
-        agent=told["agent"],
-        call=told["call"],
+        turn=difference["turn"] + 1,
+        agent=difference["agent"],
+        call=difference["call"],
         instruction=_lines(instruction) if instruction else [],
         history=[
-            HistoryChange(one["change"], request_contents.describe_content(one["place"], one["content"], ""))
-            for one in told.get("history") or []
+            HistoryChange(
+                content["change"], request_contents.describe_content(content["place"], content["content"], "")
+            )
+            for content in difference.get("history") or []
         ],
-        history_cut=told.get("history_cut") or 0,
-        tools=told.get("tools") or {},
+        history_cut=difference.get("history_cut") or 0,
+        tools=difference.get("tools") or {},
         declarations=[
-            DeclarationChange(name, _lines(both)) for name, both in (told.get("declarations") or {}).items()
+            DeclarationChange(name, _lines(sides))
+            for name, sides in (difference.get("declarations") or {}).items()
         ],
         settings=[
             SettingChange(name, json.dumps(value["recorded"]), json.dumps(value["now"]))
@@ -145,6 +150,6 @@ def _read_request(told: Mapping[str, Any]) -> RequestDifference:
     )
 
 
-def _lines(both: Mapping[str, Any]) -> list[DiffLine]:
+def _lines(sides: Mapping[str, Any]) -> list[DiffLine]:
     """Return the recorded and the current value, line by line."""
-    return value_diff.diff_lines(json.dumps(both["recorded"]), json.dumps(both["now"]))
+    return value_diff.diff_lines(json.dumps(sides["recorded"]), json.dumps(sides["now"]))

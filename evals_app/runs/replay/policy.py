@@ -56,13 +56,13 @@ class ReplayPolicy:
             BadInput: a choice is unknown, or replay is requested without a recording.
         """
         policy = cls(models or LIVE, tools or LIVE, session, run)
-        for what, given, choices in (
+        for subject, value, choices in (
             ("Models", policy.models, MODEL_CHOICES),
             ("Tools", policy.tools, TOOL_CHOICES),
         ):
-            known = [name for name, _ in choices]
-            if given not in known:
-                raise BadInput(f"{what} cannot be {given!r}.", hint=f"Choices: {', '.join(known)}.")
+            names = [name for name, _ in choices]
+            if value not in names:
+                raise BadInput(f"{subject} cannot be {value!r}.", hint=f"Choices: {', '.join(names)}.")
         if policy.needs_recording and not (policy.run or policy.session):
             raise BadInput(
                 "What is recorded can only be given again from a recording.",

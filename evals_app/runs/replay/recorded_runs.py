@@ -30,25 +30,27 @@ def resolve_policy(evalset: EvalSet, policy: Mapping[str, Any]) -> dict[str, Any
         NotFound: no such run.
         BadInput: the policy is invalid.
     """
-    wanted = ReplayPolicy.of(json.dumps(policy))
-    return ReplayPolicy.chosen(wanted.models, wanted.tools, run=_find_run_id(evalset, wanted.run)).as_json()
+    requested = ReplayPolicy.of(json.dumps(policy))
+    return ReplayPolicy.chosen(
+        requested.models, requested.tools, run=_find_run_id(evalset, requested.run)
+    ).as_json()
 
 
 def _find_run_id(evalset: EvalSet, name: str) -> str:
     if not name:
         return ""
     runs = recorded_runs(evalset)
-    found = (
+    run_id = (
         (runs if name == NEWEST_RUN else runs.filter(pk__startswith=name))
         .values_list("pk", flat=True)
         .first()
     )
-    if found is None:
+    if run_id is None:
         raise NotFound(
             f"{evalset.path} has no run {name!r} whose recording could be given again.",
             hint="Run it once with everything live; its page shows the run's id.",
         )
-    return str(found)
+    return str(run_id)
 
 
 def recorded_session(policy: ReplayPolicy, case_id: str, repetition: int) -> AgentSession | None:
@@ -57,7 +59,11 @@ def recorded_session(policy: ReplayPolicy, case_id: str, repetition: int) -> Age
         return AgentSession.objects.filter(pk=policy.session).first()
     if not policy.run:
         return None
-    kept = EvalAttempt.objects.filter(run_id=policy.run, case_id=case_id).exclude(session=None)
-    found = list(kept.select_related("session").defer("actual").order_by("case_index", "repetition"))
-    same = (one.session for one in found if one.repetition == repetition)
-    return next(same, found[0].session if found else None)
+    attempts_with_session = EvalAttempt.objects.filter(run_id=policy.run, case_id=case_id).exclude(
+        session=None
+    )
+    attempts = list(
+        attempts_with_session.select_related("session").defer("actual").order_by("case_index", "repetition")
+    )
+    same = (attempt.session for attempt in attempts if attempt.repetition == repetition)
+    return next(same, attempts[0].session if attempts else None)

@@ -70,8 +70,8 @@ def continue_without_process(runtime_id: str, death: ProcessDeath) -> list[str]:
     with transaction.atomic():
         active = EvalRun.objects.select_for_update().filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE)
         runs = list(active.order_by("pk"))
-        begun = EvalAttempt.objects.filter(run__in=runs, started_at__gte=F("run__started_at"))
-        if not begun.exists():
+        started_attempts = EvalAttempt.objects.filter(run__in=runs, started_at__gte=F("run__started_at"))
+        if not started_attempts.exists():
             for run in runs:
                 crash_run(run.pk, str(death))
             return []
@@ -123,8 +123,8 @@ def _only_attempt(runtime_id: str) -> EvalAttempt | None:
     """Return the only attempt that a process executes; None if it executes more, or another run."""
     in_flight = EvalAttempt.objects.filter(run__runtime_id=runtime_id, status=Status.RUNNING)
     others = Run.objects.filter(runtime_id=runtime_id, status=Run.Status.RUNNING)
-    found = list(in_flight[:2])
-    return found[0] if len(found) == 1 and not others.exists() else None
+    attempts = list(in_flight[:2])
+    return attempts[0] if len(attempts) == 1 and not others.exists() else None
 
 
 def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
@@ -222,12 +222,12 @@ def crash_orphans() -> int:
     Call it after `sessions_app.runs.lifecycle.crash_orphans`, which marks the processes that are gone.
     """
     pending = EvalRun.objects.filter(status=EvalRun.Status.PENDING)
-    begun = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)
-    gone = Q(runtime__stopped_at__isnull=False)
+    running = EvalRun.objects.filter(status=EvalRun.Status.RUNNING)
+    has_stopped = Q(runtime__stopped_at__isnull=False)
     unassigned = dict(pending.filter(runtime=None).values_list("pk", "queued_at"))
-    nobodys = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
-    why = "The process that ran it has ended."
-    stopped = list(begun.filter(gone).values_list("pk", "runtime__heartbeat_at"))
-    never = list(pending.filter(gone | nobodys).values_list("pk", flat=True))
-    ended = sum(crash_run(run_id, why, last_seen) for run_id, last_seen in stopped)
-    return ended + sum(crash_run(run_id, "No process took it.") for run_id in never)
+    is_unassigned = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
+    reason = "The process that ran it has ended."
+    stopped = list(running.filter(has_stopped).values_list("pk", "runtime__heartbeat_at"))
+    never_started = list(pending.filter(has_stopped | is_unassigned).values_list("pk", flat=True))
+    ended = sum(crash_run(run_id, reason, last_seen) for run_id, last_seen in stopped)
+    return ended + sum(crash_run(run_id, "No process took it.") for run_id in never_started)

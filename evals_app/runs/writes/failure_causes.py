@@ -17,14 +17,14 @@ def cause_of(attempt: EvalAttempt, outcome: Outcome) -> str:
     if outcome.status not in {Status.FAILED, Status.ERROR, Status.INCOMPLETE}:
         return ""
     failure = outcome.failure or Failure("", "")
-    said = [
+    summaries = [
         causes.MetricSummary(score.metric, score.status, score.reason, score.details)
         for score in outcome.scores
         if score.invocation is None
     ]
     error = (failure.type, failure.message)
     return causes.cause_of(
-        outcome.status, _expectation_of(attempt, outcome.status), outcome.actual, said, error
+        outcome.status, _expectation_of(attempt, outcome.status), outcome.actual, summaries, error
     )
 
 

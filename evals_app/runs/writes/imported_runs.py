@@ -36,7 +36,7 @@ def import_run(
     """
     with transaction.atomic():
         version = _version_of(app_name, evalset_id, content, ended_at)
-        counts = Counter(COUNT_COLUMNS[EvalAttempt.Status(each.outcome.status)] for each in attempts)
+        counts = Counter(COUNT_COLUMNS[EvalAttempt.Status(attempt.outcome.status)] for attempt in attempts)
         run, is_new = EvalRun.objects.get_or_create(
             pk=run_id,
             defaults={
@@ -47,7 +47,7 @@ def import_run(
                 "source": "import",
                 "config": scopes.dumps(config),
                 "config_source": "the results of adk web",
-                "num_runs": max((each.repetition for each in attempts), default=1),
+                "num_runs": max((attempt.repetition for attempt in attempts), default=1),
                 "created_at": ended_at,
                 "finished_at": ended_at,
                 "total": len(attempts),
@@ -55,8 +55,8 @@ def import_run(
             },
         )
         if is_new:
-            for each in attempts:
-                _import_attempt(run, each)
+            for attempt in attempts:
+                _import_attempt(run, attempt)
         change_notification.notify_after_commit()
     return is_new
 
@@ -79,16 +79,16 @@ def _version_of(
     return version
 
 
-def _import_attempt(run: EvalRun, recorded: ImportedAttempt) -> None:
-    outcome = recorded.outcome
+def _import_attempt(run: EvalRun, imported: ImportedAttempt) -> None:
+    outcome = imported.outcome
     attempt = EvalAttempt(
         run=run,
-        case_index=recorded.case_index,
-        case_id=scopes.clean_text(recorded.case_id),
-        repetition=recorded.repetition,
+        case_index=imported.case_index,
+        case_id=scopes.clean_text(imported.case_id),
+        repetition=imported.repetition,
         status=outcome.status,
         tries=1,
-        realm=recorded.realm,
+        realm=imported.realm,
         session_id=outcome.session_pk,
         finished_at=run.finished_at,
     )

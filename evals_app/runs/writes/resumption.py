@@ -25,7 +25,7 @@ ASSIGNED_COLUMNS = {"realm", "earlier", "revision"}
 """Columns that a new try sets to other values than their defaults."""
 
 
-def restart_attempts(run_id: str, which: Q, why: str) -> int:
+def restart_attempts(run_id: str, condition: Q, reason: str) -> int:
     """Reset the matching attempts and queue their run; return how many they are.
 
     A try that had started is stored in `earlier`, with its session; the next try has a realm of its own.
@@ -41,18 +41,18 @@ def restart_attempts(run_id: str, which: Q, why: str) -> int:
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or run.active:
             return 0
-        meant = run.attempts.filter(which)
+        attempts = run.attempts.filter(condition)
         revision = next_revision(run_id)
-        begun = list(meant.exclude(started_at=None).order_by("pk"))
-        for attempt in begun:
-            reset_attempt(attempt, why, revision)
-        waited = run.attempts.filter(which, started_at=None).update(
+        started_attempts = list(attempts.exclude(started_at=None).order_by("pk"))
+        for attempt in started_attempts:
+            reset_attempt(attempt, reason, revision)
+        waiting_count = run.attempts.filter(condition, started_at=None).update(
             status=Status.PENDING, stopped_because="", cancel_requested_at=None, revision=revision
         )
-        if begun or waited:
+        if started_attempts or waiting_count:
             requeue_run(run, limits_from=None)
         change_notification.notify_after_commit()
-    return len(begun) + waited
+    return len(started_attempts) + waiting_count
 
 
 def requeue_run(run: EvalRun, limits_from: float | None) -> None:
@@ -62,24 +62,24 @@ def requeue_run(run: EvalRun, limits_from: float | None) -> None:
         run: with the time at which it stopped.
         limits_from: time from which its limits count; None: its next start.
     """
-    spent = (run.finished_at - run.started_at) if run.finished_at and run.started_at else 0.0
+    elapsed = (run.finished_at - run.started_at) if run.finished_at and run.started_at else 0.0
     EvalRun.objects.filter(pk=run.id).update(
         status=EvalRun.Status.PENDING,
         runtime=processes.own_id(),
         queued_at=time.time(),
         resumed=run.resumed + 1,
         limits_from=limits_from,
-        spent_seconds=run.spent_seconds + spent,
+        spent_seconds=run.spent_seconds + elapsed,
         **dict.fromkeys(("started_at", "finished_at", "cancel_requested_at")),
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
         **_counts(run),
     )
 
 
-def reset_attempt(attempt: EvalAttempt, why: str, revision: int) -> None:
+def reset_attempt(attempt: EvalAttempt, reason: str, revision: int) -> None:
     """Reset an ended attempt to pending; its result is stored in `earlier`."""
     attempt.results.all().delete()
-    attempt.earlier = scopes.dumps([*json.loads(attempt.earlier), _try_record(attempt, why)])
+    attempt.earlier = scopes.dumps([*json.loads(attempt.earlier), _try_record(attempt, reason)])
     attempt.realm = realm_of(
         attempt.run_id, attempt.case_index, attempt.case_id, attempt.repetition, attempt.tries
     )
@@ -90,13 +90,13 @@ def reset_attempt(attempt: EvalAttempt, why: str, revision: int) -> None:
     attempt.save()
 
 
-def _try_record(attempt: EvalAttempt, why: str) -> dict[str, Any]:
+def _try_record(attempt: EvalAttempt, reason: str) -> dict[str, Any]:
     """Return the record of a try for `earlier`."""
-    told = ("status", "error_type", "error", "started_at", "finished_at", "realm", "total_tokens", "cost")
+    columns = ("status", "error_type", "error", "started_at", "finished_at", "realm", "total_tokens", "cost")
     return {
         "try": attempt.tries,
-        "why": why,
-        **{name: getattr(attempt, name) for name in told},
+        "why": reason,
+        **{name: getattr(attempt, name) for name in columns},
         "session": attempt.session_id,
     }
 
