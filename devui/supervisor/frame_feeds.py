@@ -75,7 +75,7 @@ class FrameFeeds:
 
     async def _fill(self, run_id: str, frames: FrameLog) -> None:
         try:
-            while not frames.ended:
+            while not frames.has_ended:
                 run = await retry.read(_read_run, run_id)
                 if run is None or run.status not in lifecycle.ACTIVE:
                     _publish_end(frames, run.status if run else Run.Status.CANCELLED)
@@ -86,7 +86,7 @@ class FrameFeeds:
         except Exception:
             log.exception("Run %s cannot be watched any more.", run_id)
         finally:
-            if not frames.ended:
+            if not frames.has_ended:
                 _publish_end(frames, Run.Status.RUNNING)
             asyncio.get_running_loop().call_later(RETAIN_S, self._feeds.pop, run_id, None)
 

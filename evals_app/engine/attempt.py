@@ -217,7 +217,7 @@ async def _build_outcome(
     scores: Sequence[Score] = (),
     failure: Failure | None = None,
 ) -> Outcome:
-    await outbox().settled(OUTBOX_WAIT_S)
+    await outbox().wait_written(OUTBOX_WAIT_S)
     session_pk, tokens, used = await retry.read(_read_usage, attempt.realm)
     answers_again = trial.replay is not None and trial.replay.answers
     return Outcome(

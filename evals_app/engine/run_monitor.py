@@ -104,7 +104,7 @@ class RunMonitor:
             executing.cancel()
             cancelling.cancel()
             await self._executor.stop()
-            await outbox().settled(
+            await outbox().wait_written(
                 INTERRUPTED_OUTBOX_WAIT_S
             )  # what the attempts that are cut off have spent until now
             await asyncio.gather(executing, cancelling, return_exceptions=True)
@@ -144,7 +144,7 @@ class RunMonitor:
         for attempt in look.running:
             if attempt.cancel_requested_at is not None:
                 self._executor.cancel(attempt.pk)
-                await outbox().settled(INTERRUPTED_OUTBOX_WAIT_S)
+                await outbox().wait_written(INTERRUPTED_OUTBOX_WAIT_S)
                 await units_of_work.write(
                     writes.cancel_attempt, attempt.pk, writes.CANCELLED_BY_USER, self._watch.now()
                 )

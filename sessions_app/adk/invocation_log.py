@@ -173,7 +173,7 @@ class InvocationLog:
         """Send the remaining records and wait until they are stored, for a limited time."""
         self.note_stage("failed" if error else "end", type(error).__name__ if error else self.root_agent)
         self._send_remaining()
-        await outbox().settled(END_S)
+        await outbox().wait_written(END_S)
 
     def abort(self) -> None:
         """Send the remaining records of a cancelled invocation."""

@@ -18,24 +18,24 @@ CHUNK = 500
 
 def named_versions(session: AgentSession, *, first: int, last: int) -> dict[str, int]:
     """Return the last version of each file named by the events from `first` to `last`, including `user:` files."""
-    found: dict[str, int] = {}
+    versions: dict[str, int] = {}
     for _, delta in _deltas(session, first, last):
-        found.update(delta)
-    return found
+        versions.update(delta)
+    return versions
 
 
 def versions_before(session: AgentSession, seq: int, names: Collection[str]) -> dict[str, int]:
     """Return the last versions of the files named by events before `seq`; scans back only as far as needed."""
-    wanted = set(names)
-    found: dict[str, int] = {}
-    if not wanted:
-        return found
+    missing = set(names)
+    versions: dict[str, int] = {}
+    if not missing:
+        return versions
     for _, delta in _deltas(session, 1, seq - 1, newest_first=True):
-        found.update((name, delta[name]) for name in wanted.intersection(delta))
-        wanted.difference_update(delta)
-        if not wanted:
+        versions.update((name, delta[name]) for name in missing.intersection(delta))
+        missing.difference_update(delta)
+        if not missing:
             break
-    return found
+    return versions
 
 
 def artifact_pks_at(session: AgentSession, event: Event) -> list[int]:

@@ -63,18 +63,18 @@ def find_message(session_pk: int, seq: int) -> UserMessage:
         raise BadInput(f"Event {seq} is not a message of the user.", hint="Choose a message of the user.")
     body = json.loads(event.data)
     parts = events.parts_of(body)
-    written = [part["text"] for part in parts if isinstance(part.get("text"), str)]
+    texts = [part["text"] for part in parts if isinstance(part.get("text"), str)]
     return UserMessage(
         session,
         event,
-        text="\n".join(written) or json.loads(event.summary).get("heard", ""),
+        text="\n".join(texts) or json.loads(event.summary).get("heard", ""),
         others=[part for part in parts if not isinstance(part.get("text"), str)],
         delta=(body.get("actions") or {}).get("stateDelta") or {},
         left=session.last_seq - seq + 1,
     )
 
 
-def fork_before(said: UserMessage, title: str) -> AgentSession:
+def fork_before(message: UserMessage, title: str) -> AgentSession:
     """Fork a session before a message. The original session does not change.
 
     Before the first message this is an empty session with the initial state. A session with its own shared state is
@@ -84,12 +84,12 @@ def fork_before(said: UserMessage, title: str) -> AgentSession:
         SessionMissing: the session was deleted.
         BadInput: another service owns the app's sessions, or the title is too long.
     """
-    if said.before:
-        own = bool(said.session.realm)
-        return fork.fork(said.session.pk, fork.NewFork(seq=said.before, title=title, own_realm=own))
-    session = said.session
+    if message.before:
+        own = bool(message.session.realm)
+        return fork.fork(message.session.pk, fork.NewFork(seq=message.before, title=title, own_realm=own))
+    session = message.session
     if not session.realm:
         storage_location.refuse_new(session.app_name)
-    found = history.state_at_start(session).values(Scope.SESSION)
+    state = history.state_at_start(session).values(Scope.SESSION)
     key = SessionKey("", session.app_name, session.user_id, str(uuid.uuid4()))
-    return writes.create_session(key, found, origin=FORK_ORIGIN, title=scopes.clean_text(title))
+    return writes.create_session(key, state, origin=FORK_ORIGIN, title=scopes.clean_text(title))

@@ -71,7 +71,7 @@ class NewFork:
     own_realm: bool = False
 
 
-def fork(session_pk: int, wanted: NewFork) -> AgentSession:
+def fork(session_pk: int, options: NewFork) -> AgentSession:
     """Create a session that begins with the events of another one. The original does not change.
 
     Commits several short transactions. Do not call it inside a transaction: that would block other writers.
@@ -83,14 +83,14 @@ def fork(session_pk: int, wanted: NewFork) -> AgentSession:
             app's sessions.
         AlreadyExists: the id is taken by a session, or by artifacts of a deleted session.
     """
-    source, event, place, new = _begin(session_pk, wanted)
+    source, event, place, new = _begin(session_pk, options)
     try:
         copy = SessionCopy(source, new, event, lineage.ancestors(source))
         copy.session()
-        if wanted.own_realm:
+        if options.own_realm:
             copy.shared_state()
-        copy.events({} if wanted.own_realm or _shares_owners(source, place) else _current_versions(place))
-        copy.artifacts(with_users=wanted.own_realm)
+        copy.events({} if options.own_realm or _shares_owners(source, place) else _current_versions(place))
+        copy.artifacts(with_users=options.own_realm)
         _derive_list_fields(new, source, event)
         _publish(new, source, place)
     except BaseException:
@@ -111,23 +111,23 @@ def short_name(source: AgentSession) -> str:
     return name if len(name) <= NAME_LIMIT else name[: NAME_LIMIT - 1] + "…"
 
 
-def _last_event(source: AgentSession, wanted: NewFork) -> Event:
+def _last_event(source: AgentSession, options: NewFork) -> Event:
     if source.last_seq == 0:
         raise BadInput(
             f"Session {source.session_id!r} has no events yet, so there is nothing to fork.",
             hint="Create a new session instead.",
         )
-    newest = source.last_seq if wanted.seq is None else wanted.seq
-    return find_event(source, event_id=wanted.event_id, seq=newest)
+    newest = source.last_seq if options.seq is None else options.seq
+    return find_event(source, event_id=options.event_id, seq=newest)
 
 
-def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
+def _begin(session_pk: int, options: NewFork) -> tuple[AgentSession, Event, SessionKey, AgentSession]:
     """Return the session, the last event to copy, the key of the fork, and the empty hidden fork."""
     with transaction.atomic():
         source = find_session(session_pk)
-        event = _last_event(source, wanted)
-        place = _new_key(source, wanted)
-        title = title_of(source, event.seq) if wanted.title is None else wanted.title
+        event = _last_event(source, options)
+        place = _new_key(source, options)
+        title = title_of(source, event.seq) if options.title is None else options.title
         if len(title) > TITLE_LIMIT:
             raise BadInput(
                 f"The title is longer than {TITLE_LIMIT} characters.", hint="Choose a shorter one."
@@ -138,15 +138,15 @@ def _begin(session_pk: int, wanted: NewFork) -> tuple[AgentSession, Event, Sessi
     return source, event, place, new
 
 
-def _new_key(source: AgentSession, wanted: NewFork) -> SessionKey:
-    app_name = source.app_name if wanted.app_name is None else wanted.app_name
-    if not wanted.own_realm:
+def _new_key(source: AgentSession, options: NewFork) -> SessionKey:
+    app_name = source.app_name if options.app_name is None else options.app_name
+    if not options.own_realm:
         storage_location.refuse_new(app_name)
     return SessionKey(
-        realm=f"{realms.FORK}{uuid.uuid4()}" if wanted.own_realm else "",
+        realm=f"{realms.FORK}{uuid.uuid4()}" if options.own_realm else "",
         app_name=app_name,
-        user_id=source.user_id if wanted.user_id is None else wanted.user_id,
-        session_id=wanted.session_id.strip() or str(uuid.uuid4()),
+        user_id=source.user_id if options.user_id is None else options.user_id,
+        session_id=options.session_id.strip() or str(uuid.uuid4()),
     )
 
 

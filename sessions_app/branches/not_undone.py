@@ -39,18 +39,18 @@ def truncate(text: str) -> str:
 
 def shared_since(session: AgentSession, first: Event) -> CountedList[SharedKey]:
     """Return the shared keys written by the session's events from `first` on."""
-    written = StateChange.objects.filter(
+    changes = StateChange.objects.filter(
         session=session, seq__gte=first.seq, scope__in=(Scope.USER, Scope.APP)
     )
     # Appends to a session are serialized, so the lowest primary key of a key is its first write.
-    keys = written.values("scope", "owner_id", "key_id").annotate(first=Min("pk"))
+    keys = changes.values("scope", "owner_id", "key_id").annotate(first=Min("pk"))
     earlier = history.earlier_writes()
     pks = [row["first"] for row in keys.order_by("scope", "key_id")]
     rows = StateChange.objects.filter(pk__in=pks[:MAX_LISTED]).annotate(
         before=Subquery(earlier.values("value")[:1]), before_private=Subquery(earlier.values("private")[:1])
     )
     now = _current_shared_values(rows)
-    shown = [
+    keys_shown = [
         SharedKey(
             scope=row.scope,
             key=row.key,
@@ -60,7 +60,7 @@ def shared_since(session: AgentSession, first: Event) -> CountedList[SharedKey]:
         )
         for row in sorted(rows, key=lambda row: (row.scope, row.key))
     ]
-    return CountedList(shown, len(pks))
+    return CountedList(keys_shown, len(pks))
 
 
 def memory_since(session: AgentSession, first: Event) -> CountedList[RecallableEntry]:
@@ -73,38 +73,38 @@ def memory_since(session: AgentSession, first: Event) -> CountedList[RecallableE
         removed=False,
         timestamp__gte=first.timestamp,
     ).defer("words", "private")
-    shown = [
+    entries = [
         RecallableEntry(row.pk, row.entry_id, row.timestamp, _entry_text(row.content))
         for row in rows.order_by("timestamp", "pk")[:MAX_LISTED]
     ]
-    return CountedList(shown, rows.count())
+    return CountedList(entries, rows.count())
 
 
 def effects(since: QuerySet[Event]) -> CountedList[ToolEffect]:
     """Return the tool calls in some events of a session."""
     calls = since.filter(kind=EventKind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
-    found = (
+    tool_effects = (
         ToolEffect(seq, event_id, call["name"], call["args"])
         for seq, event_id, summary in calls.iterator(history.CHUNK)
         for call in json.loads(summary).get("calls", [])
         if not call["name"].startswith(WITHOUT_EFFECT)
     )
-    shown = list(islice(found, MAX_LISTED))
-    return CountedList(shown, len(shown) + sum(1 for _ in found))
+    first = list(islice(tool_effects, MAX_LISTED))
+    return CountedList(first, len(first) + sum(1 for _ in tool_effects))
 
 
 def _current_shared_values(rows: Iterable[StateChange]) -> dict[tuple[str, int, str], StoredValue]:
     """Return the current values of shared keys."""
-    found = {}
+    values = {}
     for scope, table in ((Scope.USER, UserState), (Scope.APP, AppState)):
-        wanted = [row for row in rows if row.scope == scope]
-        if wanted:
+        scope_rows = [row for row in rows if row.scope == scope]
+        if scope_rows:
             keys = table.objects.filter(
-                owner_id=wanted[0].owner_id, key_id__in=[row.key_id for row in wanted]
+                owner_id=scope_rows[0].owner_id, key_id__in=[row.key_id for row in scope_rows]
             )
             for key in keys:
-                found[str(scope), key.owner_id, key.key_id] = StoredValue(key.value, key.private, key.note)
-    return found
+                values[str(scope), key.owner_id, key.key_id] = StoredValue(key.value, key.private, key.note)
+    return values
 
 
 def _entry_text(content: str) -> str:

@@ -65,16 +65,16 @@ def invocation_at(session: AgentSession, *, invocation_id: str = "", event_id: s
         InvocationMissing: the session has no event of the invocation.
         BadInput: the event belongs to no invocation, so ADK cannot rewind to before it.
     """
-    named = invocation_id or find_event(session, event_id=event_id).invocation_id
-    if not named:
+    target_id = invocation_id or find_event(session, event_id=event_id).invocation_id
+    if not target_id:
         raise BadInput(
             f"Event {event_id!r} has no invocation id, and a rewind goes to before an invocation.",
             hint="Choose an event of an invocation, or fork the session at the event before.",
         )
-    first = _events(session).filter(invocation_id=named).order_by("seq").first()
+    first = _events(session).filter(invocation_id=target_id).order_by("seq").first()
     if first is None:
         raise InvocationMissing(
-            f"Session {session.session_id!r} has no invocation {named!r}.",
+            f"Session {session.session_id!r} has no invocation {target_id!r}.",
             hint=f"GET /api/v1/sessions/{session.pk}/events lists its events with their invocations.",
         )
     return first
@@ -151,8 +151,8 @@ def _events(session: AgentSession) -> QuerySet[Event]:
 
 def _first_message(since: QuerySet[Event]) -> str:
     """Return the truncated text of the first user message in the rewound events."""
-    asked = since.filter(kind=EventKind.USER).order_by("seq").values_list("summary", flat=True).first()
-    text = json.loads(asked).get("text", "") if asked else ""
+    summary = since.filter(kind=EventKind.USER).order_by("seq").values_list("summary", flat=True).first()
+    text = json.loads(summary).get("text", "") if summary else ""
     return not_undone.truncate(text)
 
 
@@ -172,15 +172,15 @@ def _is_same(one: StateChange | None, other: StateChange | None) -> bool:
 
 def _differences(then: dict[str, StateChange], now: dict[str, StateChange]) -> list[AdkDifference]:
     """Return where ADK's rewind differs: it replays the events' deltas, which contain no seeds and no removals."""
-    found = []
+    differences = []
     for key in sorted(then.keys() | now.keys()):
         before = then.get(key)
-        told = before is not None and before.seq > 0 and before.value != "null"
-        adk = _text(before) if told else NULL if key in now else None
+        is_in_events = before is not None and before.seq > 0 and before.value != "null"
+        adk = _text(before) if is_in_events else NULL if key in now else None
         here = _text(before)
         if (adk and adk.whole) != (here and here.whole):
-            found.append(AdkDifference(key, here, adk))
-    return found
+            differences.append(AdkDifference(key, here, adk))
+    return differences
 
 
 def _files_since(session: AgentSession, first: Event) -> tuple[list[str], list[FilePlan]]:
@@ -255,10 +255,10 @@ def _record(plan: RewindPlan, saved: dict[str, int]) -> EventRecord:
     }
     writers = dict.fromkeys(delta, Writer("user", inferred=False))
     record = events.build_record(event, delta=delta, writers=writers)
-    gone = {key.key for key in plan.keys if key.then is None}
+    removed_keys = {key.key for key in plan.keys if key.then is None}
     notes = {key.key: key.then.note for key in plan.keys if key.then is not None}
     restored = [
         replace(write, value=replace(write.value, note=notes.get(write.key, write.value.note)))
         for write in record.writes
     ]
-    return events.mark_removed(replace(record, writes=restored), gone)
+    return events.mark_removed(replace(record, writes=restored), removed_keys)

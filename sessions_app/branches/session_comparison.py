@@ -95,9 +95,9 @@ def count_common_events(left: AgentSession, right: AgentSession) -> int:
     """
     if left.pk == right.pk:
         return left.last_seq
-    known = _count_shared_by_lineage(left, right)
+    shared = _count_shared_by_lineage(left, right)
     with connection.cursor() as cursor:
-        cursor.execute(_FIRST_DIFFERENT, [right.pk, left.pk, known])
+        cursor.execute(_FIRST_DIFFERENT, [right.pk, left.pk, shared])
         row = cursor.fetchone()
     return row[0] - 1 if row else left.last_seq
 
@@ -146,10 +146,10 @@ def _count_shared_by_lineage(left: AgentSession, right: AgentSession) -> int:
 def _groups(session: AgentSession, after: int) -> tuple[list[InvocationGroup | None], bool]:
     """Return the next turns of a session and whether there are more; an incomplete turn moves to the next page."""
     window = windows.after(session, after, PAGE)
-    found: list[InvocationGroup | None] = list(read_timeline(session, window).groups)
-    if window.has_newer and len(found) > 1:
-        found.pop()
-    return found, bool(window.events) and window.has_newer
+    groups: list[InvocationGroup | None] = list(read_timeline(session, window).groups)
+    if window.has_newer and len(groups) > 1:
+        groups.pop()
+    return groups, bool(window.events) and window.has_newer
 
 
 def _is_rest(group: InvocationGroup | None) -> bool:
@@ -160,8 +160,8 @@ def _at(groups: list[InvocationGroup | None], number: int) -> InvocationGroup | 
     return groups[number] if number < len(groups) else None
 
 
-def _side(session: AgentSession, after: int, shown: Iterator[InvocationGroup | None]) -> ComparedSession:
-    last = max((_last_seq(group) for group in shown if group), default=after)
+def _side(session: AgentSession, after: int, groups: Iterator[InvocationGroup | None]) -> ComparedSession:
+    last = max((_last_seq(group) for group in groups if group), default=after)
     return ComparedSession(session, after, last, last < session.last_seq)
 
 
@@ -171,11 +171,11 @@ def _last_seq(group: InvocationGroup) -> int:
 
 def _values(session: AgentSession, event: Event | None) -> dict[tuple[Scope, str], StoredValue]:
     owners = history.owners_at(session, event)
-    found: dict[tuple[Scope, str], StoredValue] = {}
+    values: dict[tuple[Scope, str], StoredValue] = {}
     for scope, owner_id in owners.ids.items():
         rows = history.stored_writes(scope, owner_id, owners.positions[scope])
-        found.update(((scope, row.key), StoredValue.of(row)) for row in rows)
-    return found
+        values.update(((scope, row.key), StoredValue.of(row)) for row in rows)
+    return values
 
 
 def _whole_text(text: StoredValue | None) -> str | None:

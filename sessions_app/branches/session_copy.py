@@ -131,9 +131,10 @@ class SessionCopy:
         """Copy a shared scope's ledger: each key's last write before the events as the fork's, and all later writes."""
         source, first, last = then.ids[scope], start.positions.get(scope, 0), then.positions[scope]
         before = sorted(history.newest_writes(scope, source, first))
-        kept = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
+        new_values = {"owner_id": owner_id, "cause": str(ChangeCause.FORK), "session_id": None}
         self._in_slices(
-            before, lambda some: _insert(StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, kept)
+            before,
+            lambda some: _insert(StateChange, f"{_id_condition(some)} AND {NOT_REMOVED}", some, new_values),
         )
         since = StateChange.objects.filter(
             scope=scope, owner_id=source, position__gt=first, position__lte=last
@@ -145,10 +146,10 @@ class SessionCopy:
 
         It is the fork for copied events, else NULL: rows of other sessions stay theirs.
         """
-        taken = [Ancestor(self.source.pk, self.event.seq)]
-        taken += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
-        cases = " ".join(["WHEN session_id = %s AND seq <= %s THEN %s"] * len(taken))
-        values = [value for each in taken for value in (each.pk, each.last_seq, self.new.pk)]
+        copied = [Ancestor(self.source.pk, self.event.seq)]
+        copied += [Ancestor(each.pk, min(each.last_seq, self.event.seq)) for each in self.ancestors]
+        cases = " ".join(["WHEN session_id = %s AND seq <= %s THEN %s"] * len(copied))
+        values = [value for each in copied for value in (each.pk, each.last_seq, self.new.pk)]
         return SqlExpression(f"CASE {cases} ELSE NULL END", values)
 
     def _settle(self, table: type[Model], scope: Scope, owner_id: int, position: int) -> None:
@@ -228,9 +229,11 @@ def _insert(
         computed: SQL expressions by column.
         order: column that determines the order of the copies.
     """
-    given = {column: SqlExpression("%s", [value]) for column, value in changed.items()} | (computed or {})
+    expressions = {column: SqlExpression("%s", [value]) for column, value in changed.items()} | (
+        computed or {}
+    )
     columns = [str(field.column) for field in table._meta.concrete_fields if not field.primary_key]
-    chosen = [given.get(column, SqlExpression(column)) for column in columns]
+    chosen = [expressions.get(column, SqlExpression(column)) for column in columns]
     name = table._meta.db_table
     with connection.cursor() as cursor:
         cursor.execute(

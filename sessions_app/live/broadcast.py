@@ -83,10 +83,10 @@ class Broadcast(Generic[View]):
         Raises:
             Exception: what looking raised.
         """
-        wanted = self._begun + 1
+        number = self._begun + 1
         if self._ring is not None:
             self._ring.notify()
-        while self._ended < wanted:
+        while self._ended < number:
             await self._looked.wait()
             self._raise_failure()
 

@@ -40,10 +40,10 @@ class RunStreams:
         self._pending[run.pk] = StreamingText(last_shown)
         self._tasks[run.pk] = asyncio.create_task(self._read(run.pk), name=f"devui-stream-{run.pk}")
 
-    def shown(self, events: Iterable[Event]) -> None:
+    def mark_shown(self, events: Iterable[Event]) -> None:
         """Process events that are sent to pages: their text is not streaming any more."""
         for pending in self._pending.values():
-            if pending.shown(events):
+            if pending.mark_shown(events):
                 self.changed.set()
 
     def now(self) -> list[TextStream]:

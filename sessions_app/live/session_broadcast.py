@@ -82,7 +82,7 @@ class SessionBroadcast(Broadcast[SessionView]):
             await self._read_ahead(look)
         streams = self._streams = self._streams or self._start_streams(look)
         if self._last_seq < look.last_seq and streams.are_open:
-            streams.shown(
+            streams.mark_shown(
                 await units_of_work.read(
                     reading.speakers_after, self.session_pk, self._last_seq, look.last_seq
                 )

@@ -102,17 +102,17 @@ def marks_html(session_pk: int, marks: Sequence[RunMark], cursor: int) -> tuple[
     """
     session = AgentSession.objects.filter(pk=session_pk).first()
     errors = _errors_of(session, marks, cursor) if session else []
-    shown = {event.invocation_id for event in errors}
-    lost = lost_toolsets(session, {mark.run.invocation_id for mark in marks} - {""}) if session else {}
-    told = [
+    invocation_ids = {event.invocation_id for event in errors}
+    toolsets = lost_toolsets(session, {mark.run.invocation_id for mark in marks} - {""}) if session else {}
+    marks_to_show = [
         replace(
             mark,
-            with_traceback=mark.run.invocation_id not in shown,
-            lost_toolsets=lost.get(mark.run.invocation_id, ()),
+            with_traceback=mark.run.invocation_id not in invocation_ids,
+            lost_toolsets=toolsets.get(mark.run.invocation_id, ()),
         )
         for mark in marks
     ]
-    html = render_to_string(f"{TIMELINE}#run-marks", {"marks": told})
+    html = render_to_string(f"{TIMELINE}#run-marks", {"marks": marks_to_show})
     return html, "".join(_event_html(session, event) for event in errors if session)
 
 

@@ -43,7 +43,7 @@ class StreamingText:
             return self._keep([])
         return False
 
-    def shown(self, events: Iterable[Event]) -> bool:
+    def mark_shown(self, events: Iterable[Event]) -> bool:
         """Process events that are now on the page; return whether the streams changed."""
         changed = False
         for event in events:

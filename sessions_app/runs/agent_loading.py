@@ -38,9 +38,9 @@ async def load_agent(app_name: str) -> None:
 
 def can_speak_live(app_name: str) -> bool | None:
     """Return whether a model of the app's agents supports live connections; None if the app has no ready card."""
-    known = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
+    cards = AgentCard.objects.filter(app_name=app_name, status=AgentCard.Status.READY)
     speaks = Case(When(description__contains='"live": true', then=True), default=False)
-    return known.annotate(speaks=speaks).values_list("speaks", flat=True).first()
+    return cards.annotate(speaks=speaks).values_list("speaks", flat=True).first()
 
 
 async def _wait_until_loaded(runtime: RuntimeClient) -> None:

@@ -52,10 +52,10 @@ def read_answer(question: Question, posted: PostedData) -> dict[str, Any]:
     return _wrap_response(question, _read_fields(question, posted))
 
 
-def _credential(asked: credential_requests.CredentialRequest, posted: PostedData) -> dict[str, Any]:
+def _credential(request: credential_requests.CredentialRequest, posted: PostedData) -> dict[str, Any]:
     try:
         return credential_requests.answer_from_form(
-            asked, {name: posted.get(name, "") for name in CREDENTIAL_INPUTS}
+            request, {name: posted.get(name, "") for name in CREDENTIAL_INPUTS}
         )
     except credential_requests.InvalidCredential as error:
         raise InvalidAnswer(
@@ -75,8 +75,8 @@ def _confirmation(posted: PostedData) -> dict[str, Any]:
 
 
 def _read_fields(question: Question, posted: PostedData) -> Any:
-    value, told = schema_form.read_value(schema_form.fill_fields(question.fields, posted))
-    if wrong := schema_form.invalid_fields(told):
+    value, fields = schema_form.read_value(schema_form.fill_fields(question.fields, posted))
+    if wrong := schema_form.invalid_fields(fields):
         message = f"{wrong[0].label}: {wrong[0].error}"
         raise InvalidAnswer({field.input_name: field.error for field in wrong}, message)
     return value

@@ -49,14 +49,14 @@ class CredentialRequest:
     @property
     def provider(self) -> str:
         """Host of the sign-in page; empty if `auth_uri` is no HTTP URL."""
-        found = _split_url(self.auth_uri)
-        return found.netloc if found.scheme in {"http", "https"} else ""
+        url = _split_url(self.auth_uri)
+        return url.netloc if url.scheme in {"http", "https"} else ""
 
     def address(self, redirect_uri: str) -> str:
         """Return the sign-in URL with the given redirect URI."""
-        found = _split_url(self.auth_uri)
-        query = [(name, value) for name, value in parse_qsl(found.query) if name != "redirect_uri"]
-        return urlunsplit(found._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
+        url = _split_url(self.auth_uri)
+        query = [(name, value) for name, value in parse_qsl(url.query) if name != "redirect_uri"]
+        return urlunsplit(url._replace(query=urlencode([*query, ("redirect_uri", redirect_uri)])))
 
 
 def parse_request(args: Mapping[str, Any]) -> CredentialRequest:
@@ -75,38 +75,38 @@ def parse_request(args: Mapping[str, Any]) -> CredentialRequest:
     return CredentialRequest("other", config, name=kind)
 
 
-def answer_from_form(asked: CredentialRequest, sent: Mapping[str, str]) -> dict[str, Any]:
+def answer_from_form(request: CredentialRequest, posted: Mapping[str, str]) -> dict[str, Any]:
     """Return the answer from a form's inputs: api_key, username and password, token, response_uri or credential.
 
     Raises:
         InvalidCredential: a required input is missing.
     """
-    given = {name: text.strip() for name, text in sent.items()}
-    if given.get("credential"):
-        return _with_credential(asked, _json_object(given["credential"]))
-    if asked.kind == "api_key":
+    inputs = {name: text.strip() for name, text in posted.items()}
+    if inputs.get("credential"):
+        return _with_credential(request, _json_object(inputs["credential"]))
+    if request.kind == "api_key":
         return _with_credential(
-            asked, {"authType": "apiKey", "apiKey": _require(given, "api_key", "The API key")}
+            request, {"authType": "apiKey", "apiKey": _require(inputs, "api_key", "The API key")}
         )
-    if asked.kind == "basic":
+    if request.kind == "basic":
         login = {
-            "username": _require(given, "username", "The user name"),
-            "password": sent.get("password", ""),
+            "username": _require(inputs, "username", "The user name"),
+            "password": posted.get("password", ""),
         }
-        return _with_credential(asked, _http(asked, login))
-    if asked.kind == "bearer":
-        return _with_credential(asked, _http(asked, {"token": _require(given, "token", "The token")}))
-    if asked.kind == "oauth2":
-        if given.get("token"):
-            return _with_credential(asked, _oauth2(asked, accessToken=given["token"]))
-        return answer_after_sign_in(asked, _require(given, "response_uri", "The address you came back to"))
+        return _with_credential(request, _http(request, login))
+    if request.kind == "bearer":
+        return _with_credential(request, _http(request, {"token": _require(inputs, "token", "The token")}))
+    if request.kind == "oauth2":
+        if inputs.get("token"):
+            return _with_credential(request, _oauth2(request, accessToken=inputs["token"]))
+        return answer_after_sign_in(request, _require(inputs, "response_uri", "The address you came back to"))
     raise InvalidCredential(
         "credential", "The credential is empty.", hint="Write it as JSON: one of ADK's AuthCredential."
     )
 
 
 def answer_after_sign_in(
-    asked: CredentialRequest, response_uri: str, redirect_uri: str = ""
+    request: CredentialRequest, response_uri: str, redirect_uri: str = ""
 ) -> dict[str, Any]:
     """Return the answer after a sign-in that redirected to `response_uri`.
 
@@ -125,15 +125,15 @@ def answer_after_sign_in(
             "The address contains no code.",
             hint="Copy the whole address of the page you were redirected to, with the part after the question mark.",
         )
-    if asked.state and query.get("state", [""])[0] != asked.state:
+    if request.state and query.get("state", [""])[0] != request.state:
         raise InvalidCredential(
             "response_uri",
             "The address belongs to another sign-in.",
             hint="Sign in again from the question that you answer.",
         )
-    where = redirect_uri or asked.redirect_uri
+    where = redirect_uri or request.redirect_uri
     return _with_credential(
-        asked, _oauth2(asked, authResponseUri=response_uri, **({"redirectUri": where} if where else {}))
+        request, _oauth2(request, authResponseUri=response_uri, **({"redirectUri": where} if where else {}))
     )
 
 
@@ -152,24 +152,24 @@ def _sign_in_request(config: dict[str, Any]) -> CredentialRequest:
     )
 
 
-def _oauth2(asked: CredentialRequest, **filled: str) -> dict[str, Any]:
-    before = _mapping(asked.config.get("exchangedAuthCredential"))
+def _oauth2(request: CredentialRequest, **filled: str) -> dict[str, Any]:
+    before = _mapping(request.config.get("exchangedAuthCredential"))
     kind = before.get("authType") or "oauth2"
     return {**before, "authType": kind, "oauth2": {**_mapping(before.get("oauth2")), **filled}}
 
 
-def _http(asked: CredentialRequest, login: dict[str, str]) -> dict[str, Any]:
-    return {"authType": "http", "http": {"scheme": asked.name or "bearer", "credentials": login}}
+def _http(request: CredentialRequest, login: dict[str, str]) -> dict[str, Any]:
+    return {"authType": "http", "http": {"scheme": request.name or "bearer", "credentials": login}}
 
 
-def _with_credential(asked: CredentialRequest, credential: dict[str, Any]) -> dict[str, Any]:
-    return {**asked.config, "exchangedAuthCredential": credential}
+def _with_credential(request: CredentialRequest, credential: dict[str, Any]) -> dict[str, Any]:
+    return {**request.config, "exchangedAuthCredential": credential}
 
 
-def _require(given: Mapping[str, str], name: str, words: str) -> str:
-    if not given.get(name):
+def _require(inputs: Mapping[str, str], name: str, words: str) -> str:
+    if not inputs.get(name):
         raise InvalidCredential(name, f"{words} is missing.", hint="Fill it in and send it again.")
-    return given[name]
+    return inputs[name]
 
 
 def _json_object(text: str) -> dict[str, Any]:

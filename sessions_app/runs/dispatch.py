@@ -59,8 +59,8 @@ async def run_config_problems(app_name: str, draft: MessageDraft) -> dict[str, s
         return {}
     try:
         client = await provider().client(app_name)
-        asked = {"run_config": draft.run_config, "streaming": draft.streaming}
-        answer = await client.call("POST", "/devui/run-config", asked)
+        body = {"run_config": draft.run_config, "streaming": draft.streaming}
+        answer = await client.call("POST", "/devui/run-config", body)
     except DevUIError as error:
         log.info("The RunConfig of %r could not be validated: %s", app_name, error.message)
         return {}
@@ -87,8 +87,8 @@ def _create_once(session_pk: int, request: Mapping[str, Any], send_id: str, run_
     """Return the run of a request and whether it is new. Locks the session's row, so senders are serialized."""
     with transaction.atomic():
         session = find_session(session_pk, locked=True)
-        if sent := lifecycle.find_sent_run(session_pk, send_id, request):
-            return sent, False
+        if existing := lifecycle.find_sent_run(session_pk, send_id, request):
+            return existing, False
         for call_id in answered_call_ids(request):
             if find_question(session, call_id) is None:
                 raise call_not_waiting(call_id)

@@ -28,7 +28,7 @@ class FrameLog:
         self.last = 0
 
     @property
-    def ended(self) -> bool:
+    def has_ended(self) -> bool:
         """Tell whether the last frame is the end."""
         return bool(self._frames) and self._frames[-1]["type"] == "end"
 
@@ -38,11 +38,11 @@ class FrameLog:
 
     def add(self, frame: Frame) -> None:
         """Add a frame and wake the readers. Known frames and frames after the end are ignored."""
-        if frame["n"] <= self.last or self.ended:
+        if frame["n"] <= self.last or self.has_ended:
             return
         if frame["type"] == "stored":
-            kept = [known for known in self._frames if not _is_superseded(known, frame)]
-            self._frames = deque(kept, maxlen=MAX_FRAMES)
+            frames = [earlier for earlier in self._frames if not _is_superseded(earlier, frame)]
+            self._frames = deque(frames, maxlen=MAX_FRAMES)
         self._frames.append(frame)
         self.last = frame["n"]
         self._changed.set()
@@ -73,19 +73,19 @@ def _is_superseded(frame: Frame, stored: Frame) -> bool:
 
 
 def _join_chunks(frames: Iterable[Frame]) -> Iterable[Frame]:
-    held: Frame | None = None
+    pending: Frame | None = None
     for frame in frames:
-        if held is not None and _continues(held, frame):
-            held = {**frame, "text": held["text"] + frame["text"]}
+        if pending is not None and _continues(pending, frame):
+            pending = {**frame, "text": pending["text"] + frame["text"]}
             continue
-        if held is not None:
-            yield held
-        held = frame
-    if held is not None:
-        yield held
+        if pending is not None:
+            yield pending
+        pending = frame
+    if pending is not None:
+        yield pending
 
 
-def _continues(held: Frame, frame: Frame) -> bool:
-    return held["type"] == frame["type"] == "chunk" and all(
-        held.get(key) == frame.get(key) for key in CHUNK_KEYS
+def _continues(previous: Frame, frame: Frame) -> bool:
+    return previous["type"] == frame["type"] == "chunk" and all(
+        previous.get(key) == frame.get(key) for key in CHUNK_KEYS
     )

@@ -98,11 +98,11 @@ def find_sent_run(session_pk: int, send_id: str, request: Mapping[str, Any] | No
         send_id: run id chosen by the form.
         request: the request that the run must have; None: any.
     """
-    sent = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=UNSUCCESSFUL).first()
-    if sent is None or request is None:
-        return sent
+    run = Run.objects.filter(pk=send_id, session=session_pk).exclude(status__in=UNSUCCESSFUL).first()
+    if run is None or request is None:
+        return run
     text = json.dumps(request, default=str)
-    return sent if sent.request in (text, _strip_request(text)) else None
+    return run if run.request in (text, _strip_request(text)) else None
 
 
 def is_unused_id(run_id: str) -> bool:
@@ -216,8 +216,8 @@ def request_cancel(run_id: str) -> bool:
 
 def cancel_requests(runtime_id: str) -> list[str]:
     """Return the ids of a process's active runs for which cancellation was requested."""
-    asked = Run.objects.filter(runtime_id=runtime_id, status__in=ACTIVE, cancel_requested_at__isnull=False)
-    return list(asked.values_list("pk", flat=True))
+    runs = Run.objects.filter(runtime_id=runtime_id, status__in=ACTIVE, cancel_requested_at__isnull=False)
+    return list(runs.values_list("pk", flat=True))
 
 
 def active_run(session_pk: int) -> Run | None:
@@ -309,7 +309,7 @@ def crash_orphans() -> list[str]:
     paths) and those for which cancellation was requested.
     """
     processes.mark_gone_stopped()
-    for run_id in _abandoned().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
+    for run_id in _abandoned_runs().filter(cancel_requested_at__isnull=False).values_list("pk", flat=True):
         end_queued(run_id, Status.CANCELLED)
     stopped = Run.objects.filter(runtime__stopped_at__isnull=False)
     crashed = _crash_runs(stopped.exclude(status=Status.QUEUED), "Its process ended unexpectedly.")
@@ -320,10 +320,10 @@ def crash_orphans() -> list[str]:
 
 def abandoned_runs() -> list[tuple[str, str]]:
     """Return (run id, app name) of the queued runs whose server is gone, oldest first."""
-    return list(_abandoned().order_by("created_at", "pk").values_list("pk", "session__app_name"))
+    return list(_abandoned_runs().order_by("created_at", "pk").values_list("pk", "session__app_name"))
 
 
-def _abandoned() -> QuerySet[Run]:
+def _abandoned_runs() -> QuerySet[Run]:
     """Return the queued runs that belong to no live server.
 
     A runtime ends with its server; queued runs of a runtime that ended alone are reassigned by its server.
@@ -358,8 +358,8 @@ def record_question(session_pk: int, invocation_id: str, seq: int) -> bool:
     Return False if no call is open or a run of the invocation exists already.
     """
     with transaction.atomic():
-        told = Run.objects.filter(session_id=session_pk, invocation_id=invocation_id)
-        if told.filter(status__in=(*ACTIVE, Status.WAITING)).exists() or not open_calls(
+        runs = Run.objects.filter(session_id=session_pk, invocation_id=invocation_id)
+        if runs.filter(status__in=(*ACTIVE, Status.WAITING)).exists() or not open_calls(
             session_pk, invocation_id
         ):
             return False
@@ -407,13 +407,13 @@ def _strip_request(request: str) -> str:
     """
     if REQUEST_CREDENTIAL not in request and '"inlineData"' not in request:
         return request
-    kept = redact(json.loads(request))
-    message = kept.get("new_message")
+    stripped = redact(json.loads(request))
+    message = stripped.get("new_message")
     for part in (message.get("parts") if isinstance(message, dict) else None) or []:
         inline = part.get("inlineData") if isinstance(part, dict) else None
         if isinstance(inline, dict):
             inline.pop("data", None)
-    return json.dumps(kept)
+    return json.dumps(stripped)
 
 
 def _crash_runs(runs: QuerySet[Run], why: str) -> list[str]:

@@ -78,26 +78,26 @@ def read_draft(
     app_name: str, posted: PostedData, files: Sequence[UploadedFile[Any]], *, streaming: bool
 ) -> MessageDraft:
     """Return the submitted message."""
-    sent = {name: _unix_lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
+    texts = {name: _unix_lines(posted.get(name, "")) for name in ("message", "state_delta", "run_config")}
     invocation_id = posted.get("invocation_id", "").strip()
     errors = _file_errors(files)
     values: dict[str, Any] = {}
-    if not (sent["message"].strip() or files or invocation_id):
+    if not (texts["message"].strip() or files or invocation_id):
         errors["message"] = "The message is empty. Write text or add a file."
     for name in ("state_delta", "run_config"):
-        values[name], problem = _json_object(sent[name])
+        values[name], problem = _json_object(texts[name])
         if problem:
             errors[name] = problem
     fields = schema_form.fill_fields(config_fields(app_name), posted)
-    chosen, told = schema_form.read_value(fields)
-    errors |= {each.input_name: each.error for each in schema_form.invalid_fields(told)}
+    chosen, config = schema_form.read_value(fields)
+    errors |= {each.input_name: each.error for each in schema_form.invalid_fields(config)}
     values["run_config"] = {**(chosen or {}), **(values["run_config"] or {})}
     return MessageDraft(
-        text=sent["message"],
+        text=texts["message"],
         files=tuple(files),
-        state_delta=sent["state_delta"],
-        config=tuple(told),
-        config_text=sent["run_config"],
+        state_delta=texts["state_delta"],
+        config=tuple(config),
+        config_text=texts["run_config"],
         streaming=streaming,
         invocation_id=invocation_id,
         errors=errors,
@@ -112,19 +112,19 @@ def config_fields(app_name: str) -> list[FormField]:
     """
     text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
     schema = json.loads(text or "{}").get("run_config") or {}
-    found = schema_form.build_fields(schema, CONFIG_PREFIX)
-    return sorted(found, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
+    fields = schema_form.build_fields(schema, CONFIG_PREFIX)
+    return sorted(fields, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 
 
 def detect_type(content: bytes, claimed: str) -> str:
     """Return the MIME type of a file: detected from its bytes, else as declared."""
-    found = file_type.sniff(content).partition(";")[0]
+    detected = file_type.sniff(content).partition(";")[0]
     claimed = claimed.partition(";")[0].strip().lower()
-    if found == "text/plain":
-        return claimed if claimed.startswith(TEXT_TYPES) else found
-    if found == file_type.BINARY:
-        return claimed if claimed and not file_type.is_recognizable(claimed) else found
-    return found
+    if detected == "text/plain":
+        return claimed if claimed.startswith(TEXT_TYPES) else detected
+    if detected == file_type.BINARY:
+        return claimed if claimed and not file_type.is_recognizable(claimed) else detected
+    return detected
 
 
 def total_size(files: Iterable[UploadedFile[Any]]) -> int:

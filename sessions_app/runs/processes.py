@@ -107,10 +107,10 @@ def delete_stopped() -> int:
     """
     old = RuntimeProcess.objects.filter(stopped_at__lt=time.time() - RETENTION_S)
     active = Run.objects.filter(runtime=OuterRef("pk"), status__in=Run.ACTIVE)
-    gone = list(old.filter(~Exists(active)).order_by("stopped_at").values_list("pk", flat=True)[:BATCH])
+    pks = list(old.filter(~Exists(active)).order_by("stopped_at").values_list("pk", flat=True)[:BATCH])
     with transaction.atomic():
-        RuntimeProcess.objects.filter(pk__in=gone).delete()
-    return len(gone)
+        RuntimeProcess.objects.filter(pk__in=pks).delete()
+    return len(pks)
 
 
 def mark_gone_stopped() -> None:
@@ -210,8 +210,8 @@ def _boot_id() -> str:
 
 
 def _start_time_by_ps(pid: int) -> float | None:
-    shown = _start_by_ps(pid, {})
-    return time.mktime(time.strptime(shown)) if shown else None
+    text = _start_by_ps(pid, {})
+    return time.mktime(time.strptime(text)) if text else None
 
 
 def _start_by_ps(pid: int, zone: dict[str, str]) -> str:

@@ -107,15 +107,15 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
         return {}
     answered, coming = _ids_answered_after(session, min(waiting)), _ids_being_answered(session)
     bodies = Event.objects.filter(session=session, seq__in=waiting).order_by("seq")
-    found: dict[int, list[Question]] = defaultdict(list)
+    questions: dict[int, list[Question]] = defaultdict(list)
     for seq, invocation_id, data in bodies.values_list("seq", "invocation_id", "data"):
         body = json.loads(data)
-        asked = set(body.get("longRunningToolIds") or [])
+        long_running_ids = set(body.get("longRunningToolIds") or [])
         for call in wire.function_calls(body):
-            if call.get("id") in asked - answered:
+            if call.get("id") in long_running_ids - answered:
                 question = _parse_question(call, seq, invocation_id)
-                found[seq].append(replace(question, is_answered=question.call_id in coming))
-    return _with_schemas(session, found)
+                questions[seq].append(replace(question, is_answered=question.call_id in coming))
+    return _with_schemas(session, questions)
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
@@ -129,12 +129,14 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
         session=session, kind=EventKind.TOOL_CALL, summary__contains='"waiting":true'
     )
     rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_SCANNED]
-    found = open_questions(session, rows)
-    events = (event for event in rows if any(each.call_id == call_id for each in found.get(event.seq, [])))
+    questions = open_questions(session, rows)
+    events = (
+        event for event in rows if any(each.call_id == call_id for each in questions.get(event.seq, []))
+    )
     event = next(events, None)
     if event is None or find_superseded_ranges(session, event.seq).rewound_by(event):
         return None
-    return next(question for question in found[event.seq] if question.call_id == call_id)
+    return next(question for question in questions[event.seq] if question.call_id == call_id)
 
 
 def _ids_being_answered(session: AgentSession) -> set[str]:
@@ -158,10 +160,12 @@ def _ids_answered_after(session: AgentSession, seq: int) -> set[str]:
     return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
 
 
-def _with_schemas(session: AgentSession, found: dict[int, list[Question]]) -> dict[int, list[Question]]:
+def _with_schemas(
+    session: AgentSession, questions_by_seq: dict[int, list[Question]]
+) -> dict[int, list[Question]]:
     """Return the questions, those of long-running tools with the tool's response schema. At most one query."""
-    if not any(_is_tool(question) for questions in found.values() for question in questions):
-        return found
+    if not any(_is_tool(question) for questions in questions_by_seq.values() for question in questions):
+        return questions_by_seq
     text = AgentCard.objects.filter(app_name=session.app_name).values_list("description", flat=True).first()
     schemas = dict(_response_schemas(json.loads(text or "{}")))
     return {
@@ -169,7 +173,7 @@ def _with_schemas(session: AgentSession, found: dict[int, list[Question]]) -> di
             replace(question, schema=schemas.get(question.name, {})) if _is_tool(question) else question
             for question in questions
         ]
-        for seq, questions in found.items()
+        for seq, questions in questions_by_seq.items()
     }
 
 
@@ -189,23 +193,25 @@ def _response_schemas(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, 
 def _parse_question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:
     args = call.get("args") or {}
     name = call.get("name") or ""
-    asked = Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
+    question = Question(call["id"], name, seq, invocation_id, name, args, hint=str(args.get("message") or ""))
     if name == CONFIRMATION:
         original = args.get("originalFunctionCall") or {}
-        wanted = args.get("toolConfirmation") or {}
+        confirmation = args.get("toolConfirmation") or {}
         return replace(
-            asked,
+            question,
             tool=original.get("name") or "",
             args=original.get("args") or {},
-            hint=_human_hint(wanted.get("hint") or ""),
-            payload=wanted.get("payload"),
+            hint=_human_hint(confirmation.get("hint") or ""),
+            payload=confirmation.get("payload"),
         )
     if name == REQUEST_CREDENTIAL:
-        return replace(asked, credential=credential_requests.parse_request(args))
+        return replace(question, credential=credential_requests.parse_request(args))
     if name == INPUT:
         schema = args.get("response_schema") or args.get("responseSchema")
-        return replace(asked, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload"))
-    return asked
+        return replace(
+            question, schema=schema if isinstance(schema, dict) else {}, payload=args.get("payload")
+        )
+    return question
 
 
 def _human_hint(hint: str) -> str:

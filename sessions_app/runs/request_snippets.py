@@ -95,15 +95,15 @@ class RequestSnippet:
                 "",
                 "",
             ]
-        sent = "json=body, timeout=None"
+        arguments = "json=body, timeout=None"
         if self.with_token:
             lines.append(f'headers = {{"Authorization": f"Bearer {{os.environ[{LOGIN_VARIABLE!r}]}}"}}')
-            sent = f"{sent}, headers=headers"
+            arguments = f"{arguments}, headers=headers"
         return "\n".join(
             [
                 *lines,
                 f"body = {body}",
-                f'with httpx.stream("POST", {self.url!r}, {sent}) as response:',
+                f'with httpx.stream("POST", {self.url!r}, {arguments}) as response:',
                 "    for line in response.iter_lines():",
                 "        print(line)",
                 "",
@@ -112,7 +112,7 @@ class RequestSnippet:
 
 
 def _adk_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any] | None) -> dict[str, Any]:
-    said = {
+    fields = {
         "newMessage": message,
         "stateDelta": draft.values.get("state_delta"),
         "invocationId": draft.invocation_id,
@@ -123,12 +123,12 @@ def _adk_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any
         "userId": session.user_id,
         "sessionId": session.session_id,
         "streaming": draft.streaming,
-        **{name: value for name, value in said.items() if value},
+        **{name: value for name, value in fields.items() if value},
     }
 
 
 def _devui_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any] | None) -> dict[str, Any]:
-    said = {
+    fields = {
         "message": message,
         "state_delta": draft.values.get("state_delta"),
         "invocation_id": draft.invocation_id,
@@ -137,7 +137,7 @@ def _devui_body(session: AgentSession, draft: MessageDraft, message: dict[str, A
     return {
         "session": session.pk,
         "streaming": draft.streaming,
-        **{name: value for name, value in said.items() if value},
+        **{name: value for name, value in fields.items() if value},
     }
 
 

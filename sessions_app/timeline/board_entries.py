@@ -156,14 +156,14 @@ _FACTS = (
 def _facts(pks: Collection[int]) -> dict[int | None, dict[str, Any]]:
     """Return ledger rows by primary key."""
     ordered = sorted(pks)
-    found: dict[int | None, dict[str, Any]] = {}
+    facts: dict[int | None, dict[str, Any]] = {}
     for start in range(0, len(ordered), ROWS_PER_QUERY):
         rows = StateChange.objects.filter(pk__in=ordered[start : start + ROWS_PER_QUERY]).annotate(
             shown=Substr("value", 1, BRIEF_LENGTH + 1, output_field=CharField()),
             writes=history.count_of_writes(),
         )
-        found |= {row["pk"]: row for row in rows.values(*_FACTS, "shown", "writes")}
-    return found
+        facts |= {row["pk"]: row for row in rows.values(*_FACTS, "shown", "writes")}
+    return facts
 
 
 def _entry(

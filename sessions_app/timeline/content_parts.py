@@ -77,12 +77,12 @@ class Part:
     def name(self) -> str:
         """Name of the tool, language of the code, or outcome of its execution."""
         names = ("name", "toolType", "language", "outcome")
-        return next((said for name in names if (said := self._said(name))), "")
+        return next((text for name in names if (text := self._value_text(name))), "")
 
     @property
     def call_id(self) -> str:
         """Id of the call that is made or answered; empty for other parts."""
-        return self._said("id") if self.type in ("functionCall", "functionResponse") else ""
+        return self._value_text("id") if self.type in ("functionCall", "functionResponse") else ""
 
     @property
     def text(self) -> TextExcerpt:
@@ -100,9 +100,9 @@ class Part:
     @property
     def answers_media(self) -> list[Media]:
         """Blobs and files of a function response."""
-        given = self.value.get("parts") if self.type == "functionResponse" else None
-        found = (_media(part, f"{self.inner}/parts/{number}") for number, part in _numbered_parts(given))
-        return [media for media in found if media]
+        parts = self.value.get("parts") if self.type == "functionResponse" else None
+        media_list = (_media(part, f"{self.inner}/parts/{number}") for number, part in _numbered_parts(parts))
+        return [media for media in media_list if media]
 
     @property
     def extras(self) -> dict[str, Any]:
@@ -110,18 +110,18 @@ class Part:
         if self.type == "other":
             return {}
         beside = {name: value for name, value in self.body.items() if name not in (self.type, "thought")}
-        known = SHOWN_FIELDS.get(self.type, ())
+        fields = SHOWN_FIELDS.get(self.type, ())
         inside = self.value.items() if isinstance(self.value, dict) else ()
-        return {**beside, **{name: value for name, value in inside if name not in known}}
+        return {**beside, **{name: value for name, value in inside if name not in fields}}
 
-    def _said(self, name: str) -> str:
+    def _value_text(self, name: str) -> str:
         return _text_field(self.value, name) if isinstance(self.value, dict) else ""
 
 
 def parts_of(content: object, pointer: str = "/content") -> list[Part]:
     """Return the parts of a `Content`, which `pointer` locates in its event."""
-    given = content.get("parts") if isinstance(content, Mapping) else None
-    return [_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(given)]
+    parts = content.get("parts") if isinstance(content, Mapping) else None
+    return [_part(body, f"{pointer}/parts/{number}") for number, body in _numbered_parts(parts)]
 
 
 def _numbered_parts(parts: object) -> Iterable[tuple[int, dict[str, Any]]]:

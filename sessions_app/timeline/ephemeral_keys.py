@@ -62,14 +62,14 @@ def read_ghosts(session: AgentSession, invocation_id: str, moment: int, like: st
     writes = TempWrite.objects.filter(session=session, invocation_id=invocation_id, seq__lte=moment)
     keys = writes.order_by().values("key").annotate(newest=Max("pk"), writes=Count("pk")).order_by("key")
     counted = [row for row in keys if like.lower() in f"{scope_prefix(TEMP)}{row['key']}".lower()]
-    shown = counted[:MAX_GHOSTS]
+    page = counted[:MAX_GHOSTS]
     rows = (
-        TempWrite.objects.filter(pk__in=[row["newest"] for row in shown])
+        TempWrite.objects.filter(pk__in=[row["newest"] for row in page])
         .annotate(shown=Substr("value", 1, GHOST_LIMIT + 1, output_field=CharField()))
         .values("pk", "key", "note", "seq", "shown", "writer", "writer_name", "call_id", "author")
     )
-    found = {row["pk"]: row for row in rows}
-    return Ghosts([_ghost(found[row["newest"]], row["writes"], moment) for row in shown], len(counted))
+    rows_by_pk = {row["pk"]: row for row in rows}
+    return Ghosts([_ghost(rows_by_pk[row["newest"]], row["writes"], moment) for row in page], len(counted))
 
 
 def _ghost(row: Mapping[str, Any], writes: int, moment: int) -> BoardEntry:

@@ -48,26 +48,26 @@ class Compaction:
 
 def actions_of(actions: Mapping[str, Any]) -> list[Action]:
     """Return the actions of an event, without empty fields."""
-    told = set(SHOWN_SEPARATELY)
+    excluded = set(SHOWN_SEPARATELY)
     if actions.get("transferToAgent"):
-        told.add("transferReason")
+        excluded.add("transferReason")
     if compaction_of(actions):
-        told.add("compaction")
+        excluded.add("compaction")
     return [
         _action(name, value, actions)
         for name, value in actions.items()
-        if name not in told and value not in EMPTY
+        if name not in excluded and value not in EMPTY
     ]
 
 
 def compaction_of(actions: Mapping[str, Any]) -> Compaction | None:
     """Return the compaction in an event's actions; None if there is none."""
-    said = actions.get("compaction")
-    if not isinstance(said, dict):
+    compaction = actions.get("compaction")
+    if not isinstance(compaction, dict):
         return None
-    content = said.get("compactedContent")
+    content = compaction.get("compactedContent")
     parts = parts_of(content, "/actions/compaction/compactedContent")
-    return Compaction(_time(said.get("startTimestamp")), _time(said.get("endTimestamp")), parts)
+    return Compaction(_time(compaction.get("startTimestamp")), _time(compaction.get("endTimestamp")), parts)
 
 
 def rewound_invocation(actions: Mapping[str, Any]) -> str:
@@ -82,8 +82,8 @@ def _action(name: str, value: Any, actions: Mapping[str, Any]) -> Action:
     words = _DESCRIPTIONS.get(name)
     if words is None:
         return Action(name, icon, name, value, pointer, is_known=False)
-    said = words(value, actions)
-    return Action(name, icon, said, None if _needs_no_value(name, value) else value, pointer)
+    sentence = words(value, actions)
+    return Action(name, icon, sentence, None if _needs_no_value(name, value) else value, pointer)
 
 
 def _needs_no_value(name: str, value: Any) -> bool:
@@ -102,8 +102,8 @@ def _transfer(value: Any, actions: Mapping[str, Any]) -> str:
 
 def _confirmations(value: Any, actions: Mapping[str, Any]) -> str:
     hints = [str(each.get("hint") or "") for each in _values(value) if isinstance(each, dict)]
-    asked = "; ".join(hint for hint in hints if hint)
-    return f"Requests confirmation of {_count_words(value, 'call')}" + (f": {asked}" if asked else "")
+    question = "; ".join(hint for hint in hints if hint)
+    return f"Requests confirmation of {_count_words(value, 'call')}" + (f": {question}" if question else "")
 
 
 def _route(value: Any, actions: Mapping[str, Any]) -> str:

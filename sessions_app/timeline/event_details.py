@@ -114,14 +114,14 @@ class EventDetails:
     @property
     def is_empty(self) -> bool:
         """Tell whether there are no details."""
-        said = (self.facts, self.usage, self.certainty, self.grounding, self.citations, self.cache)
-        return not any((*said, self.transcriptions, self.trees))
+        details = (self.facts, self.usage, self.certainty, self.grounding, self.citations, self.cache)
+        return not any((*details, self.transcriptions, self.trees))
 
 
 def details_of(body: Mapping[str, Any]) -> EventDetails:
     """Return the details of an event in wire form."""
-    named = {label: body[name] for name, label in LABELS.items() if body.get(name) not in EMPTY}
-    facts = {**{label: value for label, value in named.items() if _is_short(value)}, **_node(body)}
+    values = {label: body[name] for name, label in LABELS.items() if body.get(name) not in EMPTY}
+    facts = {**{label: value for label, value in values.items() if _is_short(value)}, **_node(body)}
     return EventDetails(
         facts=[(label, _short(value)) for label, value in facts.items()],
         usage=usage_of(object_field(body, "usageMetadata")),
@@ -139,11 +139,11 @@ def details_of(body: Mapping[str, Any]) -> EventDetails:
 
 
 def _node(body: Mapping[str, Any]) -> dict[str, Any]:
-    said = object_field(body, "nodeInfo")
+    node = object_field(body, "nodeInfo")
     words = {"path": "node", "outputFor": "output for", "messageAsOutput": "message is output"}
     return {
         words.get(name, f"node {name}"): value if _is_short(value) else scopes.dumps(value)
-        for name, value in said.items()
+        for name, value in node.items()
         if value not in ("", *EMPTY)
     }
 
@@ -155,22 +155,24 @@ def _certainty(average: Any) -> tuple[float, float] | None:
     return float(average), 100 * math.exp(min(0.0, float(average)))
 
 
-def _transcription(label: str, said: Mapping[str, Any], pointer: str) -> Transcription:
-    more = other_fields({"text", "finished"}, said)
-    return Transcription(label, str(said.get("text") or ""), bool(said.get("finished")), more, pointer)
+def _transcription(label: str, transcription: Mapping[str, Any], pointer: str) -> Transcription:
+    more = other_fields({"text", "finished"}, transcription)
+    return Transcription(
+        label, str(transcription.get("text") or ""), bool(transcription.get("finished")), more, pointer
+    )
 
 
-def _cache(said: Mapping[str, Any]) -> ContextCache | None:
+def _cache(metadata: Mapping[str, Any]) -> ContextCache | None:
     """Read the cache metadata, which ADK writes in snake case (`google/adk/models/cache_metadata.py`)."""
-    if not said:
+    if not metadata:
         return None
-    named = {name.replace("_", "").lower(): name for name in said}
+    names = {name.replace("_", "").lower(): name for name in metadata}
 
     def take(name: str, kind: Any) -> Any:
-        value = said.get(named.get(name, ""))
+        value = metadata.get(names.get(name, ""))
         return value if isinstance(value, kind) and not isinstance(value, bool) else None
 
-    shown = ("cachename", "fingerprint", "invocationsused", "contentscount", "createdat", "expiretime")
+    shown_names = ("cachename", "fingerprint", "invocationsused", "contentscount", "createdat", "expiretime")
     return ContextCache(
         name=take("cachename", str) or "",
         fingerprint=take("fingerprint", str) or "",
@@ -178,23 +180,23 @@ def _cache(said: Mapping[str, Any]) -> ContextCache | None:
         contents=take("contentscount", int),
         created_at=take("createdat", int | float),
         expires_at=take("expiretime", int | float),
-        more={said_as: said[said_as] for name, said_as in named.items() if name not in shown},
+        more={said_as: metadata[said_as] for name, said_as in names.items() if name not in shown_names},
     )
 
 
 def _trees(body: Mapping[str, Any]) -> list[JsonField]:
-    found = [
+    trees = [
         JsonField(title, body[name], f"/{name}")
         for name, title in TREES.items()
         if name in body and body[name] not in EMPTY
     ]
-    told = {*SHOWN_SEPARATELY, *TREES, *SPECIAL}
+    excluded = {*SHOWN_SEPARATELY, *TREES, *SPECIAL}
     for name, value in body.items():
-        if name in told or value in EMPTY or (name in LABELS and _is_short(value)):
+        if name in excluded or value in EMPTY or (name in LABELS and _is_short(value)):
             continue
-        found.append(JsonField(LABELS.get(name, name), value, pointer_of(name), is_known=name in LABELS))
+        trees.append(JsonField(LABELS.get(name, name), value, pointer_of(name), is_known=name in LABELS))
     wrong = [name for name in SPECIAL if name in body and not _is_readable(name, body[name])]
-    return [*found, *(JsonField(name, body[name], f"/{name}") for name in sorted(wrong))]
+    return [*trees, *(JsonField(name, body[name], f"/{name}") for name in sorted(wrong))]
 
 
 def _is_readable(name: str, value: Any) -> bool:

@@ -9,21 +9,21 @@ EMPTY: tuple[Any, ...] = (None, {}, [], {"path": ""})
 """Values that count as empty; the last one is ADK's `nodeInfo` outside of workflows."""
 
 
-def object_field(said: Mapping[str, Any], name: str) -> dict[str, Any]:
+def object_field(fields: Mapping[str, Any], name: str) -> dict[str, Any]:
     """Return a field that is an object."""
-    value = said.get(name)
+    value = fields.get(name)
     return value if isinstance(value, dict) else {}
 
 
-def list_field(said: Mapping[str, Any], name: str) -> list[Any]:
+def list_field(fields: Mapping[str, Any], name: str) -> list[Any]:
     """Return a field that is a list."""
-    value = said.get(name)
+    value = fields.get(name)
     return value if isinstance(value, list) else []
 
 
-def objects_field(said: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
+def objects_field(fields: Mapping[str, Any], name: str) -> list[dict[str, Any]]:
     """Return the objects of a field that is a list of them."""
-    return [each for each in list_field(said, name) if isinstance(each, dict)]
+    return [each for each in list_field(fields, name) if isinstance(each, dict)]
 
 
 def is_count(value: Any) -> bool:
@@ -31,6 +31,6 @@ def is_count(value: Any) -> bool:
     return isinstance(value, int) and not isinstance(value, bool) and value >= 0
 
 
-def other_fields(told: Collection[str], said: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the non-empty fields that are not in `told`."""
-    return {name: value for name, value in said.items() if name not in told and value not in EMPTY}
+def other_fields(names: Collection[str], fields: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the non-empty fields that are not in `names`."""
+    return {name: value for name, value in fields.items() if name not in names and value not in EMPTY}

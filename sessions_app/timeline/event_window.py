@@ -163,24 +163,24 @@ def _pauses(
     session: AgentSession, answered: list[str], runs: Sequence[Run], low: int, high: int
 ) -> dict[str, list[Interval]]:
     """Return the pauses of invocations: between runs, and before user events. At most one query."""
-    found: dict[str, list[Interval]] = defaultdict(list)
+    pauses: dict[str, list[Interval]] = defaultdict(list)
     ended: dict[str, float] = {}
     for run in runs:
         if run.started_at is None or not run.invocation_id:
             continue
         if (before := ended.get(run.invocation_id)) is not None:
-            found[run.invocation_id].append((before, run.started_at))
+            pauses[run.invocation_id].append((before, run.started_at))
         if run.finished_at is not None:
             ended[run.invocation_id] = run.finished_at
     if not answered:
-        return found
+        return pauses
     events = Event.objects.filter(session=session, invocation_id__in=answered, seq__gte=low, seq__lte=high)
     said_at: dict[str, float] = {}
     for name, author, at in events.order_by("seq").values_list("invocation_id", "author", "timestamp"):
         if author == "user" and name in said_at:
-            found[name].append((said_at[name], at))
+            pauses[name].append((said_at[name], at))
         said_at[name] = at
-    return found
+    return pauses
 
 
 def _total(rows: list[dict[str, Any]], low: int, high: int, pauses: Pauses) -> InvocationTotals:
@@ -217,8 +217,8 @@ def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int 
 
 def nearest_event(session: AgentSession, seq: int) -> Event | None:
     """Return the event with the nearest `seq`; None if the session has no events."""
-    wanted = min(max(seq, 1), session.last_seq)
-    return event_rows(session).filter(seq=wanted).first()
+    nearest = min(max(seq, 1), session.last_seq)
+    return event_rows(session).filter(seq=nearest).first()
 
 
 def _window(session: AgentSession, events: list[Event]) -> EventWindow:

@@ -42,31 +42,32 @@ class Grounding:
     more: dict[str, Any]
 
 
-def grounding_of(said: Mapping[str, Any]) -> Grounding | None:
+def grounding_of(metadata: Mapping[str, Any]) -> Grounding | None:
     """Return the grounding in an event's grounding metadata; None if it is empty."""
-    if not said:
+    if not metadata:
         return None
     kinds = {"webSearchQueries": "web", "imageSearchQueries": "images", "retrievalQueries": "retrieval"}
     return Grounding(
-        queries=[(kind, str(text)) for name, kind in kinds.items() for text in list_field(said, name)],
+        queries=[(kind, str(text)) for name, kind in kinds.items() for text in list_field(metadata, name)],
         sources=[
-            _source(number, chunk) for number, chunk in enumerate(objects_field(said, "groundingChunks"), 1)
+            _source(number, chunk)
+            for number, chunk in enumerate(objects_field(metadata, "groundingChunks"), 1)
         ],
-        supports=[_support(each) for each in objects_field(said, "groundingSupports")],
-        more=other_fields({*kinds, "groundingChunks", "groundingSupports"}, said),
+        supports=[_support(each) for each in objects_field(metadata, "groundingSupports")],
+        more=other_fields({*kinds, "groundingChunks", "groundingSupports"}, metadata),
     )
 
 
-def citations_of(said: Mapping[str, Any]) -> list[tuple[Source, dict[str, Any]]]:
+def citations_of(metadata: Mapping[str, Any]) -> list[tuple[Source, dict[str, Any]]]:
     """Return (source, other fields) of an event's citation metadata, in either of its spellings."""
-    found = []
+    citations = []
     for number, each in enumerate(
-        objects_field(said, "citations") or objects_field(said, "citationSources"), 1
+        objects_field(metadata, "citations") or objects_field(metadata, "citationSources"), 1
     ):
         uri = str(each.get("uri") or "")
         source = Source(number, "", str(each.get("title") or uri), uri, _link(uri))
-        found.append((source, other_fields({"uri", "title"}, each)))
-    return found
+        citations.append((source, other_fields({"uri", "title"}, each)))
+    return citations
 
 
 def _source(number: int, chunk: Mapping[str, Any]) -> Source:
@@ -78,14 +79,14 @@ def _source(number: int, chunk: Mapping[str, Any]) -> Source:
     return Source(number, words.get(kind, kind), title, uri, _link(uri), str(where.get("text") or ""))
 
 
-def _support(said: Mapping[str, Any]) -> Support:
-    numbers = [number + 1 for number in list_field(said, "groundingChunkIndices") if is_count(number)]
-    scores = list_field(said, "confidenceScores")
+def _support(support: Mapping[str, Any]) -> Support:
+    numbers = [number + 1 for number in list_field(support, "groundingChunkIndices") if is_count(number)]
+    scores = list_field(support, "confidenceScores")
     confident = [
         round(100 * scores[place]) if place < len(scores) and isinstance(scores[place], int | float) else None
         for place in range(len(numbers))
     ]
-    text = str(object_field(said, "segment").get("text") or "")
+    text = str(object_field(support, "segment").get("text") or "")
     return Support(text, list(zip(numbers, confident, strict=True)))
 
 

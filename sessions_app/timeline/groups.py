@@ -60,22 +60,22 @@ class InvocationGroup:
         return [item for row in self.rows for item in row.items]
 
 
-def group_items(shown: Iterable[TimelineItem], totals: dict[str, InvocationTotals]) -> list[InvocationGroup]:
+def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotals]) -> list[InvocationGroup]:
     """Group items by invocation, with calls and their results in one row.
 
     A result joins the row of its call if all its answers belong to that one event of the same group. Answers of a
     person have their own row.
     """
-    found: list[InvocationGroup] = []
+    groups: list[InvocationGroup] = []
     caller: dict[str, TimelineRow] = {}
     chunks: dict[tuple[str, str], list[TimelineRow]] = {}
-    for item in shown:
+    for item in items:
         name = item.event.invocation_id
         whole = totals.get(name)
         speakers = whole.speakers if whole else ()
-        if not found or found[-1].invocation_id != name:
+        if not groups or groups[-1].invocation_id != name:
             continued = whole is not None and whole.first_seq < item.event.seq
-            found.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
+            groups.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
             item = item if continued else replace(item, gap=0.0)
             caller, chunks = {}, {}
         answered = _find_call_row(item, caller)
@@ -84,9 +84,9 @@ def group_items(shown: Iterable[TimelineItem], totals: dict[str, InvocationTotal
             answered.answers.append(item)
             continue
         row = TimelineRow(_in_lanes(item, speakers))
-        _fold(row, found[-1], chunks)
+        _fold(row, groups[-1], chunks)
         caller.update(dict.fromkeys(item.call_ids, row))
-    return found
+    return groups
 
 
 def _fold(row: TimelineRow, group: InvocationGroup, chunks: dict[tuple[str, str], list[TimelineRow]]) -> None:

@@ -153,20 +153,20 @@ def inspect_event(session: AgentSession, event: Event, *, more: bool = False) ->
     body = json.loads(event.data)
     [group] = read_timeline(session, windows.EventWindow([event], session.last_seq)).groups
     [item] = group.items
-    said = body.get("actions") or {}
+    action_fields = body.get("actions") or {}
     most = MAX_CHANGES if more else CHANGES_SHOWN
-    written = changes_of(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
+    changes = changes_of(session, [event], length=VALUE_LIMIT, each=most + 1).get(event.seq, [])
     return Inspection(
         item=item,
         body=body,
         parts=[*content_parts.parts_of(body.get("content")), *_partial_answer_parts(body)],
         partners=_partners(session, item),
-        changes=[ShownChange(change, _lines(change)) for change in written[:most]],
-        offers_more=not more and len(written) > most,
+        changes=[ShownChange(change, _lines(change)) for change in changes[:most]],
+        offers_more=not more and len(changes) > most,
         details=event_details.details_of(body),
         totals=group.totals,
-        compaction=event_actions.compaction_of(said),
-        rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(said)),
+        compaction=event_actions.compaction_of(action_fields),
+        rewinds_to=_first_seq(session, event, event_actions.rewound_invocation(action_fields)),
     )
 
 
@@ -185,20 +185,20 @@ def _lines(change: KeyChange) -> list[DiffLine]:
 
 
 def _partners(session: AgentSession, item: TimelineItem) -> dict[str, Partner]:
-    wanted = set(item.call_ids or item.answer_ids)
-    if not wanted:
+    call_ids = set(item.call_ids or item.answer_ids)
+    if not call_ids:
         return {}
     seq, rows = item.event.seq, windows.event_rows(session)
     if item.call_ids:
         near = rows.filter(kind=EventKind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_SCANNED]
     else:
         near = rows.filter(kind=EventKind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_SCANNED]
-    found: dict[str, Partner] = {}
+    partners: dict[str, Partner] = {}
     for event in near:
-        for call_id in wanted.intersection(_ids_of(event, "results" if item.call_ids else "calls")):
+        for call_id in call_ids.intersection(_ids_of(event, "results" if item.call_ids else "calls")):
             seconds = abs(event.timestamp - item.event.timestamp)
-            found.setdefault(call_id, Partner(event.seq, seconds))
-    return found
+            partners.setdefault(call_id, Partner(event.seq, seconds))
+    return partners
 
 
 def _ids_of(event: Event, which: str) -> Iterable[str]:

@@ -193,20 +193,22 @@ class TimelineItem:
     def calls(self) -> list[dict[str, Any]]:
         """The first calls. Calls whose question shows their arguments come without them."""
         calls = self.summary.get("calls", [])[:MAX_CALLS]
-        asked = {question.call_id for question in self.questions if question.says_all}
-        return [{**call, **_first_args({} if call["id"] in asked else call["args"])} for call in calls]
+        shown_call_ids = {question.call_id for question in self.questions if question.says_all}
+        return [
+            {**call, **_first_args({} if call["id"] in shown_call_ids else call["args"])} for call in calls
+        ]
 
     @property
     def results(self) -> list[dict[str, Any]]:
         """The results that fit into a row."""
-        found: list[dict[str, Any]] = self.summary.get("results", [])
-        return found[:MAX_CALLS]
+        results: list[dict[str, Any]] = self.summary.get("results", [])
+        return results[:MAX_CALLS]
 
     @property
     def media(self) -> list[dict[str, Any]]:
         """The media that fit into a row."""
-        found: list[dict[str, Any]] = self.summary.get("media", [])
-        return found[:MAX_MEDIA]
+        media: list[dict[str, Any]] = self.summary.get("media", [])
+        return media[:MAX_MEDIA]
 
     @property
     def text(self) -> str:
@@ -226,10 +228,10 @@ class TimelineItem:
         }
         order = self.summary["order"] or [(key, events.TEXT_LIMIT) for key in events.PART_ORDER]
         blocks: list[Block] = []
-        taken: dict[str, int] = defaultdict(int)
+        sizes: dict[str, int] = defaultdict(int)
         for key, size in order:
-            start, end = taken[key], taken[key] + size
-            taken[key] = end
+            start, end = sizes[key], sizes[key] + size
+            sizes[key] = end
             if key in texts:
                 blocks.append(Block(key, text=texts[key][start:end]))
             else:
@@ -243,23 +245,23 @@ class TimelineItem:
 
     @property
     def _lines(self) -> list[str]:
-        found: list[str] = self.summary.get("text", "").split("\n", MAX_LINES)
-        return found
+        lines: list[str] = self.summary.get("text", "").split("\n", MAX_LINES)
+        return lines
 
     @property
     def others(self) -> list[dict[str, str]]:
         """The parts of other types that fit into a row."""
-        found: list[dict[str, str]] = self.summary.get("others", [])
-        return found[:MAX_CALLS]
+        others: list[dict[str, str]] = self.summary.get("others", [])
+        return others[:MAX_CALLS]
 
     @property
     def more_parts(self) -> int:
         """Number of parts that do not fit into a row."""
-        shown = (
+        limits = (
             *(("calls", MAX_CALLS), ("results", MAX_CALLS), ("media", MAX_MEDIA)),
             ("others", MAX_CALLS),
         )
-        return sum(max(0, len(self.summary.get(name, [])) - most) for name, most in shown)
+        return sum(max(0, len(self.summary.get(name, [])) - most) for name, most in limits)
 
     @property
     def is_chunk(self) -> bool:
@@ -360,9 +362,9 @@ def build_items(
     events: Sequence[Event], notes: WindowNotes, before: Event | None = None
 ) -> list[TimelineItem]:
     """Return the items of events. `before` is the event before the first one."""
-    shown: list[TimelineItem] = []
+    items: list[TimelineItem] = []
     called_at: dict[str, float] = {}
-    asked = dict(notes.asked)
+    calls = dict(notes.asked)
     previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
     for event in events:
         if (
@@ -375,7 +377,7 @@ def build_items(
             event=event,
             summary=summary,
             changes=notes.changes.get(event.seq, []),
-            elapsed=_elapsed(event, summary, previous, called_at),
+            elapsed=_elapsed_seconds(event, summary, previous, called_at),
             rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
@@ -390,14 +392,14 @@ def build_items(
         )
         item = replace(
             item,
-            asked=[asked[call_id] for call_id in item.answer_ids if call_id in asked],
+            asked=[calls[call_id] for call_id in item.answer_ids if call_id in calls],
             answered_in=sorted({notes.answered[name] for name in item.call_ids if name in notes.answered}),
         )
         called_at.update(dict.fromkeys(item.call_ids, event.timestamp))
-        asked.update(calls_of(event, summary))
-        shown.append(item)
+        calls.update(calls_of(event, summary))
+        items.append(item)
         previous, transfers = event, _transfers(summary)
-    return shown
+    return items
 
 
 def calls_of(event: Event, summary: Mapping[str, Any]) -> dict[str, AskedCall]:
@@ -422,7 +424,7 @@ def _transfers(summary: Mapping[str, Any]) -> bool:
     return "transferToAgent" in summary.get("signals", {})
 
 
-def _elapsed(
+def _elapsed_seconds(
     event: Event, summary: dict[str, Any], previous: Event | None, called_at: dict[str, float]
 ) -> float | None:
     calls = [called_at[result["id"]] for result in summary.get("results", []) if result["id"] in called_at]

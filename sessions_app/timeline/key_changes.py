@@ -60,7 +60,7 @@ class KeyChange:
         return is_inferred(self.writer, self.author, self.cause)
 
     @property
-    def repeated(self) -> bool:
+    def is_repeated(self) -> bool:
         """Tell whether the same value was written again."""
         return self.old is not None and self.old == self.new
 
@@ -73,22 +73,22 @@ def changes_of(
     Values are truncated to `length` characters, and up to `each` keys are read per event; 0 means no limit. The `user:`
     and `app:` keys of events copied by a fork are read from the original session: one more query per ancestor.
     """
-    found: dict[int, list[KeyChange]] = defaultdict(list)
+    changes: dict[int, list[KeyChange]] = defaultdict(list)
     if not events:
-        return found
+        return changes
     seqs = {event.seq for event in events}
     for row in _ledger(session, min(seqs), max(seqs), length, each):
         if row["seq"] in seqs:
-            found[row["seq"]].append(_change(row, length))
+            changes[row["seq"]].append(_change(row, length))
     for row in _ghosts(session, events, length):
         if row["seq"] in seqs:
-            found[row["seq"]].append(_ghost(row, length))
-    return found
+            changes[row["seq"]].append(_ghost(row, length))
+    return changes
 
 
 def _ledger(session: AgentSession, first: int, last: int, length: int, each: int) -> Any:
     earlier = history.earlier_writes()
-    shown = _shown(length)
+    value = _value_start(length)
     rows = StateChange.objects.filter(_written_by(session, first), seq__gte=max(first, 1), seq__lte=last)
     if each:
         place = Window(RowNumber(), partition_by=F("seq"), order_by="id")
@@ -96,7 +96,7 @@ def _ledger(session: AgentSession, first: int, last: int, length: int, each: int
             pk__in=rows.annotate(place=place).filter(place__lte=each).values("pk")
         )
     return (
-        rows.annotate(shown=shown, old=Subquery(earlier.annotate(shown=shown).values("shown")[:1]))
+        rows.annotate(shown=value, old=Subquery(earlier.annotate(shown=value).values("shown")[:1]))
         .order_by("seq", "id")
         .values("id", "seq", "scope", "key", "shown", "old", "note", "cause", "removed", "inferred", *_WRITER)
     )
@@ -104,11 +104,11 @@ def _ledger(session: AgentSession, first: int, last: int, length: int, each: int
 
 def _written_by(session: AgentSession, first: int) -> Q:
     """Match the rows written by a session's events. Forks in their own realm have copies of all rows."""
-    written = Q(session=session)
+    condition = Q(session=session)
     if session.forked_seq and first <= session.forked_seq and not session.realm:
         for each in ancestors(session):
-            written |= Q(session=each.pk, seq__lte=each.last_seq, scope__in=(Scope.USER, Scope.APP))
-    return written
+            condition |= Q(session=each.pk, seq__lte=each.last_seq, scope__in=(Scope.USER, Scope.APP))
+    return condition
 
 
 def _ghosts(session: AgentSession, events: list[Event], length: int) -> Any:
@@ -119,7 +119,7 @@ def _ghosts(session: AgentSession, events: list[Event], length: int) -> Any:
             seq__gte=events[0].seq,
             seq__lte=events[-1].seq,
         )
-        .annotate(shown=_shown(length))
+        .annotate(shown=_value_start(length))
         .order_by("seq", "id")
         .values("seq", "key", "shown", "note", *_WRITER)
     )
@@ -128,7 +128,7 @@ def _ghosts(session: AgentSession, events: list[Event], length: int) -> Any:
 _WRITER = ("writer", "writer_name", "call_id", "author")
 
 
-def _shown(length: int) -> Any:
+def _value_start(length: int) -> Any:
     """Return the first characters of the value, plus one that shows whether it is truncated."""
     return Substr("value", 1, length + 1 if length else 2**30, output_field=CharField())
 

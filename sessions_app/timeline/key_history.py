@@ -85,13 +85,13 @@ def read_key_history(
     page = writes if before is None else writes.filter(position__lt=before)
     shown = Substr("value", 1, WHOLE_LENGTH + 1, output_field=CharField())
     rows = page.select_related("session").defer("value", "private").annotate(text=shown)
-    found = list(rows[: PAGE + 1])
-    older = found[PAGE - 1].position if len(found) > PAGE else None
+    writes_and_next = list(rows[: PAGE + 1])
+    older = writes_and_next[PAGE - 1].position if len(writes_and_next) > PAGE else None
     counted = every.annotate(count=history.count_of_writes()).values_list("count", flat=True).first()
     return KeyHistory(
         [
             _write(row, earlier, is_last=older is None, is_whole=here is None)
-            for row, earlier in zip(found[:PAGE], [*found[1:], None], strict=False)
+            for row, earlier in zip(writes_and_next[:PAGE], [*writes_and_next[1:], None], strict=False)
         ],
         older,
         counted or 0,

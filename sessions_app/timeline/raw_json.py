@@ -64,7 +64,7 @@ def read_raw_json(
         )
         return RawJson(tree, "", size, None)
     pattern = highlighting.compile_pattern(text)
-    found = json_search.search_json(body, pattern, number)
-    if found.hit is None:
-        return RawJson(json_tree.render(body, url=url, depth=DEPTH), text, size, found)
-    return RawJson(json_tree.render_at(body, found.hit, url=url, pattern=pattern), text, size, found)
+    result = json_search.search_json(body, pattern, number)
+    if result.hit is None:
+        return RawJson(json_tree.render(body, url=url, depth=DEPTH), text, size, result)
+    return RawJson(json_tree.render_at(body, result.hit, url=url, pattern=pattern), text, size, result)

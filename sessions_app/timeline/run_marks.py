@@ -40,8 +40,8 @@ class SessionRuns:
     @property
     def mark(self) -> str:
         """A text that changes with what is shown."""
-        shown = [*self.active, self.ended] if self.ended else self.active
-        return " ".join(f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in shown)
+        runs = [*self.active, self.ended] if self.ended else self.active
+        return " ".join(f"{run.pk}:{run.status}:{run.cancel_requested_at or ''}" for run in runs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,8 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
     alone = Q(
         invocation_id="", status__in=UNSUCCESSFUL, place__gte=0 if first <= 1 else first, place__lte=last
     )
-    asked = Case(When(invocation_id="", then=F("request")), default=Value(""), output_field=TextField())
-    runs = Run.objects.filter(session=session).annotate(place=place, asked=asked)
+    request = Case(When(invocation_id="", then=F("request")), default=Value(""), output_field=TextField())
+    runs = Run.objects.filter(session=session).annotate(place=place, asked=request)
     return list(runs.filter(of_events | alone).defer("request").order_by("created_at", "pk"))
 
 
@@ -138,8 +138,8 @@ def read_session_runs(session_pk: int) -> SessionRuns:
     newest = list(Run.objects.filter(session_id=session_pk).order_by("-created_at", "-pk")[:RUNS_SCANNED])
     active = [run for run in reversed(newest) if run.status in Run.ACTIVE]
     last = newest[0] if newest else None
-    told = last if last and last.status not in {*Run.ACTIVE, Run.Status.DONE} else None
-    return SessionRuns(active, told, newest)
+    ended = last if last and last.status not in {*Run.ACTIVE, Run.Status.DONE} else None
+    return SessionRuns(active, ended, newest)
 
 
 def changed_marks(runs: Sequence[Run], known: Mapping[str, str]) -> tuple[list[RunMark], dict[str, str]]:
@@ -164,10 +164,10 @@ def request_text(text: str) -> str:
     request = json.loads(text)
     message = request.get("new_message")
     parts: list[Any] = message.get("parts") or [] if isinstance(message, dict) else []
-    said = " ".join(
+    text_parts = " ".join(
         part["text"] for part in parts if isinstance(part, dict) and isinstance(part.get("text"), str)
     )
-    if said:
-        return said if len(said) <= TEXT_LIMIT else said[: TEXT_LIMIT - 1] + "…"
+    if text_parts:
+        return text_parts if len(text_parts) <= TEXT_LIMIT else text_parts[: TEXT_LIMIT - 1] + "…"
     answers = [part for part in parts if isinstance(part, dict) and "functionResponse" in part]
     return "an answer" if answers else "files" if parts else "no message"

@@ -12,8 +12,8 @@ MAX_SIBLINGS = 50
 
 def read_siblings(session: AgentSession, text: str = "") -> list[AgentSession]:
     """Return the newest siblings of a session, including itself; with a text, those that contain it."""
-    wanted = listing.SessionFilter(app=session.app_name, text=text, realm=session.realm)
-    return list(listing.list_sessions(wanted).order_by("-updated_at", "-pk")[:MAX_SIBLINGS])
+    criteria = listing.SessionFilter(app=session.app_name, text=text, realm=session.realm)
+    return list(listing.list_sessions(criteria).order_by("-updated_at", "-pk")[:MAX_SIBLINGS])
 
 
 def list_mark(realm: str, app_name: str) -> str:

@@ -135,11 +135,11 @@ def read_board(
     now = history.owners_at(session)
     running = running_run(session)
     mark = _mark_of(session, now, running)
-    known = seen.event if seen and seen.mark == mark else None
+    client_event = seen.event if seen and seen.mark == mark else None
     pinned = frozenset(filter(None, map(_parse_watched, watched)))
     looking = _BoardQuery(session, now, limit, pinned, like, parse_entry_id(begin))
     moment = event.seq if event else session.last_seq
-    columns, changed = _stored_columns(looking, event, moment, known)
+    columns, changed = _stored_columns(looking, event, moment, client_event)
     temp = read_ghosts(session, _invocation_at(event, running), moment, like)
     return Board(
         event.seq if event else None,
@@ -243,24 +243,24 @@ class _BoardQuery:
         """Return the pair of points in time: an event and now."""
         return PointPair(self.session, self.now.at(event) if event else self.now, self.now)
 
-    def listed(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
+    def list_keys(self, at: PointPair, scope: Scope, moment: int) -> _ListedKeys:
         """Return the keys to show: the first ones, those written by the event, and the watched ones."""
         limit, begin = self.limit and self.limit + 1, self.begin_of(scope)
         first = diff.first_keys(at, scope, limit, self.like, begin)
         goes_on = bool(limit) and len(first) == limit
         are_all = not (goes_on or begin)
-        shown = {key.key_id: key for key in first[: self.limit or None]}
+        keys = {key.key_id: key for key in first[: self.limit or None]}
         if not are_all:
-            for key in self._written(at, scope, moment, shown):
-                shown[key.key_id] = key
-        watched = {key_id for of, key_id in self.watched if of == scope} - shown.keys()
+            for key in self._written_keys(at, scope, moment, keys):
+                keys[key.key_id] = key
+        watched = {key_id for of, key_id in self.watched if of == scope} - keys.keys()
         beside = diff.keys_by_id(at, scope, watched) if watched else []
         answers = (
             {key.key_id for key in diff.keys_by_id(at, scope, watched, self.like)} if self.like else watched
         )
-        shown |= {key.key_id: key for key in beside}
+        keys |= {key.key_id: key for key in beside}
         return _ListedKeys(
-            sorted(shown.values(), key=lambda key: key.key_id),
+            sorted(keys.values(), key=lambda key: key.key_id),
             frozenset(key for key in beside if key.key_id not in answers),
             are_all,
             first[-1].key_id if goes_on else "",
@@ -272,25 +272,27 @@ class _BoardQuery:
             return diff.count(at, scope, self.like)
         return Counts.of([key for key in listed.keys if key not in listed.aside])
 
-    def _written(self, at: PointPair, scope: Scope, moment: int, shown: Collection[str]) -> list[KeyAt]:
+    def _written_keys(
+        self, at: PointPair, scope: Scope, moment: int, key_ids: Collection[str]
+    ) -> list[KeyAt]:
         """Return keys written by the event beyond the first ones."""
         if not moment:
             return []
-        written = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
-        names = written.values_list("key_id", flat=True)[: self.limit + MAX_WRITTEN]
-        found = diff.keys_by_id(at, scope, set(names) - set(shown), self.like)
-        return [key for key in found if is_written_by(key, moment)][:MAX_WRITTEN]
+        changes = StateChange.objects.filter(session=self.session, seq=moment, scope=scope).order_by("pk")
+        names = changes.values_list("key_id", flat=True)[: self.limit + MAX_WRITTEN]
+        keys = diff.keys_by_id(at, scope, set(names) - set(key_ids), self.like)
+        return [key for key in keys if is_written_by(key, moment)][:MAX_WRITTEN]
 
 
 def _stored_columns(
-    looking: _BoardQuery, event: Event | None, moment: int, known: Event | None
+    looking: _BoardQuery, event: Event | None, moment: int, client_event: Event | None
 ) -> tuple[list[Column], int]:
     """Return the columns of the stored scopes, and the number of keys changed since."""
     at = looking.at(event)
-    listed = {scope: looking.listed(at, scope, moment) for scope in SCOPES}
+    listed = {scope: looking.list_keys(at, scope, moment) for scope in SCOPES}
     counts = {scope: looking.counts(at, scope, listed[scope]) for scope in SCOPES}
     aside = frozenset[KeyAt]().union(*(keys.aside for keys in listed.values()))
-    entries = entries_of(looking.session, _fresh_keys(looking, listed, moment, known), moment, aside)
+    entries = entries_of(looking.session, _fresh_keys(looking, listed, moment, client_event), moment, aside)
     columns = [
         _column(scope, listed[scope], counts[scope], entries, is_begun=bool(looking.begin_of(scope)))
         for scope in SCOPES
@@ -299,23 +301,25 @@ def _stored_columns(
 
 
 def _fresh_keys(
-    looking: _BoardQuery, listed: Mapping[Scope, _ListedKeys], moment: int, known: Event | None
+    looking: _BoardQuery, listed: Mapping[Scope, _ListedKeys], moment: int, client_event: Event | None
 ) -> list[KeyAt]:
     """Return the keys whose entries the client lacks, or that are marked as just written on either board."""
-    shown = [key for keys in listed.values() for key in keys.keys]
-    if known is None:
-        return shown
-    at = looking.at(known)
+    keys = [key for keys in listed.values() for key in keys.keys]
+    if client_event is None:
+        return keys
+    at = looking.at(client_event)
     had = {
-        (scope, key.key_id): key.then for scope in SCOPES for key in looking.listed(at, scope, known.seq).keys
+        (scope, key.key_id): key.then
+        for scope in SCOPES
+        for key in looking.list_keys(at, scope, client_event.seq).keys
     }
     return [
         key
-        for key in shown
+        for key in keys
         if (key.scope, key.key_id) not in had
         or had[key.scope, key.key_id] != key.then
         or is_written_by(key, moment)
-        or is_written_by(key, known.seq)
+        or is_written_by(key, client_event.seq)
     ]
 
 

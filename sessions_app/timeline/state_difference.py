@@ -111,15 +111,17 @@ def state_differences(
         first, last = selected, other
     nothing = first is None and not is_start
     place = parse_entry_id(begin)
-    found = Diff([], {}, {}) if nothing else diff.diff(session, first, last, limit=limit, begin=place)
+    difference = Diff([], {}, {}) if nothing else diff.diff(session, first, last, limit=limit, begin=place)
     return StateDifferences(
         first=session.last_seq if nothing else first.seq if first else START,
         last=last.seq if last else None,
         base=base,
         mark=state_mark_of(session),
-        entries=[_difference(session, entry) for entry in found.keys],
-        counts=found.counts,
-        following=[(str(scope), scope_prefix(scope) + key) for scope, key in found.following.items() if key],
+        entries=[_difference(session, entry) for entry in difference.keys],
+        counts=difference.counts,
+        following=[
+            (str(scope), scope_prefix(scope) + key) for scope, key in difference.following.items() if key
+        ],
         is_begun=place is not None,
     )
 

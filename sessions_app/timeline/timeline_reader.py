@@ -61,10 +61,10 @@ def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
         answered=_answers_after(session, window),
         covers=_compacted_seqs(session, events),
     )
-    lost = lost_toolsets(session, totals.keys())
-    found = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
+    toolsets = lost_toolsets(session, totals.keys())
+    groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
     ahead = [_mark_without_events(run) for run in alone if position_of(run) < events[0].seq]
-    whole = [_with_lost_toolsets(_with_runs(group, runs), runs, lost) for group in found]
+    whole = [_with_lost_toolsets(_with_runs(group, runs), runs, toolsets) for group in groups]
     return Timeline(window, _with_runs_without_events(whole, alone), ahead)
 
 
@@ -77,30 +77,34 @@ def _with_runs(group: InvocationGroup, runs: list[Run]) -> InvocationGroup:
     if not own:
         return group
     is_asking = any(item.questions for item in group.items)
-    shown = {item.run.pk for item in group.items if item.run}
+    shown_runs = {item.run.pk for item in group.items if item.run}
     if interrupted_invocations(own):
-        told = [run for run in own if run.status != Run.Status.QUEUED]
+        marked_runs = [run for run in own if run.status != Run.Status.QUEUED]
     else:
-        told = [run for run in own if needs_mark(run, is_asking=is_asking and run is own[-1])]
+        marked_runs = [run for run in own if needs_mark(run, is_asking=is_asking and run is own[-1])]
     ran = {run.code_version: run for run in reversed(own) if run.code_version}
-    return replace(group, runs=[RunMark(run, run.pk not in shown) for run in told], ran=[*ran.values()][::-1])
+    return replace(
+        group, runs=[RunMark(run, run.pk not in shown_runs) for run in marked_runs], ran=[*ran.values()][::-1]
+    )
 
 
-def _with_lost_toolsets(group: InvocationGroup, runs: list[Run], lost: LostToolsets) -> InvocationGroup:
-    toolsets = lost.get(group.invocation_id)
+def _with_lost_toolsets(
+    group: InvocationGroup, runs: list[Run], toolsets_by_invocation: LostToolsets
+) -> InvocationGroup:
+    toolsets = toolsets_by_invocation.get(group.invocation_id)
     if not toolsets:
         return group
     own = [run.pk for run in runs if run.invocation_id == group.invocation_id]
     return replace(group, lost_toolsets=toolsets, warned_run=own[-1] if own else "")
 
 
-def _with_runs_without_events(found: list[InvocationGroup], alone: list[Run]) -> list[InvocationGroup]:
+def _with_runs_without_events(groups: list[InvocationGroup], alone: list[Run]) -> list[InvocationGroup]:
     """Add runs without events to the group that they follow."""
     for run in alone:
-        holders = [group for group in found if group.items[0].event.seq <= position_of(run)]
+        holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
         if holders:
             holders[-1].behind.append(_mark_without_events(run))
-    return found
+    return groups
 
 
 def _mark_without_events(run: Run) -> RunMark:
@@ -124,15 +128,17 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
         summary = json.loads(event.summary)
         missing |= _answer_ids(summary) - called
         called |= calls_of(event, summary).keys()
-    found: dict[str, AskedCall] = {}
+    calls_found: dict[str, AskedCall] = {}
     if not missing or events[0].seq <= 1 or len(events) == 1:
-        return found
+        return calls_found
     for event in windows.near_tools(session, EventKind.TOOL_CALL, before=events[0].seq):
         calls = calls_of(event, json.loads(event.summary))
-        found |= {name: call for name, call in calls.items() if name in missing and name not in found}
-        if found.keys() >= missing:
+        calls_found |= {
+            name: call for name, call in calls.items() if name in missing and name not in calls_found
+        }
+        if calls_found.keys() >= missing:
             break
-    return found
+    return calls_found
 
 
 def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]:
@@ -141,15 +147,15 @@ def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]
     for event in window.events:
         summary = json.loads(event.summary)
         open_calls = (open_calls | calls_of(event, summary).keys()) - _answer_ids(summary)
-    found: dict[str, int] = {}
+    answers: dict[str, int] = {}
     if not open_calls or not window.has_newer or len(window.events) == 1:
-        return found
+        return answers
     for event in windows.near_tools(session, EventKind.TOOL_RESULT, after=window.last_shown):
         for name in _answer_ids(json.loads(event.summary)) & open_calls:
-            found.setdefault(name, event.seq)
-        if found.keys() >= open_calls:
+            answers.setdefault(name, event.seq)
+        if answers.keys() >= open_calls:
             break
-    return found
+    return answers
 
 
 def _answer_ids(summary: Mapping[str, Any]) -> set[str]:
@@ -157,11 +163,11 @@ def _answer_ids(summary: Mapping[str, Any]) -> set[str]:
 
 
 def _compacted_seqs(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:
-    found = {}
+    seqs_by_event = {}
     for event in events:
         span = json.loads(event.summary).get("compaction") if '"compaction"' in event.summary else None
         if isinstance(span, dict) and (
             seqs := find_compacted_range(session, CompactedSpan(event.seq, span["start"], span["end"]))
         ):
-            found[event.seq] = seqs
-    return found
+            seqs_by_event[event.seq] = seqs
+    return seqs_by_event

@@ -59,11 +59,13 @@ class TokenUsage:
         return round(100 * self.cached / self.prompt) if self.prompt else 0
 
 
-def usage_of(said: Mapping[str, Any]) -> TokenUsage | None:
+def usage_of(metadata: Mapping[str, Any]) -> TokenUsage | None:
     """Return the token usage in an event's usage metadata; None if it is empty."""
-    if not said:
+    if not metadata:
         return None
-    counts = {name: value for name, value in said.items() if name.endswith("TokenCount") and is_count(value)}
+    counts = {
+        name: value for name, value in metadata.items() if name.endswith("TokenCount") and is_count(value)
+    }
     cached, prompt = counts.get("cachedContentTokenCount", 0), counts.get("promptTokenCount", 0)
     shares = [
         TokenShare("cached", "prompt, from the cache", min(cached, prompt)),
@@ -80,10 +82,10 @@ def usage_of(said: Mapping[str, Any]) -> TokenUsage | None:
         modalities=[
             (label, str(each.get("modality") or "?"), each["tokenCount"])
             for name, label in _DETAILS.items()
-            for each in objects_field(said, name)
+            for each in objects_field(metadata, name)
             if is_count(each.get("tokenCount"))
         ],
-        more=other_fields({*_COUNTS, *_DETAILS}, said),
+        more=other_fields({*_COUNTS, *_DETAILS}, metadata),
     )
 
 

@@ -34,8 +34,8 @@ def session_trace(app_name: str, session_id: str) -> list[dict[str, Any]]:
     if session is None:
         return []
     spans = list(Span.objects.filter(session=session).order_by("-started_ns", "-pk")[:MAX_SPANS])
-    asked = [span.event_id for span in spans if span.kind == Span.Kind.MODEL and span.event_id]
-    rows = ModelCall.objects.filter(session=session, event_id__in=asked[:MAX_REQUESTS])
+    event_ids = [span.event_id for span in spans if span.kind == Span.Kind.MODEL and span.event_id]
+    rows = ModelCall.objects.filter(session=session, event_id__in=event_ids[:MAX_REQUESTS])
     requests = {call.event_id: call for call in rows}
     return [_span(span, requests.get(span.event_id)) for span in reversed(spans)]
 
@@ -91,8 +91,8 @@ def _request(call: ModelCall) -> dict[str, Any]:
 
 
 def _response(call: ModelCall) -> dict[str, Any]:
-    told = model_calls.responses(call)
-    return {**told[-1], "content": _content(told[-1].get("content"))} if told else {}
+    responses = model_calls.responses(call)
+    return {**responses[-1], "content": _content(responses[-1].get("content"))} if responses else {}
 
 
 def _content(content: Any) -> Any:

@@ -100,8 +100,8 @@ def members_of(body: str) -> tuple[bool, list[str]] | None:
     """Return whether a list piece names runs, and the names; None if the piece is no list."""
     if not body.startswith(('{"pieces":[', '{"runs":[')):
         return None
-    found = json.loads(body)
-    return ("runs" in found), found.get("runs", found.get("pieces"))
+    value = json.loads(body)
+    return ("runs" in value), value.get("runs", value.get("pieces"))
 
 
 def make_storable(value: Any) -> Any:

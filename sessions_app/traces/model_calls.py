@@ -70,13 +70,13 @@ def find_call(session: AgentSession, pk: int) -> ModelCall:
     Raises:
         NotFound: the session has no such call.
     """
-    found = ModelCall.objects.filter(session=session, pk=pk).first()
-    if found is None:
+    call = ModelCall.objects.filter(session=session, pk=pk).first()
+    if call is None:
         raise NotFound(
             f"Session {session.pk} has no model call {pk}.",
             hint=f"GET /api/v1/sessions/{session.pk}/model-calls lists them.",
         )
-    return found
+    return call
 
 
 def call_of(event: Event, session: AgentSession) -> ModelCall | None:
@@ -85,8 +85,8 @@ def call_of(event: Event, session: AgentSession) -> ModelCall | None:
     for _ in range(MAX_FORKS):
         if origin is None:
             return None
-        if found := _call_in(origin, event):
-            return found
+        if call := _call_in(origin, event):
+            return call
         if origin.forked_seq is None or event.seq > origin.forked_seq:
             return None
         origin = origin.forked_from
@@ -95,8 +95,8 @@ def call_of(event: Event, session: AgentSession) -> ModelCall | None:
 
 def _call_in(session: AgentSession, event: Event) -> ModelCall | None:
     rows = ModelCall.objects.filter(session=session)
-    if found := rows.filter(event_id=event.event_id).first():
-        return found
+    if call := rows.filter(event_id=event.event_id).first():
+        return call
     others = rows.filter(invocation_id=event.invocation_id, agent=event.author).exclude(event_ids="[]")
     pairs = others.values_list("pk", "event_ids").order_by("number")[:CALLS_SHOWN]
     pk = next((pk for pk, ids in pairs if event.event_id in json.loads(ids)), None)
@@ -114,9 +114,9 @@ def read_request(call: ModelCall) -> CallRequest:
     request = json.loads(call.request)
     apart = {name: request.pop(name, None) for name in ("contents", "system_instruction", "tools")}
     request.pop("count", None)
-    named = list(filter(None, (apart["system_instruction"],)))
+    instruction_names = list(filter(None, (apart["system_instruction"],)))
     tools = leaf_names(call.session_id, apart["tools"]) if apart["tools"] else []
-    read = read_pieces(call.session_id, [*named, *tools])
+    read = read_pieces(call.session_id, [*instruction_names, *tools])
     return CallRequest(
         instruction=read.get(apart["system_instruction"] or ""),
         content_names=leaf_names(call.session_id, apart["contents"]) if apart["contents"] else [],
@@ -127,14 +127,14 @@ def read_request(call: ModelCall) -> CallRequest:
 
 def request_json(call: ModelCall) -> dict[str, Any]:
     """Return the full request as JSON, in ADK's field order."""
-    told = read_request(call)
-    read = read_pieces(call.session_id, told.content_names)
+    parts = read_request(call)
+    read = read_pieces(call.session_id, parts.content_names)
     return {
-        "model": told.rest.get("model", call.model),
-        "system_instruction": told.instruction,
-        "contents": [read.get(name) for name in told.content_names],
-        "tools": told.tools,
-        **{name: value for name, value in told.rest.items() if name != "model"},
+        "model": parts.rest.get("model", call.model),
+        "system_instruction": parts.instruction,
+        "contents": [read.get(name) for name in parts.content_names],
+        "tools": parts.tools,
+        **{name: value for name, value in parts.rest.items() if name != "model"},
     }
 
 
@@ -145,44 +145,44 @@ def call_json(call: ModelCall) -> dict[str, Any]:
 
 def responses(call: ModelCall) -> list[dict[str, Any]]:
     """Return the responses of a call with their contents."""
-    told: list[dict[str, Any]] = json.loads(call.response or "[]")
-    read = read_pieces(call.session_id, [one["content"] for one in told if "content" in one])
-    return [{**one, "content": read.get(one["content"])} if "content" in one else one for one in told]
+    stored: list[dict[str, Any]] = json.loads(call.response or "[]")
+    read = read_pieces(call.session_id, [one["content"] for one in stored if "content" in one])
+    return [{**one, "content": read.get(one["content"])} if "content" in one else one for one in stored]
 
 
 def compare_contents(
-    call: ModelCall, told: CallRequest, before: CallRequest | None, shown: int
+    call: ModelCall, request: CallRequest, before: CallRequest | None, shown: int
 ) -> list[ContentRange]:
     """Compare a request's contents with those of the previous call; of each range the last `shown` are read."""
     old = before.content_names if before else []
-    found = [
+    ranges = [
         (change, first, names)
-        for change, first, names in _changes(old, told.content_names)
+        for change, first, names in _changes(old, request.content_names)
         if names and (change != "removed" or before is not None)
     ]
     if before is None:
-        found = [("same", first, names) for _, first, names in found]
-    read = read_pieces(call.session_id, [name for _, _, names in found for name in names[-shown:]])
+        ranges = [("same", first, names) for _, first, names in ranges]
+    read = read_pieces(call.session_id, [name for _, _, names in ranges for name in names[-shown:]])
     return [
         ContentRange(change, first, len(names), names, [read.get(name) for name in names[-shown:]])
-        for change, first, names in found
+        for change, first, names in ranges
     ]
 
 
-def instruction_change(told: CallRequest, before: CallRequest | None) -> list[DiffLine]:
+def instruction_change(request: CallRequest, before: CallRequest | None) -> list[DiffLine]:
     """Return the line difference to the previous call's instruction; empty if there is none."""
-    if before is None or told.instruction == before.instruction:
+    if before is None or request.instruction == before.instruction:
         return []
     return value_diff.diff_lines(
-        json.dumps(instruction_text(before.instruction)), json.dumps(instruction_text(told.instruction))
+        json.dumps(instruction_text(before.instruction)), json.dumps(instruction_text(request.instruction))
     )
 
 
-def tools_change(told: CallRequest, before: CallRequest | None) -> tuple[list[str], list[str]]:
+def tools_change(request: CallRequest, before: CallRequest | None) -> tuple[list[str], list[str]]:
     """Return the names of the tools that were added and removed since the previous call."""
     if before is None:
         return [], []
-    now, then = tool_names(told.tools), tool_names(before.tools)
+    now, then = tool_names(request.tools), tool_names(before.tools)
     return [name for name in now if name not in then], [name for name in then if name not in now]
 
 
@@ -208,8 +208,8 @@ def leaf_names(session_pk: int, name: str) -> list[str]:
     while True:
         read = _piece_texts(session_pk, names)
         level = [members_of(read.get(one, "")) for one in names]
-        members = [member for found in level if found for member in found[1]]
-        if not any(found and found[0] for found in level):
+        members = [member for entry in level if entry for member in entry[1]]
+        if not any(entry and entry[0] for entry in level):
             return members
         names = members
 

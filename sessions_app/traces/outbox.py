@@ -71,15 +71,15 @@ class Outbox:
 
     def flush(self) -> Future[None]:
         """Write the queued records at once; the future completes when they are written."""
-        asked: Future[None] = Future()
+        future: Future[None] = Future()
         with self._lock:
-            self._asked.append(asked)
+            self._asked.append(future)
             self._start()
         self._hurry.set()
         self._wake.set()
-        return asked
+        return future
 
-    async def settled(self, within_s: float | None = None) -> bool:
+    async def wait_written(self, within_s: float | None = None) -> bool:
         """Wait until the records queued so far are written. Return False after the timeout."""
         try:
             await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(self.flush())), within_s)
@@ -119,24 +119,26 @@ class Outbox:
 
     def _write_all(self) -> None:
         with self._lock:
-            asked, waiting = list(self._asked), list(self._waiting)
+            futures, waiting = list(self._asked), list(self._waiting)
             self._asked.clear()
             self._waiting.clear()
         for start in range(0, len(waiting), BATCH):
             self._write([unit for make in waiting[start : start + BATCH] if (unit := _make_unit(make))])
-        for future in asked:
+        for future in futures:
             if future.set_running_or_notify_cancel():
                 future.set_result(None)
 
     def _write(self, units: list[Unit]) -> None:
         """Write a batch. A rejected batch is written record by record, so that only the faulty record is dropped."""
         while units:
-            left = self._tried(units)
-            if left is None:
-                left = [unit for one in units if len(units) > 1 for unit in self._tried([one]) or ()]
-            units = left
+            unfinished = self._try_write(units)
+            if unfinished is None:
+                unfinished = [
+                    unit for one in units if len(units) > 1 for unit in self._try_write([one]) or ()
+                ]
+            units = unfinished
 
-    def _tried(self, units: list[Unit]) -> list[Unit] | None:
+    def _try_write(self, units: list[Unit]) -> list[Unit] | None:
         """Write units, with retries. Return the unfinished units; None if the store rejects them."""
         is_told = False
         for delay in retry.delays():
@@ -196,17 +198,17 @@ _outboxes: dict[int, Outbox] = {}
 
 def outbox() -> Outbox:
     """Return this process's outbox. A forked process has its own."""
-    found = _outboxes.get(os.getpid())
-    if found is None:
-        found = _outboxes.setdefault(os.getpid(), Outbox())
-    return found
+    own = _outboxes.get(os.getpid())
+    if own is None:
+        own = _outboxes.setdefault(os.getpid(), Outbox())
+    return own
 
 
 def close() -> None:
     """Write the remaining records and end the thread, at the end of the process and between tests."""
-    if (found := _outboxes.pop(os.getpid(), None)) is not None:
+    if (own := _outboxes.pop(os.getpid(), None)) is not None:
         with suppress(Exception):
-            found.close()
+            own.close()
 
 
 atexit.register(close)

@@ -98,7 +98,7 @@ def save_call(record: CallRecord) -> bool:
         return True
     if not _save_pieces(session_pk, record.pieces):
         return False
-    known = {
+    values = {
         "first_at": record.first_at,
         "finished_at": record.finished_at,
         "request": scopes.dumps(record.request),
@@ -115,7 +115,7 @@ def save_call(record: CallRecord) -> bool:
     if _is_stored(
         "SELECT 1 FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s", session_pk, record.ref
     ):
-        ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**known)
+        ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**values)
         return True
     ModelCall.objects.create(
         session_id=session_pk,
@@ -125,7 +125,7 @@ def save_call(record: CallRecord) -> bool:
         agent=scopes.clean_text(record.agent),
         branch=scopes.clean_text(record.branch),
         started_at=record.started_at,
-        **known,
+        **values,
     )
     return True
 
@@ -137,20 +137,22 @@ def save_stages(
     session_pk = _session_pk(key)
     if session_pk is None or not stages:
         return True
-    told = [[stage.name, stage.at, scopes.clean_error(stage.of)] for stage in stages]
+    entries = [[stage.name, stage.at, scopes.clean_error(stage.of)] for stage in stages]
     finished_at = stages[-1].at if ended else None
-    known = _rows(
+    traces = _rows(
         "SELECT id, trace_id, stages FROM sessions_app_trace WHERE session_id = %s AND invocation_id = %s",
         (session_pk, invocation_id),
     )
-    for pk, known_id, before in known:
+    for pk, known_id, before in traces:
         earlier = json.loads(before)
-        told = [stage for stage in told if stage not in earlier]  # a retried write may be stored already
+        entries = [
+            stage for stage in entries if stage not in earlier
+        ]  # a retried write may be stored already
         _execute(
             "UPDATE sessions_app_trace SET stages = %s, trace_id = %s, finished_at = %s WHERE id = %s",
-            (scopes.dumps((earlier + told)[:MAX_STAGES]), trace_id or known_id, finished_at, pk),
+            (scopes.dumps((earlier + entries)[:MAX_STAGES]), trace_id or known_id, finished_at, pk),
         )
-    if not known:
+    if not traces:
         Trace.objects.create(
             session_id=session_pk,
             invocation_id=invocation_id,
@@ -158,7 +160,7 @@ def save_stages(
             root_agent=scopes.clean_text(root_agent),
             started_at=stages[0].at,
             finished_at=finished_at,
-            stages=scopes.dumps(told[:MAX_STAGES]),
+            stages=scopes.dumps(entries[:MAX_STAGES]),
         )
     change_notification.notify_after_commit()
     return True
@@ -226,17 +228,17 @@ def _identity(record: SpanRecord) -> tuple[str | int, ...]:
     return record.invocation_id, record.started_ns, record.ended_ns, record.trace_id, record.span_id
 
 
-def _is_stored(statement: str, *given: str | int) -> bool:
-    return bool(_rows(statement, given))
+def _is_stored(statement: str, *parameters: str | int) -> bool:
+    return bool(_rows(statement, parameters))
 
 
 def _session_pk(key: SessionKey) -> int | None:
-    found = _rows(
+    rows = _rows(
         "SELECT id FROM sessions_app_agentsession"
         " WHERE realm = %s AND app_name = %s AND user_id = %s AND session_id = %s",
         key,
     )
-    return found[0][0] if found else None
+    return rows[0][0] if rows else None
 
 
 def _last_number(session_pk: int, invocation_id: str) -> int:
@@ -247,16 +249,16 @@ def _last_number(session_pk: int, invocation_id: str) -> int:
     return number or 0
 
 
-def _rows(statement: str, given: Sequence[Any]) -> list[Any]:
+def _rows(statement: str, parameters: Sequence[Any]) -> list[Any]:
     """Run a plain SQL statement: these run with every model call, and Django's ORM takes ten times as long."""
     with connection.cursor() as cursor:
-        cursor.execute(statement, given)
+        cursor.execute(statement, parameters)
         return list(cursor.fetchall())
 
 
-def _execute(statement: str, given: Sequence[Any]) -> None:
+def _execute(statement: str, parameters: Sequence[Any]) -> None:
     with connection.cursor() as cursor:
-        cursor.execute(statement, given)
+        cursor.execute(statement, parameters)
 
 
 def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
@@ -273,19 +275,19 @@ def _save_pieces(session_pk: int, pieces: Iterable[Piece]) -> bool:
 
 def _missing(session_pk: int, pieces: Iterable[Piece]) -> Iterator[Piece]:
     """Yield the missing pieces, members before their list: a stored list has all its members."""
-    named = {piece.sha: piece for piece in pieces}
-    there = _stored_names(session_pk, list(named))
-    for sha, piece in named.items():
+    by_name = {piece.sha: piece for piece in pieces}
+    there = _stored_names(session_pk, list(by_name))
+    for sha, piece in by_name.items():
         if sha not in there:
             yield from _missing(session_pk, piece.members)
             yield piece
 
 
 def _stored_names(session_pk: int, names: Sequence[str]) -> set[str]:
-    found: set[str] = set()
+    stored: set[str] = set()
     for start in range(0, len(names), PIECES_PER_QUERY):
         some = names[start : start + PIECES_PER_QUERY]
         marks = ", ".join(["%s"] * len(some))
         statement = f"SELECT sha FROM sessions_app_modelpiece WHERE session_id = %s AND sha IN ({marks})"  # noqa: S608 - placeholders
-        found.update(sha for (sha,) in _rows(statement, (session_pk, *some)))
-    return found
+        stored.update(sha for (sha,) in _rows(statement, (session_pk, *some)))
+    return stored

@@ -55,11 +55,11 @@ def _part(part: dict[str, Any], pointer: str) -> ContentPart:
         kind = "thought" if part.get("thought") else "text"
         return ContentPart(kind, text[:TEXT_SHOWN], max(0, len(text) - TEXT_SHOWN))
     for kind, field, inner in (("call", "functionCall", "args"), ("result", "functionResponse", "response")):
-        if isinstance(held := part.get(field), dict):
+        if isinstance(value := part.get(field), dict):
             return ContentPart(
                 kind,
-                name=str(held.get("name") or ""),
-                value=held.get(inner),
+                name=str(value.get("name") or ""),
+                value=value.get(inner),
                 pointer=f"{pointer}/{field}/{inner}",
             )
     return ContentPart("other", value=part, pointer=pointer)

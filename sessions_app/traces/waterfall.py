@@ -133,21 +133,21 @@ def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace
     return filter_traces(TraceFilter(app))
 
 
-def filter_traces(wanted: TraceFilter) -> QuerySet[Trace]:
+def filter_traces(criteria: TraceFilter) -> QuerySet[Trace]:
     """Return the traces outside of realms that match a filter."""
     # EXISTS instead of a join: with a join the planner starts with the sessions and sorts all their traces.
     sessions = AgentSession.objects.filter(pk=OuterRef("session"), realm="")
-    if wanted.app:
-        sessions = sessions.filter(app_name=wanted.app)
-    if wanted.user:
-        sessions = sessions.filter(user_id=wanted.user)
-    if wanted.session:
-        sessions = sessions.filter(id_starts_with(wanted.session))
-    found = Trace.objects.select_related("session").filter(Exists(sessions))
-    if not wanted.errors_only:
-        return found
+    if criteria.app:
+        sessions = sessions.filter(app_name=criteria.app)
+    if criteria.user:
+        sessions = sessions.filter(user_id=criteria.user)
+    if criteria.session:
+        sessions = sessions.filter(id_starts_with(criteria.session))
+    matches = Trace.objects.select_related("session").filter(Exists(sessions))
+    if not criteria.errors_only:
+        return matches
     calls = ModelCall.objects.filter(session=OuterRef("session"), invocation_id=OuterRef("invocation_id"))
-    return found.filter(Exists(calls.filter(error_type__gt="")))
+    return matches.filter(Exists(calls.filter(error_type__gt="")))
 
 
 def with_call_totals(rows: QuerySet[Trace]) -> QuerySet[Trace]:
@@ -167,12 +167,12 @@ def find_trace(pk: int) -> Trace:
     Raises:
         NotFound: the trace does not exist.
     """
-    found = Trace.objects.select_related("session").filter(pk=pk).first()
-    if found is None:
+    trace = Trace.objects.select_related("session").filter(pk=pk).first()
+    if trace is None:
         raise NotFound(
             f"No trace {pk}.", hint="It was deleted with its session. /traces/ lists the stored traces."
         )
-    return found
+    return trace
 
 
 def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
@@ -269,11 +269,11 @@ def _place(start: float, length: float, whole: float) -> tuple[int, int]:
 def _in_order(spans: Sequence[Span]) -> Iterator[tuple[int, Span]]:
     """Yield spans with their depth, parents before children."""
     inside: dict[str, list[Span]] = defaultdict(list)
-    known = {span.span_id for span in spans}
+    span_ids = {span.span_id for span in spans}
     for span in spans:
-        inside[span.parent_id if span.parent_id in known and span.parent_id != span.span_id else ""].append(
-            span
-        )
+        inside[
+            span.parent_id if span.parent_id in span_ids and span.parent_id != span.span_id else ""
+        ].append(span)
     waiting = [(0, span) for span in reversed(inside[""])]
     while waiting:
         depth, span = waiting.pop()
@@ -287,18 +287,18 @@ def _seqs(session: AgentSession, event_ids: Sequence[str]) -> dict[str, int]:
 
 
 def _stages(session: AgentSession, invocation_id: str, trace: Trace | None) -> list[ReachedStage]:
-    told = list(trace.stages_told) if trace else []
+    entries = list(trace.stages_told) if trace else []
     pauses = pauses_of(trace) if trace else Pauses()
     runs = Run.objects.filter(session=session, invocation_id=invocation_id).order_by("created_at")
     for run in runs:
-        told.append(["queued", run.created_at, run.source])
+        entries.append(["queued", run.created_at, run.source])
         if run.started_at is not None:
-            told.append(["taken", run.started_at, ""])
-    told.sort(key=lambda stage: stage[1])
+            entries.append(["taken", run.started_at, ""])
+    entries.sort(key=lambda stage: stage[1])
     reached = []
-    for place, (name, at, of) in enumerate(told):
-        before = told[place - 1][1] if place else at
-        since_start, took = pauses.work(told[0][1], at), pauses.work(before, at)
+    for place, (name, at, of) in enumerate(entries):
+        before = entries[place - 1][1] if place else at
+        since_start, took = pauses.work(entries[0][1], at), pauses.work(before, at)
         reached.append(
             ReachedStage(STAGES.get(name, name), of, at, since_start, took, pauses.between(before, at))
         )

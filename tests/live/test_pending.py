@@ -43,14 +43,14 @@ def test_text_stays_until_the_event_that_holds_it_is_on_the_page():
     pending.take(chunk("sunny"))
     assert not pending.take(stored(7))
     assert says(pending) == [("agent", "sunny")]
-    assert pending.shown([event(7)])
+    assert pending.mark_shown([event(7)])
     assert says(pending) == []
 
 
 def test_an_event_ahead_of_the_stream_takes_its_text_along():
     pending = StreamingText()
     pending.take(chunk("sunny"))
-    assert pending.shown([event(7)])
+    assert pending.mark_shown([event(7)])
     assert says(pending) == []
     assert not pending.take(stored(7))
     pending.take(chunk("next"))
@@ -61,20 +61,20 @@ def test_text_that_began_after_the_stored_event_is_not_taken_by_it():
     pending = StreamingText()
     for frame in (chunk("first"), stored(7), chunk("second")):
         pending.take(frame)
-    pending.shown([event(7)])
+    pending.mark_shown([event(7)])
     assert says(pending) == [("agent", "second")]
 
 
 def test_an_event_of_another_speaker_takes_nothing():
     pending = StreamingText()
     pending.take(chunk("sunny"))
-    assert not pending.shown([event(7, author="user"), event(8, branch="x")])
+    assert not pending.mark_shown([event(7, author="user"), event(8, branch="x")])
     assert says(pending) == [("agent", "sunny")]
 
 
 def test_a_chunk_that_comes_late_is_gone_with_its_event():
     pending = StreamingText()
-    pending.shown([event(7)])
+    pending.mark_shown([event(7)])
     pending.take(chunk("sun"))
     assert pending.take(stored(7))
     assert says(pending) == []

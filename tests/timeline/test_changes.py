@@ -65,7 +65,7 @@ def test_a_key_is_removed_by_the_name_it_was_given_whatever_a_column_makes_of_it
 def test_a_value_written_again_is_marked(story):
     story.says("a", delta={"x": 1})
     seq = story.says("b", delta={"x": 1})
-    assert of(story, seq)["x"].repeated
+    assert of(story, seq)["x"].is_repeated
 
 
 def test_long_values_are_cut_in_rows_and_whole_where_asked(story):

@@ -152,7 +152,7 @@ async def test_a_request_is_kept_while_its_answer_is_not_there_yet(ask, monkeypa
         async def generate_content_async(self, llm_request, stream=False):
             for _ in range(5):  # the timer's turn comes
                 await asyncio.sleep(0)
-            await outbox().settled()
+            await outbox().wait_written()
             trace = await units_of_work.read(Trace.objects.get)
             meanwhile.extend([*await kept(), trace, trace.stages_told[-1][0]])
             async for response in super().generate_content_async(llm_request, stream):
@@ -249,7 +249,7 @@ async def test_a_very_long_text_is_kept_in_part_and_says_so(ask):
     [row] = await kept()
     [text] = texts(await whole(row))
     assert len(text) < 201_000
-    assert "500,000 characters; the first 200,000 were kept" in text
+    assert "500,000 characters; the first 200,000 are stored" in text
 
 
 async def test_a_store_that_refuses_a_record_never_ends_a_run(ask, monkeypatch, caplog):

@@ -51,7 +51,7 @@ async def ran(ask, keeper) -> int:
     """A turn with a tool. The session's key."""
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
-    await outbox().settled()
+    await outbox().wait_written()
     return await units_of_work.read(lambda: AgentSession.objects.get().pk)
 
 
@@ -221,7 +221,7 @@ async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
     monkeypatch.setattr(outboxes, "_run_units", failing(3, outboxes._run_units, before=before))
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
-    await outbox().settled()
+    await outbox().wait_written()
     assert await units_of_work.read(Span.objects.count) == 5
     assert await units_of_work.read(lambda: list(ModelCall.objects.values_list("number", flat=True))) == [
         1,
@@ -240,7 +240,7 @@ async def test_spans_of_an_agent_that_seeds_random_numbers_are_all_kept(ask, kee
     answers = [call("seed", city="Rome"), call("seed", city="Oslo"), call("seed", city="Bonn"), "three"]
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying(*answers), tools=[seed]), "how many?")
     random.seed()
-    await outbox().settled()
+    await outbox().wait_written()
     spans = await units_of_work.read(lambda: list(Span.objects.all()))
     assert len(spans) == 9
     assert len({span.span_id for span in spans}) < len(spans)
@@ -259,7 +259,7 @@ async def test_spans_are_as_long_as_they_were_when_the_clock_is_set(ask, keeper,
     model, began = ScriptedModel.saying(call("set_clock", city="Rome"), "three"), time.monotonic()
     await ask(LlmAgent(name="ann", model=model, tools=[set_clock]), "how many?")
     took = time.monotonic() - began
-    await outbox().settled()
+    await outbox().wait_written()
 
     spans = {span.span_id: span for span in await units_of_work.read(lambda: list(Span.objects.all()))}
     assert len(spans) == 5

@@ -35,18 +35,18 @@ def newest(session: AgentSession, query: Query) -> EventWindow:
 
 def before(session: AgentSession, query: Query, seq: int) -> EventWindow:
     """Return the hits just before `seq`."""
-    looked = SessionSearch(session, query).before(seq, WINDOW_SIZE + 1)
-    shown = looked.rows[:WINDOW_SIZE][::-1]
-    start = shown[0].seq if len(looked.rows) > WINDOW_SIZE else looked.to
-    return HitWindow(shown, session.last_seq, (start, max(0, min(seq - 1, session.last_seq))))
+    scan = SessionSearch(session, query).before(seq, WINDOW_SIZE + 1)
+    hits = scan.rows[:WINDOW_SIZE][::-1]
+    start = hits[0].seq if len(scan.rows) > WINDOW_SIZE else scan.to
+    return HitWindow(hits, session.last_seq, (start, max(0, min(seq - 1, session.last_seq))))
 
 
 def after(session: AgentSession, query: Query, seq: int) -> EventWindow:
     """Return the hits just after `seq`."""
-    looked = SessionSearch(session, query).after(seq, WINDOW_SIZE + 1)
-    shown = looked.rows[:WINDOW_SIZE]
-    end = shown[-1].seq if len(looked.rows) > WINDOW_SIZE else looked.to
-    return HitWindow(shown, session.last_seq, (seq + 1, end))
+    scan = SessionSearch(session, query).after(seq, WINDOW_SIZE + 1)
+    hits = scan.rows[:WINDOW_SIZE]
+    end = hits[-1].seq if len(scan.rows) > WINDOW_SIZE else scan.to
+    return HitWindow(hits, session.last_seq, (seq + 1, end))
 
 
 def around(session: AgentSession, query: Query, seq: int) -> EventWindow:
@@ -55,8 +55,8 @@ def around(session: AgentSession, query: Query, seq: int) -> EventWindow:
     earlier, later = search.before(seq, half + 1), search.after(seq - 1, half + 1)
     start = earlier.rows[half - 1].seq if len(earlier.rows) > half else earlier.to
     end = later.rows[half - 1].seq if len(later.rows) > half else later.to
-    shown = [*earlier.rows[:half][::-1], *later.rows[:half]]
-    return HitWindow(shown, session.last_seq, (start, end))
+    hits = [*earlier.rows[:half][::-1], *later.rows[:half]]
+    return HitWindow(hits, session.last_seq, (start, end))
 
 
 def matching_seqs(session: AgentSession, query: Query, seqs: Collection[int]) -> set[int]:

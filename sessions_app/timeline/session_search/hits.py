@@ -134,10 +134,10 @@ class SessionHits:
     @property
     def words(self) -> list[str]:
         """The words and phrases to highlight."""
-        named = [
+        field_values = [
             term.value for term in self.query.fields if term.name in ("tool", "error") and not term.negated
         ]
-        return [word.text for word in self.query.words if not word.negated] + named
+        return [word.text for word in self.query.words if not word.negated] + field_values
 
     @property
     def words_json(self) -> str:
@@ -150,19 +150,19 @@ class SessionHits:
         return [str(term) for term in execution.session_terms(self.query)]
 
 
-def find_hits(session: AgentSession, query: Query, asked: HitsRequest = EVERYTHING) -> SessionHits:
+def find_hits(session: AgentSession, query: Query, request: HitsRequest = EVERYTHING) -> SessionHits:
     """Return the requested part of a query's hits in a session."""
-    search = SessionSearch(session, query, LONG_SCAN_S if asked.part else None)
-    counted, earlier, later = asked.counted, HitsBeside(), HitsBeside()
+    search = SessionSearch(session, query, LONG_SCAN_S if request.part else None)
+    counted, earlier, later = request.counted, HitsBeside(), HitsBeside()
     hits: ScanResult[int] = ScanResult([], counted.to, is_whole=False)
-    if asked.wants(RequestedPart.COUNT):
+    if request.wants(RequestedPart.COUNT):
         hits = search.seqs_after(counted.to, MAX_COUNTED + 1 - counted.hits)
     if hits.is_whole and not counted.to:
-        return _from_all_hits(session, query, hits.rows, asked)
-    if asked.wants(RequestedPart.EARLIER):
-        earlier = _earlier(search, session.last_seq, asked.before, asked.looked[0])
-    if asked.wants(RequestedPart.LATER):
-        later = _later(search, asked.behind, asked.looked[1])
+        return _from_all_hits(session, query, hits.rows, request)
+    if request.wants(RequestedPart.EARLIER):
+        earlier = _earlier(search, session.last_seq, request.before, request.looked[0])
+    if request.wants(RequestedPart.LATER):
+        later = _later(search, request.behind, request.looked[1])
     count = counted.hits + len(hits.rows)
     return SessionHits(
         query=query,
@@ -171,22 +171,22 @@ def find_hits(session: AgentSession, query: Query, asked: HitsRequest = EVERYTHI
         number=0,
         earlier=earlier,
         later=later,
-        among=_hits_between(search, asked.stretch),
+        among=_hits_between(search, request.stretch),
         counted=CountProgress(hits.to, count),
         is_all=hits.is_whole or count > MAX_COUNTED,
         last_seq=session.last_seq,
     )
 
 
-def _from_all_hits(session: AgentSession, query: Query, seqs: list[int], asked: HitsRequest) -> SessionHits:
+def _from_all_hits(session: AgentSession, query: Query, seqs: list[int], request: HitsRequest) -> SessionHits:
     """Return the result if `seqs` are all hits."""
-    earlier, later = _neighbors(seqs, asked.before, asked.behind)
-    first, last = asked.stretch
+    earlier, later = _neighbors(seqs, request.before, request.behind)
+    first, last = request.stretch
     return SessionHits(
         query=query,
         count=len(seqs),
         capped=False,
-        number=seqs.index(asked.selected) + 1 if asked.selected in seqs else 0,
+        number=seqs.index(request.selected) + 1 if request.selected in seqs else 0,
         earlier=earlier,
         later=later,
         among=seqs[bisect_left(seqs, first) : bisect_right(seqs, last)],
@@ -212,23 +212,23 @@ def _neighbors(seqs: list[int], place: int, beyond: int) -> tuple[HitsBeside, Hi
     return HitsBeside(earlier[:MAX_NEIGHBORS]), HitsBeside(later[:MAX_NEIGHBORS])
 
 
-def _earlier(search: SessionSearch, last: int, place: int, looked: int) -> HitsBeside:
-    """Return the hits before a place. `looked` is the seq reached; after `place` if the scan wrapped around."""
-    if looked <= place:
-        behind = search.seqs_before(looked or place, MAX_NEIGHBORS)
+def _earlier(search: SessionSearch, last: int, place: int, reached: int) -> HitsBeside:
+    """Return the hits before a place. `reached` is the last scanned seq; after `place` if the scan wrapped around."""
+    if reached <= place:
+        behind = search.seqs_before(reached or place, MAX_NEIGHBORS)
         if behind.rows or not behind.is_whole:
             return HitsBeside(behind.rows, behind.to)
-        looked = last + 1
-    round_the_end = search.seqs_before(looked, MAX_NEIGHBORS)
+        reached = last + 1
+    round_the_end = search.seqs_before(reached, MAX_NEIGHBORS)
     return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to > place else 0)
 
 
-def _later(search: SessionSearch, place: int, looked: int) -> HitsBeside:
-    """Return the hits after a place. `looked` is the seq reached; before `place` if the scan wrapped around."""
-    if not 0 < looked < place:
-        ahead = search.seqs_after(max(place, looked), MAX_NEIGHBORS)
+def _later(search: SessionSearch, place: int, reached: int) -> HitsBeside:
+    """Return the hits after a place. `reached` is the last scanned seq; before `place` if the scan wrapped around."""
+    if not 0 < reached < place:
+        ahead = search.seqs_after(max(place, reached), MAX_NEIGHBORS)
         if ahead.rows or not ahead.is_whole:
             return HitsBeside(ahead.rows, ahead.to)
-        looked = 0
-    round_the_end = search.seqs_after(looked, MAX_NEIGHBORS)
+        reached = 0
+    round_the_end = search.seqs_after(reached, MAX_NEIGHBORS)
     return HitsBeside(round_the_end.rows, round_the_end.to if round_the_end.to < place else 0)

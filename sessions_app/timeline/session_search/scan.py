@@ -75,27 +75,27 @@ class SessionSearch:
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
         place, pace = max(seq, self._low - 1), TimeBudget(FIRST_BATCH, self._seconds)
-        found: list[Row] = []
-        while place < self._high and len(found) < most and pace.has_time:
+        rows: list[Row] = []
+        while place < self._high and len(rows) < most and pace.has_time:
             end = min(place + pace.size, self._high)
-            found += ask(place + 1, end)[: most - len(found)]
+            rows += ask(place + 1, end)[: most - len(rows)]
             place = end
             pace.step()
-        is_whole = place >= self._high and len(found) < most
-        return ScanResult(found, self._last if is_whole else place, is_whole)
+        is_whole = place >= self._high and len(rows) < most
+        return ScanResult(rows, self._last if is_whole else place, is_whole)
 
     def _downwards(
         self, seq: int, most: int, ask: Callable[[int, int], QuerySet[Event, Row]]
     ) -> ScanResult[Row]:
         place, pace = min(seq, self._high + 1), TimeBudget(FIRST_BATCH, self._seconds)
-        found: list[Row] = []
-        while place > self._low and len(found) < most and pace.has_time:
+        rows: list[Row] = []
+        while place > self._low and len(rows) < most and pace.has_time:
             start = max(self._low, place - pace.size)
-            found += ask(start, place - 1)[: most - len(found)]
+            rows += ask(start, place - 1)[: most - len(rows)]
             place = start
             pace.step()
-        is_whole = place <= self._low and len(found) < most
-        return ScanResult(found, 1 if is_whole else place, is_whole)
+        is_whole = place <= self._low and len(rows) < most
+        return ScanResult(rows, 1 if is_whole else place, is_whole)
 
 
 def _seq_bounds(session: AgentSession, query: Query) -> tuple[int, int]:
@@ -104,24 +104,24 @@ def _seq_bounds(session: AgentSession, query: Query) -> tuple[int, int]:
     The index has the newest event of each value. Values that it lacks can only occur in events not indexed yet.
     """
     low, high = 1, session.last_seq
-    named = {
+    pairs = {
         (term.name, event_text.truncate_value(term.value))
         for term in query.fields
         if term.name in INDEXED_FIELDS and not term.negated
     }
-    if not named:
+    if not pairs:
         return low, high
     traits = SessionTrait.objects.filter(session=session, name__in=INDEXED_FIELDS)
-    known = {
+    newest_seqs = {
         (name, value): seq
-        for name, value, seq in traits.filter(value__in=[value for _, value in named]).values_list(
+        for name, value, seq in traits.filter(value__in=[value for _, value in pairs]).values_list(
             "name", "value", "seq"
         )
     }
     unread = session.indexed_seq < session.last_seq
-    for pair in named:
-        if pair not in known:
+    for pair in pairs:
+        if pair not in newest_seqs:
             low = max(low, session.indexed_seq + 1)
         elif not unread:
-            high = min(high, known[pair])
+            high = min(high, newest_seqs[pair])
     return low, high

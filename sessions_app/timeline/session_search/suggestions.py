@@ -55,10 +55,12 @@ def _chip(query: Query, field: str, value: str, labels: dict[str, str]) -> Chip:
         for term in query.terms
         if not (isinstance(term, Field) and term.name == field and not term.negated)
     )
-    wanted = Field(field, value)
-    is_on = wanted in query.terms
+    term_of_chip = Field(field, value)
+    is_on = term_of_chip in query.terms
     label = labels[value] if field == "kind" else value
-    return Chip(field, value, label, str(replace(query, terms=others if is_on else (*others, wanted))), is_on)
+    return Chip(
+        field, value, label, str(replace(query, terms=others if is_on else (*others, term_of_chip))), is_on
+    )
 
 
 def vocabulary(session: AgentSession) -> Vocabulary:
@@ -75,11 +77,11 @@ def vocabulary(session: AgentSession) -> Vocabulary:
 
 def _names(session: AgentSession) -> dict[str, list[str]]:
     """Return the kinds, authors, tools and branches of a session, from the index and the newest events."""
-    wanted = ("kind", "author", "tool", "branch")
-    traits = SessionTrait.objects.filter(session=session, name__in=wanted).order_by("name", "value")
-    pairs = set(traits.values_list("name", "value")[: len(wanted) * MAX_NAMES])
+    fields = ("kind", "author", "tool", "branch")
+    traits = SessionTrait.objects.filter(session=session, name__in=fields).order_by("name", "value")
+    pairs = set(traits.values_list("name", "value")[: len(fields) * MAX_NAMES])
     tail = Event.objects.filter(session=session, seq__gt=session.indexed_seq).order_by("-seq")
-    for told in tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED]:
-        pairs.update(event_text.traits_of(*told))
-    found = {name: sorted(value for kind, value in pairs if kind == name)[:MAX_NAMES] for name in wanted}
-    return {**found, "kind": [kind for kind in EventKind.values if kind in found["kind"]]}
+    for columns in tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED]:
+        pairs.update(event_text.traits_of(*columns))
+    values = {name: sorted(value for kind, value in pairs if kind == name)[:MAX_NAMES] for name in fields}
+    return {**values, "kind": [kind for kind in EventKind.values if kind in values["kind"]]}
