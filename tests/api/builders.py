@@ -1,4 +1,4 @@
-"""Sessions and events that tests of the API begin with."""
+"""Builders of sessions and events for API tests."""
 
 from __future__ import annotations
 

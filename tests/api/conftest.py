@@ -1,4 +1,4 @@
-"""The web as its clients meet it, and ADK's own server beside it: as the oracle, or as the upstream."""
+"""Fixtures: DevUI's web process, and ADK's own server as oracle or as upstream."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own server: in memory as the oracle, or over DevUI's store in a process of its own as the upstream."""
+"""ADK's own server: in memory as the oracle, or over DevUI's store in a separate process as the upstream."""
 
 from __future__ import annotations
 

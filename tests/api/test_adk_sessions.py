@@ -1,4 +1,4 @@
-"""The row endpoints of ADK's REST: DevUI answers what ADK's own server answers."""
+"""Session paths of ADK's REST API: responses equal those of ADK's own server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ADK's paths must do that ADK in memory has no word for: titles, runs, realms, secrets, any id, any length."""
+"""ADK's paths beyond ADK's in-memory server: titles, runs, realms, credentials, any id, any length."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Rewinding, forking and comparing over DevUI's API."""
+"""DevUI's API for rewinding, forking and comparing."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How long an app keeps its sessions, and the session to go on with, over the API."""
+"""API for an app's time to live and for the active session."""
 
 from __future__ import annotations
 

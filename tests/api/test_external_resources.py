@@ -1,4 +1,4 @@
-"""Artifacts and memory in services that a URI names: listed and searched by ADK's interface."""
+"""Artifacts and memory in services that a URI names, listed and searched through ADK's interface."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SESSIONS = "/apps/office/users/ann/sessions"
 
 @pytest_asyncio.fixture
 async def files(store: None, tmp_path: Path, settings: Any) -> AsyncIterator[Path]:
-    """Where ADK's own service keeps the artifacts of this server's agents; memory is in their process."""
+    """Folder in which ADK's own service stores the artifacts of this server's agents; memory is in their process."""
     uri = tmp_path.joinpath("files").as_uri()
     settings.DEVUI_ARTIFACT_SERVICE, settings.DEVUI_MEMORY_SERVICE = uri, "memory://"
     options = RuntimeOptions(artifact_service_uri=uri, memory_service_uri="memory://")

@@ -1,4 +1,4 @@
-"""Every way that state comes about is an entry of the ledger with its cause, so an old value is never unknown."""
+"""Every way to change state writes a ledger row with its cause."""
 
 from __future__ import annotations
 
@@ -104,7 +104,7 @@ async def test_an_import_that_corrects_a_value_says_so(web, tmp_path):
     assert (entry["key"], entry["stored"], entry["folded"], entry["cause"]) == ("n", 5, 1, "import")
 
 
-async def test_a_session_made_anew_under_an_old_id_has_no_history_but_its_users_and_apps(web):
+async def test_recreated_session_has_only_user_and_app_history(web):
     for turn in (1, 2):
         await web.post(f"{SESSIONS}", json={"sessionId": "s1", "state": dict.fromkeys(NAMES, turn)})
         session = await the_session()

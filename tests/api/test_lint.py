@@ -1,4 +1,4 @@
-"""Lint hints over the API."""
+"""API for lint hints."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A server whose agents keep their sessions in one of ADK's services: ADK's paths answer the truth, pages its copy."""
+"""Server whose agents use an ADK session service: ADK's paths return its sessions, pages show the copies."""
 
 from __future__ import annotations
 
@@ -54,14 +54,14 @@ async def supervised(options: RuntimeOptions) -> AsyncIterator[Supervisor]:
 
 @pytest_asyncio.fixture
 async def mirrored(store: None, adk_file: Path) -> AsyncIterator[Supervisor]:
-    """What starts the agents' processes of `manage.py web --session_service_uri`."""
+    """Supervisor as in `manage.py web --session_service_uri`."""
     async with supervised(RuntimeOptions(session_service_uri=f"sqlite:///{adk_file}")) as running:
         yield running
 
 
 @pytest_asyncio.fixture
 async def plain(store: None) -> AsyncIterator[Supervisor]:
-    """What starts the agents' processes of `manage.py web`."""
+    """Supervisor as in `manage.py web`."""
     async with supervised(RuntimeOptions()) as running:
         yield running
 
@@ -103,9 +103,7 @@ async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file
     assert (await served.get(f"{SESSIONS}/s1")).status_code == 404
 
 
-async def test_a_title_that_adks_front_end_gives_is_state_there_and_the_title_here(
-    served, mirrored, adk_file
-):
+async def test_title_by_adk_front_end_is_external_state_and_title_here(served, mirrored, adk_file):
     await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     named = {"__session_metadata__": {"displayName": "Tea"}}
     patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
@@ -117,7 +115,7 @@ async def test_a_title_that_adks_front_end_gives_is_state_there_and_the_title_he
     assert (await units_of_work.read(AgentSession.objects.get)).title == "Tea"
 
 
-async def test_a_run_from_a_page_is_refused_on_a_session_that_its_agent_would_not_find(served, mirrored):
+async def test_run_on_session_unknown_to_its_agent_is_refused(served, mirrored):
     session = await units_of_work.write(writes.create_session, KEY)
     sent = await served.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
     assert sent.status_code == 202, sent.text

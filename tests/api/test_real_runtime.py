@@ -1,4 +1,4 @@
-"""The whole way: an ADK client, DevUI, its supervisor, the agent's process, and back."""
+"""End to end: ADK client, DevUI, supervisor, agent process, and back."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ SESSIONS = "/apps/slow/users/ann/sessions"
 
 @pytest_asyncio.fixture
 async def supervisor(store: None) -> AsyncIterator[Supervisor]:
-    """What starts the agents' processes, registered as `manage.py web` does."""
+    """Supervisor of the agents' processes, registered as `manage.py web` does."""
     with forked_processes.starts():
         async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)

@@ -1,4 +1,4 @@
-"""Running agents by ADK's paths: the body goes on to ADK's own server, its answer comes back as it is made."""
+"""Running agents through ADK's paths: the body is forwarded to ADK's server, the response is streamed."""
 
 from __future__ import annotations
 
@@ -230,7 +230,7 @@ async def test_a_session_with_events_is_created_by_adk_itself(web, peer):
 
 
 @pytest.mark.parametrize("fields", [{"actions": {"stateDelta": {"a": 1}}}, {"longRunningToolIds": ["x"]}])
-async def test_events_that_did_something_and_that_adks_server_refuses_are_brought_in(web, peer, fields):
+async def test_events_with_actions_refused_by_adk_are_imported(web, peer, fields):
     answer = await web.post(SESSIONS, json={"events": [restored(**fields)]})
     assert answer.status_code == 200
     (event,) = answer.json()["events"]
@@ -258,7 +258,7 @@ def calling(levels: int) -> dict[str, Any]:
     return {"sessionId": "deep", "events": [restored(author="slow", content=content)]}
 
 
-async def test_events_as_deep_as_adks_server_can_answer_with_are_stored_as_they_are(web, peer):
+async def test_events_at_adks_depth_limit_are_stored(web, peer):
     created = await web.post(SESSIONS, json=calling(242))
     assert created.status_code == 200
     assert created.json()["events"][0]["content"] == calling(242)["events"][0]["content"]
@@ -266,7 +266,7 @@ async def test_events_as_deep_as_adks_server_can_answer_with_are_stored_as_they_
 
 
 @pytest.mark.parametrize("levels", [243, 400, 700])
-async def test_events_too_deep_to_be_answered_with_are_refused_before_anything_is_stored(web, peer, levels):
+async def test_too_deep_events_are_refused_before_storing(web, peer, levels):
     answer = await web.post(SESSIONS, json=calling(levels))
     assert answer.status_code == 400
     assert answer.json()["code"] == "bad_input"

@@ -1,4 +1,4 @@
-"""ADK's live socket through DevUI: both directions, who may open it, and how it ends."""
+"""ADK's live socket through DevUI: both directions, access, closing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Open = Callable[..., Any]
 
 @pytest_asyncio.fixture
 async def supervisor(store: None) -> AsyncIterator[Supervisor]:
-    """What starts the agent's process, registered as `manage.py web` does."""
+    """Supervisor of the agent's process, registered as `manage.py web` does."""
     with forked_processes.starts():
         async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
@@ -128,9 +128,7 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supe
     assert (await ended_run()).status == "failed"
 
 
-async def test_an_error_longer_than_a_close_can_carry_closes_the_socket_with_its_beginning(
-    served, supervisor, dial
-):
+async def test_long_error_is_cut_to_fit_the_close_reason(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
         await socket.send(saying("fail" + "天気が分かりません" * 20))
         code, reason = await closed(socket)

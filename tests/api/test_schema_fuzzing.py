@@ -1,4 +1,4 @@
-"""Requests made up from the schemas, meant and not: none fails in the server, and each answer is a documented one."""
+"""Requests generated from the schemas: none fails in the server, and every response is documented."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Titles, tags, pins, deletions with a way back, exports and views by REST."""
+"""API for titles, tags, pins, deletion with undo, exports and saved views."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.api.builders import append, create
 API = "/api/v1"
 
 
-async def test_a_session_is_renamed_tagged_and_pinned_without_touching_its_revision(web):
+async def test_rename_tag_and_pin_keep_the_revision(web):
     session = await create("s1")
     change = {"title": " A  rainy day", "pinned": True, "add_tags": ["Bug", "slow"], "remove_tags": ["slow"]}
     told = (await web.patch(f"{API}/sessions/{session.pk}", json=change)).json()

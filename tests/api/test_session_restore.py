@@ -1,4 +1,4 @@
-"""What ADK's front end has exported comes back whole: ADK's own server refuses it."""
+"""Sessions exported by ADK's front end are restored completely; ADK's own server refuses them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""State as an API: one key or all, by scope, now or at an event; changed by appended events, guarded."""
+"""State API: whole or by key, by scope, now or at an event; conditional changes."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ async def test_a_change_can_be_bound_to_the_sessions_revision(web):
 
 
 @pytest.mark.parametrize("key", ["n", "user:n", "app:n"])
-async def test_a_change_can_be_bound_to_the_key_as_it_was_read_whoever_wrote_it_since(web, key):
+async def test_if_match_refuses_key_written_by_any_session_since(web, key):
     session, other = await create(initial={key: 0}), await create("s2")
     tag = (await web.get(of(session), params={"key": key})).headers["ETag"]
     await append(session, "e1", {"unrelated": 1})
@@ -332,7 +332,7 @@ async def test_credentials_leave_in_no_answer(web):
     assert await units_of_work.read(StateChange.objects.filter(private__contains="hush2").count) == 1
 
 
-async def test_drift_names_each_key_with_its_cause_and_what_was_changed_without_an_event(web):
+async def test_drift_lists_keys_with_cause_and_untracked_changes(web):
     session = await create(initial={"seeded": None})
     await append(session, "e1", {"user:n": 1, "gone": 1})
     other = await create("s2")

@@ -1,4 +1,4 @@
-"""What DevUI leaves to `adk`: it says so, in one line, instead of failing."""
+"""ADK's paths that DevUI does not support respond with an explanation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DevUI's own API: lists by cursor, events, state at any moment, the history of a key, runs."""
+"""DevUI's own API: paginated lists, events, state at an event, key history, runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pages as a browser asks for them: the fixture `get`, for every test."""
+"""Fixture `get`: a client that requests pages as a browser does."""
 
 from __future__ import annotations
 

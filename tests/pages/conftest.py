@@ -1,4 +1,4 @@
-"""Pages as a browser asks for them."""
+"""Fixtures of page tests."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""HTML as a tree to compare. A page whose tags do not match is refused: a browser would guess."""
+"""Strict HTML parser for tests. Mismatched tags raise an error, where a browser would guess."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An agent drawn: its boxes and lines, the way of an invocation, and what the page says of its code."""
+"""Drawing of an agent: boxes, edges, the path of an invocation, notes about its code."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def test_a_drawing_has_room_for_so_much():
     assert (len(drawing.boxes), drawing.left_out) == (MAX_BOXES, 231 - MAX_BOXES)
 
 
-def test_what_the_description_leaves_out_is_counted_as_left_out_of_the_drawing():
+def test_drawing_counts_parts_missing_in_description():
     tools = [{"name": f"tool_{number}"} for number in range(100)]
     drawing = draw(
         prepare_description({"name": "lead", "tools": tools, "left_out": {"tools": 2_900, "edges": 4}})
@@ -150,7 +150,7 @@ def test_the_way_of_an_invocation_is_marked(get: Get, agents_dir: Path):
     assert "lead → first → second" in page.one("figcaption").text
 
 
-def test_a_node_of_a_workflow_is_heard_by_its_own_name_and_an_agent_by_its_own(get: Get, agents_dir: Path):
+def test_workflow_nodes_and_agents_match_by_own_name(get: Get, agents_dir: Path):
     load(agents_dir, flow(("__START__", "a"), ("a", "b")))
     story = Story("s1")
     for author, path in [("flow", "flow@1/a@1"), ("flow", "flow@1/b@2"), ("deep", "lead@1/line@1")]:
@@ -158,7 +158,7 @@ def test_a_node_of_a_workflow_is_heard_by_its_own_name_and_an_agent_by_its_own(g
     assert "a → b → deep" in get(f"/agents/weather/?session={story.pk}&invocation=i1").one("figcaption").text
 
 
-def test_an_invocation_is_found_among_the_newest_sessions_and_linked_from_them(get: Get, agents_dir: Path):
+def test_invocation_is_found_in_and_linked_from_newest_sessions(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     story = Story("s1")
     tell(story)
@@ -212,9 +212,7 @@ def test_names_of_any_characters_are_shown_and_break_nothing(get: Get, agents_di
     assert not page.one("figure").all("b")
 
 
-def test_files_are_opened_in_an_editor_where_the_browser_is_on_their_machine(
-    client: Client, agents_dir: Path
-):
+def test_source_links_open_editor_only_on_same_machine(client: Client, agents_dir: Path):
     load(agents_dir, TEAM)
     link = b'href="vscode://file/agents/team/agent.py:9"'
     assert link in client.get("/agents/weather/", headers={"host": "localhost"}).content

@@ -1,4 +1,4 @@
-"""The page of one agent, and agents that are loaded in the background."""
+"""Agent page, and agents loaded in the background."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Artifacts: the list, a file with its versions, previews, uploads, deletion."""
+"""Artifact pages: list, file with versions, previews, uploads, deletion."""
 
 from __future__ import annotations
 
@@ -456,9 +456,7 @@ def test_the_artifacts_of_an_eval_attempt_are_kept(client: Client, get: Get):
     assert send(client, b"x", name="note.txt", session="s1", realm="eval/1").status_code == 400
 
 
-def test_where_agents_keep_artifacts_elsewhere_that_is_said_and_uploads_are_refused(
-    client: Client, get: Get, settings: Any
-):
+def test_external_artifacts_are_announced_and_uploads_refused(client: Client, get: Get, settings: Any):
     settings.DEVUI_ARTIFACT_SERVICE = "gs://bucket"
     assert "gs://bucket" in get("/artifacts/").one("div", css="notice").text
     assert send(client, b"x").status_code == 400

@@ -1,4 +1,4 @@
-"""Rewinding, forking and comparing on pages."""
+"""Pages for rewinding, forking and comparing sessions."""
 
 from __future__ import annotations
 

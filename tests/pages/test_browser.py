@@ -1,4 +1,4 @@
-"""The pages in a real browser: keys, dialogs, themes, times, lists that stay true."""
+"""Pages in a real browser: keys, dialogs, themes, times, live lists."""
 
 from __future__ import annotations
 
@@ -420,7 +420,7 @@ def test_an_empty_list_shows_the_first_session_as_it_comes(page: Page, address: 
     expect(page.get_by_role("link", name="1 new or changed")).to_be_visible()
 
 
-def test_the_search_box_offers_what_may_be_written_and_is_used_by_keys_alone(page: Page):
+def test_search_box_completes_and_works_by_keyboard(page: Page):
     Story("s1").calls("get_weather", "c1")
     Story("s2").asks("tea")
     indexing.index_all()
@@ -456,7 +456,7 @@ def test_no_completion_comes_or_is_taken_while_an_input_method_composes(page: Pa
     expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("to")
 
 
-def test_a_wrong_query_is_put_right_by_one_click_and_the_list_stays_meanwhile(page: Page):
+def test_query_error_keeps_list_and_one_click_corrects_it(page: Page):
     Story("s1").asks("tea")
     page.goto("/sessions/")
     page.locator("[data-search]").fill("user:ann is:eror")

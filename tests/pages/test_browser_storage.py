@@ -1,4 +1,4 @@
-"""A browser that refuses to keep anything, or has no room left, shows every page and does everything on it."""
+"""Pages work when the browser refuses to store data or has no space left."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Controls that stand in many places: links and buttons of an icon, the head of a dialog, what a browser remembers."""
+"""Shared controls: icon links and buttons, dialog heads, stored preferences."""
 
 from __future__ import annotations
 
@@ -100,14 +100,14 @@ def test_the_end_of_a_dialog_has_what_it_does_and_what_leaves_it(how: str, css: 
     assert (leave.text, leave.attrs["href"]) == ("Keep it", "/<b>")
 
 
-def test_the_storage_of_the_browser_is_touched_in_one_place_and_before_the_first_paint():
+def test_browser_storage_is_used_in_one_module_and_before_paint():
     touching = {
         path.name for path in STATIC.rglob("*.js") if re.search(r"(local|session)Storage", path.read_text())
     }
     assert touching == {"storage.js", "boot.js"}
 
 
-def test_the_theme_is_read_before_the_first_paint_under_the_name_that_it_is_kept_under():
+def test_stored_theme_is_applied_before_first_paint():
     [kept] = re.findall(r'theme: "([^"]+)"', (STATIC / "js/core/storage.js").read_text())
     assert f'localStorage.getItem("{kept}")' in (STATIC / "js/core/boot.js").read_text()
 

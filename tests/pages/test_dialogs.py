@@ -1,4 +1,4 @@
-"""Dialogs, messages and forms in impatient hands, and in those of who writes with an input method."""
+"""Dialogs, messages and forms: repeated clicks, slow responses, input methods."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def compose(session: CDPSession, text: str) -> None:
     )
 
 
-def test_a_form_in_a_dialog_comes_back_there_with_its_errors_and_what_was_typed(page: Page):
+def test_invalid_dialog_form_returns_with_errors_and_input(page: Page):
     new_session(page, '{"city": ')
     dialog = page.get_by_role("dialog", name="New session")
     dialog.get_by_role("button", name="Create session").click()

@@ -1,4 +1,4 @@
-"""The page of a session's drift, and a key's history as a page."""
+"""Drift page of a session, and a key's history as a page."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_a_row_changed_by_something_else_is_an_alarm(get: Get):
     assert not [title for title in page.all("h2") if title.attrs.get("id") == "explained-title"]
 
 
-def test_keys_changed_without_an_event_are_listed_and_a_key_taken_out_is_no_value(get: Get):
+def test_untracked_changes_are_listed_and_removed_key_has_no_value(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
     found = [

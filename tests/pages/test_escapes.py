@@ -1,4 +1,4 @@
-"""Characters that nobody sees are shown as escapes."""
+"""Escapes of invisible characters."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Idle and expired sessions: marked, found by a filter, and how long an app keeps its sessions."""
+"""Idle and expired sessions: badges, filter, time to live of an app."""
 
 from __future__ import annotations
 
@@ -124,7 +124,7 @@ def test_the_agent_page_sets_how_long_sessions_are_kept(get: Get, client: Client
     assert AppSettings.objects.get().session_ttl_s is None
 
 
-def test_a_span_that_is_none_is_refused_beside_the_field_and_nothing_changes(client: Client):
+def test_invalid_time_span_is_refused_at_its_field(client: Client):
     headers = {"HX-Request": "true", "HX-Target": "session-ttl"}
     answer = client.post("/agents/weather/settings/", {"ttl": "a week"}, headers=headers)
     assert answer.status_code == 422

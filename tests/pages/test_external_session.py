@@ -1,4 +1,4 @@
-"""The page of a session that one of ADK's services keeps."""
+"""Page of a session that an ADK session service stores."""
 
 from __future__ import annotations
 
@@ -61,9 +61,7 @@ def test_the_form_of_a_key_is_refused(client: Client, session: AgentSession):
     assert "what is here is a copy" in refused.content.decode()
 
 
-def test_a_fork_has_state_of_its_own_unless_another_is_chosen_where_agents_keep_theirs_elsewhere(
-    client: Client, session: AgentSession, settings: Any
-):
+def test_fork_of_external_session_defaults_to_own_state(client: Client, session: AgentSession, settings: Any):
     def chosen() -> str:
         page = client.get(f"/sessions/id/{session.pk}/fork/?seq=1").content.decode()
         assert "with empty memory" in page

@@ -1,4 +1,4 @@
-"""Pages in colours that a person forces, and on paper."""
+"""Pages with forced colors and in print."""
 
 from __future__ import annotations
 
@@ -28,9 +28,7 @@ def test_what_is_chosen_is_seen_without_tints(open_window: OpenWindow, server: s
     assert current != other
 
 
-def test_the_open_event_its_tab_and_the_place_in_the_session_are_seen_without_tints(
-    open_window: OpenWindow, server: str
-):
+def test_selection_is_visible_without_background_colors(open_window: OpenWindow, server: str):
     story = Story("s1")
     for number in range(60):
         story.says(f"It is sunny, {number}.", delta={"n": number})

@@ -1,4 +1,4 @@
-"""What every page has in common."""
+"""Elements that all pages share."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def classes_of(template: str) -> set[str]:
     return {name for names in given for name in names.split() if re.fullmatch(r"[a-z][\w-]*", name)}
 
 
-def test_every_class_of_a_template_has_a_rule_a_script_or_a_test_that_uses_it():
+def test_every_css_class_of_a_template_is_used():
     styles = [*ROOT.glob("static/devui/css/**/*.css"), STANDS_ALONE]
     used = {name for path in styles for name in re.findall(r"\.([a-z][\w-]*)", path.read_text())}
     for path in [*ROOT.glob("static/devui/js/**/*.js"), *ROOT.glob("tests/**/*.py")]:

@@ -1,4 +1,4 @@
-"""Where one can go: the page that lists it, and the parts of it that the palette reads."""
+"""Page that lists all destinations, and its parts that the command palette loads."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_the_palette_asks_for_the_sessions_alone(get: Get, agents_dir: Path, dja
     assert list(entries(part)) == ["Sessions"]
 
 
-def test_sessions_are_called_by_title_first_text_user_id_and_app_newest_first():
+def test_sessions_show_title_user_id_and_app_newest_first():
     old = Story("s1", app="team", user="ben")
     old.asks("Plan a trip")
     new = Story("s2")

@@ -1,4 +1,4 @@
-"""Hints at a session's state: the page that lists them, and what the board puts beside its keys."""
+"""Lint hints of a session's state: list page, and hints on the state board."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The first page: every agent at a glance."""
+"""Home page: overview of all agents."""
 
 from __future__ import annotations
 

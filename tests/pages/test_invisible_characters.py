@@ -1,4 +1,4 @@
-"""Every page shows what hides in names and values: no unseen character reaches the reader unmarked."""
+"""Pages mark invisible characters in names and values."""
 
 from __future__ import annotations
 

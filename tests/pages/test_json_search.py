@@ -1,4 +1,4 @@
-"""Search in a JSON value, and the tree opened at a hit."""
+"""Search in a JSON value, with the tree expanded at a match."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def test_the_way_to_a_hit_is_open_and_what_stands_beside_it_is_near():
     assert buttons["2,494 earlier"] == "/e/?pointer=%2Frows&offset=2394&until=2494"
 
 
-def test_earlier_entries_come_page_by_page_up_to_where_the_shown_ones_begin():
+def test_earlier_entries_load_page_by_page_up_to_shown_ones():
     piece = parse(json_tree.render_piece(list(range(500)), "", offset=200, until=260, url="/e/"))
     numbers = [int(number.text) for number in piece.all("span", css="json-number")]
     assert numbers == list(range(200, 260))

@@ -1,4 +1,4 @@
-"""A JSON value as a tree."""
+"""JSON values as trees."""
 
 from __future__ import annotations
 

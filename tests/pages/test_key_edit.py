@@ -1,4 +1,4 @@
-"""Changing a key of a session's state from its page."""
+"""Editing a key of a session's state from its page."""
 
 from __future__ import annotations
 
@@ -235,9 +235,7 @@ def test_a_key_that_was_written_since_is_not_overwritten_unseen(client: Client, 
     assert merged(story)[name] == "mine"
 
 
-def test_while_a_run_is_active_nothing_is_changed_and_the_way_out_is_offered(
-    client: Client, get: Get, story: Story
-):
+def test_key_edit_during_active_run_is_refused_with_hint(client: Client, get: Get, story: Story):
     url = edit_url(story, "city")
     held = {**fields(get(url)), "value": "Paris", "step": "save"}
     run = lifecycle.create_run(story.pk, {})

@@ -1,4 +1,4 @@
-"""Keyboard shortcuts: the help names every one, and every one it names does something."""
+"""Keyboard shortcuts: the help lists every shortcut, and every listed shortcut works."""
 
 from __future__ import annotations
 

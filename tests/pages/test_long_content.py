@@ -1,4 +1,4 @@
-"""Room for what is long: nothing of a page is pushed out of sight, squeezed to a word a line, or wider than a phone."""
+"""Long content: nothing is clipped, squeezed to one word per line, or wider than a phone."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ def test_an_agent_of_a_long_name_widens_no_page(page: Page, size: dict[str, int]
         assert page.evaluate(WIDE) <= 0, path
 
 
-def test_a_long_answer_has_the_width_of_the_timeline_and_a_short_one_its_times_beside_it(page: Page):
+def test_long_answer_has_full_width_and_short_one_times_beside(page: Page):
     story = Story("s1")
     story.says("Short.", usageMetadata={"totalTokenCount": 1234})
     story.says("An answer that goes on and on. " * 5, usageMetadata={"totalTokenCount": 1234})

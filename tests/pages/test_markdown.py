@@ -1,4 +1,4 @@
-"""Markdown that agents wrote."""
+"""Markdown from agents."""
 
 from __future__ import annotations
 

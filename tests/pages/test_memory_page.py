@@ -1,4 +1,4 @@
-"""Memory: what is remembered, searched as an agent would; sessions added, entries forgotten."""
+"""Memory pages: list, search, adding sessions, deleting entries."""
 
 from __future__ import annotations
 

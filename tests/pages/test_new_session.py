@@ -1,4 +1,4 @@
-"""Making a session by hand."""
+"""Creating a session by hand."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_another_site_cannot_make_a_session(client: Client):
     assert not AgentSession.objects.exists()
 
 
-def test_a_session_begins_with_the_file_beside_the_agent_and_what_is_written_wins(client, agents_dir):
+def test_new_session_merges_initial_state_file_and_form(client, agents_dir):
     (agents_dir / "weather" / "initial_state.json").write_text('{"city": "Rome", "unit": "C"}')
     form = parse(client.get("/sessions/new/?app=weather").content).one("div", id="session-facts")
     assert ("city" in form.text, "unit" in form.text) == (True, True)

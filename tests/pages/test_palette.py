@@ -1,4 +1,4 @@
-"""The command palette in a real browser: what it offers, how it is reached and typed into."""
+"""Command palette in a real browser: entries, shortcuts, typing."""
 
 from __future__ import annotations
 
@@ -175,7 +175,7 @@ def test_letters_that_are_being_composed_neither_search_nor_choose(page: Page, s
     assert page.url.endswith("/")
 
 
-def test_an_answer_that_comes_while_letters_are_composed_does_not_search_for_them(page: Page, story: Story):
+def test_response_during_composition_does_not_search(page: Page, story: Story):
     held: list[Route] = []
     page.route("**/go/?q=", lambda route: held.append(route))
     typed = opened(page)

@@ -1,4 +1,4 @@
-"""The list of sessions on a phone and without scripts, and rows that change while somebody is about to use them."""
+"""Session list on a phone and without scripts, and rows that change while in use."""
 
 from __future__ import annotations
 
@@ -103,9 +103,7 @@ def edge(page: Page, strip: Locator) -> bytes:
 
 
 @pytest.mark.parametrize(("address", "place"), [("/", "Agents"), ("/evals/", "Evals")])
-def test_the_places_beside_a_long_name_begin_at_the_current_one_and_show_that_there_are_more(
-    page: Page, address: str, place: str
-):
+def test_breadcrumbs_beside_long_name_scroll_to_current(page: Page, address: str, place: str):
     Story(app=LONG)
     page.set_viewport_size({"width": 970, "height": 800})
     page.goto(f"{address}?app={LONG}")
@@ -163,9 +161,7 @@ def test_it_works_without_scripts(open_window: OpenWindow, server: str):
     expect(page.get_by_label("Title")).to_be_visible()
 
 
-def test_times_written_out_without_scripts_are_whole_and_no_keys_are_promised(
-    open_window: OpenWindow, server: str
-):
+def test_without_scripts_times_are_full_and_no_shortcuts_shown(open_window: OpenWindow, server: str):
     Story("s1").asks("one")
     page = open_window(server, java_script_enabled=False, viewport={"width": 1280, "height": 800}).new_page()
     page.goto("/sessions/")

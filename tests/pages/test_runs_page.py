@@ -1,4 +1,4 @@
-"""The list of runs."""
+"""Run list."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a screen reader says by itself, and where the Tab key leads: the session page and lists, in a real browser."""
+"""Screen reader announcements and Tab order on the session page and lists, in a real browser."""
 
 from __future__ import annotations
 

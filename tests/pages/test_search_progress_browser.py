@@ -1,4 +1,4 @@
-"""The list of sessions in a real browser while a search looks through them."""
+"""Session list in a real browser while a search is in progress."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_another_search_ends_the_look(page: Page, monkeypatch: pytest.MonkeyPatc
     expect(page.locator("#session-rows .row-link")).to_have_count(11)
 
 
-def test_a_look_that_is_due_while_a_search_waits_for_its_answer_adds_nothing_to_it(page: Page):
+def test_poll_during_pending_search_adds_no_rows(page: Page):
     held: dict[str, Route] = {}
 
     def hold(route: Route) -> None:

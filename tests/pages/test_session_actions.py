@@ -1,4 +1,4 @@
-"""What is done to sessions of the list: by forms without scripts, and as scripts ask for it."""
+"""Actions on sessions of the list, by forms without scripts and by htmx."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The list of sessions."""
+"""Session list."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def test_an_older_page_leads_back_to_the_newest_and_keeps_the_filter(get: Get):
 
 
 @pytest.mark.parametrize("cursor", ["yesterday", "1.5", "nan~1", "1~x", "~", "inf~3", "1e999~2"])
-def test_a_cursor_that_is_none_is_refused(get: Get, cursor: str):
+def test_invalid_cursor_is_refused(get: Get, cursor: str):
     page = get(f"/sessions/?before={cursor}", status=400)
     assert "not a valid cursor" in page.one("h1").text
 
@@ -351,14 +351,14 @@ def test_while_a_query_is_written_the_list_stays(get: Get, client: Client):
     assert not again.one("div", id="query-notes").all("p")
 
 
-def test_a_name_that_nothing_has_is_said_with_the_name_that_was_probably_meant(get: Get):
+def test_unknown_name_gets_a_suggestion(get: Get):
     Story("s1")
     notes = get("/sessions/?q=app:wether").one("div", id="query-notes")
     assert "No session has the app 'wether': did you mean 'weather'?" in notes.text
     assert notes.one("a").attrs["href"] == "/sessions/?q=app%3Aweather"
 
 
-def test_a_query_that_excludes_what_nothing_has_says_so_beside_what_it_finds(get: Get):
+def test_query_excluding_unknown_name_shows_remark_and_hits(get: Get):
     Story("s1", {"order_id": 1}).calls("get_weather", "c1")
     indexing.index_all()
     for query, meant in (("ordr_id missing", "order_id missing"), ("-tool:get_wether", "-tool:get_weather")):
@@ -384,7 +384,7 @@ def test_a_query_that_is_too_long_is_told_so_in_its_place(get: Get):
     assert page.one("input", id="query").attrs["value"] == "w" * 4_000
 
 
-def test_a_comparison_with_words_for_when_it_holds_offers_that_of_the_language(get):
+def test_wordy_comparison_gets_query_language_suggestion(get):
     Story("s1", {"retries": 5}).add(delta={"retries": 1})
     notes = get("/sessions/?q=retries > 3 at any time").one("div", id="query-notes")
     (offered,) = notes.all("a")
@@ -456,7 +456,7 @@ def test_the_tags_of_a_row_lead_to_the_sessions_that_have_them(get: Get):
         assert titles(get, link.attrs["href"].removeprefix("/sessions/")) == ["s1"]
 
 
-def test_a_word_that_is_a_name_or_an_id_is_said_with_the_term_that_finds_it(get: Get):
+def test_word_that_is_a_name_or_id_suggests_its_term(get: Get):
     story = Story("s1", {"order_id": 7})
     story.invocation = "e-0b9c-12"
     story.calls("look", "c1")
@@ -471,9 +471,7 @@ def test_a_word_that_is_a_name_or_an_id_is_said_with_the_term_that_finds_it(get:
         assert titles(get, notes.one("a").attrs["href"].removeprefix("/sessions/")) == ["s1"]
 
 
-def test_a_list_says_how_many_sessions_search_has_yet_to_read_and_no_longer_when_it_has(
-    get: Get, client: Client
-):
+def test_list_shows_number_of_unindexed_sessions_until_indexed(get: Get, client: Client):
     for n in range(204):
         Story(f"s{n}")
     page = get("/sessions/")

@@ -1,4 +1,4 @@
-"""The session browser in a real browser: filters, searches by words and by state, hits, kept searches, many at once."""
+"""Session list in a real browser: filters, searches by words and state, hits, saved views, bulk actions."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ def search(page: Page, text: str) -> None:
     page.get_by_role("combobox", name="Search sessions").fill(text)
 
 
-def test_filters_narrow_the_list_stand_in_the_address_and_back_takes_each_away(
-    page: Page, told: dict[str, Story]
-):
+def test_filters_are_in_the_url_and_back_removes_each(page: Page, told: dict[str, Story]):
     page.goto("/sessions/")
     expect(rows(page)).to_have_count(3)
     page.get_by_role("combobox", name="App", exact=True).select_option("weather")
@@ -76,9 +74,7 @@ def test_filters_narrow_the_list_stand_in_the_address_and_back_takes_each_away(
     expect(rows(page)).to_have_count(2)
 
 
-def test_going_forth_before_the_scripts_are_there_shows_what_the_address_says(
-    page: Page, told: dict[str, Story]
-):
+def test_forward_before_scripts_load_shows_the_url(page: Page, told: dict[str, Story]):
     page.goto("/sessions/")
     page.get_by_role("combobox", name="App", exact=True).select_option("weather")
     page.wait_for_url("**/sessions/?app=weather")
@@ -177,7 +173,7 @@ def test_older_sessions_are_a_page_further_and_back_leads_to_the_newest(page: Pa
     expect(rows(page).locator(".row-link").first).to_have_text(newest)
 
 
-def test_a_key_of_a_user_leads_through_its_history_to_the_event_of_another_session(page: Page, store: None):
+def test_history_of_user_key_links_to_event_of_other_session(page: Page, store: None):
     first, second = Story("s1"), Story("s2")
     first.says("one", delta={"user:city": "Paris"})
     second.says("zero")
@@ -206,9 +202,7 @@ def test_a_link_to_an_event_that_is_not_there_offers_the_nearest(
     expect(page.locator("#inspector-title")).to_contain_text("event 3")
 
 
-def test_a_link_to_a_session_that_is_not_there_offers_those_with_an_id_like_it(
-    page: Page, told: dict[str, Story]
-):
+def test_missing_session_offers_sessions_with_similar_id(page: Page, told: dict[str, Story]):
     page.goto("/sessions/weather/ann/s-taa/")
     page.get_by_role("link", name="s-tea").click()
     expect(page.locator("#session-name")).to_have_text("Which tea is it?")

@@ -1,4 +1,4 @@
-"""State that sessions share: keys, writers, histories."""
+"""Shared state: keys, writers, histories."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Times as pages show them, also those that no calendar has: what an import brings may be any number."""
+"""Times on pages, including times outside the calendar, which imports may contain."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.timeline.story import Story
         (253_402_300_799.0, "9999-12-31 23:59 UTC"),
     ],
 )
-def test_a_time_of_any_calendar_year_is_a_date_that_scripts_show_in_the_viewers_zone(epoch, shown):
+def test_time_of_any_year_is_a_date_in_the_viewers_zone(epoch, shown):
     time = parse(moment(epoch)).one("time")
     assert time.text == shown
     assert float(time.attrs["data-epoch"]) == epoch

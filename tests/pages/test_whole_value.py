@@ -1,4 +1,4 @@
-"""Large and nested values without scripts: a nested one opens where it stands, of a large one a page has all."""
+"""Large and nested values without scripts: nested values expand in place, large ones have a page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wider than a window: the drawing of agents, the places, and the rows of forks."""
+"""Content wider than the window: agent drawings, breadcrumbs, rows of forks."""
 
 from __future__ import annotations
 

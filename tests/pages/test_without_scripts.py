@@ -1,4 +1,4 @@
-"""Without JavaScript every page is whole and valid, and whatever can be done is done by a form or a link."""
+"""Pages without JavaScript: valid HTML, and every action by a form or a link."""
 
 from __future__ import annotations
 
