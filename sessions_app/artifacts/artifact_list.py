@@ -1,4 +1,4 @@
-"""Artifacts for pages: the files of all sessions and users, newest first, and the event that wrote a version."""
+"""Read models of the artifact pages: newest versions of files, and the session and event that saved them."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from sessions_app.models import AgentSession, Artifact, Event
 from sessions_app.search.execution.column_terms import column_contains
 
 MAX_EVENTS = 1_000
-"""Events of a session that saved artifacts, among which the one that saved a version is looked for."""
+"""Events with artifacts that are scanned for the one that saved a version."""
 
 USER_PREFIX = "user:"
-"""How the names of a user's own files begin, as agents know them."""
+"""Prefix of the names of a user's files, as agents use them."""
 
 LARGE_FIELDS = ("content", "part", "custom_metadata")
 
 
 @dataclass(frozen=True, slots=True)
 class FileFilter:
-    """Which files are meant; an empty text means all. `session` names a session, `users_own` leaves those out.
+    """Filter of files; an empty field matches all. `users_own` excludes the files of sessions.
 
-    `name` is a part of the file's name as agents know it, in any case (of letters outside ASCII on PostgreSQL only).
+    `name` is part of the file's name as agents use it. It ignores case (outside ASCII on PostgreSQL only).
     """
 
     app: str = ""
@@ -38,7 +38,7 @@ class FileFilter:
 
 
 def newest_versions(wanted: FileFilter) -> QuerySet[Artifact]:
-    """Return the newest version of each file that is wanted, content left aside."""
+    """Return the newest version of each matching file, without its content."""
     if wanted.realm.startswith(realms.HIDDEN):
         return Artifact.objects.none()
     found = Artifact.objects.filter(realm=wanted.realm)
@@ -58,25 +58,25 @@ def newest_versions(wanted: FileFilter) -> QuerySet[Artifact]:
 
 
 def _name_matches(part: str) -> Q:
-    """Match files by a part of their name as agents know it: that of a user's own begins with `user:`."""
+    """Return the condition for a part of a file's name as agents use it, with `user:` for a user's files."""
     if part.startswith(USER_PREFIX):
         return Q(session_id="", filename__istartswith=part.removeprefix(USER_PREFIX))
     return column_contains("filename", part)
 
 
 def saving_session_key(artifact: Artifact) -> SessionKey:
-    """Return the key of the session that a version was saved in; without an id when that is not known."""
+    """Return the key of the session that saved a version; its id is empty if unknown."""
     session_id = artifact.session_id or artifact.from_session
     return SessionKey(artifact.realm, artifact.app_name, artifact.user_id, session_id)
 
 
 def fetch_saving_sessions(artifacts: Iterable[Artifact]) -> dict[SessionKey, AgentSession]:
-    """Return the sessions that versions were saved in, those that there are. One query."""
+    """Return the existing sessions that saved the versions. Takes one query."""
     return fetch_sessions_by_key({saving_session_key(artifact) for artifact in artifacts})
 
 
 def fetch_sessions_by_key(keys: Iterable[SessionKey]) -> dict[SessionKey, AgentSession]:
-    """Return sessions by what names them, those that there are. One query, or none."""
+    """Return the existing sessions by their keys. Takes at most one query."""
     wanted = {key for key in keys if key.session_id}
     if not wanted:
         return {}
@@ -87,9 +87,9 @@ def fetch_sessions_by_key(keys: Iterable[SessionKey]) -> dict[SessionKey, AgentS
 
 
 def find_saving_event(artifact: Artifact, name: str, session: AgentSession) -> int | None:
-    """Return the `seq` of the event that saved a version, by the name that agents know the file by.
+    """Return the `seq` of the event that saved a version, by the file's name as agents use it.
 
-    None: no event says so. It was uploaded, imported without its event, or saved outside of a run.
+    None if there is no such event: the version was uploaded, imported, or saved outside a run.
     """
     rows = Event.objects.filter(session=session, summary__contains='"artifacts":').order_by("-seq")
     for seq, data in rows.values_list("seq", "data")[:MAX_EVENTS].iterator(50):

@@ -1,4 +1,4 @@
-"""Artifacts as rows: one per saved version. Each function is one synchronous unit of work."""
+"""Save, load and delete versions of artifacts. Each function is one synchronous unit of work."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ from sessions_app.models import Artifact
 from sessions_app.store import change_notification
 
 USER_PREFIX = "user:"
-"""A filename that starts so belongs to the user, in every session."""
+"""Prefix of the names of files that belong to the user in all sessions."""
 
 SAVE_ATTEMPTS = 100
-"""Each failed one means that another save of the same file took the version; some save always succeeds."""
+"""Tries of a save. Each failed one means that a concurrent save of the same file took the version number."""
 
 CLEAN_BATCH = 500
 
@@ -33,7 +33,7 @@ _DRIVE = re.compile("[A-Za-z]:")
 
 
 class FileKey(NamedTuple):
-    """What names a file: whose it is (an empty session id: the user's) and its name without `user:`."""
+    """The key of a file: its owner (an empty session id means the user) and its name without `user:`."""
 
     realm: str
     app_name: str
@@ -43,13 +43,13 @@ class FileKey(NamedTuple):
 
     @property
     def name(self) -> str:
-        """The name by which an agent knows the file in any session."""
+        """The name that agents use for the file."""
         return self.filename if self.session_id else USER_PREFIX + self.filename
 
 
 @dataclass(frozen=True, slots=True)
 class VersionMetadata:
-    """What a version is besides its content. `part` and `custom_metadata` are JSON; see the `Artifact` model."""
+    """Metadata of a version. `part` and `custom_metadata` are JSON; see the `Artifact` model."""
 
     holding: Artifact.Holding
     part: str
@@ -59,7 +59,7 @@ class VersionMetadata:
 
 
 def scope_key(realm: str, app_name: str, user_id: str, session_id: str | None) -> SessionKey:
-    """Return the key of a scope of files; without a session it is the user's, in every session.
+    """Return the key of a scope of files; without a session the user's files.
 
     Raises:
         BadInput: an id cannot be stored, or the session's is blank.
@@ -74,7 +74,7 @@ def scope_key(realm: str, app_name: str, user_id: str, session_id: str | None) -
 
 
 def file_key(realm: str, app_name: str, user_id: str, session_id: str | None, filename: str) -> FileKey:
-    """Return the key of a file as ADK names it: without a session, or with `user:`, it is the user's.
+    """Return the key of a file by ADK's rules: without a session, or with `user:`, it belongs to the user.
 
     Raises:
         BadInput: an id or the name cannot be stored, or the session's id is blank.
@@ -82,7 +82,7 @@ def file_key(realm: str, app_name: str, user_id: str, session_id: str | None, fi
     scope = scope_key(realm, app_name, user_id, session_id)
     if scopes.clean_text(filename) != filename:
         raise BadInput(
-            f"The filename {filename[:40]!r} holds a NUL or a lone surrogate, which no store keeps.",
+            f"The filename {filename[:40]!r} contains a NUL or a lone surrogate, which cannot be stored.",
             hint="Choose a name of valid Unicode text.",
         )
     if filename.startswith(USER_PREFIX):
@@ -112,7 +112,7 @@ def refuse_path(filename: str) -> None:
 
 
 def save(key: FileKey, draft: VersionMetadata, payload: content_files.Payload | None) -> Artifact:
-    """Save the next version of a file; the first is 0. Two savers never get the same one."""
+    """Save the next version of a file, starting with 0. Concurrent saves never get the same version."""
     for _ in range(SAVE_ATTEMPTS - 1):
         try:
             return _insert_next(key, draft, payload)
@@ -128,10 +128,10 @@ def restore(
     version: int,
     created_at: float,
 ) -> None:
-    """Insert a version under the number and time it had elsewhere.
+    """Insert a version with its original number and time.
 
     Raises:
-        IntegrityError: the version is there already.
+        IntegrityError: the version already exists.
     """
     with transaction.atomic():
         _create_version(key, draft, payload, version, created_at)
@@ -139,12 +139,12 @@ def restore(
 
 
 def find_version(key: FileKey, version: int | None = None) -> Artifact | None:
-    """Return a version of a file, its content left aside; None for `version` means the newest."""
+    """Return a version of a file without its content; the newest by default."""
     return _pick_version(list_versions(key), version)
 
 
 def load_version(key: FileKey, version: int | None = None) -> tuple[Artifact, bytes] | None:
-    """Return a version of a file with its content, which is empty when the version is a link.
+    """Return a version of a file with its content, which is empty for a link.
 
     Raises:
         ContentMissing: the file beside the store that holds the content is gone.
@@ -161,7 +161,7 @@ def load_version(key: FileKey, version: int | None = None) -> tuple[Artifact, by
 
 
 def read_content(artifact: Artifact) -> bytes:
-    """Return the content of a version; empty when it is a link.
+    """Return the content of a version; empty for a link.
 
     Raises:
         ContentMissing: the file beside the store that holds it is gone.
@@ -171,7 +171,7 @@ def read_content(artifact: Artifact) -> bytes:
 
 
 def open_content(artifact: Artifact) -> IO[bytes]:
-    """Open the content of a version, which may be too long to be read at once; empty when it is a link.
+    """Open the content of a version; empty for a link.
 
     Raises:
         ContentMissing: the file beside the store that holds it is gone.
@@ -182,19 +182,19 @@ def open_content(artifact: Artifact) -> IO[bytes]:
         return content_files.open_content(artifact.sha256)
     except FileNotFoundError as error:
         raise ContentMissing(
-            f"The content of artifact {artifact.filename!r}, version {artifact.version}, is gone: "
+            f"The content of artifact {artifact.filename!r}, version {artifact.version}, is missing: "
             f"file {artifact.sha256} is not in {content_files.folder()}.",
-            hint="Restore the folder together with the store, or name it by DEVUI_DATA_DIR.",
+            hint="Restore the folder together with the store, or set DEVUI_DATA_DIR to its data folder.",
         ) from error
 
 
 def list_versions(key: FileKey) -> QuerySet[Artifact]:
-    """Return a file's versions, oldest first, their content left aside."""
+    """Return a file's versions without their content, oldest first."""
     return _versions_of(key).order_by("version").defer("content")
 
 
 def list_filenames(scope: SessionKey) -> list[str]:
-    """Return the names of the files that load in a scope: of the session and of the user, or of the user alone."""
+    """Return the names of the files in a scope: of the session and its user, or of the user only."""
     owner = {"realm": scope.realm, "app_name": scope.app_name, "user_id": scope.user_id}
     rows = Artifact.objects.filter(**owner, session_id__in={"", scope.session_id})
     return sorted(
@@ -204,7 +204,7 @@ def list_filenames(scope: SessionKey) -> list[str]:
 
 
 def delete_file(key: FileKey) -> set[str]:
-    """Delete all versions of a file and return the hashes to give to `remove_unused` after the commit."""
+    """Delete all versions of a file; return the hashes to pass to `remove_unused_content` after the commit."""
     with transaction.atomic():
         rows = _versions_of(key)
         hashes = set(rows.filter(content=None).exclude(sha256="").values_list("sha256", flat=True))
@@ -214,23 +214,23 @@ def delete_file(key: FileKey) -> set[str]:
 
 
 def remove_unused_content(names: Iterable[str]) -> int:
-    """Remove those of the files beside the store that no row refers to; return how many.
+    """Remove the given content files that no row refers to; return their number.
 
-    Waits for saves under way: never call it in a transaction or in the writing thread.
+    Waits for saves in progress, so never call it in a transaction or in the writer thread.
     """
     with content_files.lock_exclusively():
         candidates = set(names)
-        kept = Artifact.objects.filter(sha256__in=candidates, content=None).values_list("sha256", flat=True)
-        unused = candidates.difference(kept)
+        used = Artifact.objects.filter(sha256__in=candidates, content=None).values_list("sha256", flat=True)
+        unused = candidates.difference(used)
         for name in unused:
             content_files.remove(name)
     return len(unused)
 
 
 def remove_orphaned_content() -> int:
-    """Remove all files without a row, in small batches; return how many. For a clean-up command."""
-    found, removed = content_files.list_names(), 0
-    while batch := list(islice(found, CLEAN_BATCH)):
+    """Remove all content files without a row, in small batches; return their number."""
+    file_names, removed = content_files.list_names(), 0
+    while batch := list(islice(file_names, CLEAN_BATCH)):
         removed += remove_unused_content(batch)
     return removed
 
@@ -242,8 +242,8 @@ def _versions_of(key: FileKey) -> QuerySet[Artifact]:
 
 
 def _pick_version(rows: QuerySet[Artifact], version: int | None) -> Artifact | None:
-    wanted = rows if version is None else rows.filter(version=version)
-    return wanted.order_by("-version").first()
+    matches = rows if version is None else rows.filter(version=version)
+    return matches.order_by("-version").first()
 
 
 def _insert_next(key: FileKey, draft: VersionMetadata, payload: content_files.Payload | None) -> Artifact:

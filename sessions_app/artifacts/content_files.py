@@ -1,9 +1,8 @@
-"""Content of artifacts: small in the row, large in a file named by its hash.
+"""Content of artifacts: small content is stored in the row, large content in a file named by its hash.
 
-A file is complete and on disk before its row is written, so a crash leaves no row without its file. A file
-without a row may remain, of a killed save or a deleted artifact. Saving holds a shared lock from before the file
-is there until the row is committed; removing takes the lock alone, so it never takes a file that is about to be
-referred to.
+A file is complete and on disk before its row is written, so a crash leaves no row without its file. A killed save or a
+deleted artifact may leave a file without a row. Saving holds a shared lock until the row is committed, and removing an
+exclusive lock, so a file that a save is about to use is never removed.
 """
 
 from __future__ import annotations
@@ -25,19 +24,19 @@ from django.db import connection
 from sessions_app.store import db_errors
 
 MAX_INLINE_BYTES = 64 * 1024
-"""Largest content that is kept in its row."""
+"""Largest content that is stored in its row."""
 
 LOCK_NAME = "lock"
 
 
 @dataclass(frozen=True, slots=True)
 class Payload:
-    """Content ready to be referred to by a row.
+    """Stored content that a row can refer to.
 
     Attributes:
         sha256: hash of the content, in hex.
         size: its length in bytes.
-        inline: the content itself when it goes into the row; None when its file is in place.
+        inline: the content if it goes into the row; None if it is in a file.
     """
 
     sha256: str
@@ -46,10 +45,10 @@ class Payload:
 
 
 def folder() -> Path:
-    """Return where the store's files are: beside an SQLite file, as its journal; else in DATA_DIR.
+    """Return the folder of the store's content files: beside an SQLite file, otherwise in DATA_DIR.
 
-    Each store has a folder of its own, so that one never takes another's file for an orphan. With PostgreSQL
-    and several machines, DATA_DIR must be one that they share.
+    Each store has its own folder, so that one never removes another's files. With PostgreSQL and several machines,
+    DATA_DIR must be shared between them.
     """
     database = connection.settings_dict
     if connection.vendor == "sqlite":
@@ -61,10 +60,10 @@ def folder() -> Path:
 
 @contextmanager
 def store_content(content: bytes) -> Iterator[Payload]:
-    """Put large content in its file; commit the row that refers to it before the block ends.
+    """Store content; large content in its file. Commit the row that refers to it before the block ends.
 
     Raises:
-        StoreFull, StoreReadOnly: the file cannot be written; nothing is left of it.
+        StoreFull, StoreReadOnly: the file cannot be written; no partial file remains.
     """
     digest = sha256(content).hexdigest()
     if len(content) <= MAX_INLINE_BYTES:
@@ -78,13 +77,13 @@ def store_content(content: bytes) -> Iterator[Payload]:
 
 @contextmanager
 def lock_exclusively() -> Iterator[None]:
-    """Keep every process from saving a file until the block ends."""
+    """Block saves of content files in all processes until the block ends."""
     with _lock_folder(fcntl.LOCK_EX):
         yield
 
 
 def open_content(digest: str) -> IO[bytes]:
-    """Open the content of a file.
+    """Open a content file.
 
     Raises:
         FileNotFoundError: there is no such file.
@@ -93,13 +92,13 @@ def open_content(digest: str) -> IO[bytes]:
 
 
 def list_names() -> Iterator[str]:
-    """Yield the name of every file: hashes of content, and what a killed process left half-written."""
+    """Yield the names of all files: hashes, and temporary files of killed processes."""
     for file in folder().glob("??/*"):
         yield file.name
 
 
 def remove(name: str) -> None:
-    """Remove a file. Only while `alone`."""
+    """Remove a file. Call it only inside `lock_exclusively`."""
     _path(name).unlink(missing_ok=True)
 
 
@@ -125,7 +124,7 @@ def _write(path: Path, content: bytes) -> None:
 
 
 def _sync_folder(path: Path) -> None:
-    """Make the name of a file that was renamed durable, as its content is."""
+    """Sync a folder, so that a renamed file survives a power failure."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -134,12 +133,12 @@ def _sync_folder(path: Path) -> None:
 
 
 @contextmanager
-def _lock_folder(how: int) -> Iterator[None]:
+def _lock_folder(operation: int) -> Iterator[None]:
     with db_errors.translate_file_errors():
         folder().mkdir(parents=True, exist_ok=True, mode=0o700)
         descriptor = os.open(folder() / LOCK_NAME, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        fcntl.flock(descriptor, how)
+        fcntl.flock(descriptor, operation)
         yield
     finally:
         os.close(descriptor)

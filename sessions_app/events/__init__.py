@@ -1,6 +1,6 @@
-"""What is read out of an event's wire form (camelCase JSON, as ADK's REST sends it). Pure.
+"""Read the wire form of events (camelCase JSON, as ADK's REST API sends it). Pure.
 
-`record` turns a wire event into the row that is stored; `summarise` into the bounded JSON a timeline row
+`build_record` converts a wire event to the row that is stored; `summarize` to the bounded JSON that a timeline row
 shows, so that pages never parse whole events.
 """
 

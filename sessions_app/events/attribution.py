@@ -1,6 +1,6 @@
-"""Who wrote a state key, read off the event when no recorder saw it happen. Pure.
+"""Infer the writer of a state key from the event, if no recorder observed the write. Pure.
 
-The recorder knows better (`sessions_app.adk.recorder`); what is found here is marked as inferred.
+The recorder (`sessions_app.adk.recorder`) is more precise; writers from this module are marked as inferred.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ from dataclasses import dataclass
 from typing import Any
 
 USER_AUTHOR = "user"
-"""The author of what a person, or the program around the agent, appended."""
+"""Author of events that a person or the calling program appended."""
 
 
 @dataclass(frozen=True, slots=True)
 class Writer:
-    """Who wrote a key.
+    """The writer of a key.
 
     Attributes:
         kind: tool, callback, output_key, delta (an explicit `EventActions.state_delta`), user (by hand in
             DevUI) or seed; empty: unknown.
-        name: of the tool, the callback or the agent; "one of a, b" when it cannot be told.
-        call_id: the tool call's id.
-        inferred: nobody saw it; it was read off the event.
+        name: name of the tool, callback or agent; "one of a, b" if it is ambiguous.
+        call_id: id of the tool call.
+        inferred: the writer was inferred from the event, not observed.
     """
 
     kind: str = ""
@@ -37,13 +37,13 @@ UNKNOWN = Writer()
 def infer_writers(
     delta: Mapping[str, Any], *, author: str, responses: Sequence[Mapping[str, Any]], text: str
 ) -> dict[str, Writer]:
-    """Return the likely writer of each key of an event's delta; keys of unknown writers are left out.
+    """Return the likely writer of each key of an event's delta; keys with unknown writers are omitted.
 
     Args:
         delta: prefixed keys and their values.
         author: the event's author.
         responses: the function responses among its parts, in wire form.
-        text: what it says, thoughts left out.
+        text: the event's text without thoughts.
     """
     if author == USER_AUTHOR:
         return dict.fromkeys(delta, Writer("delta"))
@@ -59,6 +59,6 @@ def _tool_writer(responses: Sequence[Mapping[str, Any]]) -> Writer:
 
 
 def join_alternatives(names: Iterable[str]) -> str:
-    """Return the one name there is, or "one of a, b" when it could have been any of them."""
+    """Return the only name, or "one of a, b" if there are several."""
     different = list(dict.fromkeys(names))
     return "one of " + ", ".join(different) if len(different) > 1 else "".join(different)

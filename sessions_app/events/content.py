@@ -1,4 +1,4 @@
-"""What an event says in its wire form: its parts, calls and results, its text, its kind and its signals."""
+"""Read parts, calls, results, text, kind and control signals from an event's wire form."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any
 from sessions_app.models import EventKind
 
 INTERNAL_METADATA_PREFIX = "__adk_internal_"
-"""ADK keeps its own marks under this prefix of `customMetadata`; they are stored and never sent out."""
+"""Prefix of ADK's internal keys in `customMetadata`. They are stored but never sent out."""
 
 TRANSCRIPTIONS = ("inputTranscription", "outputTranscription")
-"""What was said to and by an agent that is spoken with, in words."""
+"""Fields with the transcribed speech of a live session."""
 
 RETRIED_ERROR = "ERROR_HANDLED_BY_REFLECT_AND_RETRY_PLUGIN"
-"""`response_type` of the results in which ADK's `ReflectAndRetryToolPlugin` wraps the errors of tools."""
+"""`response_type` of results in which ADK's `ReflectAndRetryToolPlugin` wraps tool errors."""
 
 ABORTED = "INVOCATION_ABORTED"
-"""`errorCode` of the events by which ADK closes a cancelled invocation (`google/adk/events/_abort_events.py`)."""
+"""`errorCode` of the events with which ADK closes a cancelled invocation (`google/adk/events/_abort_events.py`)."""
 
 PARTIAL_ANSWER = "devui_partial_answer"
-"""What an agent had streamed when its invocation was cancelled, under this name of the closing event's metadata.
+"""Metadata key of a closing event with the text that an agent had streamed when its invocation was cancelled.
 
-A list of {author, branch, parts}. It is no content: models are given content, and this is no answer of theirs.
+A list of {author, branch, parts}. It is not the event's content, because content is sent to models.
 """
 
 _SIGNALS = (
@@ -46,11 +46,13 @@ def without_internals(wire: Mapping[str, Any]) -> dict[str, Any]:
     metadata = wire.get("customMetadata")
     if not isinstance(metadata, dict):
         return dict(wire)
-    kept = {key: value for key, value in metadata.items() if not key.startswith(INTERNAL_METADATA_PREFIX)}
-    if len(kept) == len(metadata):
+    public_metadata = {
+        key: value for key, value in metadata.items() if not key.startswith(INTERNAL_METADATA_PREFIX)
+    }
+    if len(public_metadata) == len(metadata):
         return dict(wire)
     public = {key: value for key, value in wire.items() if key != "customMetadata"}
-    return {**public, "customMetadata": kept} if kept else public
+    return {**public, "customMetadata": public_metadata} if public_metadata else public
 
 
 def parts_of(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -61,12 +63,12 @@ def parts_of(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_aborted(wire: Mapping[str, Any]) -> bool:
-    """Tell whether ADK wrote the event to close an invocation that was cancelled: that is no error."""
+    """Tell whether the event closes a cancelled invocation, which is not an error."""
     return wire.get("errorCode") == ABORTED
 
 
 def partial_answers(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the answers that a cancelled invocation broke off: {author, branch, parts} of each."""
+    """Return the partial answers of a cancelled invocation, each {author, branch, parts}."""
     metadata = wire.get("customMetadata")
     broken_off = metadata.get(PARTIAL_ANSWER) if is_aborted(wire) and isinstance(metadata, dict) else None
     return (
@@ -75,7 +77,7 @@ def partial_answers(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def partial_parts(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Return the parts of the answers that a cancelled invocation broke off."""
+    """Return the parts of a cancelled invocation's partial answers."""
     return [part for answer in partial_answers(wire) for part in parts_of({"content": answer})]
 
 
@@ -90,7 +92,7 @@ def function_responses(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def message_text(wire: Mapping[str, Any], *, thoughts: bool = False) -> str:
-    """Return the event's text without its thoughts, or the thoughts alone."""
+    """Return the event's text without thoughts, or only the thoughts."""
     return "".join(
         part["text"]
         for part in (*parts_of(wire), *partial_parts(wire))
@@ -112,7 +114,7 @@ def is_final_response(wire: Mapping[str, Any]) -> bool:
 
 
 def kind_of(wire: Mapping[str, Any]) -> EventKind:
-    """Tell which of the seven kinds the event is; the most telling one when several fit."""
+    """Return the event's kind. If several apply, the first in the order of this function."""
     actions = wire.get("actions") or {}
     if (wire.get("errorCode") or wire.get("errorMessage")) and not is_aborted(wire):
         return EventKind.ERROR
@@ -142,10 +144,10 @@ def control_signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def is_failed_result(body: object) -> bool:
-    """Tell whether the body of a function response says that the tool failed.
+    """Tell whether the body of a function response reports a failure of the tool.
 
-    ADK's own tools answer `{"error": …}`, others `{"status": "error"}`, MCP servers `isError` (`is_error` in newer
-    SDKs, see `google/adk/tools/mcp_tool/mcp_tool.py`), and ADK's retry plug-in wraps what it caught.
+    ADK's own tools return `{"error": …}`, others `{"status": "error"}`, MCP servers `isError` (`is_error` in newer
+    SDKs, see `google/adk/tools/mcp_tool/mcp_tool.py`), and ADK's retry plug-in wraps the exception.
     """
     if not isinstance(body, dict):
         return False
@@ -161,7 +163,7 @@ def is_failed_result(body: object) -> bool:
 def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Return the function responses of failed tools.
 
-    ADK words as errors what is none: a wanted confirmation, and the calls of a cancelled invocation.
+    Required confirmations and the calls of a cancelled invocation look like errors in ADK, but are not counted.
     """
     if is_aborted(wire):
         return []
@@ -174,10 +176,10 @@ def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
 
 
 def is_error(wire: Mapping[str, Any]) -> bool:
-    """Tell whether the event counts as an error: it is one itself, or brings the result of a tool that failed."""
+    """Tell whether the event counts as an error: it is one itself, or contains the result of a failed tool."""
     return kind_of(wire) is EventKind.ERROR or bool(failed_results(wire))
 
 
-def as_seconds(said: object) -> float:
-    """Return a time as an event has it; a text that some other program wrote in its place counts as none."""
-    return float(said) if isinstance(said, int | float) else 0.0
+def as_seconds(value: object) -> float:
+    """Return an event's time as a float; 0.0 for anything that is not a number."""
+    return float(value) if isinstance(value, int | float) else 0.0

@@ -1,6 +1,6 @@
-"""What an event is found by: its text and its traits, read off its stored forms. Pure.
+"""Text and traits of an event for search, read from its stored columns. Pure.
 
-Only public forms are read, so credentials are found by nobody.
+Only public columns are read, so credentials cannot be found.
 """
 
 from __future__ import annotations
@@ -12,10 +12,10 @@ from typing import Any
 from sessions_app.models import EventKind, SessionTrait
 
 VALUE_LENGTH = 200
-"""Characters of a trait's value that are kept."""
+"""Characters of a trait's value that are stored."""
 
 COLUMNS = ("session_id", "seq", "event_id", "invocation_id", "kind", "author", "branch", "summary", "data")
-"""Of an event, which it is found by."""
+"""Columns of an event that the index needs."""
 
 _TEXT_FIELDS = (
     "content",
@@ -26,78 +26,80 @@ _TEXT_FIELDS = (
     "outputTranscription",
     "customMetadata",
 )
-"""What of an event people wrote or read. Its state delta is found by terms about state."""
+"""Fields with an event's text. The state delta has search terms of its own."""
 
 _SKIPPED_FIELDS = frozenset(
     {"data", "thoughtSignature", "thought_signature", "mimeType", "role", "id", "willContinue"}
 )
-"""Names of what in it is no text: bytes, and what only programs read."""
+"""Nested fields that are not text: bytes and technical values."""
 
 Trait = tuple[str, str]
 """Name and value."""
 
 
 def text_of_data(data: str) -> str:
-    """Return the text of an event by its `data`: messages, thoughts, arguments, results, code, errors."""
+    """Return the text in an event's `data`: messages, thoughts, arguments, results, code, errors."""
     wire = _parse_object(data)
     return "\n".join(_iter_texts(wire.get(name) for name in _TEXT_FIELDS))
 
 
 def text_of_summary(summary: str) -> str:
-    """Return the text of an event by its `summary`, which is bounded."""
+    """Return the text in an event's `summary`, which is bounded."""
     return "\n".join(_iter_texts([_parse_object(summary)]))
 
 
 def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
-    """Return what an event gives its session to be found by."""
-    told = _parse_object(summary)
+    """Return the traits of an event."""
+    summary_data = _parse_object(summary)
     name = SessionTrait.Name
-    found = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
-    found += [(name.TOOL, item["name"]) for item in _calls_and_results(told)]
-    errors = errors_of(told)
-    found += [(name.KIND, str(EventKind.ERROR))] if errors else []
-    found += [(name.ERROR, error) for error in errors]
-    return list(dict.fromkeys((str(kind), truncate_value(value)) for kind, value in found if value))
+    traits = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
+    traits += [(name.TOOL, item["name"]) for item in _calls_and_results(summary_data)]
+    errors = errors_of(summary_data)
+    traits += [(name.KIND, str(EventKind.ERROR))] if errors else []
+    traits += [(name.ERROR, error) for error in errors]
+    return list(dict.fromkeys((str(kind), truncate_value(value)) for kind, value in traits if value))
 
 
-def errors_of(told: Mapping[str, Any]) -> list[str]:
-    """Return the errors that an event's summary tells of, its own and those of tools."""
-    error = told.get("error") or {}
+def errors_of(summary_data: Mapping[str, Any]) -> list[str]:
+    """Return the errors in an event's summary: its own and those of tools."""
+    error = summary_data.get("error") or {}
     own = " ".join(filter(None, (error.get("code"), error.get("message"))))
-    failed = (f"{item['name']} {item['result']}" for item in told.get("results") or [] if item.get("failed"))
+    failed = (
+        f"{item['name']} {item['result']}" for item in summary_data.get("results") or [] if item.get("failed")
+    )
     return [text for text in (own, *failed) if text]
 
 
 def truncate_value(value: str) -> str:
-    """Return as much of a value as is kept."""
+    """Truncate a value to its stored length."""
     return value[:VALUE_LENGTH]
 
 
 def _parse_object(text: str) -> dict[str, Any]:
-    """Read a stored form. One that something else has spoilt hides its event, not the others behind it."""
+    """Parse a JSON object. A damaged one counts as empty, so that it does not stop the indexing of other events."""
     try:
-        read = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError):
         return {}
-    return read if isinstance(read, dict) else {}
+    return value if isinstance(value, dict) else {}
 
 
-def _calls_and_results(told: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    yield from told.get("calls") or []
-    yield from told.get("results") or []
+def _calls_and_results(summary_data: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+    yield from summary_data.get("calls") or []
+    yield from summary_data.get("results") or []
 
 
 def _iter_texts(values: Any) -> Iterator[str]:
-    """Yield the texts and numbers in JSON values, however deep."""
-    waiting = list(values)[::-1]
-    while waiting:
-        value = waiting.pop()
+    """Yield all texts and numbers in JSON values, at any depth."""
+    stack = list(values)[::-1]
+    while stack:
+        value = stack.pop()
         if isinstance(value, str):
             if value:
                 yield value
         elif isinstance(value, Mapping):
-            waiting += [item for name, item in value.items() if name not in _SKIPPED_FIELDS][::-1]
+            stack += [item for name, item in value.items() if name not in _SKIPPED_FIELDS][::-1]
         elif isinstance(value, list):
-            waiting += value[::-1]
+            stack += value[::-1]
         elif isinstance(value, int | float) and not isinstance(value, bool):
             yield str(value)

@@ -1,4 +1,4 @@
-"""Wire events as the rows that are stored."""
+"""Convert wire events to the rows that are stored."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from sessions_app.models import EventKind, Scope
 from sessions_app.redaction import redact, redact_error_texts
 
 MAX_TOKENS = 2**31 - 1
-"""Most tokens an event's column holds."""
+"""Largest value of the token column."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyWrite:
-    """One key of a state delta, ready to be stored. `removed` makes it a tombstone."""
+    """One key of a state delta, ready to be stored. With `removed` it is a tombstone."""
 
     scope: Scope
     key: str
@@ -44,7 +44,7 @@ class KeyWrite:
 
 @dataclass(frozen=True, slots=True)
 class TempKey:
-    """One `temp:` key of an event, as the recorder saw it."""
+    """One `temp:` key of an event, as the recorder observed it."""
 
     key: str
     value: scopes.CanonicalValue
@@ -53,7 +53,7 @@ class TempKey:
 
 @dataclass(frozen=True, slots=True)
 class EventRecord:
-    """An event ready to be stored: its columns, its JSON, and the keys it writes in the order of locking."""
+    """An event ready to be stored: its columns, its JSON, and its key writes in locking order."""
 
     event_id: str
     invocation_id: str
@@ -73,46 +73,52 @@ class EventRecord:
 
 
 def build_record(
-    wire: dict[str, Any],
+    wire: Mapping[str, Any],
     *,
     delta: Mapping[str, Any] | None = None,
     writers: Mapping[str, Writer] | None = None,
     keep_temp: bool = False,
 ) -> EventRecord:
-    """Return the row of a wire event, in a form every store holds: nothing in it can lose the event.
+    """Return the row of a wire event. Values that no store can hold are converted, so that the event is never lost.
 
     Args:
-        wire: the whole event in wire form; its `actions.stateDelta` is replaced by the canonical delta.
-        delta: the state delta as Python values; default: the one in `wire`.
-        writers: who wrote each prefixed key, as the recorder saw it.
-        keep_temp: keep `temp:` keys beside the event, as the recorder wants them.
+        wire: the whole event in wire form. It is not changed; the stored form has the canonical state delta.
+        delta: the state delta as Python values; default: the delta in `wire`.
+        writers: the observed writer of each prefixed key.
+        keep_temp: include `temp:` keys as ghost keys.
     """
-    written = delta if delta is not None else (wire.get("actions") or {}).get("stateDelta") or {}
+    if delta is None:
+        delta = (wire.get("actions") or {}).get("stateDelta") or {}
     try:
-        return _build_record(wire, written, writers or {}, keep_temp)
+        return _build_record(wire, delta, writers or {}, keep_temp)
     except (ValueError, RecursionError):
-        return _build_record(scopes.to_jsonable(wire), written, writers or {}, keep_temp)
+        return _build_record(scopes.to_jsonable(wire), delta, writers or {}, keep_temp)
 
 
 def _build_record(
-    wire: dict[str, Any], written: Mapping[str, Any], writers: Mapping[str, Writer], keep_temp: bool
+    wire: Mapping[str, Any], delta: Mapping[str, Any], writers: Mapping[str, Writer], keep_temp: bool
 ) -> EventRecord:
     """Return the row of a wire event.
 
     Raises:
-        ValueError: something in it is not JSON (`state.storable`).
-        RecursionError: it is nested too deeply.
+        ValueError: a value is not storable JSON (see `scopes.dump_storable`).
+        RecursionError: the event is nested too deeply.
     """
-    scoped = scopes.split_delta(written)
-    seen = {**_infer_writers(wire, written), **writers}
-    known = {scopes.canonicalize_key(key): writer for key, writer in seen.items()}
+    scoped = scopes.split_delta(delta)
+    all_writers = {**_infer_writers(wire, delta), **writers}
+    writer_by_key = {scopes.canonicalize_key(key): writer for key, writer in all_writers.items()}
     writes = [
-        KeyWrite(scope, key, scopes.canonicalize(value, key), known.get(scopes.PREFIX[scope] + key, UNKNOWN))
+        KeyWrite(
+            scope,
+            key,
+            scopes.canonicalize(value, key),
+            writer_by_key.get(scopes.PREFIX[scope] + key, UNKNOWN),
+        )
         for scope, key, value in scoped.stored()
     ]
-    wire["actions"] = {**(wire.get("actions") or {}), "stateDelta": _stored_delta(written, writes)}
+    wire = {**wire, "actions": {**(wire.get("actions") or {}), "stateDelta": _stored_delta(delta, writes)}}
     temp = [
-        TempKey(key, scopes.canonicalize(value, key), known.get(scopes.TEMP_PREFIX + key, UNKNOWN))
+        TempKey(key, scopes.canonicalize(value, key), writer_by_key.get(scopes.TEMP_PREFIX + key, UNKNOWN))
         for key, value in scoped.temp.items()
     ]
     public = _without_credentials(wire)
@@ -138,7 +144,7 @@ def _build_record(
 
 
 def _without_credentials(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the public form: without ADK's internals, structured credentials, and keys in the texts of errors."""
+    """Return the public form: without ADK's internal metadata, credentials, and API keys in error texts."""
     public: dict[str, Any] = redact(without_internals(wire))
     if public.get("errorMessage"):
         public["errorMessage"] = redact_error_texts(public["errorMessage"])
@@ -148,16 +154,16 @@ def _without_credentials(wire: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def mark_removed(record: EventRecord, keys: Collection[str]) -> EventRecord:
-    """Return the record with tombstones for these keys, which have their prefixes and are in its delta."""
+    """Return the record with tombstones for these prefixed keys, which must be in its delta."""
     removed = set(map(scopes.canonicalize_key, keys))
     writes = [replace(write, removed=write.name in removed) for write in record.writes]
     return replace(record, writes=writes)
 
 
-def _stored_delta(written: Mapping[str, Any], writes: list[KeyWrite]) -> dict[str, Any]:
-    """Return the canonical delta in the order it was written in."""
+def _stored_delta(delta: Mapping[str, Any], writes: list[KeyWrite]) -> dict[str, Any]:
+    """Return the canonical delta in its original order."""
     stored = {write.name: write.value.data for write in writes}
-    return {key: stored[key] for key in map(scopes.canonicalize_key, written) if key in stored}
+    return {key: stored[key] for key in map(scopes.canonicalize_key, delta) if key in stored}
 
 
 def _infer_writers(wire: Mapping[str, Any], delta: Mapping[str, Any]) -> dict[str, Writer]:

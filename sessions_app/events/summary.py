@@ -1,4 +1,4 @@
-"""An event in short: the bounded JSON that a timeline row shows, so that pages never parse whole events."""
+"""Summaries of events: the bounded JSON that a timeline row shows, so that pages never parse whole events."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ RENDERED_FIELDS = (
     *("text", "functionCall", "functionResponse", "inlineData", "fileData"),
     *("executableCode", "codeExecutionResult"),
 )
-"""Fields of a part that a row shows as what they are."""
+"""Fields of a part that timeline rows render."""
 
 ANNOTATION_FIELDS = frozenset(
     {"thought", "thoughtSignature", "partMetadata", "videoMetadata", "mediaResolution"}
 )
-"""Fields of a part that say something of it, and are nothing by themselves."""
+"""Fields of a part that only annotate it."""
 
 PART_ORDER = ("thought", "text", "calls", "results", "code", "others", "media")
-"""Keys of the parts in a summary, in the order in which most events have them."""
+"""Keys of the parts in a summary, in the order of most events."""
 
 CANCELLED = "cancelled"
 """Flag of an event that closes a cancelled invocation."""
@@ -39,16 +39,16 @@ CANCELLED = "cancelled"
 USUAL_FINISH_REASONS = frozenset({"STOP", "FINISH_REASON_UNSPECIFIED"})
 
 TEXT_LIMIT, SHORT_LIMIT = 4000, 400
-"""Characters of a text that is read, and of any other value."""
+"""Characters of a message text, and of any other value."""
 
 LIST_LIMIT, SOURCES_LIMIT = 50, 12
 """Entries of a list, and of the list of sources."""
 
 
 def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a timeline row shows of an event: bounded, empty entries left out.
+    """Return an event's summary, which is bounded and has no empty entries.
 
-    Keys: text, thought, cut (text was cut), calls [{id, name, args, waiting}], results [{id, name, result,
+    Keys: text, thought, cut (text was truncated), calls [{id, name, args, waiting}], results [{id, name, result,
     failed}], media [{mime, name, size or uri, pointer}], code, others [{name, value}] (parts of other kinds),
     order [[key, count]] (see `PART_ORDER`), output, heard and voiced (transcriptions of what was said to and by
     the agent), sources [{title, uri}], searched [queries], delta [keys], artifacts {name: version}, signals
@@ -92,7 +92,7 @@ def summarize(wire: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
-    """Return the order of the parts when it is not `PART_ORDER`: runs of (key, characters or entries)."""
+    """Return the order of the parts if it is not `PART_ORDER`: (key, characters or entries) of consecutive parts."""
     runs: list[tuple[str, int]] = []
     for part in parts:
         for key, size in _summary_keys_of(part):
@@ -105,7 +105,7 @@ def _part_order(parts: list[dict[str, Any]]) -> list[tuple[str, int]]:
 
 
 def _summary_keys_of(part: Mapping[str, Any]) -> Iterator[tuple[str, int]]:
-    """Yield under which keys of the summary a part is found, with its characters of text or its entries there."""
+    """Yield the summary keys of a part, each with its characters of text or number of entries."""
     if isinstance(part.get("text"), str):
         yield ("thought" if part.get("thought") else "text"), len(part["text"])
     if part.get("functionCall"):
@@ -146,11 +146,11 @@ def _result(response: Mapping[str, Any], failed: bool) -> dict[str, Any]:
 
 
 def _all_media(parts: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
-    """Yield the blobs and files among the parts and in what tools answered, each with the place of its part."""
+    """Yield the blobs and files among the parts and in tool results, each with the pointer to its part."""
     for number, part in enumerate(parts):
         yield from _media(part, f"/content/parts/{number}")
-        given = (part.get("functionResponse") or {}).get("parts")
-        for place, answer in enumerate(given if isinstance(given, list) else []):
+        response_parts = (part.get("functionResponse") or {}).get("parts")
+        for place, answer in enumerate(response_parts if isinstance(response_parts, list) else []):
             if isinstance(answer, dict):
                 yield from _media(answer, f"/content/parts/{number}/functionResponse/parts/{place}")
 
@@ -177,7 +177,7 @@ def _code(part: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
-    """Return a part that is none of those above: a tool of the model's own, or what nobody here knows yet."""
+    """Return a part of any other type: a tool built into the model, or an unknown type."""
     if any(part.get(name) is not None for name in RENDERED_FIELDS):
         return None
     for name, body in (("toolCall", "args"), ("toolResponse", "response")):
@@ -188,7 +188,7 @@ def _other(part: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def _flags(wire: Mapping[str, Any]) -> list[str]:
-    """Return what is set, and why the model ended when that is unusual and not the event's error."""
+    """Return the names of the set flags, and the model's finish reason if it is unusual and not the event's error."""
     flags = [name for name in ("partial", "interrupted", "turnComplete") if wire.get(name)]
     flags += [CANCELLED] if is_aborted(wire) else []
     flags += ["partial answer"] if partial_parts(wire) else []
@@ -201,22 +201,22 @@ def _signal(value: Any) -> bool | int | str:
     return value if isinstance(value, bool | int) else shorten(value)
 
 
-def _transcription(said: object) -> str:
-    text = said.get("text") if isinstance(said, dict) else None
+def _transcription(speech: object) -> str:
+    text = speech.get("text") if isinstance(speech, dict) else None
     return text[:TEXT_LIMIT] if isinstance(text, str) else ""
 
 
 def _sources(wire: Mapping[str, Any]) -> Iterator[dict[str, str]]:
-    """Yield where the event's text comes from: what a search found, then what the model cites, each address once."""
+    """Yield the distinct sources of the event's text: search results, then the model's citations."""
     chunks = _list_of_dicts(wire.get("groundingMetadata"), "groundingChunks")
-    found = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
-    told: set[str] = set()
-    for source in (*found, *_list_of_dicts(wire.get("citationMetadata"), "citations")):
+    results = [chunk.get("web") or chunk.get("retrievedContext") or chunk.get("maps") for chunk in chunks]
+    seen_sources: set[str] = set()
+    for source in (*results, *_list_of_dicts(wire.get("citationMetadata"), "citations")):
         uri, title = (
             (source.get("uri") or "", source.get("title") or "") if isinstance(source, dict) else ("", "")
         )
-        if (uri or title) and (uri or title) not in told:
-            told.add(uri or title)
+        if (uri or title) and (uri or title) not in seen_sources:
+            seen_sources.add(uri or title)
             yield {"title": shorten(title or uri), "uri": shorten(uri)}
 
 
@@ -227,8 +227,8 @@ def _search_queries(wire: Mapping[str, Any]) -> list[str]:
 
 
 def _list_of_dicts(holder: object, name: str) -> list[dict[str, Any]]:
-    found = holder.get(name) if isinstance(holder, dict) else None
-    return [item for item in found if isinstance(item, dict)] if isinstance(found, list) else []
+    items = holder.get(name) if isinstance(holder, dict) else None
+    return [item for item in items if isinstance(item, dict)] if isinstance(items, list) else []
 
 
 def _compaction(span: object) -> dict[str, Any] | None:
@@ -250,7 +250,7 @@ def _error(wire: Mapping[str, Any]) -> dict[str, str] | None:
 
 
 def tokens_of(wire: Mapping[str, Any]) -> dict[str, int]:
-    """Return how many tokens a model call took, by kind; those of which there were none are left out."""
+    """Return the token counts of a model call by type, without zeros."""
     usage = wire.get("usageMetadata")
     if not isinstance(usage, Mapping):
         return {}

@@ -1,7 +1,7 @@
-"""Which events no longer count: rewound, or replaced by a summary in what the model sees.
+"""Find the events that no longer count: rewound, or replaced by a compaction's summary in model requests.
 
-Nothing is ever deleted. The rules are ADK's: `google/adk/events/_rewind_events.py` for rewinds, and the time
-range of `EventCompaction` for compaction.
+Events are never deleted. The rules are ADK's: `google/adk/events/_rewind_events.py` for rewinds, and the time range of
+`EventCompaction` for compactions.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sessions_app.store.json_sql import IS_REWIND_OR_COMPACTION
 
 @dataclass(frozen=True, slots=True)
 class Rewind:
-    """The events from `first` up to the rewind event at `seq` were taken back."""
+    """A rewind event at `seq`, which removed the events from `first` on."""
 
     seq: int
     first: int
@@ -25,7 +25,7 @@ class Rewind:
 
 @dataclass(frozen=True, slots=True)
 class CompactedSpan:
-    """The events of a time span are given to the model as the summary that event `seq` carries."""
+    """A time span whose events the compaction event at `seq` replaces by a summary in model requests."""
 
     seq: int
     start: float
@@ -34,22 +34,22 @@ class CompactedSpan:
 
 @dataclass(frozen=True, slots=True)
 class SupersededRanges:
-    """The rewinds and compactions that touch a window of events."""
+    """The rewinds and compactions that affect a window of events."""
 
     rewinds: list[Rewind]
     compactions: list[CompactedSpan]
 
     def rewound_by(self, event: Event) -> int:
-        """Return the seq of the rewind that took an event back, 0 when none did."""
+        """Return the seq of the rewind that removed an event; 0 if none did."""
         return next((mark.seq for mark in self.rewinds if mark.first <= event.seq <= mark.seq), 0)
 
     def taken_back_by(self, seq: int) -> tuple[int, int] | None:
-        """Return the seqs of the first and the last event that the rewind at `seq` took back, None for none."""
+        """Return the first and last seq that the rewind at `seq` removed; None if it removed none."""
         mark = next((mark for mark in self.rewinds if mark.seq == seq and mark.first < seq), None)
         return (mark.first, seq - 1) if mark else None
 
     def compacted_by(self, event: Event) -> int:
-        """Return the seq of the newest compaction that covers an event, 0 when none does."""
+        """Return the seq of the newest compaction that covers an event; 0 if none does."""
         covering = (
             mark.seq
             for mark in self.compactions
@@ -59,9 +59,9 @@ class SupersededRanges:
 
 
 def find_superseded_ranges(session: AgentSession, first_seq: int) -> SupersededRanges:
-    """Return the marks that may touch events from `first_seq` on: those carried by later events.
+    """Return the rewinds and compactions that may affect events from `first_seq` on.
 
-    One query, and one index seek for each rewind.
+    Takes one query, and one index seek per rewind.
     """
     carriers = (
         Event.objects.filter(IS_REWIND_OR_COMPACTION, session=session, seq__gte=first_seq)
@@ -81,9 +81,9 @@ def find_superseded_ranges(session: AgentSession, first_seq: int) -> SupersededR
 
 
 def find_compacted_range(session: AgentSession, mark: CompactedSpan) -> tuple[int, int] | None:
-    """Return the seqs of the first and the last event that a compaction sums up, None when there are none.
+    """Return the first and last seq that a compaction covers; None if there are none.
 
-    Two queries that go back from it: it never reaches far beyond what it sums up.
+    Takes two queries that scan backwards from the compaction.
     """
     seqs = (
         Event.objects.filter(session=session, seq__lt=mark.seq).order_by("-seq").values_list("seq", flat=True)
@@ -94,10 +94,10 @@ def find_compacted_range(session: AgentSession, mark: CompactedSpan) -> tuple[in
 
 
 def _effective_rewinds(session: AgentSession, newest_first: Iterable[tuple[int, str]]) -> list[Rewind]:
-    """Leave out rewinds that were themselves taken back, and those whose target never ran before them."""
-    kept: list[Rewind] = []
+    """Leave out rewinds that were themselves rewound, and those whose target invocation is not before them."""
+    rewinds: list[Rewind] = []
     for seq, target in newest_first:
-        if kept and seq >= kept[-1].first:
+        if rewinds and seq >= rewinds[-1].first:
             continue
         first = (
             Event.objects.filter(session=session, invocation_id=target, seq__lt=seq)
@@ -105,5 +105,5 @@ def _effective_rewinds(session: AgentSession, newest_first: Iterable[tuple[int, 
             .values_list("seq", flat=True)
             .first()
         )
-        kept.append(Rewind(seq, first or seq))
-    return kept
+        rewinds.append(Rewind(seq, first or seq))
+    return rewinds

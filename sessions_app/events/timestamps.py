@@ -1,4 +1,4 @@
-"""Times as other stores keep them, told apart by their value: seconds, milliseconds, microseconds or text."""
+"""Parse timestamps of other stores: seconds, milliseconds, microseconds, nanoseconds or text."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from datetime import UTC, datetime, tzinfo
 from typing import Any
 
 _UNITS = ((1e17, 1e9), (1e14, 1e6), (1e11, 1e3))
-"""(from this number on, it counts so many to a second). 1e11 seconds is the year 5138."""
+"""(smallest value, units per second). 1e11 seconds is the year 5138."""
 
 
 def parse_timestamp(value: Any, zone: tzinfo = UTC) -> float:
-    """Return a time as float epoch seconds; a text or datetime without a zone is taken to be in `zone`.
+    """Return a timestamp in epoch seconds. A text or datetime without a time zone is taken to be in `zone`.
 
     Raises:
-        ValueError: it is no time, and the message says what it is.
+        ValueError: the value is not a timestamp; the message quotes it.
     """
     if isinstance(value, datetime):
         return (value if value.tzinfo else value.replace(tzinfo=zone)).timestamp()
@@ -26,7 +26,7 @@ def parse_timestamp(value: Any, zone: tzinfo = UTC) -> float:
 
 
 def is_in_milliseconds(value: Any) -> bool:
-    """Tell whether a number counts milliseconds, as the JS and Java ADKs do."""
+    """Tell whether a number is in milliseconds, as in the JS and Java ADKs."""
     return isinstance(value, int | float) and not isinstance(value, bool) and 1e11 <= abs(value) < 1e14
 
 

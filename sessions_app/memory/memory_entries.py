@@ -1,4 +1,4 @@
-"""Memory entries as rows, and their search. Each function is one synchronous unit of work."""
+"""Add, search and remove memory entries. Each function is one synchronous unit of work."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from sessions_app.models import MemoryEntry
 from sessions_app.store import change_notification, full_text, tokens
 
 MAX_RESULTS = 10
-"""Most memories of a search, as in ADK's in-memory service: callers put all of them into the prompt."""
+"""Most results of a search, as in ADK's in-memory service: callers put all of them into the prompt."""
 
 
 class MemoryOwner(NamedTuple):
-    """Whose memory it is. Nobody else finds it."""
+    """The user that memory entries belong to. Searches cover one owner."""
 
     realm: str
     app_name: str
@@ -27,7 +27,7 @@ class MemoryOwner(NamedTuple):
 
 
 def make_owner(realm: str, app_name: str, user_id: str) -> MemoryOwner:
-    """Return whose memory is meant.
+    """Return the owner of memory entries.
 
     Raises:
         BadInput: an id cannot be stored.
@@ -38,7 +38,7 @@ def make_owner(realm: str, app_name: str, user_id: str) -> MemoryOwner:
 
 @dataclass(frozen=True, slots=True)
 class NewEntry:
-    """An entry to be added. `text` is what it is found by; the rest is as in the `MemoryEntry` model.
+    """An entry to add. `text` is indexed for search; the other fields are as in the `MemoryEntry` model.
 
     Raises:
         BadInput: the id cannot be stored.
@@ -57,7 +57,7 @@ class NewEntry:
 
 
 def known_ids(owner: MemoryOwner, session_id: str) -> set[str]:
-    """Return the ids that `add` would leave out: those of the session's entries, and those the user removed.
+    """Return the ids that `add_entries` skips: the session's existing entries and the removed ones.
 
     Raises:
         BadInput: the session's id cannot be stored.
@@ -69,7 +69,7 @@ def known_ids(owner: MemoryOwner, session_id: str) -> set[str]:
 
 
 def add_entries(owner: MemoryOwner, session_id: str, drafts: Sequence[NewEntry]) -> None:
-    """Remember entries of a session. Known ones stay as they are, removed ones stay removed.
+    """Add entries of a session. Existing entries stay unchanged, removed entries stay removed.
 
     Raises:
         BadInput: the session's id cannot be stored.
@@ -84,7 +84,7 @@ def add_entries(owner: MemoryOwner, session_id: str, drafts: Sequence[NewEntry])
 
 
 def replace_entries(owner: MemoryOwner, drafts: Sequence[NewEntry]) -> None:
-    """Remember entries that come from no session, in place of those that had their ids, removed ones too."""
+    """Add entries without a session, replacing existing and removed entries with the same ids."""
     last_of_each = {draft.entry_id: draft for draft in drafts}
     with transaction.atomic():
         same = _entries_of(owner).filter(Q(session_id="") | Q(removed=True), entry_id__in=last_of_each)
@@ -94,10 +94,10 @@ def replace_entries(owner: MemoryOwner, drafts: Sequence[NewEntry]) -> None:
 
 
 def remove_entry(owner: MemoryOwner, entry_id: str) -> bool:
-    """Forget an entry for good: adding its session again does not bring it back. Return whether it was there.
+    """Remove an entry permanently: adding its session again does not restore it. Return whether it existed.
 
     Raises:
-        BadInput: the id cannot be one.
+        BadInput: the id is not valid.
     """
     check_id("memory", entry_id)
     with transaction.atomic():
@@ -110,15 +110,15 @@ def remove_entry(owner: MemoryOwner, entry_id: str) -> bool:
 
 
 def search(owner: MemoryOwner, query: str, limit: int) -> list[MemoryEntry]:
-    """Return what an agent recalls by a query: entries that share words with it, best first, then newest first."""
-    wanted = tokens.single_tokens(tokens.parse_phrases(query))
-    pks = full_text.find_ranked(MemoryEntry, full_text.owner_id(*owner), wanted, limit, every=False)
-    found = MemoryEntry.objects.filter(removed=False).defer("words").in_bulk(pks)
-    return [found[pk] for pk in pks if pk in found]
+    """Return the entries that share words with a query, best first, then newest first."""
+    terms = tokens.single_tokens(tokens.parse_phrases(query))
+    pks = full_text.find_ranked(MemoryEntry, full_text.owner_id(*owner), terms, limit, every=False)
+    entries = MemoryEntry.objects.filter(removed=False).defer("words").in_bulk(pks)
+    return [entries[pk] for pk in pks if pk in entries]
 
 
 def _insert_entries(owner: MemoryOwner, session_id: str, drafts: Mapping[str, NewEntry]) -> None:
-    """Insert and index entries by their ids, but for those that somebody else has inserted meanwhile."""
+    """Insert and index entries, except those that were inserted concurrently."""
     rows = [_make_row(owner, session_id, draft) for draft in drafts.values()]
     MemoryEntry.objects.bulk_create(rows, ignore_conflicts=True)
     stored = _entries_of(owner).filter(session_id=session_id, entry_id__in=drafts).order_by("pk")

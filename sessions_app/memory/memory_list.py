@@ -1,4 +1,4 @@
-"""Memory for pages: what agents may recall, newest first, and the sessions and events it comes from."""
+"""Read models of the memory pages: entries, newest first, with the sessions and events they come from."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, MemoryEntry
 
 MAX_TEXT = 2_000
-"""Characters of an entry that are shown."""
+"""Characters of an entry that a page shows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,11 +23,11 @@ class MemoryRow:
     """An entry as a page shows it.
 
     Attributes:
-        text: what was said, its beginning.
-        is_cut: it goes on.
-        others: how many parts without text it has, such as pictures.
-        session: where it was said, if that is still there.
-        seq: the event that it is, in that session.
+        text: the start of its text.
+        is_cut: the text was truncated.
+        others: number of its parts without text, such as images.
+        session: the session it comes from, if it still exists.
+        seq: its event in that session.
     """
 
     entry: MemoryEntry
@@ -40,16 +40,16 @@ class MemoryRow:
 
 
 def filter_entries(realm: str, app: str = "", user: str = "", session: str = "") -> QuerySet[MemoryEntry]:
-    """Return the entries of an app, a user, a session, each empty for all; removed ones are left out."""
+    """Return the entries of an app, a user, a session (empty: all), without removed entries."""
     if realm.startswith(realms.HIDDEN):
         return MemoryEntry.objects.none()
-    named = {"app_name": app, "user_id": user, "session_id": session}
-    wanted = {name: value for name, value in named.items() if value}
-    return MemoryEntry.objects.filter(realm=realm, removed=False, **wanted).defer("words", "private")
+    filters = {"app_name": app, "user_id": user, "session_id": session}
+    filters = {name: value for name, value in filters.items() if value}
+    return MemoryEntry.objects.filter(realm=realm, removed=False, **filters).defer("words", "private")
 
 
 def build_rows(rows: Sequence[MemoryEntry]) -> list[MemoryRow]:
-    """Return entries with what pages show of them. At most two queries, however many there are."""
+    """Return entries as page rows. Takes at most two queries."""
     keys = {row.pk: SessionKey(row.realm, row.app_name, row.user_id, row.session_id) for row in rows}
     sessions = artifact_list.fetch_sessions_by_key(keys.values())
     seqs = _seqs_of_events(sessions.values(), [row.entry_id for row in rows])
@@ -57,7 +57,7 @@ def build_rows(rows: Sequence[MemoryEntry]) -> list[MemoryRow]:
 
 
 def _seqs_of_events(sessions: Iterable[AgentSession], event_ids: list[str]) -> dict[tuple[int, str], int]:
-    """Return where events stand, by session and event id."""
+    """Return the seqs of events by session and event id."""
     pks = [session.pk for session in sessions]
     if not pks:
         return {}

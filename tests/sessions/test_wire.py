@@ -222,6 +222,14 @@ def test_only_the_first_fifty_of_a_list_are_kept():
     assert {name: len(value) for name, value in summary(made).items()} == {"calls": 50, "delta": 50}
 
 
+def test_build_record_leaves_the_wire_event_unchanged():
+    wire = {"id": "e1", "timestamp": 1.0, "author": "agent", "actions": {"stateDelta": {"temp:x": 1, "y": 2}}}
+    before = json.dumps(wire)
+    record = events.build_record(wire)
+    assert json.dumps(wire) == before
+    assert json.loads(record.data)["actions"]["stateDelta"] == {"y": 2}
+
+
 def test_a_hand_made_event_needs_no_actions():
     made = {"id": "e1", "timestamp": 1.0, "author": "agent"}
     record = events.build_record(made)
