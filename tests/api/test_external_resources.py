@@ -67,4 +67,4 @@ async def test_they_are_listed_and_searched_where_they_are(served, files):
     assert "An agent would recall" in recalled
     assert "Take a note: cake" in recalled
     nothing = (await served.get("/memory/there/?app=office&user=ben&q=cake")).text
-    assert "Nothing that the service finds for this." in nothing
+    assert "The service finds nothing for this query." in nothing

@@ -139,7 +139,7 @@ async def test_the_page_offers_what_the_model_can_do(stage):
     )
     assert page.one("noscript")
     told = parse((await AsyncClient().get(f"/runs/live/{writes.pk}/")).content)
-    assert told.one("div", css="empty").one("h2").text == "This agent cannot be spoken with"
+    assert told.one("div", css="empty").one("h2").text == "This agent has no live connection"
     assert not told.all("section", id="live")
 
 

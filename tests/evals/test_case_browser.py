@@ -63,7 +63,7 @@ def test_a_row_that_is_added_has_the_focus_and_a_form_tells_of_other_writers(
     write(folder.given, path.name, evalset(case("one", turn("hi", "theirs")), case("two", turn("bye"))))
     expect(page.locator("#disk")).to_be_visible(timeout=30_000)
     page.get_by_role("button", name="Review the change").last.click()
-    expect(page.get_by_role("heading", name="In the file now, beside what you opened")).to_be_visible()
+    expect(page.get_by_role("heading", name="In the file now, compared with what you opened")).to_be_visible()
     expect(page.get_by_label("Tool", exact=True)).to_have_value("get_weather")
     assert "mine" not in path.read_text()
 

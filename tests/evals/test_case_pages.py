@@ -136,7 +136,7 @@ async def test_what_is_saved_is_what_was_shown(browser, path):
     await browser.get(f"{SET}case/?id=one")
     await browser.send("review", turns__0__answer="good day")
     page = await browser.save(status=200, turns__0__answer="good night")
-    assert "The change is another one now" in page.text
+    assert "The change differs from the one shown before." in page.text
     assert "good" not in path.read_text()
     await browser.save()
     assert "good night" in path.read_text()
@@ -146,7 +146,7 @@ async def test_a_change_elsewhere_in_the_file_stays_and_is_told(browser, path):
     await browser.get(f"{SET}case/?id=one")
     path.write_text(path.read_text().replace('"bye"', '"goodbye"'))
     page = await browser.send("review", turns__0__answer="good day")
-    assert "The file was changed elsewhere meanwhile." in page.text
+    assert "The file has changed since." in page.text
     await browser.save()
     assert '"goodbye"' in path.read_text()
     assert '"good day"' in path.read_text()
@@ -188,7 +188,7 @@ async def test_a_save_between_looking_and_saving_is_seen(browser, path):
     await browser.send("review", turns__0__answer="mine")
     path.write_text(path.read_text().replace('"bye"', '"goodbye"'))
     page = await browser.save(status=200)
-    assert "The change is another one now" in page.text
+    assert "The change differs from the one shown before." in page.text
     assert '"mine"' not in path.read_text()
 
 
@@ -266,9 +266,9 @@ async def test_an_evalset_is_made_and_its_file_removed(browser, folder):
 
 @pytest.mark.parametrize("address", ["/evals/new/", "/evals/upload/"])
 async def test_a_server_that_has_no_agents_folder_says_why_no_file_can_be_made(browser, settings, address):
-    assert "No agent has its folder on this server" not in (await browser.get(address)).text
+    assert "no agent has its folder on this server" not in (await browser.get(address)).text
     settings.DEVUI_AGENTS_DIR = ""
-    assert "No agent has its folder on this server" in (await browser.get(address)).text
+    assert "no agent has its folder on this server" in (await browser.get(address)).text
 
 
 async def test_an_uploaded_file_is_read_once_and_while_others_write(web, folder, monkeypatch):

@@ -77,7 +77,7 @@ async def test_no_form_of_an_evalset_hides_anything(web, folder):
         assert response.status_code == 200, page
         assert_shown(response.content.decode(), page)
     shown = (await web.get(f"/evals/counter/set/case/?id={case_id}")).content.decode()
-    assert "Holds characters that nobody sees" in shown
+    assert "Contains invisible characters" in shown
 
 
 async def test_a_broken_file_is_described_without_hiding_anything(web, folder):

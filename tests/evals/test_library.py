@@ -82,7 +82,7 @@ def test_a_file_that_is_gone_and_comes_back(folder):
     path.unlink()
     library.refresh(folder, "counter")
     assert row().gone
-    with pytest.raises(NotFound, match="not there any more"):
+    with pytest.raises(NotFound, match="no longer exists"):
         library.check_usable(row())
     write(folder.given, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")

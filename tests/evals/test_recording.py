@@ -223,7 +223,9 @@ async def test_an_end_before_the_beginning_and_an_empty_session_are_told(browser
     assert "ends before it begins" in response.content.decode()
     await DjangoSessionService().create_session(**OWNER, session_id="empty")
     empty = await units_of_work.read(AgentSession.objects.get, session_id="empty")
-    assert "Nothing was said" in (await browser.get(f"/evals/record/?session={empty.pk}")).text
+    assert (
+        "This session has no messages yet" in (await browser.get(f"/evals/record/?session={empty.pk}")).text
+    )
     response = await browser.web.post(
         "/evals/record/", {"session": empty.pk, "target": "set", "act": "review"}
     )

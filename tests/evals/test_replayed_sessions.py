@@ -60,7 +60,7 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
     session = await talked(mood="fine")
     form = await page_of(web, f"/evals/replay/{session.pk}/")
     assert form.one("select", name="replay_tools").one("option", selected="").attrs["value"] == "recorded"
-    assert "After a change of a prompt: tools recorded, models live." in form.text
+    assert "After a change to a prompt, use recorded tools and live models:" in form.text
 
     response = await web.post(
         f"/evals/replay/{session.pk}/", {"replay_models": "live", "replay_tools": "recorded"}
@@ -115,7 +115,7 @@ async def test_replays_stand_on_no_list_of_evalsets(web, world):
     for _ in range(2):
         page = (await page_of(web, "/evals/counter/replays%20of%20sessions/")).one("main").text
         assert "No file is behind them" in page
-        assert "not there any more" not in page
+        assert "no longer exists" not in page
 
 
 async def test_a_replay_that_cannot_be_meant_is_refused_at_its_form(web, world):

@@ -64,7 +64,7 @@ def test_a_run_shows_rates_causes_and_groups(web, two):
     assert [row.one("th").all("a")[0].text for row in narrowed.all("tr", css="case")] == ["shakes"]
     assert narrowed.one("input", name="mixed").attrs["value"] == "1"
     nothing = get(web, f"/evals/runs/{two[1].pk}/?q=nothing")
-    assert "No case is like that" in nothing.one("section", css="matrix").text
+    assert "No case matches" in nothing.one("section", css="matrix").text
 
 
 def test_a_page_of_a_run_is_about_its_app(web, two):

@@ -43,7 +43,7 @@ async def test_the_numbers_of_a_large_run_are_written_alike(web, ended):
     await cut_short(ended)
     await units_of_work.write(lambda: EvalRun.objects.filter(pk=ended.pk).update(total=1200))
     page = await page_of(web, f"/evals/runs/{ended.id}/")
-    assert "1,200 attempts came to no end." in page.text
+    assert "1,200 attempts did not finish." in page.text
     assert "of 1,200 passed" in page.text
     assert "1200" not in page.text
 
@@ -55,7 +55,7 @@ def by_case():
 async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
     await cut_short(ended)
     page = await page_of(web, f"/evals/runs/{ended.id}/")
-    assert "2 of 3 attempts came to no end." in page.text
+    assert "2 of 3 attempts did not finish." in page.text
     assert "1 in flight when it was cut short runs again" in page.text
     response = await web.post(f"/evals/runs/{ended.id}/resume/")
     assert (response.status_code, response.url) == (302, f"/evals/runs/{ended.id}/")
@@ -67,9 +67,9 @@ async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
         "breaks": 1,
     }
     page = await page_of(web, f"/evals/runs/{ended.id}/")
-    assert "taken up again 1 time" in page.text
+    assert "resumed 1 time" in page.text
     assert "1 attempt ran more than once" in page.text
-    assert "came to no end" not in page.text
+    assert "did not finish" not in page.text
 
 
 async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
@@ -88,7 +88,7 @@ async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
 
 async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
     page = await page_of(web, f"/evals/runs/{ended.id}/")
-    assert "Try again the 2 that did not pass" in page.text
+    assert "Rerun the 2 that did not pass" in page.text
     await web.post(f"/evals/runs/{ended.id}/retry/")
     await settled()
     assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 2, 2]

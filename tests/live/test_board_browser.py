@@ -122,7 +122,7 @@ def test_a_moment_is_held_and_others_are_compared_with_it_by_the_slider(open_pag
     expect(page.locator('.entry[data-key="n"]')).to_contain_text("10 → 30")
     expect(slider).to_have_attribute("aria-valuetext", "event 30 of 40")
     expect(page.locator("[data-held]")).to_be_visible()
-    page.get_by_role("button", name="Compare other moments with this one").click()
+    page.get_by_role("button", name="Compare other points in time with this one").click()
     expect(title(page)).to_have_text("State at event 30")
 
 

@@ -214,7 +214,7 @@ def test_a_deleted_session_is_said_and_not_asked_for_again(open_page, story):
 def test_a_session_deleted_while_it_is_read_is_said_once_and_can_be_had_back(open_page, long_story):
     page = open_page(long_story)
     deletion.delete([long_story.pk])
-    expect(page.locator("#gone .notice")).to_contain_text("can come back")
+    expect(page.locator("#gone .notice")).to_contain_text("can be restored")
     with page.expect_response("**/?event=e129"):
         event(page, 129).click()
     page.keyboard.press("j")

@@ -287,7 +287,7 @@ async def test_a_part_of_a_page_is_refused_in_words_a_script_can_read(web, login
 async def test_a_form_that_comes_too_late_is_told_that_nothing_was_done(web, login):
     answer = await web.post("/runs/start/1/", data={"message": "Hi"}, headers={"Accept": "text/html"})
     assert answer.status_code == 401
-    assert "What you sent was not done" in answer.text
+    assert "your request was not carried out" in answer.text
 
 
 async def test_answers_behind_the_login_are_kept_by_no_cache(web, login):

@@ -122,7 +122,7 @@ def test_an_agent_that_broke_is_still_shown_as_it_was(get: Get, agents_dir: Path
     version = folder.open_folder(agents_dir).code_version("weather")
     cards.save_failure("weather", version, {"type": "E", "message": "m"})
     card = get("/agents/weather/").one("div", id="agent-card")
-    assert "As it was when it could last be loaded" in card.text
+    assert "The last version that loaded" in card.text
     assert "get_weather" in card.text
 
 

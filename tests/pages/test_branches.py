@@ -61,7 +61,7 @@ def test_the_plan_says_what_changes_and_what_stays(story: Story, get: Get):
     assert 'city "Rome" → "Paris"' in said
     assert "late 1 removed" in said
     assert 'user:tier "gold" was "free"' in said
-    assert "1 tool call: what they did outside is not undone" in said
+    assert "1 tool call: their external effects are not undone" in said
     assert "get_weather city=Rome event 4" in said
     assert "ADK's own rewind would leave 2 keys otherwise" in said
     assert Event.objects.count() == 6
@@ -83,7 +83,7 @@ def test_a_plan_that_is_old_is_shown_anew_and_nothing_is_done(story: Story, clie
     response = client.post(f"/sessions/id/{story.pk}/rewind/", {"event": "e5", "revision": revision})
     assert response.status_code == 409
     page = parse(response.content)
-    assert "The session has moved on" in page.one("div", css="notice-warn").text
+    assert "The session has changed" in page.one("div", css="notice-warn").text
     assert page.one("input", name="revision").attrs["value"] == str(story.session.revision)
     assert story.session.last_seq == 7
 
@@ -173,7 +173,7 @@ def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client:
     story.asks("one")
     new = fork(story.pk, NewFork(own_realm=True))
     offer = link(get(f"/sessions/id/{new.pk}/"), "delete")
-    assert "all of its private world with it" in get(offer.attrs["href"]).one("p", css="soft").text
+    assert "with everything in its realm" in get(offer.attrs["href"]).one("p", css="soft").text
     assert client.post(offer.attrs["href"]).status_code == 302
     assert not get("/sessions/?realm=fork/").all("a", css="row-link")
     purge.remove_deleted(time.time() + 1)

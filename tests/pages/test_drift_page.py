@@ -33,7 +33,8 @@ def test_a_page_names_every_key_with_its_values_its_cause_and_its_writer(get: Ge
     shown = keys(page)
     assert "Nothing has drifted" in page.text
     assert (
-        page.one("h2", id="explained-title").text == "3 keys set by something else than this session's events"
+        page.one("h2", id="explained-title").text
+        == "3 keys set by something other than this session's events"
     )
     assert "removed by hand events null stored no value" in shown["gone"]
     assert "initial state events say nothing stored 1" in shown["seeded"]

@@ -33,13 +33,13 @@ def test_it_says_where_the_session_is_kept_and_that_this_is_a_copy(client: Clien
     assert "this is a copy in" in page
     assert "Its keys cannot be edited and it cannot be rewound" in page
     assert f'href="/sessions/id/{session.pk}/fork/"' in page
-    assert "This copy is not what the session service has." not in page
+    assert "This copy differs from the session service." not in page
 
 
 def test_it_says_that_the_copy_is_behind_and_how(client: Client, session: AgentSession):
     mirrors.note_difference(KEY, "1 of its <events> cannot be stored here.")
     page = client.get(session_url(session)).content.decode()
-    assert "This copy is not what the session service has." in page
+    assert "This copy differs from the session service." in page
     assert "1 of its &lt;events&gt; cannot be stored here." in page
 
 

@@ -57,7 +57,7 @@ def test_what_is_typed_narrows_everything_but_the_places(get: Get, agents_dir: P
 
 def test_without_sessions_it_says_so(get: Get, no_agents: Path):
     assert get("/go/").one("section", data_answers="").one("li").text == "No sessions yet."
-    assert get("/go/?q=x").one("section", data_answers="").one("li").text == "No session is called that."
+    assert get("/go/?q=x").one("section", data_answers="").one("li").text == "No session has that name."
 
 
 def test_the_palette_asks_for_the_sessions_alone(get: Get, agents_dir: Path, django_assert_num_queries):

@@ -120,7 +120,7 @@ def test_a_forgotten_entry_stays_forgotten(get: Get, client: Client):
     remember("Paris", "Rome")
     pk = MemoryEntry.objects.get(entry_id="e1").pk
     asked = get(f"/memory/{pk}/delete/", target="dialog-content")
-    assert "does not bring it back" in asked.text
+    assert "does not restore it" in asked.text
     assert client.post(f"/memory/{pk}/delete/")["Location"] == "/memory/?app=weather&user=ann"
     remember("Paris", "Rome")
     assert texts(get("/memory/")) == ["Rome"]

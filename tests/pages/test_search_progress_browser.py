@@ -46,8 +46,8 @@ def test_rows_come_as_they_are_found_until_all_was_looked_at(page: Page):
     expect(page.locator("#looking")).to_have_text("")
     expect(page).to_have_url(re.compile(r"/sessions/\?q=title%3Arare[^~]*$"))
     assert page.evaluate("window.told") == [
-        "Looking through the sessions.",
-        "All were looked at as far as this page goes: 10 sessions found.",
+        "Scanning sessions.",
+        "Scan complete for this page: 10 sessions found.",
     ]
     shown = page.locator("#session-rows .id-cell").all_inner_texts()
     assert shown == [f"s{number}" for number in range(190, 0, -20)]

@@ -475,7 +475,7 @@ def test_list_shows_number_of_unindexed_sessions_until_indexed(get: Get, client:
     for n in range(204):
         Story(f"s{n}")
     page = get("/sessions/")
-    assert "Search has yet to read about 210 sessions" in page.one("div", id="sessions-left").text
+    assert "About 210 sessions still to index" in page.one("div", id="sessions-left").text
     assert client.get(watch(page)).status_code == 204
     indexing.store_batches(indexing.read_batches())
     some = get(watch(page))

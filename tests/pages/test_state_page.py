@@ -94,9 +94,9 @@ def test_of_very_many_keys_no_removed_one_is_looked_for(get: Get, monkeypatch: p
 def test_an_app_that_nobody_knows_is_said_to_be_unknown(get: Get):
     Story("s1")
     page = get("/state/?app=wether")
-    assert page.one("div", "empty").one("h2").text == "No app is called so"
+    assert page.one("div", "empty").one("h2").text == "No app has this name"
     assert "wether" in page.one("div", "empty").text
-    assert "No app is called so" not in get("/state/?app=weather").text
+    assert "No app has this name" not in get("/state/?app=weather").text
 
 
 def test_of_very_many_users_the_page_says_that_there_are_more(get: Get, monkeypatch: pytest.MonkeyPatch):
@@ -269,7 +269,7 @@ def test_a_user_without_an_app_is_shown_the_apps_that_know_it(get: Get):
         ("weather", "?user=ann&app=weather"),
         ("writer", "?user=ann&app=writer"),
     ]
-    assert "Nobody knows this user" in get("/state/?user=zoe").one("div", css="empty").text
+    assert "Unknown user" in get("/state/?user=zoe").one("div", css="empty").text
 
 
 def test_rows_and_sessions_lead_to_the_pages_of_their_user_and_app(get: Get):

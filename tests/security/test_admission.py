@@ -120,7 +120,7 @@ async def test_person_whose_login_has_ended_is_told_without_a_read_body(login, a
         await client.ask("POST", "/runs/start/1/", **form, Content_Length="2000000")
         answer = await client.answer()
     assert answer.status == 401
-    assert b"What you sent was not done" in answer.body
+    assert b"your request was not carried out" in answer.body
 
 
 async def test_login_that_ends_while_a_body_comes_is_heeded(login, address):

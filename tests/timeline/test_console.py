@@ -386,7 +386,7 @@ async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_c
     await send(story, call_id="c1", response="yes", send_id=TWICE)
     answered = await form()
     assert "disabled" in answered.one("fieldset", "question-fields").attrs
-    assert answered.one("p", "question-state").text == "Answered. The agent goes on."
+    assert answered.one("p", "question-state").text == "Answered. The agent continues."
     await units_of_work.write(lifecycle.finish, TWICE, Run.Status.FAILED)
     assert "disabled" not in (await form()).one("fieldset", "question-fields").attrs
 

@@ -208,7 +208,7 @@ def test_a_model_that_was_cut_off_says_why(shown):
 def test_a_text_of_very_many_lines_is_a_row_that_one_gets_past(shown, author):
     row = shown({"text": "- line\n" * 400}, author=author)
     assert row.text.count("line") == MAX_LINES
-    assert "The text goes on" in row.text
+    assert "The text is shortened" in row.text
 
 
 def test_a_delta_alone_stands_in_the_first_line(shown):

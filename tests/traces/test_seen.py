@@ -292,11 +292,11 @@ async def test_the_text_of_a_provider_keeps_its_braces(talk):
 
 async def test_the_page_says_that_an_instruction_beside_a_static_one_is_sent_with_the_contents(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction="Say hi"), "one")
-    assert "Sent among the contents" not in (await page_of(runner, 2)).text
+    assert "Sent as one more content of the user" not in (await page_of(runner, 2)).text
     runner.agent.static_instruction = "Be kind"
     found = await page_of(runner, 2)
     assert "Be kind" in found.text
-    assert found.text.count("Sent among the contents") == 1
+    assert found.text.count("Sent as one more content of the user") == 1
 
 
 async def test_the_page_says_so_when_no_process_can_tell(talk):

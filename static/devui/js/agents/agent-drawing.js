@@ -1,4 +1,4 @@
-// The drawing of agents: as wide as its pane where it can be read so, smaller and larger by buttons, moved by dragging.
+// Agent drawing: fits its pane where that is readable; buttons zoom it and dragging moves it.
 
 const READABLE = 0.5;
 const SMALLEST = 0.1;

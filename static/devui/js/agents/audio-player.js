@@ -1,20 +1,20 @@
-// Sound of a model as it comes: raw 16-bit samples, played one piece behind the other.
+// Audio player for the sound of a live model: raw 16-bit samples, played chunk after chunk.
 
 const RATE = 24_000;
 
-/** Plays pieces of sound without gaps; what is not played yet can be dropped. */
+/** Plays chunks of sound without gaps; chunks that have not been played can be dropped. */
 export class Sound {
   #context = null;
   #playing = new Set();
   #end = 0;
 
-  /** Allow sound: browsers want a click before the first. */
+  /** Enable sound; browsers require a click before the first sound. */
   unlock() {
     this.#context ??= new AudioContext();
     this.#context.resume();
   }
 
-  /** Play bytes of a type such as `audio/pcm;rate=24000` behind what plays already. */
+  /** Queue bytes of a type such as `audio/pcm;rate=24000`. */
   play(bytes, type) {
     if (!this.#context || bytes.length < 2) return;
     const rate = Number(/rate=(\d+)/.exec(type)?.[1] ?? RATE);
@@ -31,7 +31,7 @@ export class Sound {
     source.addEventListener("ended", () => this.#playing.delete(source));
   }
 
-  /** Be silent at once. */
+  /** Stop playing at once. */
   stop() {
     for (const source of this.#playing) source.stop();
     this.#playing.clear();

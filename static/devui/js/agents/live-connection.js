@@ -1,4 +1,4 @@
-// A live connection: ADK's own socket, what is typed into it, and what comes out of it as text and sound.
+// Live connection to an agent over ADK's own socket: text input, text and sound output.
 
 import { Sound } from "./audio-player.js";
 import { plain } from "../core/visible-characters.js";
@@ -27,7 +27,7 @@ function show(words, kind) {
   return line;
 }
 
-/** Show words of the agent: pieces are added to what is settled, whole ones settle. */
+/** Show text of the agent. Chunks are appended to the final text; a complete text becomes final. */
 function tell(words, isPiece) {
   answer ??= Object.assign(show("", "answer"), { pieces: "" });
   answer.pieces = isPiece ? answer.pieces + words : "";
@@ -97,7 +97,7 @@ function open() {
   });
 }
 
-/** Say that it is over, and leave the agent a moment to come to its end: a line that is cut cancels its run. */
+/** Send the end of the conversation and let the agent finish: closing the socket at once would cancel its run. */
 function hangUp() {
   const left = socket;
   sound.stop();

@@ -1,4 +1,4 @@
-// What every page needs: local times, messages, keys, dialogs, menus, forms and copying.
+// Modules that every page needs: local times, messages, shortcuts, dialogs, menus, forms and copying.
 
 import "./input-method.js";
 import "./clipboard.js";

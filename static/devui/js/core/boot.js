@@ -3,10 +3,10 @@ try {
   const theme = localStorage.getItem("devui-theme");
   if (theme === "light" || theme === "dark") document.documentElement.dataset.theme = theme;
 } catch {
-  // Storage is refused: the page follows the system.
+  // Storage is not available: the page follows the system.
 }
 
-// Who goes back or forth before the page's scripts are there would see the address change alone.
+// Reload on Back or Forward before the page's modules have loaded; otherwise only the address would change.
 {
   const page = () => location.href.split("#")[0];
   const loaded = page();

@@ -1,8 +1,8 @@
-// Copying: <button data-copy="text"> copies its text; with data-copy-from, the text of the element of that id.
+// Copy buttons: <button data-copy="text"> copies its text; data-copy-from copies the text of the element with that id.
 
 import { showError } from "./toasts.js";
 
-/** Copy a text and let the button say that it was done. */
+/** Copy a text and confirm it on the button. */
 export async function copy(button, text) {
   try {
     await navigator.clipboard.writeText(text);

@@ -1,4 +1,4 @@
-// The command palette: places, sessions, and what can be done on this page, by typing a few letters of it.
+// Command palette: finds pages, sessions and actions of this page by a few typed letters.
 
 import { fetchPart } from "./fragment.js";
 import { fit } from "./fuzzy-match.js";
@@ -14,11 +14,11 @@ const PAGE_STEP = 8;
 /**
  * What can be chosen.
  * @typedef {object} Entry
- * @property {string} section  heading it stands under
- * @property {string} text  what typing is compared with
+ * @property {string} section  heading of its section
+ * @property {string} text  the text that is matched
  * @property {Node[]} content  what is shown; cloned
- * @property {string} [href]  where it leads, when it is a link
- * @property {number} [least]  how well it fits what was typed at least, however it is spelled
+ * @property {string} [href]  target, if it is a link
+ * @property {number} [least]  minimum score, whatever was typed
  * @property {() => void} run
  */
 
@@ -37,7 +37,7 @@ let hasMoved = false;
 let searching = 0;
 let query = ""; // what is typed, without letters that an input method still composes
 
-/** Offer entries that answer what is typed, before all others: `provider(typed)` returns them. */
+/** Register a provider of entries that are listed first: `provider(typed)` returns them. */
 export function offer(provider) {
   providers.push(provider);
 }
@@ -58,7 +58,7 @@ function named(text) {
 
 /* --- What can be chosen --- */
 
-/** What the page offers by its own buttons and links: those with `data-command`, whose value is a better name. */
+/** Return the page's own actions: buttons and links with `data-command`, whose value overrides the label. */
 function commandsHere() {
   return [...document.querySelectorAll("[data-command]")].filter(isUsable).map((element) => {
     const text = element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim();
@@ -88,7 +88,7 @@ function keysOf(link) {
   return [keys];
 }
 
-/** Read the entries of a piece of the page that lists places. */
+/** Return the entries of a list of links. */
 function linksIn(root) {
   return [...root.querySelectorAll("section a")].map((link) => ({
     section: link.closest("section").querySelector("h2").textContent,

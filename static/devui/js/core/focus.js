@@ -1,11 +1,11 @@
-// What is shown anew because it has changed keeps what somebody is about to use: the focus, and what is open.
+// Keeps the focus and open menus when htmx replaces a changed part of the page.
 
 const REACHABLE = "a, button, input, select, summary";
 
 const reachable = (element) => [...element.querySelectorAll(REACHABLE)];
 const labelOf = (control) => control.getAttribute("aria-label") ?? control.textContent.trim();
 
-/** Return what in a piece of the page is the same control as one that stood there. */
+/** Return the control in a new fragment that matches an old one. */
 function sameControl(piece, control) {
   return reachable(piece).find((one) => one.tagName === control.tagName && labelOf(one) === labelOf(control));
 }

@@ -1,6 +1,6 @@
-// What is wrong with a form, said where it is: fields are marked, and the first of them is gone to.
+// Form errors at their fields: fields with errors are marked, and the first one gets the focus.
 
-/** Mark the fields of a form for which `problems`, an element, has a `data-problem-for`; return those fields. */
+/** Mark the fields that a `data-problem-for` in the element `problems` names. Return the fields with their messages. */
 export function markProblems(form, problems) {
   unmark(form);
   const marked = [];
@@ -17,7 +17,7 @@ export function markProblems(form, problems) {
   return marked;
 }
 
-/** Take every mark away. */
+/** Remove all marks. */
 export function unmark(form) {
   for (const field of form.querySelectorAll("[data-marked]")) {
     field.removeAttribute("aria-invalid");
@@ -25,5 +25,5 @@ export function unmark(form) {
   }
 }
 
-/** Go to the first marked field. */
+/** Focus the first marked field. */
 export const goToMarked = (form) => form.querySelector("[data-marked]")?.focus();

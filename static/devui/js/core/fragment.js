@@ -1,14 +1,14 @@
-// Pieces of a page by its own address, as htmx asks for them.
+// Fetches fragments of a page from its own address, as htmx does.
 
 import { errorOf, showError } from "./toasts.js";
 
 const running = new Map();
 const cutOff = new Set();
 
-/** Tell whether the server could not be reached when it was last asked for this purpose. */
+/** Tell whether the server was unreachable at the last request for this purpose. */
 export const wasCutOff = (purpose) => cutOff.has(purpose);
 
-/** Fetch the content of the element `target` at `url`; a newer request for the same `purpose` takes this one's place. */
+/** Fetch the content of the element `target` from `url`; a newer request for the same `purpose` aborts this one. */
 export async function fetchPart(url, target, purpose = target) {
   running.get(purpose)?.abort();
   const control = new AbortController();
@@ -28,23 +28,23 @@ export async function fetchPart(url, target, purpose = target) {
   return null;
 }
 
-/** Let the page have its say first: what it tells by itself is not told as an error. */
+/** Dispatch the refusal to the page, which may handle it. Return whether the error must still be shown. */
 function isToBeTold(status, text) {
   return document.dispatchEvent(new CustomEvent("part:refused", { cancelable: true, detail: { status, text } }));
 }
 
-/** What tells an element from the others of its place, in the order in which it is looked for. */
+/** Attributes that identify an element within a fragment, in order of preference. */
 const MARKS = ["id", "data-keep", "data-command", "data-attempt", "data-close-attempt", "href", "aria-label"];
 
-/** Return a selector of an element that does the same as this one in newer content; "" when nothing tells it. */
+/** Return a selector that finds the same control in newer content; "" if no attribute identifies it. */
 function likenessOf(element) {
   const mark = MARKS.find((name) => element.hasAttribute(name));
   return mark ? `${element.localName}[${mark}="${CSS.escape(element.getAttribute(mark))}"]` : "";
 }
 
 /**
- * Change the content of a place by `change`. The focus stays with the element that does the same; where there is none any
- * more, it goes to the place's heading, so that one does not begin at the top of the page again.
+ * Change the content of an element by `change`. The focus stays on the same control; if that is gone,
+ * it moves to the heading, so that keyboard users do not start at the top of the page again.
  */
 export function keepFocus(place, change) {
   const focused = document.activeElement;
@@ -59,8 +59,8 @@ export function keepFocus(place, change) {
 }
 
 /**
- * Return a function that lets `work` run once at a time: of the wishes that come meanwhile the last counts. Its promise
- * is fulfilled when that one is done.
+ * Return a function that runs `work` once at a time. Of the calls that arrive meanwhile, only the last one runs. Its promise
+ * is fulfilled when that call is done.
  */
 export function oneAtATime(work) {
   let wish = null;

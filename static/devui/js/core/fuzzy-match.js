@@ -1,14 +1,14 @@
-// How well a text answers to what somebody typed: its letters in order, the better the closer to starts of words.
+// Fuzzy match score: the typed letters in order, higher the closer they are to starts of words.
 
 const WORD = 8;
 const JOINED = 4;
 const LONGEST_GAP = 12;
 const LEAST_A_LETTER = 2.5;
 
-/** Letters are the same however an input method or a file system writes them: ｗ as w, é as one sign or as two. */
+/** Normalize letters, which input methods and file systems write differently: ｗ as w, é as one code point or two. */
 const plainly = (text) => text.normalize("NFKC").toLocaleLowerCase();
 
-/** Return how well `text` fits `typed`, 0 when it does not; each word of `typed` has to fit by itself. */
+/** Return the score of `text` for `typed`, 0 without a match; each word of `typed` must match. */
 export function fit(typed, text) {
   const letters = plainly(text);
   let sum = 1;
@@ -28,7 +28,7 @@ function fitOf(word, letters) {
   return best;
 }
 
-/** Fit a word's letters one after the other, the first at `start`. */
+/** Return the score of a word's letters in order, the first at `start`. */
 function fitFrom(start, word, letters) {
   let sum = 0;
   let last = start - 1;

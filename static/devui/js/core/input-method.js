@@ -1,4 +1,4 @@
-// While an input method composes, nothing is searched and nothing closes; what it wrote counts once it is done.
+// While an input method composes, no search runs and nothing closes; its text counts once it is complete.
 
 let isComposing = false;
 

@@ -1,16 +1,16 @@
-// A socket that comes back: it resumes from where the page stands, waits longer after each failure, and says how it is.
+// Reconnecting socket: resumes from the page's cursor, waits longer after each failure, and reports its state.
 
 const FIRST_WAIT = 400;
 const LONGEST_WAIT = 10_000;
 const SILENCE = 45_000;
-/** Why a session's line is closed for good when there is no such session any more. */
+/** Close reason of a deleted session; the socket does not reconnect. */
 export const GONE = "deleted";
 const REFUSALS = new Map([
   [4400, "the server did not accept the cursor"],
   [4404, GONE],
 ]);
 
-/** A live connection. States: connecting, live, offline (will try again), refused (will not). */
+/** Live connection. States: connecting, live, offline (reconnects), refused (does not). */
 export class Live {
   #socket = null;
   #retry = 0;
@@ -18,7 +18,7 @@ export class Live {
   #silence = 0;
 
   /**
-   * @param {() => string} address  where to connect, asked anew each time: it carries the cursor
+   * @param {() => string} address  where to connect; called for each attempt, as it carries the cursor
    * @param {(message: object) => void} onMessage
    * @param {(state: string, why: string) => void} onState
    */
@@ -30,7 +30,7 @@ export class Live {
     document.addEventListener("visibilitychange", () => document.hidden || this.#hurry());
   }
 
-  /** Connect, or connect anew from where the page stands now. */
+  /** Connect, or reconnect from the page's current cursor. */
   connect() {
     this.close();
     this.onState("connecting", "");
@@ -52,7 +52,7 @@ export class Live {
     });
   }
 
-  /** Close without coming back. */
+  /** Close without reconnecting. */
   close() {
     clearTimeout(this.#retry);
     clearTimeout(this.#silence);
@@ -62,7 +62,7 @@ export class Live {
     socket?.close();
   }
 
-  /** Close for good, and say why. */
+  /** Close permanently and report the reason. */
   refuse(why) {
     this.close();
     this.onState("refused", why);
@@ -81,12 +81,12 @@ export class Live {
     this.#retry = setTimeout(() => this.connect(), wait);
   }
 
-  /** Try again at once when there is reason to hope. */
+  /** Reconnect at once when the network or the page becomes available. */
   #hurry() {
     if (this.#retry) this.connect();
   }
 
-  /** A line that went dead without a word looks like a quiet agent; the server's beat tells them apart. */
+  /** The server's heartbeat tells a dead connection from a quiet agent. */
   #listenForSilence(socket) {
     clearTimeout(this.#silence);
     this.#silence = setTimeout(() => {

@@ -1,4 +1,4 @@
-// What lies above the page: dialogs, menus and sheets, how they open and all the ways in which they close.
+// Overlays: dialogs, menus and sheets, with all the ways to open and close them.
 
 import { declare, showHelp } from "./shortcuts.js";
 

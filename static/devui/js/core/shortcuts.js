@@ -1,4 +1,4 @@
-// Keyboard: each shortcut is declared once, with what it does. The same table answers keys and fills the help.
+// Keyboard shortcuts: each is declared once with its description. The same table handles keys and fills the help.
 
 const PREFIX_WAIT = 1200;
 const WRITTEN_IN = "input:not([type=radio], [type=checkbox], [type=range]), textarea, select";
@@ -13,17 +13,17 @@ let prefixAt = -Infinity;
  * Declare shortcuts under a heading of the help.
  *
  * A key is `j`, a sequence `g s`, or with ⌘ or Ctrl `Mod+k`. Several keys of one shortcut mean the same.
- * What is declared first is asked first; work that returns false leaves the key to the next.
+ * Shortcuts declared first are tried first; work that returns false leaves the key to the next.
  *
  * @param {string} group  heading in the help
  * @param {{keys: string[], does: string, work: () => unknown, when?: () => unknown}[]} added
- *   `when` tells whether the shortcut has a meaning on the page as it stands.
+ *   `when` tells whether the shortcut is available on the page.
  */
 export function declare(group, added) {
   groups.set(group, [...(groups.get(group) ?? []), ...added]);
 }
 
-/** Tell whether a key event may be acted on: nobody has, no input method composes, nothing is open above the page. */
+/** Tell whether a key event is unhandled, no input method composes, and nothing is open above the page. */
 function isFree(event) {
   if (event.defaultPrevented || event.isComposing || event.keyCode === 229) return false;
   return !document.querySelector("dialog[open], :popover-open");
@@ -33,19 +33,19 @@ function isWriting(target) {
   return target instanceof HTMLElement && (target.isContentEditable || target.matches(WRITTEN_IN));
 }
 
-/** Tell whether a click means what it is on, and not a new tab or window. */
+/** Tell whether a click has no modifier that opens a new tab or window. */
 export function isPlainClick({ button, ctrlKey, metaKey, shiftKey, altKey }) {
   return button === 0 && !(ctrlKey || metaKey || shiftKey || altKey);
 }
 
-/** Return the key as it is declared; a layout of other letters has the Latin one of the same place. */
+/** Return the key as declared; on non-Latin layouts, the Latin letter of the same position. */
 function keyOf(event) {
   if (event.key.length > 1 || /[!-~]/.test(event.key)) return event.key;
   const letter = /^Key([A-Z])$/.exec(event.code)?.[1] ?? event.key;
   return event.shiftKey ? letter : letter.toLowerCase();
 }
 
-/** Return the name of a shortcut that a key event spells, or null. */
+/** Return the shortcut name of a key event, or null. */
 function spelled(event) {
   if (!isFree(event) || event.altKey || (IS_MAC ? event.ctrlKey : event.metaKey)) return null;
   if (event.ctrlKey || event.metaKey) return event.shiftKey ? null : `Mod+${keyOf(event).toLowerCase()}`;
@@ -65,14 +65,14 @@ document.addEventListener("keydown", (event) => {
   }
 });
 
-/** Return the keys of a shortcut as they stand on the keyboard: one list a key, with what is pressed in turn. */
+/** Return the labels of a shortcut's keys, in the order in which they are pressed. */
 const pressed = (name) => name.split(" ").flatMap((part) => {
   if (/^[A-Z]$/.test(part)) return ["Shift", part];
   const keys = part.split("+");
   return keys.length > 1 ? [NAMES.Mod, keys[1].toUpperCase()] : [NAMES[part] ?? part];
 });
 
-/** Tell whether a shortcut has a meaning on the page as it stands. */
+/** Tell whether a shortcut is available on the page. */
 const isMeant = ({ when }) => !when || Boolean(when());
 
 function element(tag, text = "") {
@@ -90,7 +90,7 @@ function described({ keys, does }) {
   return [term, element("dd", does)];
 }
 
-/** Show every shortcut that has a meaning on the page as it stands. */
+/** Show all shortcuts that are available on the page. */
 export function showHelp() {
   const help = document.getElementById("help");
   const parts = [];
@@ -111,14 +111,14 @@ export function showHelp() {
 const search = () => document.querySelector("[data-search]");
 const rows = () => [...document.querySelectorAll("main .row-link")];
 
-/** Focus the row `step` rows further down a list. Without a focused row, the first. */
+/** Focus the row `step` rows further down; the first row if none has the focus. */
 function moveInList(step) {
   const all = rows();
   const at = all.indexOf(document.activeElement);
   all[at < 0 ? 0 : Math.min(all.length - 1, Math.max(0, at + step))].focus();
 }
 
-/** Focus a field; a page that hides it, as it stands, hears `wanted` first and shows it. */
+/** Focus a field. The event `wanted` is sent first, so that a page that hides the field can show it. */
 export function focusOn(field) {
   field.dispatchEvent(new Event("wanted", { bubbles: true }));
   field.focus();

@@ -1,7 +1,7 @@
-// What this browser remembers. Nothing else touches its storage, which may be refused (a private window) or full: then
-// a page goes on with what it has, and forgets it when it is left.
+// Settings stored in the browser. Only this module uses the browser's storage, which may be unavailable (a private window) or full:
+// then settings last until the page is left.
 
-/** Under which name each thing is kept. `boot.js` reads the theme before any module is there. */
+/** Names of the stored settings. `boot.js` reads the theme before any module is loaded. */
 export const NAMES = {
   theme: "devui-theme",
   folded: "devui.session.folded",
@@ -13,7 +13,7 @@ export const NAMES = {
   options: (app) => `devui.run-options.${app}`,
 };
 
-/** Return the text that is kept under a name, empty without one. */
+/** Return the text stored under a name, or "". */
 export function recall(name) {
   try {
     return localStorage.getItem(name) ?? "";
@@ -22,17 +22,17 @@ export function recall(name) {
   }
 }
 
-/** Keep a text under a name; an empty one takes away what is kept. */
+/** Store a text under a name; an empty text deletes the stored one. */
 export function remember(name, text) {
   try {
     if (text) localStorage.setItem(name, text);
     else localStorage.removeItem(name);
   } catch {
-    // It holds for this page.
+    // The setting lasts for this page.
   }
 }
 
-/** Return the texts that are kept under a name; whatever else stands there counts as none. */
+/** Return the list of texts stored under a name; anything else counts as an empty list. */
 export function recallList(name) {
   try {
     const kept = JSON.parse(recall(name) || "[]");
@@ -42,12 +42,12 @@ export function recallList(name) {
   }
 }
 
-/** Keep a list of texts under a name. */
+/** Store a list of texts under a name. */
 export function rememberList(name, texts) {
   remember(name, texts.length ? JSON.stringify(texts) : "");
 }
 
-/** Call `work` when another window changes what is kept under a name. */
+/** Call `work` when another window changes the value stored under a name. */
 export function whenChanged(name, work) {
   addEventListener("storage", ({ key }) => (key === name || key === null) && work());
 }

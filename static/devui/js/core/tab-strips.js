@@ -1,9 +1,9 @@
-// Strips of links or tabs that are wider than their place show the current one.
+// Scrolls strips of links or tabs so that the current one is visible.
 
 const STRIPS = ".places, .tabs";
 const CURRENT = "[aria-current], [aria-selected=true]";
 
-/** Scroll the strips in `root` to their current link or tab, if it is cut off. */
+/** Scroll the strips in `root` to their current link or tab if it is cut off. */
 export function showCurrent(root = document) {
   for (const strip of root.querySelectorAll(STRIPS)) {
     const current = strip.querySelector(CURRENT);

@@ -1,4 +1,4 @@
-// The theme button goes round: as the system, light, dark. The choice is kept in this browser.
+// Theme button: cycles through system, light and dark. The browser stores the choice.
 
 import { NAMES, remember } from "./storage.js";
 

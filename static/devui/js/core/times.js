@@ -1,4 +1,4 @@
-// Shows <time data-epoch> in the viewer's zone and language; hovering tells the exact moment.
+// Shows <time data-epoch> in the viewer's time zone and language; hovering shows the exact time.
 
 const DAY = 86_400;
 const exact = new Intl.DateTimeFormat(undefined, {
@@ -35,7 +35,7 @@ function show(element, now) {
   if (!element.title) element.title = exact.format(date);
 }
 
-/** Localise every <time data-epoch> in `root`. Call it for whatever is put on the page. */
+/** Localize every <time data-epoch> in `root`. Call it for all content that is added to the page. */
 export function showTimes(root = document) {
   const now = Date.now() / 1000;
   if (root instanceof Element && root.matches("time[data-epoch]")) show(root, now);

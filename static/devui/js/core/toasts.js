@@ -1,4 +1,4 @@
-// Messages stay until they are closed: an error that disappears cannot be read.
+// Toasts. They stay until they are closed, because an error that disappears cannot be read.
 
 import { plain } from "./visible-characters.js";
 
@@ -6,7 +6,7 @@ const MOST = 5;
 const region = document.getElementById("toasts");
 const askers = new WeakMap(); // an error → who asked for what was refused
 
-/** Put the messages where they can be seen, read aloud and closed: within the dialog that is open, if one is. */
+/** Move the toasts into the open dialog, if there is one, where they can be seen, announced and closed. */
 function place() {
   const [dialog] = document.querySelectorAll("dialog:modal");
   (dialog ?? document.body).append(region);
@@ -14,7 +14,7 @@ function place() {
 
 document.addEventListener("close", (event) => event.target.contains(region) && document.body.append(region), true);
 
-/** Show an error: what happened, and the way out if there is one. It goes when its `asker` asks again and is answered. */
+/** Show an error with an optional hint. It disappears when a later request of `asker` succeeds. */
 export function showError(message, hint = "", asker = null) {
   if (!region.closest("dialog[open]")) place();
   const toast = document.getElementById("toast-template").content.firstElementChild.cloneNode(true);
@@ -28,7 +28,7 @@ export function showError(message, hint = "", asker = null) {
 
 document.addEventListener("click", (event) => event.target.closest("[data-close-toast]")?.closest(".toast").remove());
 
-/** Read an error answer: DevUI's JSON, or the error page in HTML. */
+/** Parse an error response: DevUI's JSON, or the HTML error page. */
 export function errorOf(text, status) {
   try {
     const body = JSON.parse(text);
@@ -41,7 +41,7 @@ export function errorOf(text, status) {
   return [`The server answered ${status}.`, "Reload the page; if it stays, look at the server's log."];
 }
 
-/** Return who asks: a question is the same one when its form was drawn anew. */
+/** Return the origin of a request. A question keeps its identity when its form is rendered again. */
 const askerOf = ({ elt }) => elt?.dataset?.question ?? elt;
 
 /* What a page asks by itself fails quietly: it asks again. */

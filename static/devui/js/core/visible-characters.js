@@ -1,8 +1,8 @@
-// Characters that nobody sees, made visible in text that a script puts on the page (see sessions_app/presentation/visible_text.py).
+// Makes invisible characters visible in text that a script puts on the page (see sessions_app/presentation/visible_text.py).
 
 const UNSEEN = /[\p{Cc}\p{Cf}\p{Cs}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu;
 
-/** Return text with its unseen characters as escapes; lines and tabs stay. */
+/** Return text with invisible characters as escapes; line breaks and tabs stay. */
 export function plain(text) {
   return text.replace(UNSEEN, (sign) => ("\n\t".includes(sign) ? sign : escapeOf(sign.codePointAt(0))));
 }

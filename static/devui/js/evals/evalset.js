@@ -1,4 +1,4 @@
-// An evalset: cases that open, the button that says what it runs, and its file, which any program may change.
+// Evalset page: cases that open, the label of the run button, and updates when the file changes.
 
 import { fetchPart, keepFocus } from "../core/fragment.js";
 import { Live } from "../core/live-socket.js";
@@ -45,7 +45,7 @@ sayWhatRuns();
 
 const disk = document.getElementById("disk");
 
-/** Show the cases as the file has them now; what was ticked and open stays so, by the ids of the cases. */
+/** Reload the cases from the file. Ticked and open cases stay so, by their ids. */
 async function follow() {
   const html = await fetchPart(location.href, "evalset-file");
   if (html === null) return;

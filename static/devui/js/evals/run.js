@@ -1,4 +1,4 @@
-// A run of an evalset: attempts beside the matrix, and what it does while it runs.
+// Eval run page: attempts beside the matrix, and live updates.
 
 import { atMostEvery, fetchPart, keepFocus } from "../core/fragment.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
@@ -9,18 +9,18 @@ import { showTimes } from "../core/times.js";
 
 const page = document.querySelector(".run-page");
 const pane = document.getElementById("attempt");
-/** Where the attempt takes the place of the matrix. */
+/** Width at which the attempt replaces the matrix. */
 const narrow = matchMedia("(max-width: 1099px)");
 const attemptOf = (url) => new URL(url, location.href).searchParams.get("attempt") ?? "";
 
-/** Tell those who hear the page what is new in it, in one line. */
+/** Announce news in one line to screen readers. */
 function say(text) {
   const line = text.replace(/\s+/g, " ").trim();
   const announcer = document.getElementById("run-announcer");
   if (announcer.textContent !== line) announcer.textContent = line;
 }
 
-/** Return this page's address with another attempt open, or none. */
+/** Return this page's address with another attempt open, or with none. */
 function addressOf(attempt) {
   const query = new URLSearchParams(location.search);
   query.delete("attempt");
@@ -50,7 +50,7 @@ async function show(attempt, { push = true } = {}) {
   showTimes(pane);
 }
 
-/** Tell whether somebody writes into the attempt that is shown: news of it must not take that away. */
+/** Tell whether the shown attempt has unsaved input, which an update must not discard. */
 const isBeingWritten = () => [...pane.querySelectorAll("textarea, input:not([type=hidden])")].some((field) => field.value !== field.defaultValue);
 
 /** Show in the matrix which attempt is open. */
@@ -107,7 +107,7 @@ async function countCases() {
 }
 const countCasesSoon = atMostEvery(1000, countCases);
 
-/** Show the cases of the page anew, in the order in which they stand. */
+/** Reload the cases of the page in their current order. */
 async function renewCases() {
   const url = new URL(location.href);
   if (!url.searchParams.has("order")) url.searchParams.set("order", "file");
@@ -117,18 +117,18 @@ async function renewCases() {
   mark();
 }
 
-/** Tell how far the run is, and not with every attempt. */
+/** Announce the run's progress, but not with every attempt. */
 const announce = atMostEvery(5000, () => say(summary.querySelector(".outcome-count").textContent));
 
-/** How long a click counts as meant for what stood there before, if the pointer does not move. */
+/** Milliseconds in which a click counts for the previous content if the pointer does not move. */
 const MEANT_BEFORE_MS = 1000;
 
-/** The newest summary that could not be shown because a button of it is being pressed. */
+/** The newest summary, held back while one of its buttons is being pressed. */
 let held = null;
-/** What came to stand under a pointer that rests, until it moves. */
+/** The control that moved under a resting pointer, until the pointer moves. */
 let slipped = null;
 
-/** Renew the summary, but not under a button that is being pressed; what then stands under the pointer waits for it to move. */
+/** Replace the summary, but not while one of its buttons is pressed. A control that moves under the pointer is inactive until the pointer moves. */
 function summarise(html) {
   if (summary.querySelector("button:active")) {
     held = html;
@@ -149,7 +149,7 @@ summary?.addEventListener("click", (event) => {
 }, true);
 for (const release of ["pointerup", "keyup"]) addEventListener(release, () => setTimeout(() => held !== null && summarise(held)));
 
-/** Show the rows that changed, where they stand on this page. */
+/** Replace the changed rows in place. */
 function renewRows(rows) {
   for (const { id, html } of rows) {
     const row = document.getElementById(id);
@@ -165,10 +165,10 @@ function renewRows(rows) {
 }
 
 let taken = Promise.resolve();
-/** Take messages one after the other. */
+/** Handle messages one after the other. */
 const take = (message) => { taken = taken.then(() => apply(message)); };
 
-/** Show what the run did. At the end tabs, cases and summary change together. */
+/** Apply an update of the run. At the end tabs, cases and summary change together. */
 async function apply(message) {
   if (message.type === "beat") return;
   const isEnd = message.type === "end";

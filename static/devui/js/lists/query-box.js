@@ -1,4 +1,4 @@
-// The search box: what may be written next stands in a list below it. Nothing fires while an input method composes.
+// Search box with completions in a list below it. Nothing happens while an input method composes.
 
 import { fetchPart } from "../core/fragment.js";
 

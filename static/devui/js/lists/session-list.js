@@ -1,4 +1,4 @@
-// The session browser: ticked rows, what is done with them, and its keys.
+// Session list: ticked rows, actions on them, and keys.
 
 import { declare } from "../core/shortcuts.js";
 
@@ -12,7 +12,7 @@ const boxOf = (row) => row?.querySelector(".pick input[name=session]");
 const linkOf = (row) => row?.querySelector(".row-link");
 const focusedRow = () => rowOf(document.activeElement?.closest("main tbody tr > *"));
 
-/** Keep which rows are ticked, as a person has left them. */
+/** Store which rows are ticked. */
 function keepTicked() {
   for (const box of boxes()) ticked[box.checked ? "add" : "delete"](box.value);
   showTicked();
@@ -123,7 +123,7 @@ function send(values) {
   window.htmx.ajax("POST", form.action, { source: "#toasts", target: "#toasts", swap: "beforeend", values: sent });
 }
 
-/** Give the focus to a row that stays when the one that has it goes. */
+/** Move the focus to a remaining row when the focused row is removed. */
 function leave(act) {
   const key = act.split(":")[1];
   const isGoing = (row) => (key ? boxOf(row).value === key : boxOf(row).checked);
@@ -139,12 +139,12 @@ document.addEventListener("export-ready", () => {
   form.requestSubmit(form.querySelector("button[value=export]"));
 });
 
-/** What was brought back stands where its time puts it, so the list is read anew. */
+/** Restored sessions are sorted by time, so the list is reloaded. */
 document.addEventListener("sessions-back", () => {
   window.htmx.ajax("GET", location.pathname + location.search, { source: "#sessions", target: "#sessions" });
 });
 
-/** Do something with the ticked rows, else with the one in focus. */
+/** Apply an action to the ticked rows, or to the focused row. */
 function act(verb) {
   const row = focusedRow();
   if (hasTicked()) form.querySelector(`button[value="${verb}"]`).click();

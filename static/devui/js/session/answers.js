@@ -1,4 +1,4 @@
-// Answers to what an agent asks: an answer is given once; what is wrong with it stands at its fields.
+// Answers to an agent's questions. An answer is sent once; its errors are shown at their fields.
 
 import { goToMarked, markProblems, unmark } from "../core/form-errors.js";
 
@@ -6,7 +6,7 @@ let number = 0;
 
 const questionOf = (element) => element?.closest?.("form.question");
 
-/** Put what is said of a field below it; what is said of the whole stays where it is. */
+/** Move each field's error below the field; errors of the whole form stay in place. */
 function placeProblems(form, problems) {
   for (const { field, said } of markProblems(form, problems)) {
     const told = document.createElement("span");
@@ -21,7 +21,7 @@ function placeProblems(form, problems) {
   goToMarked(form);
 }
 
-/** Forget what was wrong. */
+/** Clear the errors. */
 function forget(form) {
   unmark(form);
   for (const told of form.querySelectorAll("[data-told]")) {
@@ -45,7 +45,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   const form = questionOf(event.detail.elt);
   if (!form) return;
   const { status } = event.detail.xhr; // htmx calls a refused form a success, because it is shown
-  if (status >= 200 && status < 400) lock(form, "Answered. The agent goes on.");
+  if (status >= 200 && status < 400) lock(form, "Answered. The agent continues.");
   else unlock(form);
 });
 

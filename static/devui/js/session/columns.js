@@ -1,4 +1,4 @@
-// Columns fold and are as wide as one likes; both are remembered.
+// Columns of the session page: they fold and resize, and the browser stores both.
 
 import { NAMES, recall, remember } from "../core/storage.js";
 

@@ -1,10 +1,10 @@
-// What a form would send, as a call for other programs: made by the server, put into the clipboard.
+// Copies the message form's request as a call for other programs. The server renders the call.
 
 import { chosenFiles } from "./console-files.js";
 import { copy } from "../core/clipboard.js";
 import { errorOf, showError } from "../core/toasts.js";
 
-/** Copy the call in the language that a button names, or say what is wrong with the form. */
+/** Copy the call in the language of the button, or show the form's errors. */
 export async function copyCall(form, button) {
   const body = new FormData(form);
   body.delete("files");
@@ -20,7 +20,7 @@ export async function copyCall(form, button) {
   copy(button, page.getElementById(`call-${button.dataset.copyCall}`).textContent);
 }
 
-/** The problems of a form come as a list, other refusals as they always do. */
+/** Form errors arrive as an HTML list, other refusals as the usual error responses. */
 function toldBy(html, status) {
   const said = new DOMParser().parseFromString(html, "text/html").querySelector("[data-problem-for]");
   return said ? [said.textContent.trim()] : errorOf(html, status);

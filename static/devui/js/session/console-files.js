@@ -1,5 +1,5 @@
-// Files to send with a message: chosen, dropped or pasted, shown before they go. Images are drawn, not loaded: the
-// content security policy lets no page load what has no address.
+// Files attached to a message: chosen, dropped or pasted, with a preview. Images are drawn, not loaded: the
+// content security policy allows no images without an address.
 
 import { showError } from "../core/toasts.js";
 
@@ -14,18 +14,18 @@ const zone = document.getElementById("column-timeline");
 
 let files = [];
 
-/** Tell whether files are to be sent. */
+/** Tell whether files are attached. */
 export const hasFiles = () => files.length > 0;
 
-/** The files to be sent. */
+/** The attached files. */
 export const chosenFiles = () => files;
 
-/** Forget the files. */
+/** Remove all attached files. */
 export function dropFiles() {
   if (files.length) set([]);
 }
 
-/** Take files on top of those that are there, as far as they fit. */
+/** Attach more files, up to the limits. */
 function add(more) {
   const wanted = [...files, ...more];
   const most = { files: Number(form.dataset.mostFiles), bytes: Number(form.dataset.mostBytes) };
@@ -84,7 +84,7 @@ async function preview(file, entry) {
     if (file.type.startsWith("image/")) entry.prepend(await thumbnail(file));
     else if (/^text\/|json$|xml$/.test(file.type)) entry.lastElementChild.before(await beginning(file));
   } catch {
-    // It cannot be shown; its name can.
+    // No preview; the name is enough.
   }
 }
 

@@ -1,4 +1,4 @@
-// The options of a message: fetched when they are wanted, remembered per app, never set unseen.
+// Options of a message: loaded when opened, stored per app, never applied without being visible.
 
 import { copyCall } from "./console-call.js";
 import { fetchPart } from "../core/fragment.js";
@@ -6,7 +6,7 @@ import { NAMES, recall, remember } from "../core/storage.js";
 
 const KEPT = /^(config\.|run_config$)/;
 
-/** Let a form have its options; return what its page may ask of them. */
+/** Add the options to a form. Return the functions that the page needs. */
 export function keepOptions(form) {
   const panel = document.getElementById("console-options");
   const opener = form.querySelector("[data-console-more]");
@@ -35,7 +35,7 @@ export function keepOptions(form) {
     if (isWanted) await load();
   }
 
-  /** What is set, by names; a name may have several values. State is not kept: it would be written again unasked. */
+  /** Options that are set, by name; a name may have several values. State is not stored: it would be written again unasked. */
   function chosen(isKept = false) {
     const found = {};
     for (const [key, value] of new FormData(form)) {

@@ -1,4 +1,4 @@
-// Writing to the agent. Enter sends, Shift+Enter makes a line, and neither does while an input method composes.
+// Message form. Enter sends and Shift+Enter adds a line, except while an input method composes.
 
 import { dropFiles, hasFiles } from "./console-files.js";
 import { keepOptions } from "./console-options.js";
@@ -31,7 +31,7 @@ let place = 0;
 let unsent = "";
 const earlier = () => recallList(NAMES.messages(form.dataset.app));
 
-/** Show the message before or after; the arrows still move the caret within one of several lines. */
+/** Recall the previous or next message; within a message of several lines the arrows move the caret. */
 function goThrough(step) {
   const kept = earlier();
   const isAtEdge = step < 0 ? !message.value.slice(0, message.selectionStart).includes("\n")
@@ -90,7 +90,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   toEnd();
 });
 
-/** Tell what is wrong, and mark where. */
+/** Show the form's errors and mark their fields. */
 function showProblems(html) {
   problems.innerHTML = html;
   mark();

@@ -1,4 +1,4 @@
-// Hints beside the keys of the board: asked for when the state is looked at as it is now, and there is time for it.
+// Hints beside the keys of the state board. They are loaded when the board shows the current state and the browser is idle.
 
 import { atMostEvery, fetchPart } from "../core/fragment.js";
 import { NAMES, recallList, rememberList, whenChanged } from "../core/storage.js";
@@ -10,13 +10,13 @@ const BETWEEN = 4_000;
 let found = document.createElement("template").content;
 let mark = "";
 
-/** The markup of hints as they came: they are opened on the page. */
+/** The hints' markup as loaded, before they are opened on the page. */
 const markup = new WeakMap();
 
 const board = () => document.querySelector("#board .board");
 const isNow = () => board()?.dataset.at === "0";
 
-/** The rules whose hints are not shown beside the keys of this app. */
+/** Rules whose hints are hidden for this app. */
 let hidden = recallList(HIDDEN);
 
 const load = atMostEvery(BETWEEN, async () => {
@@ -31,7 +31,7 @@ const load = atMostEvery(BETWEEN, async () => {
   show();
 });
 
-/** Put what is known beside the keys; what is there and still true stays as it is, opened or not. */
+/** Place the hints beside their keys. A hint that has not changed stays, open or closed. */
 function show() {
   const place = board();
   if (!place) return;
@@ -69,7 +69,7 @@ function tellNumber(place) {
   link.setAttribute("aria-label", number === 1 ? "1 hint at the state" : `${number || "No"} hints at the state`);
 }
 
-/** A kind of hint is hidden beside the keys of this app, or shown again. */
+/** Hide the hints of a rule for this app, or show them again. */
 function toggle(rule) {
   hidden = hidden.includes(rule) ? hidden.filter((other) => other !== rule) : [...hidden, rule];
   rememberList(HIDDEN, hidden);

@@ -1,4 +1,4 @@
-// The inspector: what is shown of the open event, or of the session while none is open.
+// Loads the inspector of the selected event, or the session's overview if none is selected.
 
 import { fetchPart, oneAtATime } from "../core/fragment.js";
 import { showTimes } from "../core/times.js";
@@ -11,7 +11,7 @@ let shown = "";
  * Show the inspector of an address.
  *
  * @param {string} url
- * @param {{isOther?: boolean}} options  `isOther`: what is on the page is about another event, and looks so meanwhile
+ * @param {{isOther?: boolean}} options  `isOther`: the page shows another event, and looks so until the new one is loaded
  */
 export const inspect = oneAtATime(async (url, { isOther = false } = {}) => {
   if (isOther) place.setAttribute("aria-busy", "true");

@@ -1,4 +1,4 @@
-// The inspector of an event: search in its JSON, copying of what stands in it, and marking to compare.
+// Inspector of an event: search in its JSON, copy values and paths, mark events to compare.
 
 import { copy } from "../core/clipboard.js";
 import { fetchPart } from "../core/fragment.js";
@@ -12,7 +12,7 @@ const inspector = () => document.querySelector(".inspector[data-event]");
 
 /* --- The JSON: a tree that the server opens, at a hit or whole --- */
 
-/** Show the tree that the address asks for, with these parameters changed; "" takes one away. */
+/** Load the JSON tree with changed parameters; "" removes a parameter. */
 async function showRaw(changes) {
   const query = new URLSearchParams(location.search);
   for (const name of ["hit", "open"]) query.delete(name);
@@ -55,7 +55,7 @@ document.addEventListener("keydown", (event) => {
   goToHit(event.shiftKey ? -1 : 1);
 });
 
-/** Open the hit so many further on, counted from the one that was asked for last; before anything was found, search. */
+/** Go to the hit `step` positions from the last requested one; search first if there are no hits yet. */
 function goToHit(step) {
   clearTimeout(typing);
   const text = inspector()?.querySelector("input[name=raw]").value ?? "";
@@ -96,7 +96,7 @@ function pointerOf(entry) {
   return (sourceOf(entry).searchParams.get("base") ?? "") + entry.dataset.pointer;
 }
 
-/** Return the path of an entry as jq reads it. A number is a step of its own kind in a list. */
+/** Return the jq path of an entry. List indexes are written as numbers. */
 function pathOf(entry) {
   const steps = [];
   let top = entry;
@@ -210,7 +210,7 @@ function showMarked() {
   link.search = `?${left}right=${seq}`;
   link.title = left
     ? `Compare with the marked event ${marked} (c)`
-    : "Compare with the one of its kind before it, or with the marked event (c)";
+    : "Compare with the previous event of its kind, or with the marked event (c)";
 }
 
 document.addEventListener("click", ({ target }) => {

@@ -1,10 +1,10 @@
-// Lanes of rows that are on the page: drawn on when an agent that seemed to have ended speaks again.
+// Agent lanes of the rows on the page, extended when an agent that seemed to have ended speaks again.
 
 const SVG = "http://www.w3.org/2000/svg";
 /** Pixels between two lanes, as the server draws them. */
 const STEP = 7;
 
-/** Lead the lanes of events that came through the rows before them, up to where each agent had spoken last. */
+/** Extend the lanes of new events through the rows before them, up to the agent's previous event. */
 export function leadOn(events) {
   for (const event of events) if (event.matches(".has-lanes")) leadTo(event);
 }
@@ -21,11 +21,11 @@ function leadTo(event) {
   }
 }
 
-/** The number of the lane of an event's author; nothing for a person's. */
+/** The lane number of an event's author; undefined for a person. */
 const laneOf = (event) => /\blane-([1-9])\b/.exec(event.className)?.[1];
 const lineOf = (event, number) => event.querySelector(`:scope > .lanes > line.lane-${number}`);
 
-/** The events of an invocation that stand above one of them, the nearest first. */
+/** The events above an event in its invocation, nearest first. */
 function eventsBefore(event) {
   const name = CSS.escape(event.closest(".invocation").dataset.invocation);
   const all = [...event.closest("ol.groups").querySelectorAll(`[data-invocation="${name}"] .event.has-lanes`)];

@@ -1,4 +1,4 @@
-// The rail beside the timeline: where in the whole session the screen is, where it broke, and a handle to go anywhere.
+// Rail beside the timeline: position of the screen in the whole session, ticks for errors, and a handle to go anywhere.
 
 import { seqOf } from "./timeline-rows.js";
 import * as timeline from "./timeline.js";
@@ -12,7 +12,7 @@ const bubble = rail.querySelector(".rail-at");
 const ticks = rail.querySelector("svg");
 const form = document.getElementById("go-to");
 
-/** Show where the screen is. */
+/** Show the position of the screen. */
 export function show() {
   const total = timeline.lastKnown();
   const [first, last] = timeline.onScreen();
@@ -30,7 +30,7 @@ export function show() {
   if (document.activeElement !== field) field.value = last;
 }
 
-/** Note errors among the events on the page: those that came since it was loaded have no tick yet. */
+/** Add ticks for errors in events that arrived after the page was loaded. */
 export function noteErrors() {
   const path = ticks.querySelector("path");
   const noted = path.getAttribute("d");

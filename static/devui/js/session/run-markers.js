@@ -1,9 +1,9 @@
-// How runs went, in the timeline: beside their invocations, or by themselves where they left no event.
+// Run markers in the timeline: in their invocations, or on their own for runs without events.
 
 import { first, last, list, parse, seqOf } from "./timeline-rows.js";
 import { showTimes } from "../core/times.js";
 
-/** Put the marks of runs where they belong; return whether anything was added by itself. */
+/** Place the run markers. Return whether a marker without an invocation was added. */
 export function markRuns(html, showsTheEnd) {
   let added = false;
   for (const news of parse(html).querySelectorAll("template")) {
@@ -18,7 +18,7 @@ export function markRuns(html, showsTheEnd) {
   return added;
 }
 
-/** What ran stands in the head of the invocation, once a version; how it went below. */
+/** Put the code version into the invocation's head, once per version, and the outcome below the invocation. */
 function putBeside(mark, invocation) {
   const ran = mark.querySelector(".ran");
   ran?.remove();
@@ -34,7 +34,7 @@ function putBeside(mark, invocation) {
   }
 }
 
-/** A run stands behind the event that was the last when it began; one that belongs to other pages is left out. */
+/** Place a run after the event that was last when it began; skip runs outside the page's window. */
 function putAlone(mark, after, showsTheEnd) {
   const isHere = after > last() ? showsTheEnd : after >= first() || first() <= 1;
   if (!isHere) return false;

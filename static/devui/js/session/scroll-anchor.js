@@ -1,13 +1,13 @@
-// What is read stays where it is, whatever is put above it: a change is made up for, and waits for a frame without motion.
+// Scroll anchoring: compensate for content inserted above, but not while the page scrolls.
 
 let movedAt = 0;
 
-/** Take note that this page scrolls by itself. */
+/** Record that a script scrolls the page. */
 export function noteMove() {
   movedAt = performance.now();
 }
 
-/** Wait for a frame in which this page does not scroll by itself: what is put above it then moves nothing for anybody. */
+/** Wait for a frame in which no script scrolls the page. */
 export function frame() {
   if (document.hidden) return Promise.resolve();
   return new Promise((resolve) => {
@@ -21,7 +21,7 @@ export function frame() {
   });
 }
 
-/** Make a change, and scroll so that the first of the elements on the screen stands where it stood; return its result. */
+/** Make a change and scroll so that the first visible element keeps its position. Return the change's result. */
 export function hold(scroller, elements, change) {
   const top = scroller.getBoundingClientRect().top;
   const anchor = elements().find((element) => element.getBoundingClientRect().bottom > top + 24);

@@ -1,8 +1,8 @@
-// What the address asks for within the session: a query, and whether only what it finds is shown.
+// Search parameters in the address of the session: the query, and whether only hits are shown.
 
 const NAMES = ["q", "only"];
 
-/** Return this part of the address, to be put behind other parameters. */
+/** Return the search parameters to append to other parameters; "" without a query. */
 export function asked() {
   const query = new URLSearchParams(location.search);
   const kept = new URLSearchParams(NAMES.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));

@@ -1,4 +1,4 @@
-// Which event is open: the address says it, so Back works and a link opens the same view.
+// The selected event. The address holds it, so Back works and a link opens the same view.
 
 import * as board from "./state-board.js";
 import { fetchPart, oneAtATime, wasCutOff } from "../core/fragment.js";
@@ -8,7 +8,7 @@ import { entry, offer } from "../core/command-palette.js";
 import * as timeline from "./timeline.js";
 import * as travel from "./time-slider.js";
 
-/** Milliseconds without a step after which what stands around the board follows, and the address says where one is. */
+/** Milliseconds without a step after which the inspector, the timeline and the address follow the board. */
 const REST = 150;
 
 const seqOfAddress = () => {
@@ -21,7 +21,7 @@ const seqOfAddress = () => {
 
 let selected = travel.openAtFirst;
 
-/** Tell which event is open: its seq, 0 for none. */
+/** The seq of the selected event, 0 for none. */
 export const selectedSeq = () => selected;
 
 /** Return this page's address for an event, or for none; the tabs stay as they are. */
@@ -34,7 +34,7 @@ function addressOf(seq) {
   return `${location.pathname}?${query}`.replace(/\?$/, "");
 }
 
-/** Open an event; 0 closes the one that is open. */
+/** Select an event; 0 clears the selection. */
 export async function select(seq, { push = true } = {}) {
   if (seq === selected && push) return;
   const address = push ? addressOf(seq) : location.href;
@@ -49,12 +49,12 @@ export async function select(seq, { push = true } = {}) {
   ]);
 }
 
-/** Steps follow one another: the address and what stands around the board are behind. */
+/** True while steps follow one another: the address and the parts around the board lag behind. */
 let isPassing = false;
 let resting = 0;
 let direction = 0;
 
-/** Open an event that others may follow at once: its board now, the rest when there is a rest. */
+/** Step to an event: load its board now, and the rest once no further step follows. */
 function pass(seq) {
   if (seq === selected) return;
   const address = addressOf(seq);
@@ -77,14 +77,14 @@ function rest() {
   travel.tell(selected);
 }
 
-/** Who steps goes on the same way, as a rule. */
+/** Prefetch the next boards: steps mostly continue in the same direction. */
 function prepareNext() {
   if (Math.abs(direction) !== 1) return;
   const next = [selected + direction, selected + 2 * direction].filter((seq) => seq >= 1 && seq <= travel.last());
   board.prepare(next.map((seq) => ({ url: addressOf(seq), seq })));
 }
 
-/** The address follows the steps that were made. */
+/** Update the address after steps. */
 export function settle() {
   if (!isPassing) return;
   stopPassing();
@@ -105,15 +105,15 @@ function turnTo(seq) {
   if (shown && isFocusFree()) shown.querySelector(".event-seq").focus({ preventScroll: true });
 }
 
-/** Something has changed: load the inspector and the board anew. */
+/** Reload the inspector and the board after a change. */
 export async function refresh() {
   await Promise.all([board.renew({ live: true }), refreshInspection()]);
 }
 
-/** Load the inspector anew. */
+/** Reload the inspector. */
 export const refreshInspection = () => (isPassing ? null : inspect(location.href));
 
-/** The server answers again: load what it could not be asked for. */
+/** Reload the parts that could not be loaded while the server was unreachable. */
 export function catchUp() {
   if (wasCutOff("board")) board.renew();
   if (isPassing) return;
@@ -121,22 +121,22 @@ export function catchUp() {
   if (selected && wasCutOff("window") && !timeline.eventOf(selected)) loadAround(location.href);
 }
 
-/** The state has changed: load the board anew; the event above it stays as it is. */
+/** Reload the board after a change of state; the inspector stays. */
 export const refreshBoard = () => board.renew({ live: true });
 
-/** Take note of how long the session is. */
+/** Set the seq of the session's last event. */
 export function setLast(last) {
   travel.setLast(last);
   mark();
 }
 
-/** Tell whether the focus may follow the selection: nobody has put it elsewhere. */
+/** Tell whether the focus may follow the selection: it is not in another part of the page. */
 function isFocusFree() {
   const focused = document.activeElement;
   return focused === document.body || Boolean(focused.closest("#timeline-scroll"));
 }
 
-/** Load the timeline around the open event. */
+/** Load the timeline around the selected event. */
 const loadAround = oneAtATime(async (address) => {
   const html = await fetchPart(address, "window");
   if (html === null || !selected || timeline.eventOf(selected)) return;
@@ -147,14 +147,14 @@ const loadAround = oneAtATime(async (address) => {
   document.dispatchEvent(new CustomEvent("timeline:replaced"));
 });
 
-/** Show on the page what is selected. */
+/** Mark the selected event on the page. */
 export function mark() {
   for (const event of document.querySelectorAll(".event[aria-current]")) event.removeAttribute("aria-current");
   if (selected) timeline.eventOf(selected)?.setAttribute("aria-current", "true");
   travel.show(selected);
 }
 
-/** One event back or forth; from now, back is the newest event. */
+/** Step by one event; a step back from now selects the newest event. */
 export function step(by) {
   const last = travel.last();
   const next = selected ? selected + by : by < 0 ? last : 0;

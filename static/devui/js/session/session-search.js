@@ -1,4 +1,4 @@
-// The search within the session: it counts and marks what it finds, goes from hit to hit, or shows nothing else.
+// Search in the session: counts and marks hits, steps from hit to hit, or shows only the hits.
 
 import { asked, isFiltering } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
@@ -8,10 +8,10 @@ import * as selection from "./selection.js";
 import * as timeline from "./timeline.js";
 
 const TYPING_PAUSE = 250;
-/** Milliseconds, and how many times as long as an answer took, before what is found is asked for again. */
+/** Minimum wait in milliseconds before hits are refreshed, and the wait as a multiple of the last response time. */
 const SOON = 300;
 const RESTS = 4;
-/** Milliseconds before a search goes on that has not looked at the whole session yet. */
+/** Milliseconds before an unfinished search continues. */
 const BREATH = 60;
 const HIGHLIGHT = "found";
 const MOST_RANGES = 2000;
@@ -26,7 +26,7 @@ const result = () => place.querySelector("[data-hits]");
 
 /* --- Asking --- */
 
-/** Search for what stands in the form. What the timeline shows changes only where it shows hits alone. */
+/** Search for the form's query. The timeline changes only if it shows only hits. */
 async function ask() {
   clearTimeout(typing);
   const wasFiltering = isFiltering();
@@ -113,8 +113,8 @@ function take(query) {
 /* --- What was found --- */
 
 /**
- * Ask anew how many hits there are and which of the events on the page they are. Return whether there is an answer.
- * Where nothing is asked, nothing is found, at once: a key that is pressed meanwhile must not go on from what was.
+ * Refresh the number of hits and the hits among the events on the page. Return whether the server answered.
+ * Without a query, the hits are cleared at once, so that a key pressed meanwhile does not step through old hits.
  */
 async function refresh(purpose = "found") {
   if (!asked()) {
@@ -131,7 +131,7 @@ async function refresh(purpose = "found") {
   return true;
 }
 
-/** Ask what is found; null when there is no answer, or when it is about something else by now. */
+/** Fetch the hits; null without a response, or if the query has changed since. */
 async function askFor(parameters, purpose) {
   const { first, last } = timeline.list().dataset;
   const about = () => `${asked()} ${selection.selectedSeq()}`;
@@ -146,7 +146,7 @@ async function askFor(parameters, purpose) {
   return fresh.content;
 }
 
-/** What an answer before has counted is not counted again, as long as the same is searched for. */
+/** Reuse the count of an earlier response to the same query. */
 function countedBefore() {
   const { counted, count } = result()?.dataset ?? {};
   return counted && place.dataset.asked === asked() ? { counted, count } : {};
@@ -155,7 +155,7 @@ function countedBefore() {
 const isCounting = () => "counting" in (result()?.dataset ?? {});
 let counting = 0;
 
-/** Let the server count on from where it ended. Only what changes is told to those who listen. */
+/** Let the server continue counting from where it stopped. Announce only changes. */
 function goOn() {
   clearTimeout(counting);
   counting = setTimeout(async () => {
@@ -180,7 +180,7 @@ const told = (line) => [...line.querySelectorAll(":scope > span, :scope > a")].m
 let waiting = 0;
 let rest = SOON;
 
-/** Ask anew soon, and the less often the longer the server looked for the last answer. */
+/** Refresh the hits soon; the longer the last response took, the less often. */
 function refreshIfAsked() {
   if (!asked() || waiting) return;
   waiting = setTimeout(async () => {
@@ -196,7 +196,7 @@ for (const name of ["timeline:heard", "timeline:loaded", "timeline:replaced"]) {
 }
 new MutationObserver(refreshIfAsked).observe(view, { subtree: true, attributeFilter: ["aria-current"] });
 
-/** Mark the hits on the page, and in them the words that were searched for. */
+/** Mark the hits on the page and highlight the query's words in them. */
 function mark() {
   const hits = new Set(JSON.parse(result()?.dataset.hits ?? "[]"));
   const isHit = (event) => isFiltering() || hits.has(Number(event.dataset.seq));
@@ -218,7 +218,7 @@ function highlight() {
   CSS.highlights.set(HIGHLIGHT, new Highlight(...ranges));
 }
 
-/** Between the words of a phrase anything but letters may stand, as in the index. */
+/** As in the index, any characters except letters may separate the words of a phrase. */
 const spelled = (text) => text
   .split(/[^\p{L}\p{N}]+/u)
   .filter(Boolean)
@@ -238,7 +238,7 @@ function matches(node, pattern) {
 let steps = 0;
 let isGoing = false;
 
-/** Go so many hits on. However fast one asks, each step counts: those that come meanwhile are made together. */
+/** Step by a number of hits. Steps requested while one is running are added up. */
 async function go(by) {
   steps += by;
   if (isGoing) return;
@@ -248,7 +248,7 @@ async function go(by) {
   isGoing = false;
 }
 
-/** Make as many of the steps as hits are known that way, or look for more of them. Return whether that was possible. */
+/** Step as far as hits are known, or load more hits. Return whether a step was possible. */
 async function makeSteps() {
   const [way, looked] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
   const seqs = JSON.parse(result().dataset[way]);

@@ -1,4 +1,4 @@
-// The session page: what comes by the socket, and where it goes.
+// Session page: receives messages of the socket and passes them to the parts of the page.
 
 import "./answers.js";
 import { isFiltering } from "./search-params.js";
@@ -34,10 +34,10 @@ let heard = timeline.lastKnown();
 let isPaused = false;
 let hasRows = timeline.showsTheEnd();
 
-/** Rows that come are put at the end of the timeline; of a search only the server knows which belong there. */
+/** Live rows are appended to the timeline, except for a filtered one: only the server knows which rows match. */
 const wantsRows = () => (timeline.isFollowing() || timeline.showsTheEnd()) && !isFiltering();
 
-/** Where to listen: from what the page knows on, and for rows only where they would be put. */
+/** Address of the socket: it starts after the last known event and requests rows only if they would be shown. */
 function address() {
   const url = new URL(page.dataset.socket, location.href);
   url.protocol = url.protocol.replace("http", "ws");
@@ -80,7 +80,7 @@ const HANDLERS = {
   gone: () => live.refuse(GONE),
 };
 
-/** Return how the session's run stands, in the words of the page. */
+/** Return the status of the session's run in the words of the page. */
 function runInWords() {
   const runs = document.querySelector("#runs > .runs");
   const status = runs?.querySelector(".run-ended [data-status]")?.textContent.trim();
@@ -90,7 +90,7 @@ function runInWords() {
 
 let toldRun = runInWords();
 
-/** Say how the run stands to those who do not see it, when that has changed. */
+/** Announce the run's status to screen readers when it has changed. */
 function tellRun() {
   const told = runInWords();
   if (told !== toldRun) runTeller.textContent = told;
@@ -125,7 +125,7 @@ async function showGone() {
   showTimes(notice);
 }
 
-/** What a page asks of a session that is gone is refused, and needs no other word. */
+/** Requests about a deleted session are refused; the page shows that already. */
 document.addEventListener("part:refused", (event) => {
   const { status, text } = event.detail;
   if (status !== 404 || !(isGone || text.includes('data-code="session_not_found"'))) return;
@@ -170,7 +170,7 @@ const refreshBoard = atMostEvery(400, () => {
   refreshOverview();
 });
 
-/** With no event open, what stands above the board tells of the whole session, little of which is new. */
+/** Without a selected event, the inspector shows the whole session, of which little is new. */
 const refreshOverview = atMostEvery(3000, () => selection.selectedSeq() || selection.refreshInspection());
 
 const refreshSiblings = atMostEvery(2000, async () => {
@@ -194,12 +194,12 @@ function announce(count) {
   sayCount();
 }
 
-/** Show the newest events, and follow. */
+/** Show the newest events and follow. */
 async function openEnd() {
   if (await timeline.openEnd()) settleIn();
 }
 
-/** The page stands elsewhere in the session now. */
+/** Update the page after it moved to another place in the session. */
 function settleIn() {
   heard = Math.max(heard, timeline.lastKnown());
   selection.mark();
@@ -254,7 +254,7 @@ declare("In this session", [
   { keys: ["PageUp"], does: "A screen up", when: isScreenKey, work: () => timeline.scrollScreens(-0.9) },
   { keys: ["PageDown"], does: "A screen down", when: isScreenKey, work: () => timeline.scrollScreens(0.9) },
 ]);
-/** Keys that scroll are left to what has the focus, unless nothing has. */
+/** Scroll keys belong to the focused element, unless nothing has the focus. */
 function isScreenKey() {
   return document.activeElement === document.body;
 }

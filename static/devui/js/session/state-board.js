@@ -1,4 +1,4 @@
-// The state board: loaded by what is different, put in place key by key, so that nothing moves that stays as it is.
+// State board: loads only differences and replaces them key by key, so that unchanged keys do not move.
 
 import { fetchPart, oneAtATime } from "../core/fragment.js";
 import "./hints.js";
@@ -13,7 +13,7 @@ let address = location.href;
 let isLoading = false;
 let loaded = Promise.resolve();
 
-/** The page lacks what it should have: all of the board is asked for, not what is different. */
+/** True if the page's board is incomplete: the whole board is loaded, not the differences. */
 let isLacking = false;
 
 const board = () => place.querySelector(".board");
@@ -22,8 +22,8 @@ const board = () => place.querySelector(".board");
  * Show the board of an address.
  *
  * @param {string} url
- * @param {{live?: boolean}} options  `live`: the state has changed, not the moment that is looked at
- * @returns {Promise<void>} fulfilled when the last wish is on the page
+ * @param {{live?: boolean}} options  `live`: the state has changed, not the selected point in time
+ * @returns {Promise<void>} fulfilled when the last requested board is on the page
  */
 export function show(url, { live = false } = {}) {
   address = url;
@@ -31,7 +31,7 @@ export function show(url, { live = false } = {}) {
   return loaded;
 }
 
-/** Show the board of the same moment anew. */
+/** Reload the board of the same point in time. */
 export const renew = (options) => show(address, options);
 
 const load = oneAtATime(async (live) => {
@@ -42,12 +42,12 @@ const load = oneAtATime(async (live) => {
   if (isLacking) load(live);
 });
 
-/** What was asked for ahead of a wish: answers by the address that was asked. */
+/** Prefetched responses by address. */
 let ahead = new Map();
 
 /**
- * Ask for boards that are likely to be wished for next, one after the other: each is told by what differs from the one
- * before. Of two at a time the first is there by the time a held key asks for it.
+ * Prefetch the boards that are likely to be requested next, one after the other: each as the differences from the one
+ * before. With two at a time, the first has arrived when a held key requests it.
  *
  * @param {{url: string, seq: number}[]} steps
  */
@@ -64,7 +64,7 @@ async function answer(url) {
   return prepared ?? fetchPart(url, "board");
 }
 
-/** Return the address with what the page has already, or will have: the board at the event `at`. */
+/** Return the address with the board that the page has, or will have: the one at the event `at`. */
 function asked(url, at = board()?.dataset.at) {
   const asking = new URL(url, location.href);
   const { mark, like, begin } = board()?.dataset ?? {};
@@ -113,7 +113,7 @@ function patch(now, next, live) {
   if (anchor?.isConnected) scroller.scrollTop += anchor.getBoundingClientRect().top - before;
 }
 
-/** Take over entries that are different; those that are the same stay where they are, opened and focused. */
+/** Replace entries that differ; equal entries stay, open and focused. */
 function patchList(list, next, live) {
   const had = new Map([...list.children].map((entry) => [entry.dataset.id, entry]));
   const fresh = new Map([...next.children].map((entry) => [entry.dataset.id, entry]));
@@ -162,8 +162,8 @@ function replaceChanged(old, next) {
 }
 
 /**
- * Take over what an element holds. The element stays: rules that look from the tabs at what comes after them would
- * have every entry of the board styled anew for another sibling, 15 ms of a step through 300 keys.
+ * Replace the children of an element. The element itself stays: sibling selectors that start at the tabs would
+ * otherwise restyle every entry of the board, which takes 15 ms of a step through 300 keys.
  */
 function replaceContent(old, next) {
   if (old.innerHTML === next.innerHTML) return;
@@ -183,7 +183,7 @@ function firstInView(scroller) {
   return [...scroller.querySelectorAll(".entry")].find((entry) => entry.getBoundingClientRect().bottom > top);
 }
 
-/** What only a script can do for a board that was put on the page. */
+/** Add what needs a script to a board that was put on the page. */
 function finish(live) {
   watched.show(live);
   showWidth();
@@ -273,7 +273,7 @@ function widen() {
 place.addEventListener("click", (event) => event.target.closest("button[data-wide]") && widen());
 declare("In this session", [{ keys: ["b"], does: "Board as wide as the page, scopes side by side", work: widen }]);
 
-/** Load keys that are watched and beyond those that are shown. */
+/** Load watched keys that are beyond the shown ones. */
 function complete() {
   if (!place.querySelector(".board-more > *") || !watched.isAnyMissing()) return;
   isLacking = true;

@@ -1,11 +1,11 @@
-// Another moment beside the open one: what differs between them stands in the board's place, and the address says so.
+// State diff between two points in time. It replaces the state board, and the address holds the other point.
 
 import * as board from "./state-board.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { selectedSeq, settle } from "./selection.js";
 import * as travel from "./time-slider.js";
 
-/** Show what differs between the open moment and another one; without one, show the state again. */
+/** Show the diff between the selected point in time and another one; without another one, show the state. */
 function compareWith(base) {
   settle();
   const query = new URLSearchParams(location.search);
@@ -17,7 +17,7 @@ function compareWith(base) {
   board.show(location.href).then(() => travel.tell(selectedSeq()));
 }
 
-/** Keep this moment as the one that others are compared with, or let go of it. */
+/** Start comparing with this point in time, or stop. */
 function hold() {
   compareWith(travel.heldMoment() === null ? String(selectedSeq() || "now") : "");
 }
@@ -38,5 +38,5 @@ document.addEventListener("submit", (event) => {
 });
 
 declare("In this session", [
-  { keys: ["d"], does: "Compare other moments with this one, or no longer", work: hold },
+  { keys: ["d"], does: "Compare other points in time with this one, or no longer", work: hold },
 ]);

@@ -1,4 +1,4 @@
-// The rows on the page: put in by what they are, each event once, calls beside their results, and taken out at the ends.
+// Timeline rows on the page: each event once, results beside their calls. Rows are added and removed at both ends.
 
 import { leadOn } from "./lanes.js";
 import { showTimes } from "../core/times.js";
@@ -9,7 +9,7 @@ export const events = () => [...list().querySelectorAll("[data-seq]")];
 export const rowHeads = () => [...list().querySelectorAll(".row > .event:first-child")];
 export const seqOf = (event) => Number(event.dataset.seq);
 
-/** The seqs between which every event of the session is on the page. */
+/** First and last seq of the range of events that the page holds. */
 export const first = () => Number(list().dataset.first);
 export const last = () => Number(list().dataset.last);
 
@@ -22,7 +22,7 @@ export function parse(html) {
   return template.content;
 }
 
-/** Put what the server rendered of later events below the rows, up to `end`; return the rows that are new. */
+/** Append later events that the server rendered, up to `end`. Return the new rows. */
 export function addBelow(fresh, end) {
   const added = prepare(fresh);
   const came = added.flatMap((row) => [...row.querySelectorAll(".event")]);
@@ -34,7 +34,7 @@ export function addBelow(fresh, end) {
   return added;
 }
 
-/** Put what the server rendered of earlier events above the rows, down to `start`. */
+/** Prepend earlier events that the server rendered, down to `start`. */
 export function addAbove(fresh, start) {
   const added = prepare(fresh);
   list().prepend(...groupsOf(fresh));
@@ -42,7 +42,7 @@ export function addAbove(fresh, start) {
   tidy(added);
 }
 
-/** Take rows away at the top. A result that is younger than what is left goes back to a row of its own. */
+/** Remove rows at the top. A result that is newer than the remaining rows goes back to a row of its own. */
 export function dropAbove(doomed) {
   const kept = rows()[doomed.length];
   const end = kept ? headSeq(kept) - 1 : last();
@@ -54,7 +54,7 @@ export function dropAbove(doomed) {
   removeStray();
 }
 
-/** Take rows away at the bottom. */
+/** Remove rows at the bottom. */
 export function dropBelow(doomed) {
   const start = Math.min(...doomed.flatMap((row) => [...row.querySelectorAll(".event")].map(seqOf)));
   for (const row of doomed) row.remove();
@@ -62,7 +62,7 @@ export function dropBelow(doomed) {
   removeStray();
 }
 
-/** Return the rows that may go at the top or at the bottom so that `most` events stay, none of which `isNear`. */
+/** Return the rows that can be removed at one end so that `most` events stay. Rows that are near stay. */
 export function spare(side, most, isNear) {
   const doomed = [];
   let left = events().length;
@@ -75,7 +75,7 @@ export function spare(side, most, isNear) {
   return side === "top" ? doomed : doomed.reverse();
 }
 
-/** Show events anew that say more than they did; return their seqs. */
+/** Replace events that have changed. Return their seqs. */
 export function renew(html) {
   const renewed = [];
   for (const event of parse(html).querySelectorAll("[data-seq]")) {
@@ -92,7 +92,7 @@ export function renew(html) {
 
 const groupsOf = (fresh) => [...(fresh.querySelector("#events") ?? fresh).children];
 
-/** Make a fragment fit for the page: without events that are there already, and with local times. */
+/** Prepare a fragment for the page: remove events that the page has already, and localize times. */
 function prepare(fresh) {
   for (const event of fresh.querySelectorAll("[data-seq]")) {
     if (!eventOf(event.dataset.seq)) continue;
@@ -105,7 +105,7 @@ function prepare(fresh) {
   return [...fresh.querySelectorAll(".row")];
 }
 
-/** Join what belongs together, wherever it was loaded. What has the focus keeps it where it is moved, too. */
+/** Join rows that belong together, in whatever order they were loaded. A moved element keeps the focus. */
 function tidy(added) {
   const focused = document.activeElement;
   document.getElementById("no-events")?.remove();
@@ -129,7 +129,7 @@ function join(group, next) {
   next.remove();
 }
 
-/** Bring a result to the row of its calls; what a person answers stays where it happened, and closes the question. */
+/** Move a result to the row of its calls. A person's answer stays in its own row and closes the question. */
 function joinToCall(row) {
   const event = row.firstElementChild;
   if (!event.dataset.answers) return;
@@ -167,7 +167,7 @@ function putBack(event, row) {
   else row.parentElement.append(own);
 }
 
-/** Take away invocations without rows, and runs that belong to events which are not here. */
+/** Remove invocations without rows, and runs whose events are not on the page. */
 function removeStray() {
   for (const group of list().querySelectorAll(".invocation")) if (!group.querySelector(".row")) group.remove();
   for (const alone of list().querySelectorAll(".run-alone")) {

@@ -1,4 +1,4 @@
-// The part of a session that is on the page: it grows where it is read and shrinks elsewhere, and never moves what is read.
+// Window of the session's events that is on the page. It loads ahead of the reader, drops distant rows, and never moves what is being read.
 
 import { asked } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
@@ -10,11 +10,11 @@ import { showTimes } from "../core/times.js";
 
 export { eventOf, events, list, rowHeads } from "./timeline-rows.js";
 
-/** Pixels from the end within which the page follows. */
+/** Distance from the end in pixels within which the page follows new events. */
 const NEAR_END = 40;
-/** Screens above and below what is read that are kept ready. */
+/** Screens of rows that are loaded ahead above and below the visible part. */
 const AHEAD = 0.6;
-/** Events on the page, unless a large screen needs more. */
+/** Maximum number of events on the page, unless a large screen needs more. */
 const MOST_EVENTS = 60;
 
 const scroller = document.getElementById("timeline-scroll");
@@ -26,23 +26,23 @@ let known = Number(rows.list().dataset.cursor);
 let loading = "";
 
 export const isFollowing = () => following;
-/** The seq of the session's last event, as far as this page has heard. */
+/** The seq of the session's last event that this page knows of. */
 export const lastKnown = () => known;
-/** The seq up to which its events are on the page. */
+/** The seq of the last event on the page. */
 export const lastShown = () => rows.last();
 /** Whether the session's last event is on the page. */
 export const showsTheEnd = () => rows.last() >= known;
 
-/** Take note of how long the session is. */
+/** Set the seq of the session's last event. */
 export function hear(last) {
   known = Math.max(known, last);
   offer();
 }
 
-/** Tell whether events that came live follow on what is on the page. */
+/** Tell whether live events continue the events on the page. */
 export const isNext = ({ cursor, count }) => cursor - count <= rows.last();
 
-/** Take events that follow. Return the rows that were added: a reader further up gets them on the way down. */
+/** Append live events. Return the added rows; none if the reader is further up and will load them later. */
 export function take({ html, cursor, count }) {
   const wasFollowing = following;
   if (!wasFollowing && rows.events().length >= MOST_EVENTS) {
@@ -63,7 +63,7 @@ export function take({ html, cursor, count }) {
   return added;
 }
 
-/** Show what came while the page was paused; one that stood at the end follows again. */
+/** Load events that arrived while the page was paused; a page that was at the end follows again. */
 export async function catchUp(last) {
   const wasAtEnd = isAtEnd();
   hear(last);
@@ -75,12 +75,12 @@ export async function catchUp(last) {
   if (wasAtEnd) toEnd();
 }
 
-/** Count events that came and are not shown. */
+/** Count new events that are not shown. */
 export function count(number) {
   setUnseen(unseen + number);
 }
 
-/** Replace everything by what the server rendered around another place. */
+/** Replace the window by the one that the server rendered. */
 export function replace(html) {
   const place = document.getElementById("window");
   place.innerHTML = html;
@@ -92,7 +92,7 @@ export function replace(html) {
   setUnseen(0);
 }
 
-/** Show the events around a seq; `block` is where it goes on the screen. */
+/** Load the events around a seq and scroll to it; `block` is its position on the screen. */
 export async function goTo(seq, block = "start") {
   if (!rows.eventOf(seq)) {
     const html = await fetchPart(`${location.pathname}?around=${seq}${asked()}`, "window");
@@ -104,7 +104,7 @@ export async function goTo(seq, block = "start") {
   fill();
 }
 
-/** Load the newest events, and follow. Return whether they could be loaded. */
+/** Load the newest events and follow. Return whether they were loaded. */
 export async function openEnd() {
   const html = await fetchPart(`${location.pathname}?${asked().slice(1)}`, "window");
   if (html === null) return false;
@@ -113,7 +113,7 @@ export async function openEnd() {
   return true;
 }
 
-/** Show what streams at the moment. */
+/** Show the text that is being streamed. */
 export function showPending(html) {
   const place = document.getElementById("pending");
   if (!place || (!html && !place.firstChild)) return;
@@ -121,7 +121,7 @@ export function showPending(html) {
   if (following) toEnd();
 }
 
-/** Go to the end of what is on the page, and stay there as more comes. */
+/** Scroll to the end of the page and follow new events. */
 export function toEnd() {
   following ||= showsTheEnd();
   still.noteMove();
@@ -129,7 +129,7 @@ export function toEnd() {
   if (following) setUnseen(0);
 }
 
-/** Bring an event into view. */
+/** Scroll an event into view. */
 export function reveal(event, block = "nearest") {
   const folded = event.closest("details:not([open])");
   if (folded) folded.open = true;
@@ -137,13 +137,13 @@ export function reveal(event, block = "nearest") {
   noteScroll();
 }
 
-/** Put the focus on an event, or where there is none on the timeline. Nothing moves. */
+/** Focus an event, or the timeline if the event is not on the page, without scrolling. */
 export function focus(seq) {
   const event = seq && rows.eventOf(seq);
   (event ? event.querySelector(".event-seq") : scroller).focus({ preventScroll: true });
 }
 
-/** Show how runs went, and events at which they broke. */
+/** Show the outcome of runs and mark the events with errors. */
 export function markRuns(html, errors) {
   for (const seq of rows.renew(errors)) {
     document.dispatchEvent(new CustomEvent("timeline:renewed", { detail: seq }));
@@ -151,7 +151,7 @@ export function markRuns(html, errors) {
   if (putMarks(html, showsTheEnd()) && following) toEnd();
 }
 
-/** Tell which events are on the screen: the seqs of the first and the last, 0 when there are none. */
+/** Return the seqs of the first and the last event on the screen, 0 if there are none. */
 export function onScreen() {
   const { top, bottom } = scroller.getBoundingClientRect();
   const seen = rows.rowHeads().filter((event) => {
@@ -161,12 +161,12 @@ export function onScreen() {
   return seen.length ? [rows.seqOf(seen[0]), rows.seqOf(seen.at(-1).parentElement.lastElementChild)] : [0, 0];
 }
 
-/** Move by a share of the screen. */
+/** Scroll by a share of the screen height. */
 export function scrollScreens(share) {
   scroller.scrollBy({ top: share * scroller.clientHeight });
 }
 
-/** Load more on the sides that are nearly reached. */
+/** Load more events at an end that is nearly reached. */
 export async function fill() {
   if (loading) return;
   const ready = AHEAD * scroller.clientHeight;
@@ -203,10 +203,10 @@ function setLoading(side) {
   scroller.setAttribute("aria-busy", String(Boolean(side)));
 }
 
-/** Keep what is on the screen where it is while `change` puts something above it or takes something away. */
+/** Keep the visible rows in place while `change` adds or removes content above them. */
 const holdStill = (change) => still.hold(scroller, rows.events, change);
 
-/** Take rows away that are far from what is read. */
+/** Remove rows far from the visible part. */
 function trim(side) {
   const { top, bottom, height } = scroller.getBoundingClientRect();
   const margin = (AHEAD + 0.4) * height;
@@ -230,7 +230,7 @@ async function trimLater() {
   offer();
 }
 
-/** Say by links that there is more than is on the page. */
+/** Offer links to the events before and after the page's window. */
 function offer() {
   offerOne("older", rows.first() > 1, `?before=${rows.first()}`);
   offerOne("newer", !showsTheEnd() && !following, `?after=${rows.last()}`);
@@ -252,7 +252,7 @@ function isAtEnd() {
   return scroller.scrollHeight - scroller.scrollTop - scroller.clientHeight < NEAR_END;
 }
 
-/** Following ends with scrolling up, and begins at the end of the session. */
+/** Scrolling up ends following; reaching the end of the session starts it. */
 function noteFollowing() {
   following = isAtEnd() && (following || showsTheEnd());
   if (following) setUnseen(0);

@@ -1,4 +1,4 @@
-// Keys that are watched: pinned on top of the board, in every session of the app.
+// Watched keys, pinned on top of the state board in every session of the app.
 
 import { NAMES, recallList, rememberList, whenChanged } from "../core/storage.js";
 import { plain } from "../core/visible-characters.js";
@@ -9,15 +9,15 @@ const MOST = 50;
 
 const announcer = document.getElementById("watch-announcer");
 
-/** What each watched key showed last: whether it changed is told when it does, not when one looks elsewhere. */
+/** Last value of each watched key, so that only real changes are announced, not steps through time. */
 const last = new Map();
 
 let keys = recallList(STORE).slice(0, MOST);
 
-/** The keys that are watched, with their prefixes, in the order in which they were chosen. */
+/** The watched keys with their prefixes, in the order in which they were added. */
 export const names = () => keys;
 
-/** Watch a key, or no longer. */
+/** Start or stop watching a key. */
 function toggle(name) {
   const isWatched = keys.includes(name);
   keys = isWatched ? keys.filter((key) => key !== name) : [...keys, name].slice(-MOST);
@@ -27,9 +27,9 @@ function toggle(name) {
 }
 
 /**
- * Show what is watched as it is on the board.
+ * Show the watched keys with their values on the board.
  *
- * @param {boolean} live  the state has changed: what is different is pointed out
+ * @param {boolean} live  the state has changed: highlight differences
  */
 export function show(live = false) {
   const place = document.getElementById("watched");
@@ -50,7 +50,7 @@ function mark(button) {
 const entryOf = (name) =>
   document.querySelector(`#board .columns .entry[data-key="${CSS.escape(name)}"]:not([data-untracked])`);
 
-/** Tell whether a watched key is not on the board: it has no value, or there was no room for it. */
+/** Tell whether a watched key is missing from the board, because it has no value or is beyond the shown keys. */
 export const isAnyMissing = () => keys.some((name) => !entryOf(name));
 
 function pinned(name, live) {
@@ -79,7 +79,7 @@ function pinned(name, live) {
 let unsaid = [];
 let saying = 0;
 
-/** Say something politely, and what comes soon after together with it. */
+/** Announce a text politely, together with texts that follow shortly after. */
 function say(text) {
   unsaid.push(text);
   saying ||= setTimeout(() => {
