@@ -152,12 +152,10 @@ def check_usable(evalset: EvalSet) -> None:
 
     Raises:
         BadFile: naming what to mend.
-        NotFound: the file is not there any more.
+        NotFound: the file is no longer exists.
     """
     if evalset.gone:
-        raise NotFound(
-            f"{evalset.path}: the file is not there any more.", hint="Put it back to run it again."
-        )
+        raise NotFound(f"{evalset.path}: the file is no longer exists.", hint="Put it back to run it again.")
     if problems := problems_of(evalset):
         raise BadFile(problems)
 

@@ -144,7 +144,7 @@ def test_two_runs_stand_beside_each_other_with_links_to_both(web, two):
 
 def test_a_run_without_another_says_what_a_comparison_needs(web):
     run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
-    assert "only run" in get(web, f"/evals/runs/{run.pk}/compare/").one(css="empty").text
+    assert "only finished run" in get(web, f"/evals/runs/{run.pk}/compare/").one(css="empty").text
 
 
 @pytest.mark.usefixtures("store")

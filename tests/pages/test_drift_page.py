@@ -48,7 +48,7 @@ def test_a_row_changed_by_something_else_is_an_alarm(get: Get):
     story.says("a", delta={"n": 1})
     SessionState.objects.update(value="2")
     page = get(f"/sessions/id/{story.pk}/state/drift/")
-    assert "1 key was changed by something else than DevUI" in page.one("div", "notice-danger").text
+    assert "1 key was changed by something other than DevUI" in page.one("div", "notice-danger").text
     assert page.one("h2", id="drift-title").text == "1 key has drifted"
     assert not [title for title in page.all("h2") if title.attrs.get("id") == "explained-title"]
 

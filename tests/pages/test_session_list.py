@@ -493,7 +493,7 @@ def test_a_list_says_that_search_has_yet_to_read_a_session_of_many_events(
     story = Story()
     for _ in range(4):
         story.says("hello")
-    assert "has yet to read 1 session:" in get("/sessions/").one("div", id="sessions-left").text
+    assert "1 session still to index:" in get("/sessions/").one("div", id="sessions-left").text
 
 
 def test_the_agents_folder_is_not_walked_for_every_list(

@@ -4,17 +4,17 @@ import { Sound } from "./audio-player.js";
 import { plain } from "../core/visible-characters.js";
 
 const page = document.getElementById("live");
-const [form, text, send, connect, modality, said, state] = ["form", "text", "send", "connect", "modality", "said", "state"].map(
+const [form, text, send, connect, modality, log, state] = ["form", "text", "send", "connect", "modality", "said", "state"].map(
   (name) => document.getElementById(`live-${name}`),
 );
 const sound = new Sound();
 const OPEN = 1;
 const LEAVE_MS = 1_000;
-const WENT_WELL = new Set([1000, 1005]);
+const NORMAL_CLOSES = new Set([1000, 1005]);
 
 let socket = null;
 let answer = null; // the element that the agent's words go into until its turn is complete
-let settled = ""; // what of them is final
+let finalText = ""; // what of them is final
 
 /* --- What was said --- */
 
@@ -22,23 +22,23 @@ function show(words, kind) {
   const line = document.createElement("li");
   line.className = `is-${kind}`;
   line.textContent = plain(words);
-  said.append(line);
-  said.scrollTop = said.scrollHeight;
+  log.append(line);
+  log.scrollTop = log.scrollHeight;
   return line;
 }
 
 /** Show text of the agent. Chunks are appended to the final text; a complete text becomes final. */
-function tell(words, isPiece) {
+function showAgentText(words, isPiece) {
   answer ??= Object.assign(show("", "answer"), { pieces: "" });
   answer.pieces = isPiece ? answer.pieces + words : "";
-  if (!isPiece) settled += words;
-  answer.textContent = plain(settled + answer.pieces);
-  said.scrollTop = said.scrollHeight;
+  if (!isPiece) finalText += words;
+  answer.textContent = plain(finalText + answer.pieces);
+  log.scrollTop = log.scrollHeight;
 }
 
 function endTurn() {
   answer = null;
-  settled = "";
+  finalText = "";
 }
 
 function bytesOf(base64) {
@@ -46,22 +46,22 @@ function bytesOf(base64) {
   return Uint8Array.from(decoded, (sign) => sign.charCodeAt(0));
 }
 
-function hear(event) {
+function handleEvent(event) {
   if (event.errorCode || event.errorMessage) show(event.errorMessage || event.errorCode, "error");
   if (event.interrupted) sound.stop();
-  for (const part of event.content?.parts ?? []) hearPart(part, event);
+  for (const part of event.content?.parts ?? []) handlePart(part, event);
   if (event.inputTranscription?.finished) show(event.inputTranscription.text ?? "", "mine");
   const heard = event.outputTranscription;
-  if (heard?.text) tell(heard.text, !heard.finished);
+  if (heard?.text) showAgentText(heard.text, !heard.finished);
   if (event.turnComplete || event.interrupted) endTurn();
 }
 
-function hearPart(part, event) {
+function handlePart(part, event) {
   const mime = part.inlineData?.mimeType ?? "";
   if (mime.startsWith("audio/")) sound.play(bytesOf(part.inlineData.data), mime);
   else if (part.functionCall) show(`calls ${part.functionCall.name}(${JSON.stringify(part.functionCall.args ?? {})})`, "note");
   else if (part.functionResponse) show(`${part.functionResponse.name} answers ${JSON.stringify(part.functionResponse.response ?? {})}`, "note");
-  else if (part.text && !part.thought && event.content.role !== "user") tell(part.text, Boolean(event.partial));
+  else if (part.text && !part.thought && event.content.role !== "user") showAgentText(part.text, Boolean(event.partial));
 }
 
 /* --- The connection --- */
@@ -87,18 +87,18 @@ function open() {
     showState("connected", true);
     text.focus();
   });
-  opened.addEventListener("message", (message) => hear(JSON.parse(message.data)));
+  opened.addEventListener("message", (message) => handleEvent(JSON.parse(message.data)));
   opened.addEventListener("close", ({ code, reason }) => {
     socket = null;
     endTurn();
     showState("not connected", false);
-    if (!WENT_WELL.has(code)) show(`The connection was closed (${code}). ${reason}`, "error");
+    if (!NORMAL_CLOSES.has(code)) show(`The connection was closed (${code}). ${reason}`, "error");
     connect.focus();
   });
 }
 
 /** Send the end of the conversation and let the agent finish: closing the socket at once would cancel its run. */
-function hangUp() {
+function disconnect() {
   const left = socket;
   sound.stop();
   if (left.readyState === OPEN) left.send(JSON.stringify({ close: true }));
@@ -106,7 +106,7 @@ function hangUp() {
   setTimeout(() => left.close(), left.readyState === OPEN ? LEAVE_MS : 0);
 }
 
-connect.addEventListener("click", () => (socket ? hangUp() : open()));
+connect.addEventListener("click", () => (socket ? disconnect() : open()));
 connect.disabled = false; // a press before this would be lost
 
 form.addEventListener("submit", (event) => {

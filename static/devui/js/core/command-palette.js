@@ -1,7 +1,7 @@
 // Command palette: finds pages, sessions and actions of this page by a few typed letters.
 
 import { fetchPart } from "./fragment.js";
-import { fit } from "./fuzzy-match.js";
+import { score } from "./fuzzy-match.js";
 import { declare } from "./shortcuts.js";
 import { showTimes } from "./times.js";
 
@@ -25,7 +25,7 @@ const PAGE_STEP = 8;
 const dialog = document.getElementById("palette");
 const input = dialog.querySelector("input");
 const list = document.getElementById("palette-list");
-const told = dialog.querySelector("[role=status]");
+const status = dialog.querySelector("[role=status]");
 const opener = document.querySelector("[data-open-palette]");
 
 const providers = [];
@@ -46,10 +46,10 @@ export function offer(provider) {
 export function entry(section, icon, text, run) {
   const mark = opener.querySelector("svg").cloneNode(true);
   mark.querySelector("use").setAttribute("href", mark.querySelector("use").getAttribute("href").replace(/#.*/, `#${icon}`));
-  return { section, text, content: [mark, named(text)], run };
+  return { section, text, content: [mark, nameElement(text)], run };
 }
 
-function named(text) {
+function nameElement(text) {
   const name = document.createElement("span");
   name.className = "go-name truncate";
   name.textContent = text;
@@ -62,9 +62,9 @@ function named(text) {
 function commandsHere() {
   return [...document.querySelectorAll("[data-command]")].filter(isUsable).map((element) => {
     const text = element.dataset.command || element.getAttribute("aria-label") || element.textContent.trim();
-    const made = entry(HERE, "next", text, () => element.click());
+    const base = entry(HERE, "next", text, () => element.click());
     const icon = element.querySelector("svg");
-    return { ...made, content: [icon ?? made.content[0], made.content[1]] };
+    return { ...base, content: [icon ?? base.content[0], base.content[1]] };
   });
 }
 
@@ -72,8 +72,8 @@ const isUsable = (element) => !element.disabled && element.ariaDisabled !== "tru
 
 function placesHere() {
   return [...document.querySelectorAll(".places a")].map((link) => {
-    const made = entry("Go to", "next", link.textContent, () => link.click());
-    return { ...made, content: [...made.content, ...keysOf(link)], href: link.href };
+    const base = entry("Go to", "next", link.textContent, () => link.click());
+    return { ...base, content: [...base.content, ...keysOf(link)], href: link.href };
   });
 }
 
@@ -112,12 +112,12 @@ async function search(typed) {
   show();
 }
 
-function fitting(typed) {
+function matchingEntries(typed) {
   const answers = providers.flatMap((provider) => provider(typed)).map((one) => ({ ...one, least: Infinity }));
   const all = [...answers, ...commands, ...places.sessions, ...places.others];
   if (!typed) return all.map((one) => ({ ...one, score: 1 }));
   return all
-    .map((one) => ({ ...one, score: Math.max(fit(typed, one.text), one.least ?? 0) }))
+    .map((one) => ({ ...one, score: Math.max(score(typed, one.text), one.least ?? 0) }))
     .filter(({ score }) => score)
     .sort((one, other) => (other.score === one.score ? 0 : other.score - one.score));
 }
@@ -125,7 +125,7 @@ function fitting(typed) {
 /* --- What is shown --- */
 
 function show() {
-  const sections = Map.groupBy(fitting(query), ({ section }) => section);
+  const sections = Map.groupBy(matchingEntries(query), ({ section }) => section);
   const parts = [];
   shown = [];
   for (const [name, entries] of sections) parts.push(sectionOf(name, entries, query ? MOST_OF_A_SECTION : MOST_UNASKED));
@@ -133,7 +133,7 @@ function show() {
   showTimes(list);
   list.hidden = !shown.length;
   input.setAttribute("aria-expanded", String(!list.hidden));
-  told.textContent = shown.length ? "" : "Nothing is called that.";
+  status.textContent = shown.length ? "" : "Nothing is called that.";
   const kept = hasMoved ? shown.findIndex((one) => isSame(one, selected)) : -1;
   select(Math.max(0, kept), { scroll: hasMoved });
 }

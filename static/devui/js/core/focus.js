@@ -2,31 +2,31 @@
 
 const REACHABLE = "a, button, input, select, summary";
 
-const reachable = (element) => [...element.querySelectorAll(REACHABLE)];
+const controlsOf = (element) => [...element.querySelectorAll(REACHABLE)];
 const labelOf = (control) => control.getAttribute("aria-label") ?? control.textContent.trim();
 
 /** Return the control in a new fragment that matches an old one. */
-function sameControl(piece, control) {
-  return reachable(piece).find((one) => one.tagName === control.tagName && labelOf(one) === labelOf(control));
+function findControl(piece, control) {
+  return controlsOf(piece).find((candidate) => candidate.tagName === control.tagName && labelOf(candidate) === labelOf(control));
 }
 
-const held = new Map();
+const saved = new Map();
 
 document.addEventListener("htmx:oobBeforeSwap", ({ detail: { target } }) => {
-  const focused = reachable(target).find((control) => control === document.activeElement);
+  const focused = controlsOf(target).find((control) => control === document.activeElement);
   const sheet = target.querySelector(":popover-open")?.id;
   const isOpen = Boolean(target.querySelector("details.menu[open]"));
-  if (target.id && (focused || sheet || isOpen)) held.set(target.id, { focused, sheet, isOpen });
+  if (target.id && (focused || sheet || isOpen)) saved.set(target.id, { focused, sheet, isOpen });
 });
 
 document.addEventListener("htmx:oobAfterSwap", () => {
-  for (const [id, { focused, sheet, isOpen }] of held) {
+  for (const [id, { focused, sheet, isOpen }] of saved) {
     const piece = document.getElementById(id);
     if (!piece) continue;
     if (sheet) document.getElementById(sheet)?.showPopover();
     const menu = piece.querySelector("details.menu");
     if (menu && isOpen) menu.open = true;
-    if (focused) sameControl(piece, focused)?.focus({ preventScroll: true });
+    if (focused) findControl(piece, focused)?.focus({ preventScroll: true });
   }
-  held.clear();
+  saved.clear();
 });

@@ -3,10 +3,10 @@
 import { errorOf, showError } from "./toasts.js";
 
 const running = new Map();
-const cutOff = new Set();
+const unreachable = new Set();
 
 /** Tell whether the server was unreachable at the last request for this purpose. */
-export const wasCutOff = (purpose) => cutOff.has(purpose);
+export const wasUnreachable = (purpose) => unreachable.has(purpose);
 
 /** Fetch the content of the element `target` from `url`; a newer request for the same `purpose` aborts this one. */
 export async function fetchPart(url, target, purpose = target) {
@@ -17,19 +17,19 @@ export async function fetchPart(url, target, purpose = target) {
     const headers = { "HX-Request": "true", "HX-Target": target };
     const response = await fetch(url, { headers, signal: control.signal });
     const text = await response.text();
-    cutOff.delete(purpose);
+    unreachable.delete(purpose);
     if (response.ok) return text;
-    if (isToBeTold(response.status, text)) showError(...errorOf(text, response.status));
+    if (isUnhandled(response.status, text)) showError(...errorOf(text, response.status));
   } catch (error) {
     if (error.name === "AbortError") return null;
-    cutOff.add(purpose);
+    unreachable.add(purpose);
     showError("The server cannot be reached.", "Is it still running?");
   }
   return null;
 }
 
 /** Dispatch the refusal to the page, which may handle it. Return whether the error must still be shown. */
-function isToBeTold(status, text) {
+function isUnhandled(status, text) {
   return document.dispatchEvent(new CustomEvent("part:refused", { cancelable: true, detail: { status, text } }));
 }
 
@@ -37,7 +37,7 @@ function isToBeTold(status, text) {
 const MARKS = ["id", "data-keep", "data-command", "data-attempt", "data-close-attempt", "href", "aria-label"];
 
 /** Return a selector that finds the same control in newer content; "" if no attribute identifies it. */
-function likenessOf(element) {
+function selectorOf(element) {
   const mark = MARKS.find((name) => element.hasAttribute(name));
   return mark ? `${element.localName}[${mark}="${CSS.escape(element.getAttribute(mark))}"]` : "";
 }
@@ -48,10 +48,10 @@ function likenessOf(element) {
  */
 export function keepFocus(place, change) {
   const focused = document.activeElement;
-  const likeness = place.contains(focused) ? likenessOf(focused) : null;
+  const selector = place.contains(focused) ? selectorOf(focused) : null;
   change();
-  if (likeness === null || document.activeElement === focused) return;
-  (likeness ? place.querySelector(likeness) : null)?.focus({ preventScroll: true });
+  if (selector === null || document.activeElement === focused) return;
+  (selector ? place.querySelector(selector) : null)?.focus({ preventScroll: true });
   if (place.contains(document.activeElement)) return;
   const heading = place.querySelector("h1, h2, h3");
   if (heading) heading.tabIndex = -1;
@@ -62,24 +62,24 @@ export function keepFocus(place, change) {
  * Return a function that runs `work` once at a time. Of the calls that arrive meanwhile, only the last one runs. Its promise
  * is fulfilled when that call is done.
  */
-export function oneAtATime(work) {
-  let wish = null;
+export function runLatest(work) {
+  let pending = null;
   let running = null;
   const run = async () => {
-    while (wish) {
-      const given = wish;
-      wish = null;
-      await work(...given);
+    while (pending) {
+      const args = pending;
+      pending = null;
+      await work(...args);
     }
   };
-  return (...given) => {
-    wish = given;
+  return (...args) => {
+    pending = args;
     return (running ??= run().finally(() => (running = null)));
   };
 }
 
 /** Return a function that calls `work` at most once in `wait` milliseconds, the last time too. */
-export function atMostEvery(wait, work) {
+export function throttle(wait, work) {
   let timer = 0;
   let last = -wait;
   return () => {

@@ -1,7 +1,7 @@
 // Keyboard shortcuts: each is declared once with its description. The same table handles keys and fills the help.
 
 const PREFIX_WAIT = 1200;
-const WRITTEN_IN = "input:not([type=radio], [type=checkbox], [type=range]), textarea, select";
+const TEXT_FIELDS = "input:not([type=radio], [type=checkbox], [type=range]), textarea, select";
 const IS_MAC = "mac" in document.documentElement.dataset;
 const NAMES = { Escape: "Esc", Mod: IS_MAC ? "⌘" : "Ctrl" };
 
@@ -30,7 +30,7 @@ function isFree(event) {
 }
 
 function isWriting(target) {
-  return target instanceof HTMLElement && (target.isContentEditable || target.matches(WRITTEN_IN));
+  return target instanceof HTMLElement && (target.isContentEditable || target.matches(TEXT_FIELDS));
 }
 
 /** Tell whether a click has no modifier that opens a new tab or window. */
@@ -46,18 +46,18 @@ function keyOf(event) {
 }
 
 /** Return the shortcut name of a key event, or null. */
-function spelled(event) {
+function shortcutOf(event) {
   if (!isFree(event) || event.altKey || (IS_MAC ? event.ctrlKey : event.metaKey)) return null;
   if (event.ctrlKey || event.metaKey) return event.shiftKey ? null : `Mod+${keyOf(event).toLowerCase()}`;
   return isWriting(event.target) ? null : keyOf(event);
 }
 
 document.addEventListener("keydown", (event) => {
-  const key = spelled(event);
+  const key = shortcutOf(event);
   if (key === null) return;
   const sequence = performance.now() - prefixAt < PREFIX_WAIT ? `${prefix} ${key}` : key;
   prefixAt = -Infinity;
-  const all = [...groups.values()].flat().filter(isMeant);
+  const all = [...groups.values()].flat().filter(isAvailable);
   if (all.some(({ keys, work }) => keys.includes(sequence) && work() !== false)) event.preventDefault();
   else if (all.some(({ keys }) => keys.some((name) => name.startsWith(`${key} `)))) {
     prefix = key;
@@ -66,26 +66,26 @@ document.addEventListener("keydown", (event) => {
 });
 
 /** Return the labels of a shortcut's keys, in the order in which they are pressed. */
-const pressed = (name) => name.split(" ").flatMap((part) => {
+const keyLabels = (name) => name.split(" ").flatMap((part) => {
   if (/^[A-Z]$/.test(part)) return ["Shift", part];
   const keys = part.split("+");
   return keys.length > 1 ? [NAMES.Mod, keys[1].toUpperCase()] : [NAMES[part] ?? part];
 });
 
 /** Tell whether a shortcut is available on the page. */
-const isMeant = ({ when }) => !when || Boolean(when());
+const isAvailable = ({ when }) => !when || Boolean(when());
 
 function element(tag, text = "") {
-  const made = document.createElement(tag);
-  made.textContent = text;
-  return made;
+  const node = document.createElement(tag);
+  node.textContent = text;
+  return node;
 }
 
-function described({ keys, does }) {
+function helpEntry({ keys, does }) {
   const term = element("dt");
   for (const [at, name] of keys.entries()) {
     if (at) term.append(" or ");
-    pressed(name).forEach((key, number) => term.append(number ? " " : "", element("kbd", key)));
+    keyLabels(name).forEach((key, number) => term.append(number ? " " : "", element("kbd", key)));
   }
   return [term, element("dd", does)];
 }
@@ -95,11 +95,11 @@ export function showHelp() {
   const help = document.getElementById("help");
   const parts = [];
   for (const [group, shortcuts] of groups) {
-    const shown = shortcuts.filter(isMeant);
-    if (!shown.length) continue;
+    const available = shortcuts.filter(isAvailable);
+    if (!available.length) continue;
     const list = element("dl");
     list.className = "keys";
-    list.append(...shown.flatMap(described));
+    list.append(...available.flatMap(helpEntry));
     parts.push(element("h3", group), list);
   }
   help.querySelector("[data-keys]").replaceChildren(...parts);

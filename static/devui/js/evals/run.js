@@ -1,6 +1,6 @@
 // Eval run page: attempts beside the matrix, and live updates.
 
-import { atMostEvery, fetchPart, keepFocus } from "../core/fragment.js";
+import { fetchPart, keepFocus, throttle } from "../core/fragment.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { Live } from "../core/live-socket.js";
 import { showTimes } from "../core/times.js";
@@ -14,7 +14,7 @@ const narrow = matchMedia("(max-width: 1099px)");
 const attemptOf = (url) => new URL(url, location.href).searchParams.get("attempt") ?? "";
 
 /** Announce news in one line to screen readers. */
-function say(text) {
+function announceText(text) {
   const line = text.replace(/\s+/g, " ").trim();
   const announcer = document.getElementById("run-announcer");
   if (announcer.textContent !== line) announcer.textContent = line;
@@ -42,7 +42,7 @@ async function show(attempt, { push = true } = {}) {
   const first = !pane.childElementCount;
   if (!push && isBeingWritten()) return;
   keepFocus(pane, () => { pane.innerHTML = html; });
-  if (push) say(`Opened: ${pane.querySelector("h2").textContent}`);
+  if (push) announceText(`Opened: ${pane.querySelector("h2").textContent}`);
   if (first && push && narrow.matches) pane.scrollIntoView();
   for (const summary of pane.querySelectorAll("summary")) {
     if (open.has(summary.textContent)) summary.parentElement.open = true;
@@ -105,10 +105,10 @@ async function countCases() {
   const html = await fetchPart(location.href, "filters");
   if (html !== null) keepFocus(filters, () => { filters.innerHTML = html; });
 }
-const countCasesSoon = atMostEvery(1000, countCases);
+const countCasesSoon = throttle(1000, countCases);
 
 /** Reload the cases of the page in their current order. */
-async function renewCases() {
+async function reloadCases() {
   const url = new URL(location.href);
   if (!url.searchParams.has("order")) url.searchParams.set("order", "file");
   const html = await fetchPart(url.href, "matrix");
@@ -118,39 +118,39 @@ async function renewCases() {
 }
 
 /** Announce the run's progress, but not with every attempt. */
-const announce = atMostEvery(5000, () => say(summary.querySelector(".outcome-count").textContent));
+const announce = throttle(5000, () => announceText(summary.querySelector(".outcome-count").textContent));
 
 /** Milliseconds in which a click counts for the previous content if the pointer does not move. */
 const MEANT_BEFORE_MS = 1000;
 
 /** The newest summary, held back while one of its buttons is being pressed. */
-let held = null;
+let pendingSummary = null;
 /** The control that moved under a resting pointer, until the pointer moves. */
-let slipped = null;
+let movedControl = null;
 
 /** Replace the summary, but not while one of its buttons is pressed. A control that moves under the pointer is inactive until the pointer moves. */
-function summarise(html) {
+function showSummary(html) {
   if (summary.querySelector("button:active")) {
-    held = html;
+    pendingSummary = html;
     return;
   }
-  held = null;
+  pendingSummary = null;
   const under = summary.querySelector("a:hover, button:hover, summary:hover")?.dataset.command;
   keepFocus(summary, () => { summary.innerHTML = html; });
   showTimes(summary);
-  if (under && !summary.querySelector(`[data-command="${CSS.escape(under)}"]`)) slipped = performance.now();
+  if (under && !summary.querySelector(`[data-command="${CSS.escape(under)}"]`)) movedControl = performance.now();
 }
 
-summary?.addEventListener("pointermove", () => { slipped = null; });
+summary?.addEventListener("pointermove", () => { movedControl = null; });
 summary?.addEventListener("click", (event) => {
-  if (slipped === null || performance.now() - slipped > MEANT_BEFORE_MS) return;
+  if (movedControl === null || performance.now() - movedControl > MEANT_BEFORE_MS) return;
   event.preventDefault();
   event.stopPropagation();
 }, true);
-for (const release of ["pointerup", "keyup"]) addEventListener(release, () => setTimeout(() => held !== null && summarise(held)));
+for (const release of ["pointerup", "keyup"]) addEventListener(release, () => setTimeout(() => pendingSummary !== null && showSummary(pendingSummary)));
 
 /** Replace the changed rows in place. */
-function renewRows(rows) {
+function replaceRows(rows) {
   for (const { id, html } of rows) {
     const row = document.getElementById(id);
     if (!row) continue;
@@ -164,9 +164,9 @@ function renewRows(rows) {
   mark();
 }
 
-let taken = Promise.resolve();
+let queue = Promise.resolve();
 /** Handle messages one after the other. */
-const take = (message) => { taken = taken.then(() => apply(message)); };
+const take = (message) => { queue = queue.then(() => apply(message)); };
 
 /** Apply an update of the run. At the end tabs, cases and summary change together. */
 async function apply(message) {
@@ -180,10 +180,10 @@ async function apply(message) {
   } else {
     countCasesSoon();
   }
-  if (message.many) await renewCases();
-  else renewRows(message.rows);
+  if (message.many) await reloadCases();
+  else replaceRows(message.rows);
   if (message.summary) {
-    summarise(message.summary);
+    showSummary(message.summary);
     announce();
   }
   if (message.attempts.map(String).includes(page.dataset.shown)) show(page.dataset.shown, { push: false });

@@ -7,7 +7,7 @@ const box = document.getElementById("query");
 const place = document.getElementById("query-completions");
 let timer = 0;
 let active = -1;
-let asked = 0; // grows with each question and each closing: an answer to an earlier one comes too late
+let newest = 0; // grows with each question and each closing: an answer to an earlier one comes too late
 
 box.setAttribute("role", "combobox");
 box.setAttribute("aria-autocomplete", "list");
@@ -20,7 +20,7 @@ const isOpen = () => !place.hidden;
 
 function close() {
   clearTimeout(timer);
-  asked += 1;
+  newest += 1;
   place.hidden = true;
   active = -1;
   box.setAttribute("aria-expanded", "false");
@@ -28,10 +28,10 @@ function close() {
 }
 
 async function ask() {
-  const asking = ++asked;
+  const request = ++newest;
   const query = new URLSearchParams({ q: box.value, caret: box.selectionStart ?? box.value.length });
   const html = await fetchPart(`${box.dataset.completions}?${query}`, "query-completions");
-  if (html === null || document.activeElement !== box || asking !== asked) return;
+  if (html === null || document.activeElement !== box || request !== newest) return;
   place.innerHTML = html;
   if (options().length === 0) {
     close();
@@ -58,9 +58,9 @@ function move(step) {
 
 function accept(option) {
   const { start, end, text } = option.dataset;
-  const goesOn = /[:=<>~]$/.test(text);
+  const isPartial = /[:=<>~]$/.test(text);
   const isAtEnd = Number(end) >= box.value.length;
-  box.setRangeText(goesOn || !isAtEnd ? text : `${text} `, Number(start), Number(end), "end");
+  box.setRangeText(isPartial || !isAtEnd ? text : `${text} `, Number(start), Number(end), "end");
   close();
   box.focus();
   box.dispatchEvent(new Event("input", { bubbles: true }));

@@ -54,25 +54,25 @@ form.addEventListener("reset", () => {
 
 /* Escape, or a tag that was put on, leaves what is done with the ticked rows for the row that one came from. */
 const field = form.elements.tag;
-let cameFrom = "";
+let returnFocus = "";
 
-function toTag() {
-  cameFrom = document.activeElement.id;
+function focusTag() {
+  returnFocus = document.activeElement.id;
   field.focus();
   field.select();
 }
 
-function toRow() {
-  const row = document.getElementById(cameFrom) ?? linkOf(rowOf(boxes().find((box) => box.checked)));
+function focusRow() {
+  const row = document.getElementById(returnFocus) ?? linkOf(rowOf(boxes().find((box) => box.checked)));
   row?.focus();
 }
 
-document.addEventListener("done", () => document.activeElement === field && toRow());
+document.addEventListener("done", () => document.activeElement === field && focusRow());
 
 form.addEventListener("keydown", (event) => {
   if (event.key !== "Escape" || event.isComposing || event.keyCode === 229) return;
   event.preventDefault();
-  toRow();
+  focusRow();
   form.reset();
 });
 
@@ -153,15 +153,15 @@ function act(verb) {
 
 const hasTicked = () => boxes().some((box) => box.checked);
 const isOnRow = () => boxOf(focusedRow());
-const hasMeant = () => hasTicked() || isOnRow();
+const hasTarget = () => hasTicked() || isOnRow();
 
 declare("Sessions", [
   { keys: ["x"], does: "Tick the session", when: isOnRow, work: () => tick(isOnRow(), !isOnRow().checked, false) },
   { keys: ["X"], does: "Tick all from the last one to it", when: isOnRow, work: () => tick(isOnRow(), true, true) },
   { keys: ["e"], does: "Rename the session", when: isOnRow, work: () => focusedRow().querySelector(".row-actions a").click() },
-  { keys: ["p"], does: "Pin it, or those that are ticked", when: hasMeant, work: () => act("pin") },
-  { keys: ["t"], does: "Tag those that are ticked", when: hasTicked, work: toTag },
-  { keys: ["#", "Delete"], does: "Delete it, or those that are ticked; this can be undone", when: hasMeant, work: () => act("delete") },
+  { keys: ["p"], does: "Pin it, or those that are ticked", when: hasTarget, work: () => act("pin") },
+  { keys: ["t"], does: "Tag those that are ticked", when: hasTicked, work: focusTag },
+  { keys: ["#", "Delete"], does: "Delete it, or those that are ticked; this can be undone", when: hasTarget, work: () => act("delete") },
   { keys: ["Escape"], does: "Untick all", when: hasTicked, work: () => form.reset() },
 ]);
 

@@ -1,35 +1,35 @@
 // Answers to an agent's questions. An answer is sent once; its errors are shown at their fields.
 
-import { goToMarked, markProblems, unmark } from "../core/form-errors.js";
+import { focusFirstError, markErrors, clearMarks } from "../core/form-errors.js";
 
 let number = 0;
 
 const questionOf = (element) => element?.closest?.("form.question");
 
 /** Move each field's error below the field; errors of the whole form stay in place. */
-function placeProblems(form, problems) {
-  for (const { field, said } of markProblems(form, problems)) {
-    const told = document.createElement("span");
-    told.className = "error-text small";
-    told.id = `answer-problem-${++number}`;
-    told.dataset.told = field.getAttribute("aria-describedby") ?? "";
-    told.append(...said.childNodes);
-    field.setAttribute("aria-describedby", `${told.id} ${told.dataset.told}`.trim());
-    (field.closest(".checks") ?? field).after(told);
-    said.remove();
+function placeErrors(form, problems) {
+  for (const { field, message } of markErrors(form, problems)) {
+    const error = document.createElement("span");
+    error.className = "error-text small";
+    error.id = `answer-problem-${++number}`;
+    error.dataset.told = field.getAttribute("aria-describedby") ?? "";
+    error.append(...message.childNodes);
+    field.setAttribute("aria-describedby", `${error.id} ${error.dataset.told}`.trim());
+    (field.closest(".checks") ?? field).after(error);
+    message.remove();
   }
-  goToMarked(form);
+  focusFirstError(form);
 }
 
 /** Clear the errors. */
-function forget(form) {
-  unmark(form);
-  for (const told of form.querySelectorAll("[data-told]")) {
-    for (const field of form.querySelectorAll(`[aria-describedby~="${told.id}"]`)) {
-      if (told.dataset.told) field.setAttribute("aria-describedby", told.dataset.told);
+function clearErrors(form) {
+  clearMarks(form);
+  for (const error of form.querySelectorAll("[data-told]")) {
+    for (const field of form.querySelectorAll(`[aria-describedby~="${error.id}"]`)) {
+      if (error.dataset.told) field.setAttribute("aria-describedby", error.dataset.told);
       else field.removeAttribute("aria-describedby");
     }
-    told.remove();
+    error.remove();
   }
   form.querySelector(".question-problems")?.replaceChildren();
 }
@@ -37,7 +37,7 @@ function forget(form) {
 document.addEventListener("htmx:beforeRequest", (event) => {
   const form = questionOf(event.detail.elt);
   if (!form) return;
-  forget(form);
+  clearErrors(form);
   lock(form, "Sending…");
 });
 
@@ -79,5 +79,5 @@ document.addEventListener("htmx:afterSwap", (event) => {
   const form = questionOf(event.detail.target);
   if (!form || !event.detail.target.matches(".question-problems")) return;
   unlock(form);
-  placeProblems(form, event.detail.target);
+  placeErrors(form, event.detail.target);
 });

@@ -4,7 +4,7 @@ import { dropFiles, hasFiles } from "./console-files.js";
 import { keepOptions } from "./console-options.js";
 import { declare, focusOn } from "../core/shortcuts.js";
 import { NAMES, recallList, rememberList } from "../core/storage.js";
-import { goToMarked, markProblems } from "../core/form-errors.js";
+import { focusFirstError, markErrors } from "../core/form-errors.js";
 import { toEnd } from "./timeline.js";
 
 const MOST_KEPT = 50;
@@ -29,11 +29,11 @@ form?.addEventListener("keydown", (event) => {
 
 let place = 0;
 let unsent = "";
-const earlier = () => recallList(NAMES.messages(form.dataset.app));
+const storedMessages = () => recallList(NAMES.messages(form.dataset.app));
 
 /** Recall the previous or next message; within a message of several lines the arrows move the caret. */
 function goThrough(step) {
-  const kept = earlier();
+  const kept = storedMessages();
   const isAtEdge = step < 0 ? !message.value.slice(0, message.selectionStart).includes("\n")
     : !message.value.slice(message.selectionEnd).includes("\n");
   const next = place + step;
@@ -45,8 +45,8 @@ function goThrough(step) {
   return true;
 }
 
-function keep(text) {
-  if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...earlier().filter((each) => each !== text), text].slice(-MOST_KEPT));
+function storeMessage(text) {
+  if (text.trim()) rememberList(NAMES.messages(form.dataset.app), [...storedMessages().filter((each) => each !== text), text].slice(-MOST_KEPT));
 }
 
 /* --- Sending: a form gives its run an id, so that what is sent twice runs once --- */
@@ -80,7 +80,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (xhr.status < 200 || xhr.status >= 400) return;
   renewId();
   if (!runsTold) state.textContent = SENT;
-  keep(message.value);
+  storeMessage(message.value);
   place = 0;
   message.value = unsent = "";
   dropFiles();
@@ -97,10 +97,10 @@ function showProblems(html) {
 }
 
 function mark() {
-  for (const { field } of markProblems(form, problems)) {
+  for (const { field } of markErrors(form, problems)) {
     if (field.closest("#console-options")) options.open();
   }
-  goToMarked(form);
+  focusFirstError(form);
 }
 
 document.addEventListener("htmx:afterSwap", (event) => event.detail.target === problems && mark());

@@ -1,13 +1,13 @@
 // Hints beside the keys of the state board. They are loaded when the board shows the current state and the browser is idle.
 
-import { atMostEvery, fetchPart } from "../core/fragment.js";
+import { fetchPart, throttle } from "../core/fragment.js";
 import { NAMES, recallList, rememberList, whenChanged } from "../core/storage.js";
 
 const page = document.getElementById("session");
 const HIDDEN = NAMES.hiddenHints(page.dataset.app);
 const BETWEEN = 4_000;
 
-let found = document.createElement("template").content;
+let fragment = document.createElement("template").content;
 let mark = "";
 
 /** The hints' markup as loaded, before they are opened on the page. */
@@ -19,14 +19,14 @@ const isNow = () => board()?.dataset.at === "0";
 /** Rules whose hints are hidden for this app. */
 let hidden = recallList(HIDDEN);
 
-const load = atMostEvery(BETWEEN, async () => {
+const load = throttle(BETWEEN, async () => {
   const aim = board()?.dataset.mark;
   if (!isNow() || aim === mark) return;
   const html = await fetchPart(page.dataset.hints, "hints");
   if (html === null) return;
   const fresh = document.createElement("template");
   fresh.innerHTML = html;
-  found = fresh.content;
+  fragment = fresh.content;
   mark = aim;
   show();
 });
@@ -35,10 +35,10 @@ const load = atMostEvery(BETWEEN, async () => {
 function show() {
   const place = board();
   if (!place) return;
-  const wanted = new Map(isNow() ? [...found.querySelectorAll(".hints")].map((hints) => [hints.dataset.for, hints]) : []);
+  const wanted = new Map(isNow() ? [...fragment.querySelectorAll(".hints")].map((hints) => [hints.dataset.for, hints]) : []);
   for (const entry of place.querySelectorAll(".columns .entry:not([data-untracked])")) {
     const shown = entry.querySelector(":scope > .hints");
-    const hints = wanted.get(entry.dataset.key) && permitted(wanted.get(entry.dataset.key));
+    const hints = wanted.get(entry.dataset.key) && visibleHints(wanted.get(entry.dataset.key));
     if (!hints) shown?.remove();
     else if (!shown || markup.get(shown) !== hints.outerHTML) {
       shown?.remove();
@@ -48,22 +48,22 @@ function show() {
     }
   }
   for (const head of place.querySelectorAll(".scope-column")) {
-    const size = isNow() && found.querySelector(`[data-size-of="${head.dataset.column}"]`);
+    const size = isNow() && fragment.querySelector(`[data-size-of="${head.dataset.column}"]`);
     head.querySelector("[data-size]").textContent = size ? size.textContent : "";
   }
-  tellNumber(place);
+  showCount(place);
 }
 
-function permitted(hints) {
+function visibleHints(hints) {
   const copy = hints.cloneNode(true);
   for (const rule of hidden) copy.querySelector(`[data-rule="${CSS.escape(rule)}"]`)?.remove();
   return copy.childElementCount ? copy : null;
 }
 
-function tellNumber(place) {
+function showCount(place) {
   const link = place.querySelector("[data-hints-link]");
   if (!link) return;
-  const number = [...found.querySelectorAll(".hint[data-rule]")].filter(({ dataset }) => !hidden.includes(dataset.rule)).length;
+  const number = [...fragment.querySelectorAll(".hint[data-rule]")].filter(({ dataset }) => !hidden.includes(dataset.rule)).length;
   const badge = link.querySelector("[data-number]");
   badge.textContent = number ? String(number) : "";
   link.setAttribute("aria-label", number === 1 ? "1 hint at the state" : `${number || "No"} hints at the state`);

@@ -1,6 +1,6 @@
 // Loads the inspector of the selected event, or the session's overview if none is selected.
 
-import { fetchPart, oneAtATime } from "../core/fragment.js";
+import { fetchPart, runLatest } from "../core/fragment.js";
 import { showTimes } from "../core/times.js";
 
 const place = document.getElementById("inspection");
@@ -13,7 +13,7 @@ let shown = "";
  * @param {string} url
  * @param {{isOther?: boolean}} options  `isOther`: the page shows another event, and looks so until the new one is loaded
  */
-export const inspect = oneAtATime(async (url, { isOther = false } = {}) => {
+export const inspect = runLatest(async (url, { isOther = false } = {}) => {
   if (isOther) place.setAttribute("aria-busy", "true");
   const html = await fetchPart(url, "inspection");
   if (html === null) return; // what is on the page is about another event still

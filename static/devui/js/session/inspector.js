@@ -77,11 +77,11 @@ document.addEventListener("click", (event) => {
 /* --- An entry of a tree is picked by a click or by arrow keys; then its path and its value can be copied --- */
 
 const TREE = ".inspector .json[data-source]";
-let picked = null;
+let focusedEntry = null;
 
-function pick(entry) {
-  picked?.classList.remove("is-picked");
-  picked = entry;
+function focusEntry(entry) {
+  focusedEntry?.classList.remove("is-picked");
+  focusedEntry = entry;
   const place = inspector()?.querySelector(".json-place");
   if (!place) return;
   place.hidden = !entry;
@@ -117,12 +117,12 @@ function step(name, isIndex) {
 
 document.addEventListener("click", ({ target }) => {
   const entry = target.closest(`${TREE} li[data-pointer]`);
-  if (entry) pick(entry);
+  if (entry) focusEntry(entry);
 });
 
 document.addEventListener("focusin", ({ target }) => {
   const entry = target.closest(`${TREE} li[data-pointer]`);
-  if (entry) pick(entry);
+  if (entry) focusEntry(entry);
 });
 
 const STEPS = {
@@ -179,37 +179,37 @@ document.addEventListener("click", ({ target }) => {
   const button = target.closest("[data-copy-event], [data-copy-path], [data-copy-value]");
   if (!button) return;
   if ("copyEvent" in button.dataset) copyFrom(button, valueAddress(""));
-  else if (!picked?.isConnected) pick(null);
-  else if ("copyPath" in button.dataset) copy(button, pathOf(picked));
-  else copyFrom(button, valueAddress(pointerOf(picked)));
+  else if (!focusedEntry?.isConnected) focusEntry(null);
+  else if ("copyPath" in button.dataset) copy(button, pathOf(focusedEntry));
+  else copyFrom(button, valueAddress(pointerOf(focusedEntry)));
 });
 
 /* --- Comparing: an event is marked, then another one is compared with it --- */
 
-let marked = 0;
+let markedSeq = 0;
 
 function markEvent() {
   const button = document.querySelector("[data-mark-event]");
   if (!button) return false;
   const seq = Number(button.dataset.markEvent);
-  marked = marked === seq ? 0 : seq;
+  markedSeq = markedSeq === seq ? 0 : seq;
   showMarked();
   return true;
 }
 
 function showMarked() {
   for (const event of document.querySelectorAll(".event.is-marked")) event.classList.remove("is-marked");
-  if (marked) document.querySelector(`#events [data-seq="${marked}"]`)?.classList.add("is-marked");
+  if (markedSeq) document.querySelector(`#events [data-seq="${markedSeq}"]`)?.classList.add("is-marked");
   const button = document.querySelector("[data-mark-event]");
   if (!button) return;
   button.hidden = false;
-  button.setAttribute("aria-pressed", String(Number(button.dataset.markEvent) === marked));
+  button.setAttribute("aria-pressed", String(Number(button.dataset.markEvent) === markedSeq));
   const link = document.querySelector("[data-compare-event]");
   const seq = Number(link.dataset.compareEvent);
-  const left = marked && marked !== seq ? `left=${marked}&` : "";
+  const left = markedSeq && markedSeq !== seq ? `left=${markedSeq}&` : "";
   link.search = `?${left}right=${seq}`;
   link.title = left
-    ? `Compare with the marked event ${marked} (c)`
+    ? `Compare with the marked event ${markedSeq} (c)`
     : "Compare with the previous event of its kind, or with the marked event (c)";
 }
 
@@ -226,13 +226,13 @@ const clickOn = (selector) => {
 declare("In this session", [
   { keys: ["x"], does: "Mark the open event to compare", when: inspector, work: markEvent },
   { keys: ["c"], does: "Compare the open event", when: inspector, work: () => clickOn("[data-compare-event]") },
-  { keys: ["p"], does: "Copy the path of the picked value", when: () => picked, work: () => clickOn("[data-copy-path]") },
-  { keys: ["v"], does: "Copy the picked value", when: () => picked, work: () => clickOn("[data-copy-value]") },
+  { keys: ["p"], does: "Copy the path of the picked value", when: () => focusedEntry, work: () => clickOn("[data-copy-path]") },
+  { keys: ["v"], does: "Copy the picked value", when: () => focusedEntry, work: () => clickOn("[data-copy-value]") },
 ]);
 
 /* What is put into the page anew shows again what is marked; what was picked is gone with what it stood in. */
 new MutationObserver(() => {
-  if (picked && !picked.isConnected) pick(null);
+  if (focusedEntry && !focusedEntry.isConnected) focusEntry(null);
   showMarked();
 }).observe(document.getElementById("detail"), { childList: true, subtree: true });
 

@@ -6,27 +6,27 @@ import { showTimes } from "../core/times.js";
 /** Place the run markers. Return whether a marker without an invocation was added. */
 export function markRuns(html, showsTheEnd) {
   let added = false;
-  for (const news of parse(html).querySelectorAll("template")) {
-    const { run, invocation, after } = news.dataset;
+  for (const update of parse(html).querySelectorAll("template")) {
+    const { run, invocation, after } = update.dataset;
     for (const shown of list().querySelectorAll(`[data-run="${CSS.escape(run)}"]`)) {
       (shown.closest(".run-alone") ?? shown).remove();
     }
-    showTimes(news.content);
-    if (news.content.querySelector(".run-alone")) added = putAlone(news.content, Number(after), showsTheEnd) || added;
-    else putBeside(news.content, invocation);
+    showTimes(update.content);
+    if (update.content.querySelector(".run-alone")) added = placeAlone(update.content, Number(after), showsTheEnd) || added;
+    else placeInInvocation(update.content, invocation);
   }
   return added;
 }
 
 /** Put the code version into the invocation's head, once per version, and the outcome below the invocation. */
-function putBeside(mark, invocation) {
-  const ran = mark.querySelector(".ran");
-  ran?.remove();
+function placeInInvocation(mark, invocation) {
+  const code = mark.querySelector(".ran");
+  code?.remove();
   if (!invocation) return;
   for (const group of list().querySelectorAll(`[data-invocation="${CSS.escape(invocation)}"]`)) {
     const head = group.querySelector(".invocation-head");
-    if (ran && !head.querySelector(`[data-code="${CSS.escape(ran.dataset.code)}"]`)) {
-      head.querySelector(".mono").after(ran.cloneNode(true));
+    if (code && !head.querySelector(`[data-code="${CSS.escape(code.dataset.code)}"]`)) {
+      head.querySelector(".mono").after(code.cloneNode(true));
     }
     if (!mark.firstElementChild) continue;
     const isAnswered = mark.querySelector('[data-status="waiting"]') && !group.querySelector("[data-question]");
@@ -35,7 +35,7 @@ function putBeside(mark, invocation) {
 }
 
 /** Place a run after the event that was last when it began; skip runs outside the page's window. */
-function putAlone(mark, after, showsTheEnd) {
+function placeAlone(mark, after, showsTheEnd) {
   const isHere = after > last() ? showsTheEnd : after >= first() || first() <= 1;
   if (!isHere) return false;
   const groups = [...list().querySelectorAll(".invocation")];

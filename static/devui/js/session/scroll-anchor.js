@@ -3,12 +3,12 @@
 let movedAt = 0;
 
 /** Record that a script scrolls the page. */
-export function noteMove() {
+export function recordScroll() {
   movedAt = performance.now();
 }
 
 /** Wait for a frame in which no script scrolls the page. */
-export function frame() {
+export function waitForStillFrame() {
   if (document.hidden) return Promise.resolve();
   return new Promise((resolve) => {
     let since = 0;
@@ -22,7 +22,7 @@ export function frame() {
 }
 
 /** Make a change and scroll so that the first visible element keeps its position. Return the change's result. */
-export function hold(scroller, elements, change) {
+export function keepPosition(scroller, elements, change) {
   const top = scroller.getBoundingClientRect().top;
   const anchor = elements().find((element) => element.getBoundingClientRect().bottom > top + 24);
   const before = anchor?.getBoundingClientRect().top;

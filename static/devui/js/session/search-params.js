@@ -3,10 +3,10 @@
 const NAMES = ["q", "only"];
 
 /** Return the search parameters to append to other parameters; "" without a query. */
-export function asked() {
+export function searchParams() {
   const query = new URLSearchParams(location.search);
-  const kept = new URLSearchParams(NAMES.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
-  return query.get("q") ? `&${kept}` : "";
+  const params = new URLSearchParams(NAMES.filter((name) => query.get(name)).map((name) => [name, query.get(name)]));
+  return query.get("q") ? `&${params}` : "";
 }
 
-export const isFiltering = () => asked() !== "" && new URLSearchParams(location.search).has("only");
+export const isFiltering = () => searchParams() !== "" && new URLSearchParams(location.search).has("only");

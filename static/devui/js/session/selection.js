@@ -1,15 +1,15 @@
 // The selected event. The address holds it, so Back works and a link opens the same view.
 
 import * as board from "./state-board.js";
-import { fetchPart, oneAtATime, wasCutOff } from "../core/fragment.js";
+import { fetchPart, runLatest, wasUnreachable } from "../core/fragment.js";
 import { inspect } from "./inspector-loader.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { entry, offer } from "../core/command-palette.js";
 import * as timeline from "./timeline.js";
-import * as travel from "./time-slider.js";
+import * as timeSlider from "./time-slider.js";
 
 /** Milliseconds without a step after which the inspector, the timeline and the address follow the board. */
-const REST = 150;
+const STEP_PAUSE = 150;
 
 const seqOfAddress = () => {
   const query = new URLSearchParams(location.search);
@@ -19,7 +19,7 @@ const seqOfAddress = () => {
   return event ? Number(event.dataset.seq) : 0;
 };
 
-let selected = travel.openAtFirst;
+let selected = timeSlider.initialSeq;
 
 /** The seq of the selected event, 0 for none. */
 export const selectedSeq = () => selected;
@@ -50,50 +50,50 @@ export async function select(seq, { push = true } = {}) {
 }
 
 /** True while steps follow one another: the address and the parts around the board lag behind. */
-let isPassing = false;
-let resting = 0;
+let isStepping = false;
+let stepTimer = 0;
 let direction = 0;
 
 /** Step to an event: load its board now, and the rest once no further step follows. */
-function pass(seq) {
+function stepTo(seq) {
   if (seq === selected) return;
   const address = addressOf(seq);
-  if (!isPassing) history.pushState({ event: seq }, "", address);
-  isPassing = true;
+  if (!isStepping) history.pushState({ event: seq }, "", address);
+  isStepping = true;
   direction = seq - selected;
-  clearTimeout(resting);
+  clearTimeout(stepTimer);
   turnTo(seq);
   board.show(address).then(() => {
-    clearTimeout(resting);
+    clearTimeout(stepTimer);
     prepareNext();
-    if (isPassing) resting = setTimeout(rest, REST);
+    if (isStepping) stepTimer = setTimeout(finishSteps, STEP_PAUSE);
   });
 }
 
-function rest() {
+function finishSteps() {
   settle();
   if (selected && !timeline.eventOf(selected)) loadAround(location.href);
   inspect(location.href, { isOther: true });
-  travel.tell(selected);
+  timeSlider.announce(selected);
 }
 
 /** Prefetch the next boards: steps mostly continue in the same direction. */
 function prepareNext() {
   if (Math.abs(direction) !== 1) return;
-  const next = [selected + direction, selected + 2 * direction].filter((seq) => seq >= 1 && seq <= travel.last());
+  const next = [selected + direction, selected + 2 * direction].filter((seq) => seq >= 1 && seq <= timeSlider.last());
   board.prepare(next.map((seq) => ({ url: addressOf(seq), seq })));
 }
 
 /** Update the address after steps. */
 export function settle() {
-  if (!isPassing) return;
-  stopPassing();
+  if (!isStepping) return;
+  stopStepping();
   history.replaceState({ event: selected }, "", addressOf(selected));
 }
 
-function stopPassing() {
-  isPassing = false;
-  clearTimeout(resting);
+function stopStepping() {
+  isStepping = false;
+  clearTimeout(stepTimer);
 }
 
 function turnTo(seq) {
@@ -111,14 +111,14 @@ export async function refresh() {
 }
 
 /** Reload the inspector. */
-export const refreshInspection = () => (isPassing ? null : inspect(location.href));
+export const refreshInspection = () => (isStepping ? null : inspect(location.href));
 
 /** Reload the parts that could not be loaded while the server was unreachable. */
 export function catchUp() {
-  if (wasCutOff("board")) board.renew();
-  if (isPassing) return;
-  if (wasCutOff("inspection")) inspect(location.href);
-  if (selected && wasCutOff("window") && !timeline.eventOf(selected)) loadAround(location.href);
+  if (wasUnreachable("board")) board.renew();
+  if (isStepping) return;
+  if (wasUnreachable("inspection")) inspect(location.href);
+  if (selected && wasUnreachable("window") && !timeline.eventOf(selected)) loadAround(location.href);
 }
 
 /** Reload the board after a change of state; the inspector stays. */
@@ -126,7 +126,7 @@ export const refreshBoard = () => board.renew({ live: true });
 
 /** Set the seq of the session's last event. */
 export function setLast(last) {
-  travel.setLast(last);
+  timeSlider.setLast(last);
   mark();
 }
 
@@ -137,7 +137,7 @@ function isFocusFree() {
 }
 
 /** Load the timeline around the selected event. */
-const loadAround = oneAtATime(async (address) => {
+const loadAround = runLatest(async (address) => {
   const html = await fetchPart(address, "window");
   if (html === null || !selected || timeline.eventOf(selected)) return;
   timeline.replace(html);
@@ -151,14 +151,14 @@ const loadAround = oneAtATime(async (address) => {
 export function mark() {
   for (const event of document.querySelectorAll(".event[aria-current]")) event.removeAttribute("aria-current");
   if (selected) timeline.eventOf(selected)?.setAttribute("aria-current", "true");
-  travel.show(selected);
+  timeSlider.show(selected);
 }
 
 /** Step by one event; a step back from now selects the newest event. */
 export function step(by) {
-  const last = travel.last();
+  const last = timeSlider.last();
   const next = selected ? selected + by : by < 0 ? last : 0;
-  if (next >= 1 && next <= last) pass(next);
+  if (next >= 1 && next <= last) stepTo(next);
 }
 
 function stepRow(by) {
@@ -193,10 +193,10 @@ function openLink(link) {
   else select(Number(new URLSearchParams(link.search).get("seq")));
 }
 
-travel.whenMoved(pass);
+timeSlider.onMove(stepTo);
 
 addEventListener("popstate", ({ state }) => {
-  stopPassing(); // the address is another one already
+  stopStepping(); // the address is another one already
   select(state?.event ?? seqOfAddress(), { push: false });
 });
 
@@ -211,7 +211,7 @@ document.addEventListener("change", (event) => {
 /* An event by its number, typed into the palette. */
 offer((typed) => {
   const seq = Number(/^(?:#|event\s*)?(\d+)$/i.exec(typed)?.[1]);
-  const last = travel.last();
+  const last = timeSlider.last();
   if (!(seq >= 1 && seq <= last)) return [];
   return [entry("In this session", "clock", `Event ${seq} of ${last}`, () => select(seq))];
 });

@@ -1,6 +1,6 @@
 // Search in the session: counts and marks hits, steps from hit to hit, or shows only the hits.
 
-import { asked, isFiltering } from "./search-params.js";
+import { isFiltering, searchParams } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
 import { declare, focusOn, isPlainClick } from "../core/shortcuts.js";
 import "../lists/query-box.js";
@@ -9,10 +9,10 @@ import * as timeline from "./timeline.js";
 
 const TYPING_PAUSE = 250;
 /** Minimum wait in milliseconds before hits are refreshed, and the wait as a multiple of the last response time. */
-const SOON = 300;
-const RESTS = 4;
+const MIN_PAUSE = 300;
+const PAUSE_FACTOR = 4;
 /** Milliseconds before an unfinished search continues. */
-const BREATH = 60;
+const COUNT_PAUSE = 60;
 const HIGHLIGHT = "found";
 const MOST_RANGES = 2000;
 
@@ -27,16 +27,16 @@ const result = () => place.querySelector("[data-hits]");
 /* --- Asking --- */
 
 /** Search for the form's query. The timeline changes only if it shows only hits. */
-async function ask() {
+async function search() {
   clearTimeout(typing);
   const wasFiltering = isFiltering();
-  const before = asked();
+  const before = searchParams();
   const query = new URLSearchParams(location.search);
   for (const name of ["q", "only", "before", "after"]) query.delete(name);
   if (box.value.trim()) query.set("q", box.value.trim());
   if (only.checked) query.set("only", "1");
   history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
-  if (asked() === before && isFiltering() === wasFiltering) return;
+  if (searchParams() === before && isFiltering() === wasFiltering) return;
   await Promise.all([refresh(), wasFiltering || isFiltering() ? showWindow() : null]);
 }
 
@@ -54,15 +54,15 @@ async function showWindow() {
 let typing = 0;
 box.addEventListener("input", (event) => {
   clearTimeout(typing);
-  if (!event.isComposing) typing = setTimeout(ask, TYPING_PAUSE);
+  if (!event.isComposing) typing = setTimeout(search, TYPING_PAUSE);
 });
 box.addEventListener("compositionend", () => {
-  typing = setTimeout(ask, TYPING_PAUSE);
+  typing = setTimeout(search, TYPING_PAUSE);
 });
-only.addEventListener("change", ask);
+only.addEventListener("change", search);
 form.addEventListener("submit", async (event) => {
   event.preventDefault();
-  await ask();
+  await search();
   go(1);
 });
 
@@ -76,7 +76,7 @@ box.addEventListener("keydown", (event) => {
 
 function end() {
   box.value = "";
-  return ask();
+  return search();
 }
 
 document.addEventListener("click", (event) => {
@@ -86,28 +86,28 @@ document.addEventListener("click", (event) => {
   if ((!chip && !hit && !surroundings) || !isPlainClick(event)) return;
   event.preventDefault();
   if (hit) go(hit.dataset.hit === "next" ? 1 : -1);
-  else if (chip) take(chip.dataset.query);
+  else if (chip) applyQuery(chip.dataset.query);
   else showSurroundings();
 });
 
 function showSurroundings() {
   only.checked = false;
-  ask();
+  search();
 }
 
 /* What a chip asks for depends on what stands in the box by then. */
 form.querySelector(".menu")?.addEventListener("toggle", async ({ target }) => {
   if (!target.open) return;
-  await ask();
+  await search();
   const html = await fetchPart(location.href, "chips");
   if (html !== null) document.getElementById("chips").innerHTML = html;
 });
 
-function take(query) {
+function applyQuery(query) {
   box.value = query;
   for (const menu of document.querySelectorAll(".within details[open]")) menu.open = false;
   box.focus();
-  ask();
+  search();
 }
 
 /* --- What was found --- */
@@ -117,27 +117,27 @@ function take(query) {
  * Without a query, the hits are cleared at once, so that a key pressed meanwhile does not step through old hits.
  */
 async function refresh(purpose = "found") {
-  if (!asked()) {
+  if (!searchParams()) {
     place.replaceChildren();
     mark();
     return false;
   }
-  const fresh = await askFor({}, purpose);
+  const fresh = await fetchHits({}, purpose);
   if (!fresh) return false;
   place.replaceChildren(fresh);
-  place.dataset.asked = asked();
+  place.dataset.asked = searchParams();
   mark();
-  if (isCounting()) goOn();
+  if (isCounting()) continueCount();
   return true;
 }
 
 /** Fetch the hits; null without a response, or if the query has changed since. */
-async function askFor(parameters, purpose) {
+async function fetchHits(parameters, purpose) {
   const { first, last } = timeline.list().dataset;
-  const about = () => `${asked()} ${selection.selectedSeq()}`;
+  const about = () => `${searchParams()} ${selection.selectedSeq()}`;
   const before = about();
   const query = new URLSearchParams(location.search);
-  const known = { first, last, at: timeline.onScreen()[0], ...countedBefore(), ...parameters };
+  const known = { first, last, at: timeline.onScreen()[0], ...previousCount(), ...parameters };
   for (const [name, value] of Object.entries(known)) query.set(name, value);
   const html = await fetchPart(`${location.pathname}?${query}`, "found", purpose);
   if (html === null || about() !== before) return null;
@@ -147,54 +147,54 @@ async function askFor(parameters, purpose) {
 }
 
 /** Reuse the count of an earlier response to the same query. */
-function countedBefore() {
+function previousCount() {
   const { counted, count } = result()?.dataset ?? {};
-  return counted && place.dataset.asked === asked() ? { counted, count } : {};
+  return counted && place.dataset.asked === searchParams() ? { counted, count } : {};
 }
 
 const isCounting = () => "counting" in (result()?.dataset ?? {});
 let counting = 0;
 
 /** Let the server continue counting from where it stopped. Announce only changes. */
-function goOn() {
+function continueCount() {
   clearTimeout(counting);
   counting = setTimeout(async () => {
     if (!isCounting()) return;
-    const fresh = (await askFor({ part: "count" }, "count"))?.querySelector("[data-hits]");
+    const fresh = (await fetchHits({ part: "count" }, "count"))?.querySelector("[data-hits]");
     const shown = result();
     if (!fresh || !shown) return;
     for (const name of ["earlier", "later", "down", "up"]) fresh.dataset[name] = shown.dataset[name];
-    if (told(fresh) === told(shown)) {
+    if (announcedText(fresh) === announcedText(shown)) {
       for (const name of ["counted", "count"]) shown.dataset[name] = fresh.dataset[name];
       shown.querySelector("progress").value = fresh.querySelector("progress").value;
     } else {
       shown.replaceWith(fresh);
     }
     mark();
-    goOn();
-  }, BREATH);
+    continueCount();
+  }, COUNT_PAUSE);
 }
 
-const told = (line) => [...line.querySelectorAll(":scope > span, :scope > a")].map((each) => each.textContent).join();
+const announcedText = (line) => [...line.querySelectorAll(":scope > span, :scope > a")].map((each) => each.textContent).join();
 
 let waiting = 0;
-let rest = SOON;
+let pause = MIN_PAUSE;
 
 /** Refresh the hits soon; the longer the last response took, the less often. */
-function refreshIfAsked() {
-  if (!asked() || waiting) return;
+function refreshSoon() {
+  if (!searchParams() || waiting) return;
   waiting = setTimeout(async () => {
     waiting = 0;
     const start = performance.now();
     await refresh();
-    rest = Math.max(SOON, RESTS * (performance.now() - start));
-  }, rest);
+    pause = Math.max(MIN_PAUSE, PAUSE_FACTOR * (performance.now() - start));
+  }, pause);
 }
 
 for (const name of ["timeline:heard", "timeline:loaded", "timeline:replaced"]) {
-  document.addEventListener(name, refreshIfAsked);
+  document.addEventListener(name, refreshSoon);
 }
-new MutationObserver(refreshIfAsked).observe(view, { subtree: true, attributeFilter: ["aria-current"] });
+new MutationObserver(refreshSoon).observe(view, { subtree: true, attributeFilter: ["aria-current"] });
 
 /** Mark the hits on the page and highlight the query's words in them. */
 function mark() {
@@ -209,7 +209,7 @@ function highlight() {
   CSS.highlights.delete(HIGHLIGHT);
   const words = JSON.parse(result()?.dataset.words ?? "[]").filter(Boolean);
   if (!words.length) return;
-  const pattern = new RegExp(words.map(spelled).join("|"), "giu");
+  const pattern = new RegExp(words.map(patternOf).join("|"), "giu");
   const ranges = [];
   for (const body of view.querySelectorAll(".is-hit .event-body")) {
     const texts = document.createTreeWalker(body, NodeFilter.SHOW_TEXT);
@@ -219,7 +219,7 @@ function highlight() {
 }
 
 /** As in the index, any characters except letters may separate the words of a phrase. */
-const spelled = (text) => text
+const patternOf = (text) => text
   .split(/[^\p{L}\p{N}]+/u)
   .filter(Boolean)
   .join("[^\\p{L}\\p{N}]*") || "(?!)";
@@ -250,20 +250,20 @@ async function go(by) {
 
 /** Step as far as hits are known, or load more hits. Return whether a step was possible. */
 async function makeSteps() {
-  const [way, looked] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
+  const [way, cursor] = steps > 0 ? ["later", "up"] : ["earlier", "down"];
   const seqs = JSON.parse(result().dataset[way]);
-  if (!seqs.length) return lookFurther(way, looked);
+  if (!seqs.length) return loadHits(way, cursor);
   const made = Math.min(Math.abs(steps), seqs.length);
   steps -= Math.sign(steps) * made;
   await open(seqs[made - 1]);
   return !steps || refresh("steps");
 }
 
-async function lookFurther(way, looked) {
-  const place = Number(result().dataset[looked]);
-  const fresh = place && (await askFor({ part: way, [looked]: place }, "steps"))?.querySelector("[data-hits]");
+async function loadHits(way, cursor) {
+  const place = Number(result().dataset[cursor]);
+  const fresh = place && (await fetchHits({ part: way, [cursor]: place }, "steps"))?.querySelector("[data-hits]");
   if (!fresh || !result()) return false;
-  for (const name of [way, looked]) result().dataset[name] = fresh.dataset[name];
+  for (const name of [way, cursor]) result().dataset[name] = fresh.dataset[name];
   return true;
 }
 
@@ -278,13 +278,13 @@ async function open(seq) {
   if (event) timeline.reveal(event);
 }
 
-const isAsking = () => Boolean(result());
+const hasResult = () => Boolean(result());
 
 declare("In this session", [
   { keys: ["f"], does: "Find in this session", work: () => focusOn(box) },
-  { keys: ["n"], does: "Next hit", when: isAsking, work: () => go(1) },
-  { keys: ["N"], does: "Previous hit", when: isAsking, work: () => go(-1) },
-  { keys: ["Escape"], does: "End the search", when: isAsking, work: () => end() },
+  { keys: ["n"], does: "Next hit", when: hasResult, work: () => go(1) },
+  { keys: ["N"], does: "Previous hit", when: hasResult, work: () => go(-1) },
+  { keys: ["Escape"], does: "End the search", when: hasResult, work: () => end() },
 ]);
 
 /* Back and forth in the history: the form says what the address says. */
@@ -298,4 +298,4 @@ addEventListener("popstate", () => {
   showWindow();
 });
 
-refreshIfAsked();
+refreshSoon();

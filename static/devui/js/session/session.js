@@ -5,7 +5,7 @@ import { isFiltering } from "./search-params.js";
 import "./columns.js";
 import "./state-diff.js";
 import "./console.js";
-import { atMostEvery, fetchPart } from "../core/fragment.js";
+import { fetchPart, throttle } from "../core/fragment.js";
 import "./inspector.js";
 import { declare } from "../core/shortcuts.js";
 import { GONE, Live } from "../core/live-socket.js";
@@ -63,7 +63,7 @@ const HANDLERS = {
     runs.innerHTML = html;
     window.htmx.process(runs);
     showTimes(runs);
-    tellRun();
+    announceRun();
     document.title = active ? `● ${title}` : title;
   },
   marks: ({ html, errors }) => isPaused || timeline.markRuns(html, errors),
@@ -81,20 +81,20 @@ const HANDLERS = {
 };
 
 /** Return the status of the session's run in the words of the page. */
-function runInWords() {
+function runText() {
   const runs = document.querySelector("#runs > .runs");
   const status = runs?.querySelector(".run-ended [data-status]")?.textContent.trim();
   if (Number(runs?.dataset.active)) return "The agent runs";
   return status ? `The run: ${status}` : "The run is done";
 }
 
-let toldRun = runInWords();
+let announcedRun = runText();
 
 /** Announce the run's status to screen readers when it has changed. */
-function tellRun() {
-  const told = runInWords();
-  if (told !== toldRun) runTeller.textContent = told;
-  toldRun = told;
+function announceRun() {
+  const told = runText();
+  if (told !== announcedRun) runTeller.textContent = told;
+  announcedRun = told;
 }
 
 function showName(name) {
@@ -164,16 +164,16 @@ function takeEvents({ cursor, last, count, html, pending }) {
   if (added.some((row) => row.querySelector(TOUCHES_OTHERS)) && timeline.isFollowing()) openEnd();
 }
 
-const refreshBoard = atMostEvery(400, () => {
+const refreshBoard = throttle(400, () => {
   if (document.querySelector(".board")?.dataset.mark === wantedBoard) return;
   selection.refreshBoard();
   refreshOverview();
 });
 
 /** Without a selected event, the inspector shows the whole session, of which little is new. */
-const refreshOverview = atMostEvery(3000, () => selection.selectedSeq() || selection.refreshInspection());
+const refreshOverview = throttle(3000, () => selection.selectedSeq() || selection.refreshInspection());
 
-const refreshSiblings = atMostEvery(2000, async () => {
+const refreshSiblings = throttle(2000, async () => {
   const query = new URLSearchParams(new FormData(search));
   const html = await fetchPart(`${location.pathname}?${query}`, "siblings");
   if (html === null) return;
@@ -185,13 +185,13 @@ const refreshSiblings = atMostEvery(2000, async () => {
 });
 
 let unannounced = 0;
-const sayCount = atMostEvery(3000, () => {
+const announceCount = throttle(3000, () => {
   announcer.textContent = unannounced === 1 ? "1 new event" : `${unannounced} new events`;
   unannounced = 0;
 });
 function announce(count) {
   unannounced += count;
-  sayCount();
+  announceCount();
 }
 
 /** Show the newest events and follow. */

@@ -1,6 +1,6 @@
 // State board: loads only differences and replaces them key by key, so that unchanged keys do not move.
 
-import { fetchPart, oneAtATime } from "../core/fragment.js";
+import { fetchPart, runLatest } from "../core/fragment.js";
 import "./hints.js";
 import { NAMES, recall, remember } from "../core/storage.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
@@ -34,9 +34,9 @@ export function show(url, { live = false } = {}) {
 /** Reload the board of the same point in time. */
 export const renew = (options) => show(address, options);
 
-const load = oneAtATime(async (live) => {
+const load = runLatest(async (live) => {
   isLoading = true;
-  const html = await answer(asked(address));
+  const html = await answer(addressFrom(address));
   isLoading = isLacking = false;
   if (html !== null) put(html, live);
   if (isLacking) load(live);
@@ -54,8 +54,8 @@ let ahead = new Map();
 export function prepare(steps) {
   if (isLoading) return;
   const before = [board()?.dataset.at, ...steps.map(({ seq }) => seq)];
-  const wanted = steps.map(({ url, seq }, place) => [asked(url, before[place]), `ahead${seq % 2}`]);
-  ahead = new Map(wanted.map(([url, purpose]) => [url, ahead.get(url) ?? fetchPart(url, "board", purpose)]));
+  const requests = steps.map(({ url, seq }, place) => [addressFrom(url, before[place]), `ahead${seq % 2}`]);
+  ahead = new Map(requests.map(([url, purpose]) => [url, ahead.get(url) ?? fetchPart(url, "board", purpose)]));
 }
 
 async function answer(url) {
@@ -65,7 +65,7 @@ async function answer(url) {
 }
 
 /** Return the address with the board that the page has, or will have: the one at the event `at`. */
-function asked(url, at = board()?.dataset.at) {
+function addressFrom(url, at = board()?.dataset.at) {
   const asking = new URL(url, location.href);
   const { mark, like, begin } = board()?.dataset ?? {};
   const isSame = (name, value) => value === (asking.searchParams.get(name) ?? "");
@@ -213,9 +213,9 @@ let typing = 0;
 function search() {
   clearTimeout(typing);
   const query = new URLSearchParams(location.search);
-  const wanted = place.querySelector(".key-search input[name=key]").value.trim();
-  if (wanted === (query.get("key") ?? "")) return;
-  if (wanted) query.set("key", wanted);
+  const keyName = place.querySelector(".key-search input[name=key]").value.trim();
+  if (keyName === (query.get("key") ?? "")) return;
+  if (keyName) query.set("key", keyName);
   else query.delete("key");
   query.delete("begin");
   history.replaceState(history.state, "", `${location.pathname}?${query}`.replace(/\?$/, ""));

@@ -3,7 +3,7 @@
 import * as board from "./state-board.js";
 import { declare, isPlainClick } from "../core/shortcuts.js";
 import { selectedSeq, settle } from "./selection.js";
-import * as travel from "./time-slider.js";
+import * as timeSlider from "./time-slider.js";
 
 /** Show the diff between the selected point in time and another one; without another one, show the state. */
 function compareWith(base) {
@@ -13,16 +13,16 @@ function compareWith(base) {
   if (base === "") query.delete("diff");
   else query.set("diff", base);
   history.pushState({ event: selectedSeq() }, "", `${location.pathname}?${query}`.replace(/\?$/, ""));
-  travel.show(selectedSeq());
-  board.show(location.href).then(() => travel.tell(selectedSeq()));
+  timeSlider.show(selectedSeq());
+  board.show(location.href).then(() => timeSlider.announce(selectedSeq()));
 }
 
 /** Start comparing with this point in time, or stop. */
 function hold() {
-  compareWith(travel.heldMoment() === null ? String(selectedSeq() || "now") : "");
+  compareWith(timeSlider.comparedPoint() === null ? String(selectedSeq() || "now") : "");
 }
 
-travel.whenHeld(hold);
+timeSlider.onCompare(hold);
 
 document.addEventListener("click", (event) => {
   const link = event.target.closest("a[data-compare]");

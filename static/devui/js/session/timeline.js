@@ -1,11 +1,11 @@
 // Window of the session's events that is on the page. It loads ahead of the reader, drops distant rows, and never moves what is being read.
 
-import { asked } from "./search-params.js";
+import { searchParams } from "./search-params.js";
 import { fetchPart } from "../core/fragment.js";
 import { isPlainClick } from "../core/shortcuts.js";
 import * as rows from "./timeline-rows.js";
 import { markRuns as putMarks } from "./run-markers.js";
-import * as still from "./scroll-anchor.js";
+import * as scrollAnchor from "./scroll-anchor.js";
 import { showTimes } from "../core/times.js";
 
 export { eventOf, events, list, rowHeads } from "./timeline-rows.js";
@@ -50,7 +50,7 @@ export function take({ html, cursor, count }) {
     fill();
     return [];
   }
-  const added = holdStill(() => rows.addBelow(rows.parse(html), cursor));
+  const added = keepInPlace(() => rows.addBelow(rows.parse(html), cursor));
   for (const row of added) row.classList.add("is-new");
   if (wasFollowing) {
     following = true;
@@ -95,7 +95,7 @@ export function replace(html) {
 /** Load the events around a seq and scroll to it; `block` is its position on the screen. */
 export async function goTo(seq, block = "start") {
   if (!rows.eventOf(seq)) {
-    const html = await fetchPart(`${location.pathname}?around=${seq}${asked()}`, "window");
+    const html = await fetchPart(`${location.pathname}?around=${seq}${searchParams()}`, "window");
     if (html === null) return;
     replace(html);
   }
@@ -106,7 +106,7 @@ export async function goTo(seq, block = "start") {
 
 /** Load the newest events and follow. Return whether they were loaded. */
 export async function openEnd() {
-  const html = await fetchPart(`${location.pathname}?${asked().slice(1)}`, "window");
+  const html = await fetchPart(`${location.pathname}?${searchParams().slice(1)}`, "window");
   if (html === null) return false;
   replace(html);
   toEnd();
@@ -124,7 +124,7 @@ export function showPending(html) {
 /** Scroll to the end of the page and follow new events. */
 export function toEnd() {
   following ||= showsTheEnd();
-  still.noteMove();
+  scrollAnchor.recordScroll();
   scroller.scrollTop = scroller.scrollHeight;
   if (following) setUnseen(0);
 }
@@ -180,15 +180,15 @@ async function load(side) {
   const list = rows.list();
   setLoading(side);
   const query = isOlder ? `before=${rows.first()}` : `after=${rows.last()}`;
-  const html = await fetchPart(`${location.pathname}?${query}${asked()}`, "window", "more");
-  if (html !== null && isOlder) await still.frame();
+  const html = await fetchPart(`${location.pathname}?${query}${searchParams()}`, "window", "more");
+  if (html !== null && isOlder) await scrollAnchor.waitForStillFrame();
   if (rows.list() !== list) return false;
   setLoading("");
   if (html === null) return false;
   const fresh = rows.parse(html);
   const { first, last, cursor } = fresh.querySelector("#events").dataset;
   if (!Number(first)) return false;
-  holdStill(() => (isOlder ? rows.addAbove(fresh, first) : rows.addBelow(fresh, last)));
+  keepInPlace(() => (isOlder ? rows.addAbove(fresh, first) : rows.addBelow(fresh, last)));
   trim(isOlder ? "bottom" : "top");
   known = Math.max(known, Number(cursor));
   offer();
@@ -204,7 +204,7 @@ function setLoading(side) {
 }
 
 /** Keep the visible rows in place while `change` adds or removes content above them. */
-const holdStill = (change) => still.hold(scroller, rows.events, change);
+const keepInPlace = (change) => scrollAnchor.keepPosition(scroller, rows.events, change);
 
 /** Remove rows far from the visible part. */
 function trim(side) {
@@ -216,7 +216,7 @@ function trim(side) {
   };
   const doomed = rows.spare(side, MOST_EVENTS, isNear);
   if (!doomed.length) return;
-  holdStill(() => (side === "top" ? rows.dropAbove(doomed) : rows.dropBelow(doomed)));
+  keepInPlace(() => (side === "top" ? rows.dropAbove(doomed) : rows.dropBelow(doomed)));
 }
 
 let isTrimming = false;
@@ -224,7 +224,7 @@ let isTrimming = false;
 async function trimLater() {
   if (isTrimming) return;
   isTrimming = true;
-  await still.frame();
+  await scrollAnchor.waitForStillFrame();
   isTrimming = false;
   if (following) trim("top");
   offer();
