@@ -1,4 +1,4 @@
-"""A copy brought up to date with a session that somebody else keeps: its events, then its state and its time."""
+"""Synchronization of a copy with the session that another service owns: its events, its state and its time."""
 
 from __future__ import annotations
 
@@ -12,20 +12,20 @@ from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSessio
 from sessions_app.store import units_of_work
 
 BATCH = 200
-"""Events that are taken over in one transaction."""
+"""Events copied in one transaction."""
 
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class SourceEvents(Generic[T]):
-    """The events of a session as its keeper tells them.
+    """The events of a session in the service that owns it.
 
     Attributes:
-        told: all of them, in order.
-        id_of: how the id of one is read.
-        arrival_of: how one becomes a row; called in a thread.
-        doubtful: ids of events that stand here as they were told while they came: what the session has counts.
+        told: all events, in order.
+        id_of: returns the id of an event.
+        arrival_of: converts an event to a row; called in a thread.
+        doubtful: ids of events stored from a stream, which the service may correct.
     """
 
     told: Sequence[T]
@@ -35,47 +35,47 @@ class SourceEvents(Generic[T]):
 
 
 async def sync_mirror(
-    truth: SourceSession,
+    source: SourceSession,
     here: MirrorState,
     events: SourceEvents[T],
     *,
     seeds: Mapping[str, Any],
     created_at: float,
 ) -> None:
-    """Make or mend a copy, so that it is what the truth is; where it cannot be, it says so.
+    """Create or update a copy to match its source session; note a difference that remains.
 
     Args:
-        here: the copy as it was before the truth was read: what came to it since is no difference.
-        seeds: the state that the session was created with; used where there is no copy yet.
+        here: the copy before the source was read: later events of the copy are not differences.
+        seeds: initial state of the session; used if there is no copy yet.
 
     Raises:
-        BadInput: an id that this store cannot hold.
+        BadInput: an id cannot be stored.
     """
     revision, refused = here.revision, list[str]()
     if revision is None:
-        revision = await units_of_work.write(mirrors.create_mirror, truth, seeds, created_at)
+        revision = await units_of_work.write(mirrors.create_mirror, source, seeds, created_at)
     ids = [events.id_of(event) for event in events.told]
-    wanted = [
+    missing = [
         event
         for name, event in zip(ids, events.told, strict=True)
         if name not in here.event_ids or name in events.doubtful
     ]
-    for start in range(0, len(wanted), BATCH):
-        batch = wanted[start : start + BATCH]
+    for start in range(0, len(missing), BATCH):
+        batch = missing[start : start + BATCH]
         arrivals = await asyncio.to_thread(lambda some: [events.arrival_of(event) for event in some], batch)
         grown, left_out = await units_of_work.write(
-            mirrors.append_missing, truth.key, arrivals, bool(events.doubtful)
+            mirrors.append_missing, source.key, arrivals, bool(events.doubtful)
         )
         revision, refused = revision + grown, refused + left_out
-    behind = _describe_difference(truth.place, len(here.event_ids.difference(ids)), refused)
-    if not await units_of_work.read(mirrors.is_in_sync, truth, behind):
-        await units_of_work.write(mirrors.update_mirror, truth, behind, revision)
+    behind = _describe_difference(source.place, len(here.event_ids.difference(ids)), refused)
+    if not await units_of_work.read(mirrors.is_in_sync, source, behind):
+        await units_of_work.write(mirrors.update_mirror, source, behind, revision)
 
 
 def _describe_difference(place: str, only_here: int, refused: list[str]) -> str:
-    told = []
+    sentences = []
     if only_here:
-        told.append(f"{only_here} of the events here are not in {place}.")
+        sentences.append(f"{only_here} of the events here are not in {place}.")
     if refused:
-        told.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
-    return " ".join(told)
+        sentences.append(f"{len(refused)} of its events cannot be stored here: {refused[0]}")
+    return " ".join(sentences)

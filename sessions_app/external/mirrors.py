@@ -1,8 +1,8 @@
-"""Copies of sessions that one of ADK's own services keeps: that service is the truth, the copy is what pages show.
+"""Copies of sessions that an ADK service owns. The service is the source; pages show the copy.
 
-What the truth was given is written here after it; what other processes gave it is taken over when the session is
-read next (`sessions_app.adk.mirror`). The truth is never judged here: a copy that differs says so. Nothing of a copy
-is ever deleted because the truth lacks it.
+Writes go to the source first, then to the copy. Changes that other processes made at the source are copied when the
+session is read next (`sessions_app.adk.mirror`). A copy that differs records the difference. Nothing is deleted from a
+copy because the source lacks it.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ from sessions_app.store import change_notification, statements
 
 @dataclass(frozen=True, slots=True)
 class SourceSession:
-    """A session as its own service has it, without its events.
+    """A session in the service that owns it, without its events.
 
     Attributes:
-        place: the service's URI, without a password.
-        state: merged, keys with their prefixes.
+        place: URI of the service, without a password.
+        state: merged state with prefixed keys.
     """
 
     key: SessionKey
@@ -53,21 +53,21 @@ class SourceSession:
 
 @dataclass(frozen=True, slots=True)
 class MirrorState:
-    """What is here of a session: nothing, when `revision` is None."""
+    """The copy of a session: its revision and event ids. `revision` is None if there is no copy."""
 
     revision: int | None = None
     event_ids: frozenset[str] = frozenset()
 
 
 class SourceEvent(NamedTuple):
-    """An event of the truth on its way here."""
+    """An event of the source session, to be copied."""
 
     record: EventRecord
     cause: ChangeCause
 
 
 def read_mirror(key: SessionKey) -> MirrorState:
-    """Return what is here of a session."""
+    """Return the state of a session's copy."""
     session = _find(key)
     if session is None:
         return MirrorState()
@@ -76,23 +76,23 @@ def read_mirror(key: SessionKey) -> MirrorState:
     )
 
 
-def create_mirror(truth: SourceSession, seeds: Mapping[str, Any], created_at: float) -> int:
-    """Make a session's copy, unless somebody else has just made it. Return its revision.
+def create_mirror(source: SourceSession, seeds: Mapping[str, Any], created_at: float) -> int:
+    """Create the copy of a session, unless another process just has. Return its revision.
 
     Raises:
-        BadInput: an id that this store cannot hold.
+        BadInput: an id cannot be stored.
     """
     with transaction.atomic():
         try:
-            session = writes.create_session(truth.key, seeds, now=created_at)
+            session = writes.create_session(source.key, seeds, now=created_at)
         except AlreadyExists:
-            session = AgentSession.objects.get(**truth.key._asdict())
-        MirroredSession.objects.get_or_create(session=session, defaults={"place": truth.place})
+            session = AgentSession.objects.get(**source.key._asdict())
+        MirroredSession.objects.get_or_create(session=session, defaults={"place": source.place})
     return session.revision
 
 
 def append_event(key: SessionKey, arrival: SourceEvent, updated_at: float) -> AppendResult:
-    """Append an event that the truth has been given; the session gets the truth's time of it.
+    """Append an event that the source has stored; the session gets the source's update time.
 
     Raises:
         SessionMissing, DuplicateEvent, BadInput: see `writes.append_event`.
@@ -107,10 +107,10 @@ def append_event(key: SessionKey, arrival: SourceEvent, updated_at: float) -> Ap
 def append_missing(
     key: SessionKey, arrivals: Iterable[SourceEvent], correct: bool = False
 ) -> tuple[int, list[str]]:
-    """Append events of the truth that are missing here. Return by how much the revision grew, and what is refused why.
+    """Append missing events of the source. Return the number of new revisions, and the errors of rejected events.
 
     Args:
-        correct: an event that stands here with another body gets that of the truth.
+        correct: replace the body of an event that differs from the source's.
 
     Raises:
         SessionMissing: there is no copy.
@@ -120,7 +120,9 @@ def append_missing(
         for arrival in arrivals:
             try:
                 grown += not writes.append_event(key, arrival.record, cause=arrival.cause).duplicate
-            except DuplicateEvent:  # else the process that gave it to the truth has stored it here meanwhile
+            except (
+                DuplicateEvent
+            ):  # else the process that wrote it to the source has stored it here meanwhile
                 grown += correct and _correct(key, arrival.record, refused)
             except BadInput as error:
                 refused.append(error.message)
@@ -128,9 +130,9 @@ def append_missing(
 
 
 def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
-    """Let a stored event say what the truth says of it. Return whether it does now.
+    """Replace a stored event by the source's version. Return whether it was replaced.
 
-    What it writes to the state stands in the ledger already, so one with another delta is left as it is.
+    Its state delta is in the ledger already, so an event with another delta is not replaced.
     """
     session = AgentSession.objects.select_for_update().get(**key._asdict())
     stored = Event.objects.get(session=session, event_id=record.event_id)
@@ -155,38 +157,38 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
     return True
 
 
-def is_in_sync(truth: SourceSession, behind: str = "") -> bool:
-    """Tell whether the state, the time and the mark of a copy are those of the truth. Its events are not looked at."""
-    session = _find(truth.key)
-    return session is not None and _has_mark(session, truth, behind) and not _differences(session, truth)
+def is_in_sync(source: SourceSession, behind: str = "") -> bool:
+    """Return whether the state, time and mirror record of a copy match the source. Events are not compared."""
+    session = _find(source.key)
+    return session is not None and _has_mark(session, source, behind) and not _differences(session, source)
 
 
 def is_current(key: SessionKey, place: str, updated_at: float) -> bool:
-    """Tell, without a look at events and state, whether a copy is as new as the truth and differs in nothing known."""
+    """Return whether a copy has the source's time and no recorded difference, without comparing events and state."""
     session = _find(key)
     return session is not None and _has_mark(session, SourceSession(key, place, {}, updated_at), "")
 
 
-def update_mirror(truth: SourceSession, behind: str, revision: int) -> None:
-    """Give a copy the state and the time that the truth has, and note how it differs all the same.
+def update_mirror(source: SourceSession, behind: str, revision: int) -> None:
+    """Set the state and time of a copy to the source's, and record the remaining difference.
 
-    A copy whose revision is another one by now has gone on meanwhile: what the truth was then is no news.
+    If the copy's revision has changed, it is newer than what was read of the source, and nothing is done.
     """
     with transaction.atomic():
         session = (
-            AgentSession.objects.select_for_update().filter(**truth.key._asdict(), revision=revision).first()
+            AgentSession.objects.select_for_update().filter(**source.key._asdict(), revision=revision).first()
         )
         if session is None:
             return
-        _write_differences(session, truth)
+        _write_differences(session, source)
         MirroredSession.objects.update_or_create(
-            session=session, defaults={"place": truth.place, "behind": behind}
+            session=session, defaults={"place": source.place, "behind": behind}
         )
         change_notification.notify_after_commit()
 
 
 def remove_mirror(key: SessionKey) -> None:
-    """Delete a session's copy. A session of the same name that is none is left alone."""
+    """Delete a session's copy. A local session of the same name is left alone."""
     with transaction.atomic():
         session = _find(key)
         if session is not None and hasattr(session, "mirrored"):
@@ -194,7 +196,7 @@ def remove_mirror(key: SessionKey) -> None:
 
 
 def note_difference(key: SessionKey, why: str) -> None:
-    """Note how a copy differs from the truth, where there is a copy."""
+    """Record the difference of a copy from its source, if there is a copy."""
     names = {f"session__{name}": value for name, value in key._asdict().items()}
     if MirroredSession.objects.filter(**names).exclude(behind=why).update(behind=why):
         change_notification.notify_after_commit()
@@ -204,50 +206,50 @@ def _find(key: SessionKey) -> AgentSession | None:
     return AgentSession.objects.select_related("mirrored").filter(**key._asdict()).first()
 
 
-def _has_mark(session: AgentSession, truth: SourceSession, behind: str) -> bool:
+def _has_mark(session: AgentSession, source: SourceSession, behind: str) -> bool:
     mark: MirroredSession | None = getattr(session, "mirrored", None)
     return mark is not None and (mark.place, mark.behind, session.updated_at) == (
-        truth.place,
+        source.place,
         behind,
-        truth.updated_at,
+        source.updated_at,
     )
 
 
-def _write_differences(session: AgentSession, truth: SourceSession) -> None:
-    """Write what differs, as keys that no event explains: somebody gave them to the truth in another way."""
-    differences = _differences(session, truth)
+def _write_differences(session: AgentSession, source: SourceSession) -> None:
+    """Write differing keys as changes without an event: the source got them in another way."""
+    differences = _differences(session, source)
     if differences:
         with statements.open_statements() as cursor:
-            owners = take_owners(cursor, truth.key, session.pk, differences, position=session.last_seq)
-            provenance = Provenance(truth.key, session.pk, 0, truth.updated_at, ChangeCause.IMPORT)
+            owners = take_owners(cursor, source.key, session.pk, differences, position=session.last_seq)
+            provenance = Provenance(source.key, session.pk, 0, source.updated_at, ChangeCause.IMPORT)
             write_keys(cursor, owners, differences, provenance)
-    if differences or session.updated_at != truth.updated_at:
+    if differences or session.updated_at != source.updated_at:
         AgentSession.objects.filter(pk=session.pk).update(
-            updated_at=truth.updated_at, revision=F("revision") + 1
+            updated_at=source.updated_at, revision=F("revision") + 1
         )
 
 
-def _differences(session: AgentSession, truth: SourceSession) -> list[KeyWrite]:
-    """Return the keys whose value is another one here, and the session's own keys that are gone.
+def _differences(session: AgentSession, source: SourceSession) -> list[KeyWrite]:
+    """Return the keys whose value differs from the source, and the session's own keys that the source lacks.
 
-    Keys of the user and of the app that are here alone stay: sessions that this store keeps may have written them.
+    User and app keys that only the copy has are retained: sessions that this store owns may have written them.
     """
     here = {(scope, key): text for scope, rows in _state_rows(session) for key, text in rows}
     there = {
         (scope, key): scopes.canonicalize(value, key)
-        for scope, key, value in scopes.split_delta(truth.state).stored()
+        for scope, key, value in scopes.split_delta(source.state).stored()
     }
     changed = [
         KeyWrite(scope, key, value)
         for (scope, key), value in there.items()
         if not _is_same_value(here.get((scope, key)), value.private or value.public)
     ]
-    gone = [
+    removed_keys = [
         KeyWrite(scope, key, scopes.canonicalize(None, key), removed=True)
         for scope, key in sorted(here.keys() - there.keys())
         if scope is Scope.SESSION
     ]
-    return changed + gone
+    return changed + removed_keys
 
 
 def _is_same_value(here: str | None, there: str) -> bool:
@@ -255,7 +257,7 @@ def _is_same_value(here: str | None, there: str) -> bool:
 
 
 def _state_rows(session: AgentSession) -> Iterable[tuple[Scope, Collection[tuple[str, str]]]]:
-    """Yield the JSON texts of a session's keys, and of those that it shares."""
+    """Yield the JSON texts of a session's own and shared keys, by scope."""
     app = {"owner__realm": session.realm, "owner__app_name": session.app_name}
     for scope, rows in (
         (Scope.SESSION, SessionState.objects.filter(owner=session)),

@@ -1,7 +1,6 @@
-"""Artifacts and memory that another service keeps, or a remote server: asked of what runs the app, by ADK's interface.
+"""Artifacts and memory owned by another service or a remote server, read by ADK's API of the app's process.
 
-ADK's artifact services list the files of one session, with those of its user; its memory services are searched, and
-cannot be listed.
+ADK's artifact services list the files of one session and its user; its memory services can be searched, but not listed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from sessions_app.runs.runtime_client import provider
 MOST_FILES = 100
 MOST_VERSIONS = 50
 AT_ONCE = 8
-"""Files whose versions are asked for side by side: services in a cloud take long for each."""
+"""Files whose versions are requested concurrently: cloud services respond slowly."""
 
 TEXT_SHOWN = 2_000
 
 
 @dataclass(frozen=True, slots=True)
 class FileVersion:
-    """A version of a file, as far as its service tells."""
+    """A version of a file, as its service describes it."""
 
     number: int
     mime: str = ""
@@ -40,7 +39,7 @@ class FileVersion:
 
 @dataclass(frozen=True, slots=True)
 class ExternalFile:
-    """An artifact: its versions newest first, at most `MOST_VERSIONS`; why they cannot be told."""
+    """An artifact: its versions, newest first, at most `MOST_VERSIONS`, or the problem of reading them."""
 
     name: str
     versions: tuple[FileVersion, ...] = ()
@@ -50,7 +49,7 @@ class ExternalFile:
 
 @dataclass(frozen=True, slots=True)
 class RecalledMemory:
-    """A piece of memory as an agent would be given it."""
+    """A memory entry as an agent gets it."""
 
     author: str
     told_time: str
@@ -61,32 +60,32 @@ class RecalledMemory:
 
 
 async def list_artifacts(app: str, user: str, session: str) -> tuple[list[ExternalFile], int]:
-    """Return the artifacts of a session and its user, at most `MOST_FILES`, and how many there are.
+    """Return the artifacts of a session and its user, at most `MOST_FILES`, and their number.
 
     Raises:
-        BadInput: the service refuses, or its paths cannot hold the ids.
-        RuntimeUnavailable: what runs the app cannot be asked.
+        BadInput: the service rejects the request, or the ids do not fit its paths.
+        RuntimeUnavailable: the app's process or server is not reachable.
     """
     names = await _request(app, upstream_artifact_path(app, user, session))
     if not isinstance(names, list):
         raise _unexpected_answer(app)
-    known = sorted(str(name) for name in names)
+    sorted_names = sorted(str(name) for name in names)
     turns = asyncio.Semaphore(AT_ONCE)
 
-    async def told(name: str) -> ExternalFile:
+    async def read_in_turn(name: str) -> ExternalFile:
         async with turns:
             return await _read_file(app, user, session, name)
 
-    return await asyncio.gather(*map(told, known[:MOST_FILES])), len(known)
+    return await asyncio.gather(*map(read_in_turn, sorted_names[:MOST_FILES])), len(sorted_names)
 
 
 async def read_content(app: str, user: str, session: str, name: str, version: int) -> bytes:
-    """Return what a version of an artifact holds.
+    """Return the content of a version of an artifact.
 
     Raises:
-        NotFound: there is no such version, or it only links elsewhere.
-        BadInput: its service refuses.
-        RuntimeUnavailable: what runs the app cannot be asked.
+        NotFound: there is no such version, or it is only a link.
+        BadInput: the service rejects the request.
+        RuntimeUnavailable: the app's process or server is not reachable.
     """
     part = await _request(app, f"{upstream_artifact_path(app, user, session, name)}/versions/{version}")
     if not isinstance(part, Mapping):
@@ -105,45 +104,45 @@ async def read_content(app: str, user: str, session: str, name: str, version: in
 
 
 async def recall(app: str, user: str, query: str) -> list[RecalledMemory]:
-    """Return what an agent would be given of a user's memory.
+    """Search a user's memory as an agent would.
 
     Raises:
-        BadInput: the service fails, or a remote server cannot be asked.
-        RuntimeUnavailable: what runs the app cannot be asked.
+        BadInput: the service fails, or a remote server is not reachable.
+        RuntimeUnavailable: the app's process is not reachable.
     """
     client = await provider().client(app)
-    told = await client.call("POST", "/devui/memory/search", {"user_id": user, "query": query})
-    return [_parse_memory(entry) for entry in told["memories"]]
+    response = await client.call("POST", "/devui/memory/search", {"user_id": user, "query": query})
+    return [_parse_memory(entry) for entry in response["memories"]]
 
 
 async def _read_file(app: str, user: str, session: str, name: str) -> ExternalFile:
     path = upstream_artifact_path(app, user, session, name)
     try:
-        told = await _request(app, f"{path}/versions/metadata")
-    except (BadInput, NotFound):  # not every language tells more than the numbers
+        versions_json = await _request(app, f"{path}/versions/metadata")
+    except (BadInput, NotFound):  # not every language's server has the metadata
         try:
-            told = await _request(app, f"{path}/versions")
+            versions_json = await _request(app, f"{path}/versions")
         except (BadInput, NotFound) as error:
             return ExternalFile(name, problem=error.message)
-    found = [_parse_version(each) for each in told] if isinstance(told, list) else []
-    versions = sorted((each for each in found if each), key=lambda each: each.number, reverse=True)
+    parsed = [_parse_version(each) for each in versions_json] if isinstance(versions_json, list) else []
+    versions = sorted((each for each in parsed if each), key=lambda each: each.number, reverse=True)
     return ExternalFile(name, tuple(versions[:MOST_VERSIONS]), len(versions))
 
 
-def _parse_version(told: Any) -> FileVersion | None:
-    if isinstance(told, int):
-        return FileVersion(told)
-    if not isinstance(told, Mapping) or not isinstance(told.get("version"), int):
+def _parse_version(entry: Any) -> FileVersion | None:
+    if isinstance(entry, int):
+        return FileVersion(entry)
+    if not isinstance(entry, Mapping) or not isinstance(entry.get("version"), int):
         return None
     try:
-        saved_at = parse_timestamp(told.get("createTime", told.get("create_time")))
+        saved_at = parse_timestamp(entry.get("createTime", entry.get("create_time")))
     except ValueError:
         saved_at = None
     mime, place = (
-        told.get("mimeType", told.get("mime_type")),
-        told.get("canonicalUri", told.get("canonical_uri")),
+        entry.get("mimeType", entry.get("mime_type")),
+        entry.get("canonicalUri", entry.get("canonical_uri")),
     )
-    return FileVersion(told["version"], str(mime or ""), saved_at, str(place or ""))
+    return FileVersion(entry["version"], str(mime or ""), saved_at, str(place or ""))
 
 
 def _parse_memory(entry: Mapping[str, Any]) -> RecalledMemory:
@@ -162,17 +161,17 @@ def _parse_memory(entry: Mapping[str, Any]) -> RecalledMemory:
 
 async def _request(app: str, path: str) -> Any:
     client = await provider().client(app)
-    async with client.open("GET", path, headers={}, content=b"") as answer:
-        body = await answer.aread()
+    async with client.open("GET", path, headers={}, content=b"") as response:
+        body = await response.aread()
     try:
-        told = await asyncio.to_thread(json.loads, body)
+        parsed = await asyncio.to_thread(json.loads, body)
     except (ValueError, RecursionError) as error:
         raise _unexpected_answer(app) from error
-    if answer.is_success:
-        return told
-    said = str(told.get("detail") if isinstance(told, dict) else told)
-    refused = NotFound if answer.status_code == NotFound.status else BadInput
-    raise refused(said, hint="The server that runs the app answered this.")
+    if response.is_success:
+        return parsed
+    detail = str(parsed.get("detail") if isinstance(parsed, dict) else parsed)
+    error_class = NotFound if response.status_code == NotFound.status else BadInput
+    raise error_class(detail, hint="The server that runs the app answered this.")
 
 
 def _unexpected_answer(app: str) -> BadInput:

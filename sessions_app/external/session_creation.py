@@ -1,6 +1,6 @@
-"""New sessions where one of ADK's own services keeps them: made by ADK's server in the app's process.
+"""Creation of sessions in a service of ADK that owns them, by ADK's server in the app's process.
 
-The service there is mirrored, so the copy stands here when the server has answered.
+The service is mirrored there, so the copy exists when the server has responded.
 """
 
 from __future__ import annotations
@@ -21,25 +21,25 @@ from sessions_app.sessions import storage_location
 
 
 def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
-    """Create a session of real life, and return its copy.
+    """Create a session outside isolated realms, and return its copy.
 
     Raises:
-        AlreadyExists: there is one of this id.
-        BadInput: the server there refuses it, or its paths cannot hold the ids.
+        AlreadyExists: the id is in use.
+        BadInput: the server rejects it, or the ids do not fit its paths.
         RuntimeUnavailable: the app's process cannot be started.
-        UpstreamFailed: the server there fails.
+        UpstreamFailed: the server fails.
     """
-    status, answer = async_to_sync(_post)(key, state)
+    status, body = async_to_sync(_post)(key, state)
     if status == AlreadyExists.status:
-        raise AlreadyExists(_detail(answer), hint="Leave the id out to have one made.")
+        raise AlreadyExists(_detail(body), hint="Leave the id out to have one made.")
     if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
         raise UpstreamFailed(
-            _detail(answer), hint="The log of the server that keeps this app's sessions says why."
+            _detail(body), hint="The log of the server that keeps this app's sessions says why."
         )
     if status >= HTTPStatus.BAD_REQUEST:
-        raise BadInput(_detail(answer), hint="ADK's own server refused this.")
-    made = key._replace(session_id=str(json.loads(answer).get("id") or key.session_id))
-    copy = AgentSession.objects.filter(**made._asdict()).first()
+        raise BadInput(_detail(body), hint="ADK's own server refused this.")
+    created = key._replace(session_id=str(json.loads(body).get("id") or key.session_id))
+    copy = AgentSession.objects.filter(**created._asdict()).first()
     if copy is None:
         where = storage_location.session_service_of(key.app_name)
         raise BadInput(
@@ -50,15 +50,15 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
 
 
 async def _post(key: SessionKey, state: Mapping[str, Any]) -> tuple[int, bytes]:
-    """Return the status of the answer and its body. Some services choose the id of a session themselves."""
+    """Return the status and body of the response. Some services choose session ids themselves."""
     client = await provider().client(key.app_name)
     path = upstream_path(key.app_name, key.user_id)
     content = json.dumps({"sessionId": key.session_id, "state": state}).encode()
     async with client.open(
         "POST", path, headers={"Content-Type": "application/json"}, content=content
-    ) as answer:
-        body = await answer.aread()
-    return answer.status_code, body
+    ) as response:
+        body = await response.aread()
+    return response.status_code, body
 
 
 def _detail(body: bytes) -> str:

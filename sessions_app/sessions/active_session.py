@@ -1,4 +1,4 @@
-"""The session to go on with: an app's and user's newest one while it has not expired, else a new one."""
+"""The active session: the newest one of an app and user while it has not expired, else a new one."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ def find_active(
 ) -> AgentSession | None:
     """Return a user's newest session in an app whose last event is at most `ttl_s` seconds old, or None.
 
-    Without `ttl_s` the app's own TTL counts, and without that the newest session is active, however old.
+    The default of `ttl_s` is the app's TTL; without either, the newest session is active at any age.
 
     Raises:
-        BadInput: the span cannot be used.
+        BadInput: the TTL is invalid.
     """
     within = expiry.ttl_of(app_name) if ttl_s is None else durations.check_seconds(ttl_s)
     rows = AgentSession.objects.filter(realm=realm, app_name=app_name, user_id=user_id)
@@ -44,27 +44,27 @@ def get_or_create(
 ) -> tuple[AgentSession, bool]:
     """Return the active session (see `find_active`), else a new one seeded with `state`, and whether it is new.
 
-    Callers of one app and user take turns, so that two at once get the same session.
+    Concurrent callers for one app and user are serialized, so they get the same session.
 
     Raises:
-        BadInput: an id or the span cannot be used, or agents keep their sessions elsewhere and there is none yet.
+        BadInput: an id or the TTL is invalid, or a session would have to be created in another service.
     """
     key = SessionKey(realm, app_name, user_id, str(uuid.uuid4()))
     check_ids(key)
     with transaction.atomic():
         _lock_user(key)
-        found = find_active(app_name, user_id, ttl_s, realm=realm, now=now)
-        if found is not None:
-            return found, False
+        active = find_active(app_name, user_id, ttl_s, realm=realm, now=now)
+        if active is not None:
+            return active, False
         if not realm:
             storage_location.refuse_new(app_name)
         return writes.create_session(key, state, now=now), True
 
 
 def _lock_user(key: SessionKey) -> None:
-    """Wait for others who do the same for this user. On SQLite the transaction holds the one write lock already.
+    """Serialize callers for one user. On SQLite the transaction already holds the only write lock.
 
-    It is taken before every row's lock and by nobody else, so it can close no circle of waiting.
+    The lock is taken before all row locks and only here, so it cannot cause a deadlock.
     """
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:

@@ -1,4 +1,4 @@
-"""What a person decides for an app's sessions. Each function is one transaction."""
+"""Settings of an app's sessions. Each function is one transaction."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sessions_app.store import change_notification
 
 
 def set_session_ttl(app_name: str, ttl_s: float | None) -> None:
-    """Let an app's sessions expire after so many seconds without an event; None: never.
+    """Set the TTL of an app's sessions, in seconds since the last event; None: they never expire.
 
     Raises:
-        BadInput: the app's name cannot be stored, or the span cannot be used.
+        BadInput: the app name or the TTL is invalid.
     """
     check_id("app", app_name)
     seconds = None if ttl_s is None else durations.check_seconds(ttl_s)

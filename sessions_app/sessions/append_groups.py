@@ -1,13 +1,13 @@
-"""Appends to many sessions in one transaction, on PostgreSQL.
+"""Group commit of appends to many sessions, on PostgreSQL.
 
-Appends that write the same user's or app's state wait for each other until a commit is on disk, so one by one there
-are no more of them than commits. A group takes each owner's row once, gives every append a version of its own, and
-commits once.
+Appends that write the same user's or app's state wait for each other until a commit is on disk, so single appends are
+limited by the number of commits. A group locks each owner's row once, gives every append its own version, and commits
+once.
 
-A group carries out only appends that are ready. Others (a stale copy, an event that is stored already, a session that
-is missing or in use) are done alone, by `writes.append_event`, which says what is wrong. So is every append of a group
-that the database refuses. Sessions are locked without waiting for any; then the rows of users, then those of apps,
-each sorted: the order of all writers, so groups of several processes never deadlock.
+A group contains only appends that are ready. Others (a stale copy, a stored event, a session that is missing or locked)
+are executed singly by `writes.append_event`, which raises the error. So is every append of a group that the database
+rejects. Sessions are locked without waiting, then the rows of users, then those of apps, each sorted: the lock order of
+all writers, so groups of several processes never deadlock.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class _Append(NamedTuple):
     expected: ExpectedSession | None
     cause: ChangeCause
 
-    def carry_out(self) -> AppendResult:
+    def execute(self) -> AppendResult:
         return writes.append_event(self.key, self.record, self.expected, cause=self.cause)
 
 
 _Outcome = AppendResult | DevUIError | None
-"""The result or refusal of an append; None: it was not done and is to be done alone."""
+"""The result or error of an append; None: it was not executed and must be executed singly."""
 
 
 async def append(
@@ -53,12 +53,11 @@ async def append(
     *,
     cause: ChangeCause = ChangeCause.APPEND,
 ) -> AppendResult:
-    """Append an event from async code: `writes.append_event`, in a group with what else waits.
+    """Append an event from async code with `writes.append_event`, grouped with other waiting appends.
 
     Raises:
         SessionMissing, StaleSession, DuplicateEvent, BadInput: see `writes.append_event`.
-        StoreFault: see `faults`. When the connection is lost, the append
-            may have been stored all the same.
+        StoreFault: see `db_errors`. When the connection is lost, the append may have been stored.
     """
     request = _Append(key, record, expected, cause)
     if connection.vendor == "postgresql":
@@ -67,14 +66,14 @@ async def append(
             raise outcome
         if outcome is not None:
             return outcome
-    return await units_of_work.write(request.carry_out)
+    return await units_of_work.write(request.execute)
 
 
 def append_together(requests: list[_Append]) -> list[_Outcome]:
-    """Carry out appends. Called in a thread that does nothing else.
+    """Execute appends, in a dedicated thread.
 
     Raises:
-        DatabaseError: the store is at fault (see `faults`), and with all of them.
+        DatabaseError: the store failed (see `db_errors`) for all of them.
     """
     statements.dedicate_connection_to_appends()
     try:
@@ -88,19 +87,19 @@ def append_together(requests: list[_Append]) -> list[_Outcome]:
 
 def _append_alone(request: _Append) -> _Outcome:
     try:
-        return request.carry_out()
+        return request.execute()
     except DevUIError as refusal:
         return refusal
 
 
 class _ReadySession(NamedTuple):
-    """A session that is locked and ready for an append, as it was before."""
+    """A locked session that is ready for an append: its values before the append."""
 
     pk: int
     last_seq: int
     revision: int
 
-    def appended(self) -> AppendResult:
+    def result(self) -> AppendResult:
         return AppendResult(self.pk, self.last_seq + 1, self.revision + 1)
 
 
@@ -122,22 +121,22 @@ def _append_in_one_transaction(requests: Sequence[_Append]) -> list[_Outcome]:
         if places:
             _write(cursor, [(requests[number], place) for number, place in places.items()])
             change_notification.notify_after_commit()
-    return [places[number].appended() if number in places else None for number in range(len(requests))]
+    return [places[number].result() if number in places else None for number in range(len(requests))]
 
 
 def _lock_ready_sessions(cursor: PostgresStatements, requests: Sequence[_Append]) -> dict[int, _ReadySession]:
-    """Lock the sessions that are as their appends expect them, and return them by their appends' numbers.
+    """Lock the sessions that match their appends' expectation, and return them by append number.
 
-    Of several appends to a session there is the first: the others are stale by it.
+    Of several appends to one session the first is returned: it makes the others stale.
     """
-    wanted = [
+    expectations = [
         (*request.key, request.expected.revision, request.record.event_id, number)
         for number, request in enumerate(requests)
         if request.expected and request.expected.revision is not None and is_storable(*request.key)
     ]
-    if not wanted:
+    if not expectations:
         return {}
-    [rows] = cursor.all_rows((_LOCK_READY, transpose(wanted)))
+    [rows] = cursor.all_rows((_LOCK_READY, transpose(expectations)))
     first: dict[int, tuple[int, _ReadySession]] = {}
     for number, *place in sorted(rows):
         first.setdefault(place[0], (number, _ReadySession(*place)))
@@ -162,11 +161,11 @@ def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _ReadySe
             changes.append(ledger.change_row(write, row, provenance))
     cursor.execute(ADVANCE_SESSIONS, transpose(sessions))
     cursor.execute(INSERT_EVENTS, transpose(events))
-    for scope, noted in keys.items():
-        if noted.removed:
-            cursor.execute(ledger.REMOVE_KEYS[scope], transpose(noted.removed))
-        if noted.written:
-            cursor.execute(ledger.UPSERT_KEYS[scope], transpose(noted.written.values()))
+    for scope, keys_of_scope in keys.items():
+        if keys_of_scope.removed:
+            cursor.execute(ledger.REMOVE_KEYS[scope], transpose(keys_of_scope.removed))
+        if keys_of_scope.written:
+            cursor.execute(ledger.UPSERT_KEYS[scope], transpose(keys_of_scope.written.values()))
     if changes:
         cursor.execute(ledger.INSERT_CHANGES, transpose(changes))
     if temp:
@@ -174,14 +173,14 @@ def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _ReadySe
 
 
 class _Keys:
-    """What the appends of a group, one after the other, make of the keys of a scope: each written once."""
+    """The combined key writes of a group in one scope: each key is written once."""
 
     def __init__(self) -> None:
         self.removed: dict[tuple[int, str], None] = {}
         self.written: dict[tuple[int, str], KeyRow] = {}
 
     def note(self, row: KeyRow, *, removed: bool) -> None:
-        """Take over a later write. A key that is removed and written again is a new row, as one by one."""
+        """Add a later write. A key that is removed and written again is a new row, as with single appends."""
         name = (row.owner_id, row.key_id)
         if removed:
             self.removed[name] = None
@@ -191,31 +190,33 @@ class _Keys:
 
 
 _OwnerName = tuple[Scope, tuple[str, ...]]
-"""A user or an app, by what names it."""
+"""The scope and the naming columns of a user or an app."""
 
 
 class _Owners:
-    """The users and apps of a group's sessions: those that are written are locked, and made where there are none."""
+    """The users and apps of a group's sessions; those that are written are locked, and created if missing."""
 
     def __init__(self, cursor: PostgresStatements, requests: Sequence[_Append]) -> None:
         written = Counter(owner for request in requests for owner in _written_owners(request))
         others = {owner for request in requests for owner in _owners_of(request)} - written.keys()
-        asked: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
+        queries: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
         for scope in ledger.SHARED:  # all users, then all apps
-            if some := sorted((*name, times) for (kind, name), times in written.items() if kind is scope):
-                asked.append((scope, ledger.TAKE_OWNERS[scope], some))
+            if names_and_versions := sorted(
+                (*name, times) for (kind, name), times in written.items() if kind is scope
+            ):
+                queries.append((scope, ledger.TAKE_OWNERS[scope], names_and_versions))
         for scope in ledger.SHARED:
-            if some := [name for kind, name in others if kind is scope]:
-                asked.append((scope, ledger.FIND_OWNERS[scope], some))
-        answers = cursor.all_rows(*((sql, transpose(names)) for _, sql, names in asked))
+            if names_and_versions := [name for kind, name in others if kind is scope]:
+                queries.append((scope, ledger.FIND_OWNERS[scope], names_and_versions))
+        results = cursor.all_rows(*((sql, transpose(names)) for _, sql, names in queries))
         self._versions: dict[_OwnerName, tuple[int, int]] = {}
-        for (scope, _, _), rows in zip(asked, answers, strict=True):
+        for (scope, _, _), rows in zip(queries, results, strict=True):
             for pk, version, *name in rows:
                 owner = (scope, tuple(name))
                 self._versions[owner] = (pk, version - written[owner])
 
     def take(self, request: _Append, session_pk: int, seq: int) -> OwnerPositions:
-        """Return the owners of an append: each at its next version when it is written, else where it stands."""
+        """Return the owners of an append: at the next version if written, else at the current one."""
         for owner in _written_owners(request):
             pk, version = self._versions[owner]
             self._versions[owner] = (pk, version + 1)
@@ -231,5 +232,5 @@ def _owners_of(request: _Append) -> list[_OwnerName]:
 
 
 def _written_owners(request: _Append) -> list[_OwnerName]:
-    written = {write.scope for write in request.record.writes}
-    return [owner for owner in _owners_of(request) if owner[0] in written]
+    scopes_written = {write.scope for write in request.record.writes}
+    return [owner for owner in _owners_of(request) if owner[0] in scopes_written]

@@ -1,8 +1,7 @@
-"""Deleting sessions with a way back.
+"""Deletion of sessions with undo.
 
-A deleted session gets a realm of its own, and its artifacts with it: from then on it is gone for everybody, and its id
-is free. For a while it can come back as it was; then `purge.remove_deleted` removes it for good. User and app state
-and memory are not touched.
+A deleted session and its artifacts move to a realm of their own: nobody sees it any more, and its id is free. It can be
+restored until `purge.remove_deleted` removes it for good. User state, app state and memory are not changed.
 """
 
 from __future__ import annotations
@@ -23,14 +22,14 @@ from sessions_app.sessions import storage_location
 from sessions_app.store import change_notification
 
 UNDO_S = 86_400.0
-"""Seconds in which what was deleted can come back."""
+"""Seconds for which a deletion can be undone."""
 
 BATCHES_SHOWN = 10
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionBatch:
-    """Sessions that were deleted together and can come back together."""
+    """Sessions that were deleted together and are restored together."""
 
     id: str
     deleted_at: float
@@ -38,69 +37,69 @@ class DeletionBatch:
 
     @property
     def until(self) -> float:
-        """When they are removed for good."""
+        """The time after which they are removed for good."""
         return self.deleted_at + UNDO_S
 
 
 @dataclass(frozen=True, slots=True)
 class DeletionResult:
-    """What a deletion has done: the batch, None when nothing was deleted, and what was left alone, with the reason."""
+    """The result of a deletion: the batch (None if nothing was deleted), and the reasons for skipped sessions."""
 
     batch: DeletionBatch | None
     left: list[str]
 
 
 def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:
-    """Delete sessions; those on which a run is active are left alone. What is gone already is no error.
+    """Delete sessions. Sessions with an active run are skipped; missing ones are ignored.
 
     Raises:
-        SessionBusy: a run is active on each of them.
-        BadInput: agents go on with one of them elsewhere.
+        SessionBusy: each session has an active run.
+        BadInput: another service owns one of the sessions, so it would reappear.
     """
-    moment = time.time() if now is None else now
-    batch = DeletionBatch(uuid.uuid4().hex, moment, [])
-    left: list[AgentSession] = []
+    deleted_at = time.time() if now is None else now
+    batch = DeletionBatch(uuid.uuid4().hex, deleted_at, [])
+    busy: list[AgentSession] = []
     with transaction.atomic():
         rows = realms.exclude_hidden(AgentSession.objects.select_for_update().filter(pk__in=pks)).order_by(
             "pk"
         )
         for session in rows:
             storage_location.refuse_deletion(session)
-            (left if runs.active_run(session.pk) else batch.sessions).append(session)
-        if left and not batch.sessions:
-            runs.require_idle(left[0].pk, left[0].session_id)
+            (busy if runs.active_run(session.pk) else batch.sessions).append(session)
+        if busy and not batch.sessions:
+            runs.require_idle(busy[0].pk, busy[0].session_id)
         for session in batch.sessions:
             _set_aside(session, batch)
         change_notification.notify_after_commit()
-    return DeletionResult(batch if batch.sessions else None, _busy_reasons(left))
+    return DeletionResult(batch if batch.sessions else None, _busy_reasons(busy))
 
 
 def undo(batch_id: str) -> list[AgentSession]:
-    """Bring back what was deleted together, all of it or nothing.
+    """Restore all sessions of a batch, or none.
 
     Raises:
-        NotFound: nothing of it can come back any more.
-        AlreadyExists: the id of a session was taken again meanwhile.
+        NotFound: the batch cannot be restored any more.
+        AlreadyExists: the id of a session is in use again.
     """
     with transaction.atomic():
         rows = DeletedSession.objects.select_for_update(of=("self",)).filter(batch=batch_id)
-        found = list(rows.select_related("session").order_by("session__pk"))
-        if not found:
+        deleted_rows = list(rows.select_related("session").order_by("session__pk"))
+        if not deleted_rows:
             raise NotFound(
                 "Nothing of this deletion can come back.",
                 hint="It came back already, or it is more than a day ago and was removed for good.",
             )
-        for row in found:
+        for row in deleted_rows:
             _restore(row)
         rows.delete()
         change_notification.notify_after_commit()
-    return [row.session for row in found]
+    return [row.session for row in deleted_rows]
 
 
 def recent_batches(now: float | None = None) -> list[DeletionBatch]:
-    """Return what was deleted and can come back, the newest first, at most `BATCHES_SHOWN` batches. Two queries."""
-    moment = time.time() if now is None else now
-    rows = DeletedSession.objects.filter(deleted_at__gte=moment - UNDO_S)
+    """Return the batches that can be restored, newest first, at most `BATCHES_SHOWN`. Two queries."""
+    current = time.time() if now is None else now
+    rows = DeletedSession.objects.filter(deleted_at__gte=current - UNDO_S)
     ids = list(
         rows.order_by("-deleted_at", "batch").values_list("batch", flat=True).distinct()[:BATCHES_SHOWN]
     )
@@ -113,15 +112,15 @@ def recent_batches(now: float | None = None) -> list[DeletionBatch]:
 
 
 def find_batch(now: float | None = None, **columns: Any) -> DeletionBatch | None:
-    """Return what can come back that has a session of these columns, such as its `pk`; the newest of several."""
-    moment = time.time() if now is None else now
-    wanted = {f"session__{name}": value for name, value in columns.items()}
-    rows = DeletedSession.objects.filter(deleted_at__gte=moment - UNDO_S)
-    found = rows.filter(**wanted).order_by("-deleted_at").first()
-    if found is None:
+    """Return the newest restorable batch with a session of these columns, such as `pk`."""
+    current = time.time() if now is None else now
+    conditions = {f"session__{name}": value for name, value in columns.items()}
+    rows = DeletedSession.objects.filter(deleted_at__gte=current - UNDO_S)
+    newest = rows.filter(**conditions).order_by("-deleted_at").first()
+    if newest is None:
         return None
-    together = rows.filter(batch=found.batch).select_related("session").order_by("pk")
-    return DeletionBatch(found.batch, found.deleted_at, [row.session for row in together])
+    together = rows.filter(batch=newest.batch).select_related("session").order_by("pk")
+    return DeletionBatch(newest.batch, newest.deleted_at, [row.session for row in together])
 
 
 def _set_aside(session: AgentSession, batch: DeletionBatch) -> None:
@@ -153,11 +152,11 @@ def _restore(row: DeletedSession) -> None:
     session.realm = row.realm
 
 
-def _busy_reasons(left: list[AgentSession]) -> list[str]:
-    active = Run.objects.filter(session__in=left, status__in=Run.ACTIVE).order_by("-created_at", "-pk")
+def _busy_reasons(sessions: list[AgentSession]) -> list[str]:
+    active = Run.objects.filter(session__in=sessions, status__in=Run.ACTIVE).order_by("-created_at", "-pk")
     by_session = {run.session_id: run for run in active}
     return [
         f"{session.session_id}: run {by_session[session.pk].pk} is {by_session[session.pk].status}"
-        for session in left
+        for session in sessions
         if session.pk in by_session
     ]

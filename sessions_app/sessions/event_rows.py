@@ -1,7 +1,4 @@
-"""What an append writes of the event itself: its row, and its session's. Plain SQL.
-
-Part of `sessions_app.sessions.writes`, as the keys of `sessions_app.sessions.ledger` are.
-"""
+"""SQL and rows for an event and its session. Used by `sessions_app.sessions.writes`, like `ledger` for the keys."""
 
 from __future__ import annotations
 
@@ -30,14 +27,14 @@ _EVENT_COLUMNS = {
     "private": "text",
 }
 INSERT_EVENT = insert_sql("sessions_app_event", _EVENT_COLUMNS)
-"""Writes the row of `event_row`."""
+"""Inserts the row of `event_row`."""
 
 INSERT_EVENTS = bulk_insert_sql("sessions_app_event", _EVENT_COLUMNS)
-"""Writes many of them."""
+"""Inserts many of them."""
 
 
 def event_row(owners: OwnerPositions, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
-    """Return the row of an event at its place in a session, with the versions that its commit saw."""
+    """Return the row of an event, with the versions that its commit saw."""
     return (
         owners.ids[Scope.SESSION],
         seq,
@@ -63,7 +60,7 @@ ADVANCE_SESSION = (
     " first_text = CASE WHEN first_text = '' THEN %s ELSE first_text END,"
     " last_text = coalesce(%s, last_text) WHERE id = %s"
 )
-"""Counts an event into its session: the values of `advance`."""
+"""Updates a session for an event: the values of `advance`."""
 
 _ADVANCE_TYPES = ("bigint", "float8", "bigint", "bigint", "text", "text", "bigint")
 ADVANCE_SESSIONS = (
@@ -74,11 +71,11 @@ ADVANCE_SESSIONS = (
     f" FROM {unnest_sql(_ADVANCE_TYPES)} AS n(seq, updated_at, errors, tokens, first_text, last_text, id)"
     " WHERE s.id = n.id"
 )
-"""Counts one event each into many sessions."""
+"""Updates many sessions for one event each."""
 
 
 def advance(session_pk: int, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
-    """Return what an event makes of its session's row."""
+    """Return the values that update the session's row for an event."""
     preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
     first = preview if record.author == "user" else ""
     return (

@@ -1,6 +1,6 @@
-"""What people put on sessions to find them by: titles, tags, pins. No part of any agent's state.
+"""Labels of sessions: titles, tags, pins. They are not part of an agent's state.
 
-Nothing here touches the revision: an agent that works on the session does not notice.
+Labels do not change a session's revision, so an agent that works on the session is not affected.
 """
 
 from __future__ import annotations
@@ -22,29 +22,29 @@ from sessions_app.store import change_notification
 TITLE_LENGTH = 200
 TAG_LENGTH = 64
 MOST_TAGS = 20
-"""Tags of one session."""
+"""Maximum tags of a session."""
 
 
 def rename(session_pk: int, title: str) -> None:
-    """Give a session a title; an empty one takes it away.
+    """Set a session's title; an empty one removes it.
 
     Raises:
         SessionMissing: no such session.
         BadInput: the title is too long.
     """
-    told = " ".join(title.split())
-    if len(told) > TITLE_LENGTH:
+    cleaned = " ".join(title.split())
+    if len(cleaned) > TITLE_LENGTH:
         raise BadInput(
-            f"The title has {len(told)} characters; {TITLE_LENGTH} is the most.", hint="Shorten it."
+            f"The title has {len(cleaned)} characters; {TITLE_LENGTH} is the most.", hint="Shorten it."
         )
-    rename_session(find_session(session_pk).pk, told)
+    rename_session(find_session(session_pk).pk, cleaned)
 
 
 def tag_name(text: str) -> str:
-    """Return a tag as it is kept: in lower case, blanks run together.
+    """Return the canonical form of a tag: lower case, single spaces.
 
     Raises:
-        BadInput: nothing is left of it, or too much.
+        BadInput: it is empty or too long.
     """
     name = spelled_tag(scopes.clean_text(text))
     if not 0 < len(name) <= TAG_LENGTH:
@@ -55,32 +55,32 @@ def tag_name(text: str) -> str:
 
 
 def tag(pks: Collection[int], text: str) -> int:
-    """Put a tag on sessions; those that have it keep it. Return how many have it now.
+    """Add a tag to sessions; return how many have it now.
 
     Raises:
-        BadInput: the tag cannot be used, or a session has too many.
+        BadInput: the tag is invalid, or a session has too many.
     """
     name = tag_name(text)
     with transaction.atomic():
-        found = list(_present_pks(pks))
+        present = list(_present_pks(pks))
         SessionTag.objects.bulk_create(
-            [SessionTag(session_id=pk, name=name) for pk in found], ignore_conflicts=True
+            [SessionTag(session_id=pk, name=name) for pk in present], ignore_conflicts=True
         )
-        counted = SessionTag.objects.filter(session__in=found).values_list("session__session_id")
+        counted = SessionTag.objects.filter(session__in=present).values_list("session__session_id")
         if full := counted.annotate(Count("pk")).filter(pk__count__gt=MOST_TAGS).order_by("session").first():
             raise BadInput(
                 f"Session {full[0]!r} has {MOST_TAGS} tags already, which is the most.",
                 hint="Take one of them away first.",
             )
         change_notification.notify_after_commit()
-    return len(found)
+    return len(present)
 
 
 def untag(pks: Collection[int], text: str) -> int:
-    """Take a tag off sessions. Return how many had it.
+    """Remove a tag from sessions; return how many had it.
 
     Raises:
-        BadInput: there can be no such tag.
+        BadInput: the tag is invalid.
     """
     with transaction.atomic():
         removed, _ = SessionTag.objects.filter(session__in=pks, name=tag_name(text)).delete()
@@ -89,7 +89,7 @@ def untag(pks: Collection[int], text: str) -> int:
 
 
 def pin(pks: Collection[int], *, pinned: bool = True) -> int:
-    """Pin sessions, or unpin them. Return how many there are."""
+    """Pin sessions, or unpin them; return how many exist."""
     with transaction.atomic():
         changed = AgentSession.objects.filter(pk__in=list(_present_pks(pks)))
         if pinned:
@@ -102,7 +102,7 @@ def pin(pks: Collection[int], *, pinned: bool = True) -> int:
 
 
 def tags_in_use(limit: int = 100) -> list[str]:
-    """Return the tags that sessions have, sorted."""
+    """Return the tags in use, sorted."""
     names = SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()
     return list(names[:limit])
 

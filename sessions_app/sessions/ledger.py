@@ -1,6 +1,6 @@
-"""The keys an append writes: to the state of their scopes and, one row each, to the ledger. Plain SQL.
+"""SQL and rows for the keys of an append: the state of their scopes, and one ledger row each.
 
-Used through `sessions_app.sessions.writes`; imports write many sessions at once with its statements.
+Used by `sessions_app.sessions.writes`; imports use its statements to write many sessions at once.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from sessions_app.store.statements import Statements, bulk_insert_sql, insert_sq
 
 
 class Provenance(NamedTuple):
-    """What every ledger row of one write shares."""
+    """The values shared by all ledger rows of a write."""
 
     key: SessionKey
     session_pk: int
@@ -31,7 +31,7 @@ class Provenance(NamedTuple):
     def of(
         cls, key: SessionKey, session_pk: int, seq: int, record: EventRecord, cause: ChangeCause
     ) -> Provenance:
-        """Return what the rows of an event share."""
+        """Return the provenance of an event's rows."""
         return cls(
             key,
             session_pk,
@@ -45,7 +45,7 @@ class Provenance(NamedTuple):
 
 
 class OwnerPositions(NamedTuple):
-    """The rows that own state, each with the position of this write; a scope not written has its current version."""
+    """The owners of state, each with the position of this write, or its current version if its scope is not written."""
 
     ids: dict[Scope, int]
     positions: dict[Scope, int]
@@ -68,7 +68,7 @@ _FIND_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND 
 
 
 SHARED = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
-"""Scopes that sessions share, in the order in which their rows are locked, and the columns that name an owner."""
+"""Scopes that sessions share, in lock order, with the columns that name an owner."""
 
 _OWNERS = {Scope.USER: "sessions_app_userscope", Scope.APP: "sessions_app_appscope"}
 TAKE_OWNERS = {
@@ -78,7 +78,7 @@ TAKE_OWNERS = {
     f" RETURNING id, version, {', '.join(SHARED[scope])}"
     for scope, table in _OWNERS.items()
 }
-"""Takes versions of many owners, so many of each, and locks them in the order given; (id, last version, names)."""
+"""Increments the versions of many owners and locks them in the given order; returns (id, last version, names)."""
 
 FIND_OWNERS = {
     scope: f"SELECT id, version, {', '.join(SHARED[scope])} FROM {table}"  # noqa: S608 - our own tables
@@ -86,13 +86,13 @@ FIND_OWNERS = {
     f" USING ({', '.join(SHARED[scope])})"
     for scope, table in _OWNERS.items()
 }
-"""Finds many owners; (id, version, names)."""
+"""Reads many owners; returns (id, version, names)."""
 
 
 def take_owners(
     cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
 ) -> OwnerPositions:
-    """Take a version of each shared scope that is written (under its row's lock) and see that of the other."""
+    """Increment the version of each written shared scope (under its row lock), and read that of the others."""
     written = {write.scope for write in writes}
     ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
     rows = cursor.first_rows(
@@ -121,13 +121,13 @@ _REPLACE = (
 UPSERT_KEY = {
     scope: insert_sql(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
 }
-"""Writes (owner, key, key_id, value, private, note, position) to the state of a scope."""
+"""Upserts (owner, key, key_id, value, private, note, position) in the state of a scope."""
 
 UPSERT_KEYS = {
     scope: bulk_insert_sql(table._meta.db_table, _STATE_COLUMNS) + _REPLACE
     for scope, table in STATE_ROWS.items()
 }
-"""Writes many keys to the state of a scope, each of them once."""
+"""Upserts many different keys in the state of a scope."""
 
 _REMOVE_KEY = {
     scope: f"DELETE FROM {table._meta.db_table} WHERE owner_id = %s AND key_id = %s"  # noqa: S608 - our own tables
@@ -138,7 +138,7 @@ REMOVE_KEYS = {
     " WHERE t.owner_id = gone.owner_id AND t.key_id = gone.key_id"
     for scope, table in STATE_ROWS.items()
 }
-"""Takes many keys, named by (owner, key_id), out of the state of a scope."""
+"""Deletes many keys, named by (owner, key_id), from the state of a scope."""
 
 _CHANGE_COLUMNS = {
     "scope": "text",
@@ -165,10 +165,10 @@ _CHANGE_COLUMNS = {
     "inferred": "boolean",
 }
 INSERT_CHANGE = insert_sql("sessions_app_statechange", _CHANGE_COLUMNS)
-"""Writes a row of the ledger: its columns in the order of `_CHANGE_COLUMNS`."""
+"""Inserts a ledger row: its columns in the order of `_CHANGE_COLUMNS`."""
 
 INSERT_CHANGES = bulk_insert_sql("sessions_app_statechange", _CHANGE_COLUMNS)
-"""Writes many rows of the ledger."""
+"""Inserts many ledger rows."""
 
 _TEMP_COLUMNS = {
     "session_id": "bigint",
@@ -184,13 +184,13 @@ _TEMP_COLUMNS = {
 }
 _INSERT_TEMP = insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
 INSERT_TEMPS = bulk_insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
-"""Writes many `temp:` keys: rows of `temp_rows`."""
+"""Inserts many `temp:` keys: rows of `temp_rows`."""
 
 
 def write_keys(
     cursor: Statements, owners: OwnerPositions, writes: Iterable[KeyWrite], provenance: Provenance
 ) -> None:
-    """Write each key to its scope's state and to the ledger."""
+    """Write each key to the state of its scope and to the ledger."""
     changes = []
     for write in writes:
         row = state_row(write, owners)
@@ -204,7 +204,7 @@ def write_keys(
 
 
 class KeyRow(NamedTuple):
-    """A key as the state of its scope holds it: the columns of `UPSERT_KEY`."""
+    """A key's row in the state of its scope: the columns of `UPSERT_KEY`."""
 
     owner_id: int
     key: str
@@ -216,7 +216,7 @@ class KeyRow(NamedTuple):
 
 
 def state_row(write: KeyWrite, owners: OwnerPositions) -> KeyRow:
-    """Return a key's row of the state."""
+    """Return the state row of a key."""
     value = write.value
     return KeyRow(
         owners.ids[write.scope],
@@ -230,7 +230,7 @@ def state_row(write: KeyWrite, owners: OwnerPositions) -> KeyRow:
 
 
 def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[str | int | float | None, ...]:
-    """Return a key's row of the ledger, its columns in the order of `INSERT_CHANGE`."""
+    """Return the ledger row of a key, its columns in the order of `INSERT_CHANGE`."""
     writer = write.writer
     return (
         str(write.scope),
@@ -259,7 +259,7 @@ def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[st
 
 
 def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provenance) -> None:
-    """Keep the `temp:` keys of an event beside it, as ghosts: they are part of no state and of no ledger."""
+    """Store the `temp:` keys of an event as ghost keys: they are part of no state and no ledger."""
     rows = temp_rows(temp, provenance)
     if rows:
         cursor.executemany(_INSERT_TEMP, rows)

@@ -1,4 +1,4 @@
-"""Where sessions come from: the session and the event that each was forked at, and the forks of a session."""
+"""Lineage of sessions: the session and event that each was forked at, and the forks of a session."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from sessions_app import realms
 from sessions_app.models import AgentSession, Event, ImportedSession
 
 DEEPEST = 50
-"""Forks of forks that are followed back."""
+"""Maximum number of ancestors that are followed."""
 
 FORKS_SHOWN = 50
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Where a session was forked, in words that outlive the session it was forked from.
+    """The origin of a fork, in values that outlive the original session.
 
     Attributes:
-        seq, event_id: the last event that was taken over.
+        seq, event_id: the last event that was copied.
     """
 
     realm: str
@@ -34,25 +34,25 @@ class Origin:
     event_id: str
 
     def text(self) -> str:
-        """Return it as `AgentSession.lineage` keeps it."""
+        """Return the text stored in `AgentSession.lineage`."""
         return json.dumps(asdict(self), ensure_ascii=False)
 
 
 @dataclass(frozen=True, slots=True)
 class Ancestor:
-    """A session whose first events, up to `last_seq`, another one has taken over."""
+    """A session whose first events, up to `last_seq`, a fork has copied."""
 
     pk: int
     last_seq: int
 
 
 def origin_of(session: AgentSession) -> Origin | None:
-    """Return where a session was forked; None when it is no fork."""
+    """Return the origin of a fork; None if the session is not a fork."""
     return Origin(**json.loads(session.lineage)) if session.lineage else None
 
 
 def imported_from(session: AgentSession) -> str:
-    """Return the path or URL of the store that a session was imported from; empty when it was not."""
+    """Return the path or URL of the store that a session was imported from; empty if it was not imported."""
     if session.origin != "import":
         return ""
     mark: ImportedSession | None = getattr(session, "imported", None)
@@ -60,29 +60,29 @@ def imported_from(session: AgentSession) -> str:
 
 
 def parent_of(session: AgentSession) -> AgentSession | None:
-    """Return the session that a fork was made from; None also once that was deleted."""
+    """Return the session that a fork was made from; None if it is not a fork or the session was deleted."""
     parent = session.forked_from
     return None if parent is None or realms.is_hidden(parent) else parent
 
 
 def ancestors(session: AgentSession) -> list[Ancestor]:
-    """Return the sessions that a fork's first events come from, nearest first; those deleted end the list."""
-    found: list[Ancestor] = []
+    """Return the sessions that a fork's first events come from, nearest first, up to a deleted one."""
+    nearest_first: list[Ancestor] = []
     parent, shared = session.forked_from_id, session.forked_seq or 0
-    while parent is not None and len(found) < DEEPEST:
-        found.append(Ancestor(parent, shared))
+    while parent is not None and len(nearest_first) < DEEPEST:
+        nearest_first.append(Ancestor(parent, shared))
         above = AgentSession.objects.filter(pk=parent).values_list("forked_from_id", "forked_seq").first()
         parent, shared = (above[0], min(shared, above[1] or 0)) if above else (None, 0)
-    return found
+    return nearest_first
 
 
 def forks_at(session: AgentSession, events: Sequence[Event]) -> dict[int, list[AgentSession]]:
-    """Return the forks that were made at some of a session's events, by `seq`, oldest first. One query."""
-    found: dict[int, list[AgentSession]] = defaultdict(list)
+    """Return the forks made at some of a session's events, by `seq`, oldest first. One query."""
+    forks: dict[int, list[AgentSession]] = defaultdict(list)
     if events:
         for fork in _forks(session).filter(forked_seq__range=(events[0].seq, events[-1].seq))[:FORKS_SHOWN]:
-            found[fork.forked_seq or 0].append(fork)
-    return found
+            forks[fork.forked_seq or 0].append(fork)
+    return forks
 
 
 def forks_of(session: AgentSession) -> list[AgentSession]:

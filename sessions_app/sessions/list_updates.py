@@ -1,7 +1,6 @@
-"""Lists that stay true while they are looked at: the rows on a page, each with a mark of how it was shown.
+"""Live updates of lists: a page sends the marks of its rows, and gets the rows whose mark has changed.
 
-A page asks again and again with the marks of its rows; only rows whose mark has changed are sent, in their place.
-Nothing moves under the reader: rows that would come in at the top are counted, not inserted.
+Rows do not move under the reader: changed rows are replaced in place, and new rows are counted, not inserted.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from sessions_app.errors import BadInput
 from sessions_app.store.pagination import PAGE_SIZE
 
 MOST_NEW = 99
-"""Rows counted as new; there may be more."""
+"""Maximum rows counted as new."""
 
 M = TypeVar("M", bound=Model)
 K = TypeVar("K", int, str)
@@ -25,41 +24,41 @@ K = TypeVar("K", int, str)
 
 @dataclass(frozen=True, slots=True)
 class ShownRows(Generic[K]):
-    """What a page shows: the mark of each row by its primary key."""
+    """The rows that a page shows: the mark of each by primary key."""
 
     marks: dict[K, str]
 
     def __str__(self) -> str:
-        """Return the form that stands in an address."""
+        """Return the form used in URLs."""
         return ",".join(f"{key}.{mark}" for key, mark in self.marks.items())
 
-    def changed(self, rows: Iterable[M], mark: Callable[[M], str]) -> list[M]:
-        """Return the rows that are shown otherwise than they are now."""
+    def changed_rows(self, rows: Iterable[M], mark: Callable[[M], str]) -> list[M]:
+        """Return the rows whose mark has changed."""
         return [row for row in rows if self.marks.get(row.pk) != mark(row)]
 
-    def gone(self, rows: Iterable[Model]) -> list[K]:
-        """Return the keys of shown rows that are not among these any more."""
-        found = {row.pk for row in rows}
-        return [key for key in self.marks if key not in found]
+    def missing_keys(self, rows: Iterable[Model]) -> list[K]:
+        """Return the keys of shown rows that are not among these."""
+        present = {row.pk for row in rows}
+        return [key for key in self.marks if key not in present]
 
     def after(self, changed: Iterable[M], gone: Iterable[K], mark: Callable[[M], str]) -> ShownRows[K]:
-        """Return what the page shows once it has heard of the changes."""
+        """Return the shown rows after an update."""
         marks = {**self.marks, **{row.pk: mark(row) for row in changed}}
         return ShownRows({key: marks[key] for key in marks.keys() - set(gone)})
 
 
 def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
-    """Return what a page shows that shows these rows."""
+    """Return the marks of a page that shows these rows."""
     return ShownRows({row.pk: mark(row) for row in rows})
 
 
 def count_new_rows(rows: QuerySet[M], since: float | None, seen: ShownRows[K]) -> int:
-    """Return how many rows were created after the newest that a page shows, at most `MOST_ARRIVED`.
+    """Return how many rows were created after the newest one that a page shows, at most `MOST_NEW`.
 
     Args:
-        rows: those that belong on the list.
-        since: when the newest shown was created, in epoch seconds; None: the page does not hear of new ones.
-        seen: what the page shows.
+        rows: the rows of the list.
+        since: creation time of the newest shown row, in epoch seconds; None: the page does not count new rows.
+        seen: the rows that the page shows.
     """
     if since is None:
         return 0
@@ -68,19 +67,19 @@ def count_new_rows(rows: QuerySet[M], since: float | None, seen: ShownRows[K]) -
 
 
 def next_poll(seen: ShownRows[K], since: float | None, told: int = 0) -> dict[str, str]:
-    """Return the parameters by which a page asks next how its list has changed; `told`: how many it knows came."""
+    """Return the parameters of the page's next poll; `told` is the number of new rows it already shows."""
     counting = {} if since is None else {"since": repr(since), "told": str(told)}
     return {"shown": str(seen), **counting}
 
 
 def parse(text: str, key: Callable[[str], K]) -> ShownRows[K]:
-    """Return what a page says that it shows.
+    """Parse the shown rows that a page sends.
 
     Args:
         key: turns the text of a primary key into one.
 
     Raises:
-        BadInput: the text was not made by `Seen`.
+        BadInput: the text was not made by `ShownRows`.
     """
     pairs = [item.split(".") for item in text.split(",")] if text else []
     try:
@@ -93,7 +92,7 @@ def parse(text: str, key: Callable[[str], K]) -> ShownRows[K]:
 
 
 def mark_of(*facts: object) -> str:
-    """Return a short mark of what a row shows."""
+    """Return a short hash of what a row shows."""
     return f"{crc32(repr(facts).encode('utf-8', 'surrogatepass')):x}"
 
 

@@ -1,4 +1,4 @@
-"""What lists of sessions show. Only columns that were derived when events were written; no event is read."""
+"""Read models of session lists. They use columns derived when events were written, and read no event."""
 
 from __future__ import annotations
 
@@ -27,28 +27,28 @@ from sessions_app.store import pagination
 
 NEWEST_PER_APP = 3
 MOST_PINNED = 20
-"""Pinned sessions that stand above the others; what is pinned beyond that stands among them."""
+"""Maximum pinned sessions shown above the others; further ones are listed among them."""
 
 MOST_COUNTED = 200_000
-"""Sessions up to which it is told how many there are to look at."""
+"""Number of sessions up to which the size of a scan is counted."""
 
 _TAGS = "_tag_names"
-"""Attribute of sessions whose tags were read."""
+"""Attribute of sessions that caches their tags."""
 
 MOST_NEW = 99
-"""Sessions counted as new; there may be more."""
+"""Maximum sessions counted as new."""
 
 NEW_SCAN_S = 0.02
-"""Seconds for which new ones are looked for: a list looks whenever something was written."""
+"""Time budget in seconds for finding new sessions: a list searches after every write."""
 
 
 @dataclass(frozen=True, slots=True)
 class SessionFilter:
-    """Which sessions a list shows. Empty entries do not filter.
+    """Filter of a session list. Empty values do not filter.
 
     Attributes:
-        text: what the title, the first or the last text, or the id holds.
-        realm: start of the realm; empty: real life only.
+        text: text in the title, the first or last text, or the id.
+        realm: prefix of the realm; empty: only sessions outside isolated realms.
         age: `idle` or `expired` by the app's TTL.
     """
 
@@ -62,40 +62,40 @@ class SessionFilter:
 
     @property
     def realms(self) -> str:
-        """Start of the realms that are shown: eval attempts also when the query asks for them."""
+        """Prefix of the shown realms, including eval attempts if the query asks for them."""
         return self.realm or (realms.ATTEMPT if self.query.wants_evals else "")
 
 
-def list_sessions(wanted: SessionFilter, search: execution.Search | None = None) -> QuerySet[AgentSession]:
-    """Return the sessions wanted, each with `run_status`: how its newest run stands, or None; and with its TTL.
+def list_sessions(filters: SessionFilter, search: execution.Search | None = None) -> QuerySet[AgentSession]:
+    """Return the matching sessions, each with `run_status` (status of its newest run, or None) and its TTL.
 
-    `search` is that of the query wanted, where more is asked of it.
+    `search` is the search of the filter's query, if the caller already has it.
     """
-    rows = _filter_sessions(wanted)
-    return rows if wanted.query.is_empty else (search or execution.Search(wanted.query)).filter_rows(rows)
+    rows = _filter_sessions(filters)
+    return rows if filters.query.is_empty else (search or execution.Search(filters.query)).filter_rows(rows)
 
 
-def _filter_sessions(wanted: SessionFilter) -> QuerySet[AgentSession]:
-    """Return the sessions wanted, whatever their query asks for."""
+def _filter_sessions(filters: SessionFilter) -> QuerySet[AgentSession]:
+    """Return the sessions that match the filter apart from its query."""
     rows = with_list_columns(AgentSession.objects.all())
-    rows = rows.filter(realm__startswith=wanted.realms) if wanted.realms else rows.filter(realm="")
-    if wanted.realms:
+    rows = rows.filter(realm__startswith=filters.realms) if filters.realms else rows.filter(realm="")
+    if filters.realms:
         rows = realms.exclude_hidden(rows)
-    if wanted.app:
-        rows = rows.filter(app_name=wanted.app)
-    if wanted.user:
-        rows = rows.filter(user_id=wanted.user)
-    if wanted.errors:
+    if filters.app:
+        rows = rows.filter(app_name=filters.app)
+    if filters.user:
+        rows = rows.filter(user_id=filters.user)
+    if filters.errors:
         rows = rows.filter(error_count__gt=0)
-    if wanted.text:
-        rows = rows.filter(_text_condition(wanted.text))
-    if wanted.age:
-        rows = expiry.filter_by_age(rows, expiry.Age(wanted.age))
+    if filters.text:
+        rows = rows.filter(_text_condition(filters.text))
+    if filters.age:
+        rows = expiry.filter_by_age(rows, expiry.Age(filters.age))
     return rows
 
 
 class ScanProgress(NamedTuple):
-    """What looks before came to: how many sessions they looked at, and how many they found for the page."""
+    """Progress of earlier scans for a page: sessions scanned and sessions found."""
 
     looked: int = 0
     found: int = 0
@@ -106,14 +106,14 @@ NOT_STARTED = ScanProgress()
 
 @dataclass(frozen=True, slots=True)
 class PendingScan:
-    """A look for the sessions of a page that has not come to its end.
+    """An unfinished scan for the sessions of a page.
 
     Attributes:
-        place: the cursor behind which it goes on.
-        so_far: what it came to.
-        shown: how many sessions the page shows by now, pinned ones too.
-        of: how many there are to look at; None: more than `MOST_TOLD`, or the look has just begun.
-        back_to: time of the oldest session that was looked at, in epoch seconds.
+        place: cursor from which the scan resumes.
+        so_far: its progress.
+        shown: number of sessions on the page so far, including pinned ones.
+        of: number of sessions to scan; None: more than `MOST_COUNTED`, or the scan has just begun.
+        back_to: time of the oldest scanned session, in epoch seconds.
     """
 
     place: str
@@ -125,9 +125,9 @@ class PendingScan:
 
 @dataclass(frozen=True, slots=True)
 class SessionPage:
-    """A page of sessions, each with its tags read. The pinned ones stand on the first page, above the others.
+    """A page of sessions with their tags. Pinned sessions come first, on the first page only.
 
-    `hits` tell by which event sessions are found, where a query says something about events.
+    `hits` has the matching event of each session, if the query is about events.
     """
 
     pinned: list[AgentSession]
@@ -137,71 +137,70 @@ class SessionPage:
 
     @property
     def rows(self) -> list[AgentSession]:
-        """All sessions of the page, in their order."""
+        """All sessions of the page, in order."""
         return [*self.pinned, *self.others.rows]
 
 
-def list_page(wanted: SessionFilter, before: str = "", so_far: ScanProgress = NOT_STARTED) -> SessionPage:
-    """Return a page of the sessions wanted: pinned ones first, then newest update first.
+def list_page(filters: SessionFilter, before: str = "", so_far: ScanProgress = NOT_STARTED) -> SessionPage:
+    """Return a page of the matching sessions: pinned ones first, then by latest update.
 
-    Three queries, and those by which a query asks the indexes and what it finds is shown. What no index tells is looked
-    for, for a short time: two queries for each window.
+    Three queries, plus those of the search. What no index answers is scanned for a short time: two queries a window.
 
     Args:
-        wanted: which sessions.
-        before: the cursor that the page before ended with, or a look for this one.
-        so_far: what looks for this page came to.
+        filters: the filter.
+        before: cursor at the end of the previous page, or of an earlier scan for this page.
+        so_far: progress of earlier scans for this page.
 
     Raises:
-        BadInput: `before` is no cursor.
+        BadInput: `before` is not a cursor.
     """
-    search = execution.Search(wanted.query, is_resumed=so_far.looked > 0)
-    rows = _filter_sessions(wanted)
-    found = rows if wanted.query.is_empty else search.filter_rows(rows)
-    pinned_first = found.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
+    search = execution.Search(filters.query, is_resumed=so_far.looked > 0)
+    rows = _filter_sessions(filters)
+    matching = rows if filters.query.is_empty else search.filter_rows(rows)
+    pinned_first = matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     pinned = list(pinned_first[:MOST_PINNED])
-    others = found.exclude(pk__in=[row.pk for row in pinned]) if pinned else found
-    looking = None
-    if wanted.query.is_empty or not search.plan.tests:
+    others = matching.exclude(pk__in=[row.pk for row in pinned]) if pinned else matching
+    pending = None
+    if filters.query.is_empty or not search.plan.tests:
         page_of_others = pagination.paginate(others, "updated_at", before)
     else:
-        page_of_others, looking = _scan_page(rows.filter(*search.plan.of), others, before, so_far, pinned)
+        page_of_others, pending = _scan_page(rows.filter(*search.plan.of), others, before, so_far, pinned)
     above = [] if before else pinned
     shown = [*above, *page_of_others.rows]
     read_tags(shown)
-    return SessionPage(above, page_of_others, search.hits(shown), looking)
+    return SessionPage(above, page_of_others, search.hits(shown), pending)
 
 
 def _scan_page(
     of: QuerySet[AgentSession],
-    found: QuerySet[AgentSession],
+    matching: QuerySet[AgentSession],
     before: str,
     so_far: ScanProgress,
     pinned: Collection[AgentSession],
 ) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
-    """Return the page as far as a look comes, and what the look is when there is more to look at."""
-    room = max(0, pagination.PAGE_SIZE - so_far.found)
-    looked = execution.scan(of, found, before, room + 1)
-    shown = looked.rows[:room]
-    if len(looked.rows) > room:
+    """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
+    limit = max(0, pagination.PAGE_SIZE - so_far.found)
+    result = execution.scan(of, matching, before, limit + 1)
+    shown = result.rows[:limit]
+    if len(result.rows) > limit:
         older = pagination.cursor_of(shown[-1], execution.ORDER_FIELD) if shown else before
         return pagination.Page(shown, older, not before), None
-    looking = None
+    pending = None
     found_by_now = so_far.found + len(shown)
-    if looked.to:
+    if result.to:
         number = _count_to_scan(of) if so_far.looked else None
-        looking = PendingScan(
-            looked.to,
-            ScanProgress(so_far.looked + looked.sessions, found_by_now),
+        pending = PendingScan(
+            result.to,
+            ScanProgress(so_far.looked + result.sessions, found_by_now),
             found_by_now + len(pinned),
             number,
-            pagination.cursor_time(looked.to),
+            pagination.cursor_time(result.to),
         )
-    return pagination.Page(shown, "", not before), looking
+    return pagination.Page(shown, "", not before), pending
 
 
 def _count_to_scan(of: QuerySet[AgentSession]) -> int | None:
-    """Return how many sessions there are to look at; None: more than `MOST_TOLD`."""
+    """Return the number of sessions to scan; None: more than `MOST_COUNTED`."""
     number = of.order_by().values("pk")[: MOST_COUNTED + 1].count()
     return number if number <= MOST_COUNTED else None
 
@@ -217,46 +216,46 @@ def read_tags(rows: Iterable[AgentSession]) -> None:
 
 
 def tag_names(session: AgentSession) -> list[str]:
-    """Return the tags of a session, sorted. One query, where `read_tags` has not read them."""
+    """Return the tags of a session, sorted. One query, unless `read_tags` has read them."""
     if not hasattr(session, _TAGS):
         read_tags([session])
-    found: list[str] = getattr(session, _TAGS)
-    return found
+    names: list[str] = getattr(session, _TAGS)
+    return names
 
 
 def refresh_rows(pks: Collection[int]) -> list[AgentSession]:
-    """Return sessions that a page shows, as they are now; those that were deleted are missing. Two queries."""
+    """Return the current rows of shown sessions, without deleted ones. Two queries."""
     rows = list(with_list_columns(realms.exclude_hidden(AgentSession.objects.filter(pk__in=pks))))
     read_tags(rows)
     return rows
 
 
-def count_new_sessions(wanted: SessionFilter, since: float, shown: Collection[int]) -> int:
-    """Return how many sessions wanted were written to after `since` and are not shown, at most `MOST_ARRIVED`."""
-    newer = _filter_sessions(wanted).filter(updated_at__gt=since).exclude(pk__in=shown)
-    if wanted.query.is_empty:
+def count_new_sessions(filters: SessionFilter, since: float, shown: Collection[int]) -> int:
+    """Return how many matching sessions were updated after `since` and are not shown, at most `MOST_NEW`."""
+    newer = _filter_sessions(filters).filter(updated_at__gt=since).exclude(pk__in=shown)
+    if filters.query.is_empty:
         return newer.order_by("-updated_at").values("pk")[:MOST_NEW].count()
     if not newer.exists():
         return 0  # as a rule, and the indexes are not asked
-    plan = execution.Search(wanted.query, is_resumed=True).plan
+    plan = execution.Search(filters.query, is_resumed=True).plan
     of = newer.filter(*plan.of)
     return len(execution.scan(of, of.filter(*plan.tests), "", MOST_NEW, NEW_SCAN_S).rows)
 
 
-def newest_update(wanted: SessionFilter) -> float:
-    """Return when the newest of the sessions was written to, whatever their query asks for; 0: there is none."""
+def newest_update(filters: SessionFilter) -> float:
+    """Return the time of the latest update that matches the filter apart from its query; 0 without sessions."""
     return (
-        _filter_sessions(wanted).order_by("-updated_at").values_list("updated_at", flat=True).first() or 0.0
+        _filter_sessions(filters).order_by("-updated_at").values_list("updated_at", flat=True).first() or 0.0
     )
 
 
 def with_list_columns(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Add what a row of the list shows besides its columns."""
+    """Annotate the further columns of a list row."""
     return expiry.annotate_ttl(with_run_status(rows))
 
 
 def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Add `run_status` to sessions: how the newest run stands, unless an older one waits for an answer.
+    """Annotate `run_status`: the status of the newest run, or `waiting` if an older run waits for an answer.
 
     Two index seeks a row.
     """
@@ -269,7 +268,7 @@ def with_run_status(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
 
 
 def _text_condition(text: str) -> Q:
-    """Match the title, the first and the last text, and the id."""
+    """Return the condition that the title, first text, last text or id contains a text."""
     return (
         Q(title__icontains=text)
         | Q(first_text__icontains=text)
@@ -284,10 +283,10 @@ _NTH_NEWEST = """,
 
 
 def newest_sessions() -> dict[str, list[AgentSession]]:
-    """Return the newest sessions of every app that has any. Two queries."""
+    """Return the newest sessions of every app that has sessions. Two queries."""
     columns = "".join(_NTH_NEWEST.format(n=n) for n in range(NEWEST_PER_APP))
     keys = [row[1:] for row in fetch_app_rows(columns)]
     rows = with_run_status(AgentSession.objects.filter(pk__in=[pk for pks in keys for pk in pks if pk]))
     by_pk = rows.in_bulk()
-    found = [[by_pk[pk] for pk in pks if pk in by_pk] for pks in keys]
-    return {rows[0].app_name: rows for rows in found if rows}
+    sessions_by_app = [[by_pk[pk] for pk in pks if pk in by_pk] for pks in keys]
+    return {rows[0].app_name: rows for rows in sessions_by_app if rows}

@@ -1,10 +1,10 @@
-"""Removing sessions for good, many and large ones, while agents run.
+"""Permanent removal of sessions, many and large ones, while agents run.
 
-A session is first set aside: one short transaction gives it and its artifacts a realm of their own, and from then on
-it is gone for everybody. Its rows are then deleted in small batches, each a transaction of its own, so that no
-append waits long. What a killed purge has set aside, the next one removes.
+A session is first set aside: one short transaction moves it and its artifacts to a realm of their own, so nobody sees
+it any more. Its rows are then deleted in small batches, each in its own transaction, so that appends do not wait. A
+later purge removes sessions that an interrupted one has set aside.
 
-User and app state survive with their ledger, and so does memory.
+User and app state with their ledger, and memory, are retained.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ BATCH = 500
 """Rows deleted in one transaction."""
 
 ABANDONED_S = 600.0
-"""Seconds without progress after which a fork is no longer being copied: its process was killed."""
+"""Seconds without progress after which a fork counts as abandoned: its process was killed."""
 
 _progress = ChangeTimer()
 """The latest progress of unfinished forks, by their realm."""
@@ -50,12 +50,12 @@ _progress = ChangeTimer()
 
 @dataclass(frozen=True, slots=True)
 class PurgeFilter:
-    """Which sessions are to go: those for which everything given is true.
+    """Filter of sessions to purge. All given criteria must match.
 
     Attributes:
-        older_than_s: seconds since the last event.
+        older_than_s: minimum seconds since the last event.
         expired: only sessions that have outlived their app's TTL.
-        app: only sessions of this app; None: of all.
+        app: only sessions of this app; None: of all apps.
     """
 
     older_than_s: float | None = None
@@ -63,7 +63,7 @@ class PurgeFilter:
     app: str | None = None
 
     def due(self, now: float) -> QuerySet[AgentSession]:
-        """Return the sessions that are to go."""
+        """Return the matching sessions."""
         rows = AgentSession.objects.filter(realm="")
         if self.app is not None:
             rows = rows.filter(app_name=self.app)
@@ -74,14 +74,14 @@ class PurgeFilter:
 
 @dataclass(slots=True)
 class PurgeReport:
-    """What a purge has done, or with `dry_run` would do.
+    """The result of a purge, or of its dry run.
 
     Attributes:
-        memories: what was handed over to memory.
-        files: content of artifacts that was removed from beside the store.
-        finished: sessions that an earlier purge had set aside, or that people deleted long enough ago.
-        copies: sessions that one of ADK's services keeps: what was removed is the copy here.
-        left: sessions left alone, each with the reason.
+        memories: number of memories made of the sessions.
+        files: number of artifact files removed from the data folder.
+        finished: number of sessions that an earlier purge had set aside, or whose deletion can no longer be undone.
+        copies: number of sessions owned by another service, of which the local copy was removed.
+        left: the skipped sessions, with reasons.
     """
 
     dry_run: bool = False
@@ -97,37 +97,37 @@ class PurgeReport:
 
 
 def purge(
-    wanted: PurgeFilter,
+    criteria: PurgeFilter,
     *,
     remember: Callable[[AgentSession], int] | None = None,
     dry_run: bool = False,
     progress: Callable[[int, int], None] = lambda done, total: None,
     now: float | None = None,
 ) -> PurgeReport:
-    """Remove sessions; one on which a run is active, or that goes on meanwhile, is left alone and named.
+    """Remove sessions. Sessions with an active run, or with new events meanwhile, are skipped and named.
 
     Args:
-        remember: hands a session over to memory before it goes, and returns how many memories that made.
-        progress: told how many sessions are done, of how many.
+        remember: stores a session in memory before its removal, and returns the number of memories made.
+        progress: called with the number of finished sessions, and their total.
     """
-    moment = time.time() if now is None else now
+    started_at = time.time() if now is None else now
     report = PurgeReport(dry_run)
     if not dry_run:
         for pk in _pks_set_aside():
             _remove_rows(pk, report)
             report.finished += 1
-        remove_deleted(moment - deletion.UNDO_S, report)
-    pks = list(wanted.due(moment).order_by("updated_at", "pk").values_list("pk", flat=True))
+        remove_deleted(started_at - deletion.UNDO_S, report)
+    pks = list(criteria.due(started_at).order_by("updated_at", "pk").values_list("pk", flat=True))
     for done, pk in enumerate(pks, start=1):
-        _purge_one(pk, wanted, moment, remember, report)
+        _purge_one(pk, criteria, started_at, remember, report)
         progress(done, len(pks))
     return report
 
 
 def remove_deleted(before: float, report: PurgeReport | None = None) -> PurgeReport:
-    """Remove for good what people deleted before a moment and did not take back.
+    """Remove sessions that were deleted before a time and not restored.
 
-    Of a fork with a private world, that goes with it.
+    The isolated realm of a fork is removed with its last session.
     """
     report = report or PurgeReport()
     overdue = DeletedSession.objects.filter(deleted_at__lt=before).order_by("deleted_at")
@@ -136,17 +136,17 @@ def remove_deleted(before: float, report: PurgeReport | None = None) -> PurgeRep
             continue
         _remove_rows(row.session_id, report)
         report.finished += 1
-        world = row.realm
-        if world.startswith(realms.FORK) and not AgentSession.objects.filter(realm=world).exists():
-            delete_realm(world)
+        realm = row.realm
+        if realm.startswith(realms.FORK) and not AgentSession.objects.filter(realm=realm).exists():
+            delete_realm(realm)
     return report
 
 
 def remove_abandoned() -> int:
-    """Remove forks that made no progress for `STOOD_STILL_S` while this process looked on. Return how many.
+    """Remove forks whose copying made no progress for `ABANDONED_S` in this process. Return their number.
 
-    Call it again and again. Progress is timed by this process's monotonic clock: who copies a fork may be another
-    process with another clock, and clocks are set.
+    Call it repeatedly. Progress is timed by this process's monotonic clock, because the process that copies may have
+    another clock, and wall clocks are adjusted.
     """
     forks = {fork.realm: fork for fork in AgentSession.objects.filter(realm__startswith=realms.COPYING)}
     progress = {realm: fork.updated_at for realm, fork in forks.items()}
@@ -157,7 +157,7 @@ def remove_abandoned() -> int:
 
 
 def remove_unfinished(session: AgentSession) -> None:
-    """Remove a fork that did not get its place. Its row goes last: it is what finds the others."""
+    """Remove an unfinished fork. Its row is deleted last, because it identifies the other rows."""
     if not AgentSession.objects.filter(pk=session.pk, realm__startswith=realms.COPYING).exists():
         return
     report = PurgeReport()
@@ -167,12 +167,12 @@ def remove_unfinished(session: AgentSession) -> None:
 
 
 def delete_realm(realm: str) -> PurgeReport:
-    """Remove a private world: its sessions, the state that they share with its ledger, artifacts and memory.
+    """Remove an isolated realm: its sessions, shared state with its ledger, artifacts and memory.
 
-    Nothing of it may be running. What is killed half-way is gone on with by calling again.
+    Nothing in it may be running. An interrupted call can be repeated.
 
     Raises:
-        BadInput: the realm is empty: that is real life.
+        BadInput: the realm is empty.
     """
     if not realm:
         raise BadInput(
@@ -193,12 +193,12 @@ def delete_realm(realm: str) -> PurgeReport:
 
 def _purge_one(
     pk: int,
-    wanted: PurgeFilter,
+    criteria: PurgeFilter,
     now: float,
     remember: Callable[[AgentSession], int] | None,
     report: PurgeReport,
 ) -> None:
-    session = wanted.due(now).select_related("mirrored").filter(pk=pk).first()
+    session = criteria.due(now).select_related("mirrored").filter(pk=pk).first()
     if session is None:
         return
     is_copy = storage_location.mirror_of(session) is not None
@@ -209,7 +209,7 @@ def _purge_one(
     if not report.dry_run:
         if remember is not None:
             report.memories += remember(session)
-        if not _set_aside(pk, wanted, now):
+        if not _set_aside(pk, criteria, now):
             report.left.append(f"{name}: it went on meanwhile")
             return
         _remove_rows(pk, report)
@@ -219,10 +219,10 @@ def _purge_one(
     report.named.append(name)
 
 
-def _set_aside(pk: int, wanted: PurgeFilter, now: float) -> bool:
-    """Let a session be gone for everybody, if it is still to go. Return whether it is."""
+def _set_aside(pk: int, criteria: PurgeFilter, now: float) -> bool:
+    """Hide a session that still matches the criteria. Return whether it did."""
     with transaction.atomic():
-        session = wanted.due(now).select_for_update().filter(pk=pk).first()
+        session = criteria.due(now).select_for_update().filter(pk=pk).first()
         if session is None or runs.active_run(pk):
             return False
         aside = f"{realms.PURGED}{pk}"
@@ -235,7 +235,7 @@ def _set_aside(pk: int, wanted: PurgeFilter, now: float) -> bool:
 
 
 def _end_undo(row: DeletedSession) -> bool:
-    """Let a deleted session not come back any more. Return whether it still could."""
+    """Make a deletion final. Return whether it could still be undone."""
     pk = row.session_id
     with transaction.atomic():
         if not DeletedSession.objects.select_for_update().filter(pk=row.pk).exists():
@@ -252,7 +252,7 @@ def _pks_set_aside() -> list[int]:
 
 
 def _remove_rows(pk: int, report: PurgeReport) -> None:
-    """Delete a session that nobody uses any more, in small batches; its own row comes last."""
+    """Delete a session that nobody uses any more, in small batches; its own row last."""
     session = AgentSession.objects.get(pk=pk)
     if session.realm.startswith(realms.PURGED):
         _remove_artifacts(Artifact.objects.filter(realm=session.realm), report)
@@ -288,7 +288,7 @@ def _remove_scope(scope: Scope, owners: type[UserScope | AppScope], pk: int) -> 
 
 
 def _remove_artifacts(rows: QuerySet[Artifact], report: PurgeReport) -> None:
-    """Delete artifacts, and the files that no row needs any more: after the commit, which a crash may prevent."""
+    """Delete artifacts, and after the commit the files that no row uses; a crash in between leaves files."""
     for pks in _pk_batches(rows):
         batch = Artifact.objects.filter(pk__in=pks)
         with _short_transaction():
@@ -313,14 +313,14 @@ def _detach(rows: QuerySet[Any], column: str) -> None:
 
 
 def _pk_batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:
-    """Yield the primary keys of what is left, until nothing is left."""
+    """Yield batches of primary keys until no row is left."""
     while pks := list(rows.order_by().values_list("pk", flat=True)[:BATCH]):
         yield pks
 
 
 @contextmanager
 def _short_transaction() -> Iterator[None]:
-    """Run one transaction. Afterwards SQLite's one write lock is left to others for as long as it was held."""
+    """Run one transaction, then leave SQLite's only write lock to others for as long as it was held."""
     began = time.monotonic()
     with transaction.atomic():
         yield

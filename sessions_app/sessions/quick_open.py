@@ -1,4 +1,4 @@
-"""Sessions by what people call them, for going there at once."""
+"""Quick open: sessions by words of their names."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ NAME_COLUMNS = ("title", "first_text", "session_id", "user_id", "app_name")
 
 
 def find_sessions(text: str, most: int) -> list[AgentSession]:
-    """Return the newest sessions whose names hold every word of `text`; without words, the newest. One query.
+    """Return the newest sessions whose names contain every word of `text`. One query.
 
     Each has `run_status` (see `listing.with_run_status`).
     """
@@ -23,8 +23,8 @@ def find_sessions(text: str, most: int) -> list[AgentSession]:
 
 
 def _name_condition(word: str) -> Q:
-    """Match a word anywhere in a name: a part of it is enough, as for people who remember a part."""
-    found = Q()
+    """Return the condition that any name contains a word."""
+    condition = Q()
     for column in NAME_COLUMNS:
-        found |= Q(**{f"{column}__icontains": word})
-    return found
+        condition |= Q(**{f"{column}__icontains": word})
+    return condition

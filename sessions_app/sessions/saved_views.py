@@ -1,4 +1,4 @@
-"""Searches of the session browser that people keep under a name."""
+"""Saved views: named searches of the session browser."""
 
 from __future__ import annotations
 
@@ -16,57 +16,57 @@ NAME_LENGTH = 64
 MOST_VIEWS = 100
 
 SEARCH_PARAMETERS = ("q", "app", "user", "age", "errors_only", "realm")
-"""Parameters of the session browser that say what is searched."""
+"""Parameters of the session browser that define a search."""
 
 
 def all_views() -> list[SavedView]:
-    """Return every view, sorted by name."""
+    """Return all views, sorted by name."""
     return list(SavedView.objects.order_by("name")[:MOST_VIEWS])
 
 
 def search_parameters(query_string: str) -> str:
-    """Return what of a query string says what is searched, always in the same order and spelling."""
-    given = {name: value for name, value in parse_qsl(query_string) if name in SEARCH_PARAMETERS}
-    if "q" in given:
-        given["q"] = _canonical_query(given["q"])
-    return urlencode([(name, given[name]) for name in SEARCH_PARAMETERS if name in given])
+    """Return the search parameters of a query string in canonical order and spelling."""
+    params = {name: value for name, value in parse_qsl(query_string) if name in SEARCH_PARAMETERS}
+    if "q" in params:
+        params["q"] = _canonical_query(params["q"])
+    return urlencode([(name, params[name]) for name in SEARCH_PARAMETERS if name in params])
 
 
 def _canonical_query(text: str) -> str:
     try:
         return str(parse(text))
-    except QueryError:  # it is kept as it was written, and tells what is wrong when it is opened
+    except QueryError:  # stored as written; the page shows the error
         return text.strip()
 
 
 def save(name: str, query_string: str, *, replace: bool = False) -> SavedView:
-    """Keep a search under a name.
+    """Save a search under a name.
 
     Raises:
-        BadInput: the name cannot be used, or there are too many views.
-        AlreadyExists: the name is taken, and is not to be replaced.
+        BadInput: the name is invalid, or there are too many views.
+        AlreadyExists: the name is in use, and `replace` is false.
     """
-    told, query, now = _check_name(name), search_parameters(query_string), time.time()
+    cleaned, query, now = _check_name(name), search_parameters(query_string), time.time()
     with transaction.atomic():
-        known = SavedView.objects.select_for_update().filter(name=told).first()
-        if known is not None:
+        view = SavedView.objects.select_for_update().filter(name=cleaned).first()
+        if view is not None:
             if not replace:
-                raise _name_taken(told)
-            known.query, known.updated_at = query, now
-            known.save(update_fields=["query", "updated_at"])
-            return known
+                raise _name_taken(cleaned)
+            view.query, view.updated_at = query, now
+            view.save(update_fields=["query", "updated_at"])
+            return view
         if SavedView.objects.count() >= MOST_VIEWS:
             raise BadInput(f"There are {MOST_VIEWS} views, which is the most.", hint="Delete one first.")
-        return _save_row(SavedView(name=told, query=query, created_at=now, updated_at=now))
+        return _save_row(SavedView(name=cleaned, query=query, created_at=now, updated_at=now))
 
 
 def rename(pk: int, name: str) -> SavedView:
-    """Give a view another name.
+    """Rename a view.
 
     Raises:
-        NotFound: there is no such view.
-        BadInput: the name cannot be used.
-        AlreadyExists: it is taken.
+        NotFound: the view does not exist.
+        BadInput: the name is invalid.
+        AlreadyExists: the name is in use.
     """
     with transaction.atomic():
         view = SavedView.objects.select_for_update().filter(pk=pk).first()
@@ -77,7 +77,7 @@ def rename(pk: int, name: str) -> SavedView:
 
 
 def delete(pk: int) -> bool:
-    """Delete a view. Return whether there was one."""
+    """Delete a view; return whether it existed."""
     removed, _ = SavedView.objects.filter(pk=pk).delete()
     return bool(removed)
 

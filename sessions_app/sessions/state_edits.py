@@ -1,7 +1,6 @@
-"""Changing one key of a session's state by hand: an appended event, guarded, never a change of a row.
+"""Manual edits of one key of a session's state, each an appended event.
 
-The guards of pages and API are one: no run may be active, an eval attempt is kept as it ran, `temp:` is never
-stored, and what the caller saw must still be so.
+Pages and API share the same checks: no active run, no eval attempt, no `temp:` key, and the caller's expected state.
 """
 
 from __future__ import annotations
@@ -24,17 +23,17 @@ from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
 
 COUNT_LIMIT = 1000
-"""Most sessions, and most users, that are counted before a page says "more than"."""
+"""Maximum sessions, and users, counted; beyond it a page says "more than"."""
 
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """What must still be so for a change to happen.
+    """The state that the caller expects.
 
     Attributes:
-        revision: the session's; None: any.
-        position: that of the last write of the key, 0 when it was never written; None: any.
-        absent: the key has no value.
+        revision: revision of the session; None: any.
+        position: position of the last write of the key, 0 if it was never written; None: any.
+        absent: whether the key must have no value.
     """
 
     revision: int | None = None
@@ -47,7 +46,7 @@ ANY = Condition()
 
 @dataclass(frozen=True, slots=True)
 class StateEdit:
-    """A change that was made: the event that made it, the ledger's row, and whether the key had a value before."""
+    """A completed edit: its event, its ledger row, and whether the key had a value before."""
 
     appended: AppendResult
     event_id: str
@@ -57,31 +56,31 @@ class StateEdit:
 
 @dataclass(frozen=True, slots=True)
 class KeyReaders:
-    """Who reads a key besides the session it is edited in. Counts stop at `SEEN_LIMIT` + 1."""
+    """Number of other sessions and users that read a key. Counts stop at `COUNT_LIMIT` + 1."""
 
     sessions: int
     users: int = 0
 
     @property
     def is_cut(self) -> bool:
-        """Tell whether there are more sessions than were counted."""
+        """Return whether there are more sessions than were counted."""
         return self.sessions > COUNT_LIMIT
 
     @property
     def users_cut(self) -> bool:
-        """Tell whether there are more users than were counted."""
+        """Return whether there are more users than were counted."""
         return self.users > COUNT_LIMIT
 
 
 def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) -> StateEdit:
-    """Give a key, named with its prefix, a value.
+    """Set the value of a key, named with its prefix.
 
     Raises:
-        SessionMissing: no such session.
-        BadInput: the key cannot be stored, the value is no JSON, or the session is an eval attempt or a copy of one
-            that is kept elsewhere.
-        SessionBusy: a run is active on it; the message names the run.
-        StaleSession, StaleKey: it is no longer as the caller saw it.
+        SessionMissing: the session does not exist.
+        BadInput: the key cannot be stored, the value is not JSON, or the session is an eval attempt or is owned by
+            another service.
+        SessionBusy: the session has an active run.
+        StaleSession, StaleKey: it has changed since the caller read it.
     """
     canonical = scopes.canonicalize(value, name)
     if canonical.note:
@@ -94,19 +93,19 @@ def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) 
 
 
 def remove_key(session_pk: int, name: str, condition: Condition = ANY) -> StateEdit:
-    """Take a key out of the state. The event says null for it, as ADK's deltas cannot remove; the store keeps nothing.
+    """Remove a key. The event says null for it, as ADK's deltas cannot remove; the store has no value.
 
     Raises:
-        NotFound: the key has no value; and all that `put_key` raises.
+        NotFound: the key has no value. Also all errors of `put_key`.
     """
     return _edit_key(session_pk, name, condition, None)
 
 
 def parse_name(name: str) -> tuple[Scope, str]:
-    """Return the scope and the bare key of a prefixed key that can be stored.
+    """Return the scope and the bare key of a prefixed key.
 
     Raises:
-        BadInput: it is `temp:`, or holds what no store keeps.
+        BadInput: it is a `temp:` key, or contains characters that cannot be stored.
     """
     if not scopes.is_clean(name):
         raise BadInput(
@@ -120,14 +119,14 @@ def parse_name(name: str) -> tuple[Scope, str]:
 
 
 def count_readers(session: AgentSession, scope: Scope) -> KeyReaders:
-    """Count who else reads the keys of a scope. At most `SEEN_LIMIT` index entries of each kind are looked at."""
+    """Count the other readers of a scope's keys. At most `COUNT_LIMIT` + 1 index entries of each kind are read."""
     if scope == Scope.SESSION:
         return KeyReaders(0)
     others = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name)
     if scope == Scope.USER:
         others = others.filter(user_id=session.user_id)
-    seen = others.exclude(pk=session.pk).order_by()[: COUNT_LIMIT + 1].count()
-    return KeyReaders(seen, _count_users(session) if scope == Scope.APP else 1)
+    sessions = others.exclude(pk=session.pk).order_by()[: COUNT_LIMIT + 1].count()
+    return KeyReaders(sessions, _count_users(session) if scope == Scope.APP else 1)
 
 
 _USERS = """
@@ -143,7 +142,7 @@ SELECT count(*) FROM (SELECT user_id FROM users WHERE user_id IS NOT NULL LIMIT 
 
 
 def _count_users(session: AgentSession) -> int:
-    """Count the users of the session's app by skipping along the index, one seek a user."""
+    """Count the users of the session's app by a skip scan of the index, one seek a user."""
     with connection.cursor() as cursor:
         cursor.execute(_USERS, {"realm": session.realm, "app": session.app_name, "limit": COUNT_LIMIT + 1})
         return int(cursor.fetchone()[0])
@@ -169,7 +168,7 @@ def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str,
 
 
 def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:
-    """Refuse when it is not as the caller saw it. Return whether the key has a value."""
+    """Raise an error unless the condition holds. Return whether the key has a value."""
     if condition.revision is not None and condition.revision != session.revision:
         raise StaleSession(
             f"Session {session.session_id!r} has moved on: its revision is {session.revision},"
@@ -190,11 +189,11 @@ def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition:
 
 
 def _lock_owner(session: AgentSession, scope: Scope) -> None:
-    """Hold the row that every writer of a shared scope takes, so that what is checked stays so."""
+    """Lock the row that every writer of a shared scope locks, so that the checked state cannot change."""
     if scope == Scope.SESSION:
         return
-    whose = Q(realm=session.realm, app_name=session.app_name)
+    owner = Q(realm=session.realm, app_name=session.app_name)
     if scope == Scope.USER:
-        list(UserScope.objects.select_for_update().filter(whose, user_id=session.user_id))
+        list(UserScope.objects.select_for_update().filter(owner, user_id=session.user_id))
     else:
-        list(AppScope.objects.select_for_update().filter(whose))
+        list(AppScope.objects.select_for_update().filter(owner))

@@ -1,4 +1,4 @@
-"""Where sessions are kept: in this store, or by one of ADK's own services, and whether that survives a restart."""
+"""Storage location of sessions: this store or an ADK service, and whether it survives a restart."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ from sessions_app.store import db_errors
 OUR_STORE = "DevUI's own store"
 
 REMOTE = ("http://", "https://")
-"""How the place of a session begins that a remote server keeps; no service of ADK has such a URI."""
+"""Prefixes of the location of a session owned by a remote server; no ADK service has such a URI."""
 
 
 @dataclass(frozen=True, slots=True)
 class StorageLocation:
-    """A store as a person may ask for it.
+    """The storage location of a session, for display.
 
     Attributes:
-        kind: what it is, in words.
-        where: its file, or its database and server; empty when it has no name.
-        survives_restart: what is stored is there when the server starts again; None: only a remote server knows.
-        copy: the store that has the copy which pages show; empty: they show what is kept.
-        behind: how the copy differs; empty: it does not, or there is none.
+        kind: the kind of store, in words.
+        where: its file, or its database and server; empty if it has no name.
+        survives_restart: whether sessions survive a restart; None: only a remote server knows.
+        copy: the store with the copy that pages show; empty: they show the original.
+        behind: the difference of the copy; empty: none.
     """
 
     kind: str
@@ -41,7 +41,7 @@ class StorageLocation:
 
 
 def store_location() -> StorageLocation:
-    """Return where this store is. No query is made."""
+    """Return the location of this store. No query is made."""
     database = connection.settings_dict
     where = db_errors.store_name(database, connection.vendor)
     if connection.vendor == "postgresql":
@@ -55,7 +55,7 @@ def store_location() -> StorageLocation:
 
 
 def location_of(session: AgentSession) -> StorageLocation:
-    """Return where a session is kept."""
+    """Return the location of a session."""
     mirror = mirror_of(session)
     if mirror is None:
         return store_location()
@@ -68,25 +68,25 @@ def location_of(session: AgentSession) -> StorageLocation:
 
 
 def mirror_of(session: AgentSession) -> MirroredSession | None:
-    """Return what is known of the service that keeps a session; None: this store does."""
+    """Return the mirror record of a session owned by another service; None: this store owns it."""
     return getattr(session, "mirrored", None)
 
 
 def session_service_of(app_name: str = "") -> str:
-    """Return where an app's agents keep their sessions: ADK's URI of a service, or a remote server's address.
+    """Return the URI of the ADK service, or the address of the remote server, that owns an app's sessions.
 
-    Empty: in this store. Without an app, what holds for those that run on this machine.
+    Empty: this store. Without an app, the setting of agents on this machine.
     """
     return _service_of(app_name, "DEVUI_SESSION_SERVICE")
 
 
 def artifact_service_of(app_name: str = "") -> str:
-    """Return where an app's agents keep artifacts (see `elsewhere`); empty: in this store."""
+    """Return the service that owns an app's artifacts (see `session_service_of`); empty: this store."""
     return _service_of(app_name, "DEVUI_ARTIFACT_SERVICE")
 
 
 def memory_service_of(app_name: str = "") -> str:
-    """Return where an app's agents keep memory (see `elsewhere`); empty: in this store."""
+    """Return the service that owns an app's memory (see `session_service_of`); empty: this store."""
     return _service_of(app_name, "DEVUI_MEMORY_SERVICE")
 
 
@@ -96,10 +96,10 @@ def _service_of(app_name: str, setting: str) -> str:
 
 
 def refuse_artifact(app_name: str) -> None:
-    """Refuse to save an artifact in this store while its agents keep theirs elsewhere: they would not find it.
+    """Refuse to save an artifact here if another service owns the app's artifacts: agents would not find it.
 
     Raises:
-        BadInput: they do.
+        BadInput: another service owns the app's artifacts.
     """
     if where := artifact_service_of(app_name):
         raise BadInput(
@@ -109,10 +109,10 @@ def refuse_artifact(app_name: str) -> None:
 
 
 def refuse_copy(session: AgentSession) -> None:
-    """Refuse to change a session here that another service keeps: it would not be what agents go on with.
+    """Refuse to change the copy of a session that another service owns: agents would not see the change.
 
     Raises:
-        BadInput: it is a copy.
+        BadInput: the session is a copy.
     """
     if mirror_of(session) is not None:
         raise BadInput(
@@ -123,10 +123,10 @@ def refuse_copy(session: AgentSession) -> None:
 
 
 def refuse_deletion(session: AgentSession) -> None:
-    """Refuse to delete a copy while this server's agents go on with the session: it would come back.
+    """Refuse to delete a copy while the service that owns the session is in use: the copy would reappear.
 
     Raises:
-        BadInput: they do.
+        BadInput: the service is in use.
     """
     where = session_service_of(session.app_name)
     mirror = mirror_of(session) if where else None
@@ -138,10 +138,10 @@ def refuse_deletion(session: AgentSession) -> None:
 
 
 def refuse_new(app_name: str) -> None:
-    """Refuse to make a session of real life in this store while its agents keep theirs elsewhere.
+    """Refuse to create a session here if another service owns the app's sessions.
 
     Raises:
-        BadInput: they do.
+        BadInput: another service owns the app's sessions.
     """
     if where := session_service_of(app_name):
         raise BadInput(
@@ -155,19 +155,19 @@ def require_same_service(session: AgentSession, where: str) -> None:
     """Refuse a run on a session that its agents would not find.
 
     Args:
-        session: one of real life.
-        where: ADK's URI of the service in which the agents keep their sessions; empty: in this store.
+        session: a session outside isolated realms.
+        where: URI of the ADK service that owns the agents' sessions; empty: this store.
 
     Raises:
-        BadInput: the session is not kept there.
+        BadInput: another service owns the session.
     """
     mirror = mirror_of(session)
-    kept = mirror.place if mirror else ""
-    if kept == where:
+    location = mirror.place if mirror else ""
+    if location == where:
         return
-    start = f"with --session_service_uri {kept}" if kept else "without --session_service_uri"
+    start = f"with --session_service_uri {location}" if location else "without --session_service_uri"
     raise BadInput(
-        f"Session {session.session_id!r} is kept in {kept or OUR_STORE}, but this server's agents keep theirs in"
+        f"Session {session.session_id!r} is kept in {location or OUR_STORE}, but this server's agents keep theirs in"
         f" {where or OUR_STORE}.",
         hint=f"Start the server {start}, or go on in a fork with state of its own.",
     )

@@ -111,7 +111,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     query = RunWatch(request.GET).read()
     shown_rows = list_updates.parse(query["shown"], str)
     runs = list(_runs().filter(pk__in=shown_rows.marks))
-    changed, gone_ids = shown_rows.changed(runs, _row_mark), shown_rows.gone(runs)
+    changed, gone_ids = shown_rows.changed_rows(runs, _row_mark), shown_rows.missing_keys(runs)
     arrived = list_updates.count_new_rows(_filter_runs(query), query["since"], shown_rows)
     if not changed and not gone_ids and arrived == (query["told"] or 0):
         return HttpResponse(status=204)

@@ -236,7 +236,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     shown_text, since, last_arrived = (form.cleaned_data[name] for name in ("shown", "since", "told"))
     shown_rows = list_updates.parse(shown_text, pagination.integer_key)
     rows = listing.refresh_rows(shown_rows.marks)
-    changed, gone_pks = shown_rows.changed(rows, _row_mark), shown_rows.gone(rows)
+    changed, gone_pks = shown_rows.changed_rows(rows, _row_mark), shown_rows.missing_keys(rows)
     arrived = 0 if since is None else listing.count_new_sessions(filters, since, shown_rows.marks)
     last_unindexed_count = form.cleaned_data["left"] or 0
     unindexed_count = _round_up(execution.count_unindexed()) if last_unindexed_count else 0

@@ -352,7 +352,7 @@ def test_groups_and_lone_writers_in_opposite_order_never_deadlock():
             start.wait(timeout=60)
             for turn in range(15):
                 made = [request(key, record({"user:n": turn, "app:n": turn}), turn) for key in keys]
-                done = append_together(made) if number < 3 else [one.carry_out() for one in made]
+                done = append_together(made) if number < 3 else [one.execute() for one in made]
                 assert all(isinstance(one, AppendResult) for one in done), done
         finally:
             connections.close_all()

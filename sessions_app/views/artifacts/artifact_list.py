@@ -88,7 +88,7 @@ def changes(request: HttpRequest) -> HttpResponse:
     query = ArtifactsWatch(request.GET).read()
     shown_rows = list_updates.parse(query["shown"], int)
     files = artifact_list.newest_versions(_file_filter(query))
-    gone_pks = shown_rows.gone(files.filter(pk__in=shown_rows.marks).only("pk"))
+    gone_pks = shown_rows.missing_keys(files.filter(pk__in=shown_rows.marks).only("pk"))
     arrived = list_updates.count_new_rows(files, query["since"], shown_rows)
     if not gone_pks and arrived == (query["told"] or 0):
         return HttpResponse(status=204)
