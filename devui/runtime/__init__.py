@@ -1,4 +1,4 @@
 """The runtime: the child process that loads the agents of one app and owns their runs.
 
-Everything here but `config` imports `google.adk`; the web process imports `config` only.
+Every module but `config` may import `google.adk`; the web process imports `config` only.
 """

@@ -1,4 +1,4 @@
-"""The only place of this room that touches names of ADK that start with an underscore; a test uses each."""
+"""Private names of ADK that the runtime uses. A test uses each of them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ __all__ = [
 
 AgentLoadError = _AgentLoadError
 TEMPLATE_KEY = _instructions_utils._TEMPLATE_VAR_PATTERN
-"""What stands for a key of the state or an artifact in an instruction."""
+"""Pattern of a placeholder for a state key or an artifact in an instruction."""
 
 Node = BaseNode
 
@@ -52,7 +52,7 @@ RunnerFactory = Callable[[App, str], Runner]
 
 
 class OneAppLoader(NestedAgentLoader):
-    """ADK's loader, for the one app of this process. An app that failed to load is not imported again."""
+    """ADK's loader, limited to the app of this process. An app that failed to load is not imported again."""
 
     def __init__(self, agents_dir: str, app_name: str) -> None:
         super().__init__(agents_dir)
@@ -61,7 +61,7 @@ class OneAppLoader(NestedAgentLoader):
 
     @override
     def list_agents(self) -> list[str]:
-        """Return the one app."""
+        """Return the app of this process."""
         return [self._app_name]
 
     @override
@@ -69,8 +69,8 @@ class OneAppLoader(NestedAgentLoader):
         """Return the app or its root agent, for a request to ADK's server.
 
         Raises:
-            ValueError: the name is not that of this process's app.
-            AgentNotLoaded: the agent's code failed when it was imported, whatever it raised there.
+            ValueError: the name is not the app of this process.
+            AgentNotLoaded: importing the agent's code raised any exception.
         """
         try:
             return self.load_code(agent_name)
@@ -80,14 +80,14 @@ class OneAppLoader(NestedAgentLoader):
             cause = error.__cause__ if isinstance(error, AgentLoadError) and error.__cause__ else error
             raise AgentNotLoaded(
                 f"Agent {agent_name!r} could not be loaded: {type(cause).__name__}: {message_of(cause)}",
-                hint="The agent's page shows where it failed. Mend it: the next request loads it anew.",
+                hint="The agent's page shows where it failed. Fix the code: the next request loads it again.",
             ) from error
 
     def load_code(self, agent_name: str) -> BaseAgent | App:
         """Return the app or its root agent.
 
         Raises:
-            ValueError: the name is not that of this process's app.
+            ValueError: the name is not the app of this process.
             BaseException: whatever the agent's code raised when it was imported, `SystemExit` included.
         """
         if agent_name != self._app_name:
@@ -103,7 +103,7 @@ class OneAppLoader(NestedAgentLoader):
 
 
 class ManagedServer(DevServer):
-    """ADK's development server, with runners of our own making. It keeps no spans in memory: rows have them."""
+    """ADK's development server with DevUI's runners. Spans are stored as rows and not kept in memory."""
 
     _allow_special_agents = False
     _serves_debug_trace_endpoints = False
@@ -118,23 +118,23 @@ class ManagedServer(DevServer):
 
 
 def enforce_yaml_denylist() -> None:
-    """Refuse the keys of YAML agents that `adk web` refuses, because they run code that a page could upload."""
+    """Refuse the same keys of YAML agents as `adk web`: they run code that a page could upload."""
     config_agent_utils._set_enforce_yaml_key_denylist(True)
 
 
 def declaration_of(tool: BaseTool) -> types.FunctionDeclaration | None:
-    """Return what the model is told of a tool."""
+    """Return the function declaration that the model receives for a tool."""
     return tool._get_declaration()
 
 
 def default_model() -> str:
-    """Return the name of the model of agents that neither have one nor inherit one."""
+    """Return the model name of agents that neither set nor inherit a model."""
     model = LlmAgent._default_model
     return model if isinstance(model, str) else model.model
 
 
 def tool_context_parameter(tool: BaseTool) -> str:
-    """Return the parameter that a tool's context is handed to; empty for a function that takes none."""
+    """Return the name of the parameter that receives a tool's context; empty for a function without one."""
     if not isinstance(tool, FunctionTool):
         return "tool_context"
     name = tool._context_param_name
@@ -142,11 +142,11 @@ def tool_context_parameter(tool: BaseTool) -> str:
 
 
 def node_context_parameter(node: FunctionNode) -> str:
-    """Return the parameter that a node's context is handed to; empty for a function that takes none."""
+    """Return the name of the parameter that receives a node's context; empty for a function without one."""
     name = node._context_param_name
     return name if name in inspect.signature(node._func).parameters else ""
 
 
 def function_of_node(node: FunctionNode) -> Callable[..., Any]:
-    """Return the function that a node of a workflow calls."""
+    """Return the function that a workflow node calls."""
     return node._func

@@ -1,8 +1,8 @@
-"""What an app's agents look like, as plain JSON: what the agent page shows.
+"""Description of an app's agents as plain JSON, for the agent page.
 
-Nothing here calls the agent's code: a toolset is named, not resolved (that may start a server), an instruction
-provider is named, not asked. What is read of an agent may be a property that raises, a tree without end or a text of
-megabytes all the same: every read is guarded, every list and text is bounded, and what is left out is counted.
+The agent's code is not called: toolsets are named but not resolved (that may start a server), instruction providers
+are named but not called. Reading an attribute may still raise, a tree may have no end, and a text may have
+megabytes: therefore every read is guarded, lists and texts are bounded, and omitted items are counted.
 """
 
 from __future__ import annotations
@@ -65,35 +65,35 @@ SETTINGS = (
     "rerun_on_resume",
     "wait_for_output",
 )
-"""Fields of agents and nodes that are told where they differ from what ADK gives by itself."""
+"""Fields of agents and nodes that are described if they differ from ADK's default."""
 
 UNSHOWN_CONFIG = frozenset({"http_options", "tools"})
-"""Of a model's config: headers may hold keys; tools are told by the agent."""
+"""Fields of a model's config that are left out: headers may contain keys; tools are described with the agent."""
 
 MAX_DEPTH, MAX_NODES = 20, 300
-"""Agents and nodes that are told: one inside the other, and in all."""
+"""Most levels of the tree, and most agents and nodes in all."""
 
 MAX_CHILDREN, MAX_EDGES = 100, 500
-"""Members of a list, and edges of a workflow."""
+"""Most members of a list, and most edges of a workflow."""
 
 MAX_DESCRIPTION, MAX_TEXT = 4_000, 30_000
-"""Characters of a description, and of an instruction or a schema."""
+"""Most characters of a description, and of an instruction or a schema."""
 
 MAX_TEXTS = 500_000
-"""Characters of instructions and schemas that one app is told with; behind it they are left out."""
+"""Most characters of all instructions and schemas of an app; further ones are left out."""
 
 
 def describe(
     root: _adk.Node, app: App | None, app_name: str, locator: CodeLocator | None = None
 ) -> dict[str, Any]:
-    """Return the tree of agents, with the app's settings under `app`.
+    """Return the tree of agents, with the settings of the app under `app`.
 
-    An agent has name, type, description, at ({file, line} where it is made), is_custom, settings, sub_agents and
-    callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (whose it is, if not its own), model_config,
-    instruction (text) or instruction_provider (name) with instruction_provider_at, the same for global_instruction,
-    static_instruction, tools [{name, type, description, long_running, context, at, schema, agent}], output_key and
-    mode; a workflow has nodes and edges. Where something was too much: left_out {what: how many}, `again` for an
-    agent inside itself; `problem` says what could not be read.
+    An agent has name, type, description, at ({file, line} of its definition), is_custom, settings, sub_agents and
+    callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (the source of an inherited model),
+    model_config, instruction (text) or instruction_provider (name) with instruction_provider_at, the same for
+    global_instruction, static_instruction, tools [{name, type, description, long_running, context, at, schema, agent}],
+    output_key and mode; a workflow has nodes and edges. left_out {key: count} counts what exceeds a limit, `again`
+    marks an agent inside itself, and `problem` is the error of an agent that cannot be read.
     """
     here = Path.cwd()
     describer = _Describer(locator or CodeLocator(here, here))
@@ -101,7 +101,7 @@ def describe(
 
 
 class _Describer:
-    """Tells one app, within its bounds."""
+    """Describes one app within the limits above."""
 
     def __init__(self, locator: CodeLocator) -> None:
         self.locator = locator
@@ -110,7 +110,7 @@ class _Describer:
         self.above: list[int] = []
 
     def node(self, node: Any, model: str = "") -> dict[str, Any]:
-        """Return what is told of an agent or a node and of what is below it; `model` is what it inherits."""
+        """Return the description of an agent or node and of its children; `model` is the inherited model."""
         self.nodes += 1
         data: dict[str, Any] = {
             "name": short_name(read_attribute(node, "name")),
@@ -291,13 +291,13 @@ class _Describer:
         return fitted
 
     def _fit_json(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return JSON if it has room, else how much was left out."""
+        """Return the JSON if it fits into the limits, else a comment with its size."""
         if not value:
             return {}
         try:
             size = len(json.dumps(value))
         except (TypeError, ValueError, RecursionError):
-            return {"$comment": "Left out: it is no JSON."}
+            return {"$comment": "Left out: it is not JSON."}
         if size > min(MAX_TEXT, MAX_TEXTS - self.characters):
             return {"$comment": f"Left out: it has {size:,} characters."}
         self.characters += size
@@ -321,14 +321,14 @@ def _is_adk(cls: type) -> bool:
 
 
 def _route(route: Any) -> Any:
-    """Return a route as JSON: a bool, a number, a text, or a list of those."""
+    """Return a route as JSON: a bool, a number, a text, or a list of these."""
     if isinstance(route, list):
         return [_route(item) for item in route[:MAX_CHILDREN]]
     return short_name(route) if isinstance(route, str) else route if isinstance(route, bool | int) else None
 
 
 def _dump(config: BaseModel | None) -> dict[str, Any] | None:
-    """Return a config's values; parts that are objects are named."""
+    """Return the values of a config; objects are replaced by the names of their types."""
     if config is None:
         return None
     values = {name: getattr(config, name) for name in type(config).model_fields}
@@ -344,7 +344,7 @@ def _plain(value: Any) -> Any:
 
 
 def _settings(node: Any) -> dict[str, Any]:
-    """Return the fields of an agent that were set, by name; the types of those that are objects."""
+    """Return the fields of an agent that differ from their defaults; objects become the names of their types."""
     fields = type(node).model_fields
     settings: dict[str, Any] = {}
     for name in SETTINGS:
@@ -373,11 +373,11 @@ def _text_of(content: Any) -> str:
 
 
 def _schema(tool: BaseTool) -> dict[str, Any]:
-    """Return the JSON schema of a tool's arguments; empty when the tool cannot say it."""
+    """Return the JSON schema of a tool's arguments; empty if the tool has none."""
     try:
         declaration = _adk.declaration_of(tool)
     except Exception:
-        return {}  # some tools of ADK and others need a model or a connection for it
+        return {}  # some tools need a model or a connection to declare themselves
     if declaration is None:
         return {}
     if declaration.parameters_json_schema:
@@ -388,9 +388,9 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
 
 
 def _response_schema(tool: BaseTool) -> dict[str, Any]:
-    """Return the JSON schema of what a long-running function returns, which somebody else may have to say.
+    """Return the JSON schema of the value of a long-running function, which a person may have to enter.
 
-    Empty when its annotation says nothing of use.
+    Empty if the annotation does not describe the value.
     """
     if not isinstance(tool, FunctionTool) or not tool.is_long_running:
         return {}

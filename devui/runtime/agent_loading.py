@@ -1,4 +1,4 @@
-"""Loading the agent of an app by ADK's own loader, and telling why it cannot be loaded."""
+"""Loading the agent of an app with ADK's own loader, and explaining failures."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ MAX_TRACEBACK = 50_000
 
 LINES_AROUND = 5
 MAX_LINE = 300
-"""Lines before and after one that failed, and characters of each, that are shown."""
+"""Lines shown before and after a failing line, and characters of each."""
 
 
 class AgentSource:
-    """The agent of one app: loaded once, by ADK's rules (`.env`, `services.py`, `app` before `root_agent`).
+    """The code of one app's agent, loaded once by ADK's rules (`.env`, `services.py`, `app` before `root_agent`).
 
     Attributes:
-        code_version: hash of the app's files as they were before any of them was loaded, then when all were.
-        is_mixed: the two differ: nobody knows which files were loaded as they were, and which as they are.
+        code_version: hash of the app's files before loading; after `load_first`, their hash then.
+        is_mixed: the two hashes differ, so the loaded files may be of either version.
     """
 
     def __init__(self, agents_dir: str, app_name: str) -> None:
@@ -41,21 +41,21 @@ class AgentSource:
         self.loader = OneAppLoader(str(self.folder.given), app_name)
 
     def load_services(self) -> None:
-        """Run the folder's `services.py` and `services.yaml`, which may register services with ADK."""
+        """Run `services.py` and `services.yaml` of the folder, which may register services with ADK."""
         load_services_module(str(self.folder.given))
 
     def load_first(self) -> tuple[Node, App | None]:
-        """Load the agent, and see whether its files were changed meanwhile. Raises what `load` does."""
+        """Load the agent, and check whether its files changed meanwhile. Raises the exceptions of `load`."""
         before = self.code_version
         try:
             return self.load()
         finally:
-            with suppress(NotFound):  # its folder is gone: what was loaded is what was there
+            with suppress(NotFound):  # the folder was removed: the hash before loading stays
                 self.code_version = self.folder.code_version(self.app_name)
             self.is_mixed = self.code_version != before
 
     def load(self) -> tuple[Node, App | None]:
-        """Return the root agent, and the `App` around it when the agent's module has one.
+        """Return the root agent, and the `App` around it if the agent's module has one.
 
         Raises:
             BaseException: whatever the agent's code raised, `SystemExit` included.
@@ -70,10 +70,10 @@ class AgentSource:
 
 
 def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
-    """Return type, message, file, line, source and traceback of what an agent raised when it was loaded.
+    """Return type, message, file, line, source and traceback of an exception raised while loading an agent.
 
-    File and line are those of the innermost frame below `root`, or of a syntax error. The traceback starts at
-    the agent's own code. The source is the lines around, each {number, text}; none of files that are not below `root`.
+    File and line are those of the innermost frame below `root`, or of a syntax error. The traceback starts at the
+    agent's own code. The source is a list of {number, text} around the line, empty for files outside `root`.
     """
     if isinstance(error, AgentLoadError) and error.__cause__ is not None:
         error = error.__cause__
@@ -95,7 +95,7 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
 
 
 def _source_lines(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
-    """Return the lines around one of an agent's own code."""
+    """Return the lines around a line of the agent's own code."""
     if not file.is_relative_to(root) or file.suffix not in CODE_SUFFIXES:
         return []
     try:
@@ -108,7 +108,7 @@ def _source_lines(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
 
 
 def traceback_text(error: BaseException, skip: int = 0) -> str:
-    """Return the traceback as Python prints it, without its first frames and those of the import system."""
+    """Return the traceback as Python prints it, without its first `skip` frames and those of the import system."""
     report = traceback.TracebackException.from_exception(error, compact=True)
     report.stack = traceback.StackSummary.from_list(
         [frame for frame in report.stack[skip:] if not frame.filename.startswith("<frozen importlib")]

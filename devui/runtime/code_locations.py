@@ -1,4 +1,4 @@
-"""Where code stands: the file and the line of a function, a class, or the call that made an agent. Nothing is run."""
+"""File and line of functions, classes and agent definitions. No agent code is run."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from sessions_app.agents.folder import is_skipped
 
 MAX_FILES = 300
 MAX_FILE_BYTES = 1_000_000
-"""What is looked at to find where agents are made; behind it they are shown without a place."""
+"""Most files, and bytes of a file, that are scanned for agent definitions; agents beyond have no location."""
 
 MAX_WRAPPERS = 20
 
 CodeLocation = dict[str, Any]
-"""{file: absolute path, line}; empty when not known."""
+"""{file: absolute path, line}; empty if unknown."""
 
 YAML_NAME = re.compile(r"""^name:\s*["']?([^"'#\n]+?)["']?\s*(?:#.*)?$""", re.MULTILINE)
 
 
 class CodeLocator:
-    """Finds code of one app.
+    """Locates the code of one app.
 
     Attributes:
-        root: the folder that agents are imported from.
-        folder: that of the app, whose files come first.
+        root: folder from which agents are imported.
+        folder: folder of the app, whose files take precedence.
     """
 
     def __init__(self, root: Path, folder: Path) -> None:
@@ -38,11 +38,11 @@ class CodeLocator:
         self.folder = folder
 
     def of_agent(self, name: str, agent: object) -> CodeLocation:
-        """Return where the agent of this name is made; where its class stands when no call names it."""
+        """Return the location of the call that creates an agent, else that of its class."""
         return self._definitions.get(name) or self.of_class(type(agent))
 
     def of_class(self, cls: type) -> CodeLocation:
-        """Return where a class of the agent's own code stands; nothing for those of libraries."""
+        """Return the location of a class of the agent's own code; empty for classes of libraries."""
         file = getattr(sys.modules.get(cls.__module__), "__file__", None)
         if not isinstance(file, str) or not self._is_own(file):
             return {}
@@ -52,7 +52,7 @@ class CodeLocator:
             return {"file": file, "line": 1}
 
     def of_code(self, code_object: Any) -> CodeLocation:
-        """Return where a function, a method or the class of a callable object stands."""
+        """Return the location of a function, a method, or the class of a callable object."""
         function = _unwrap(code_object)
         code = getattr(function, "__code__", None)
         if inspect.iscode(code):
@@ -76,7 +76,7 @@ class CodeLocator:
                 for name, line in names:
                     locations.setdefault(name, {"file": str(file), "line": line})
             except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
-                continue  # what cannot be read has no place to show
+                continue  # an unreadable file defines no agent
         return locations
 
     def _files(self) -> list[Path]:
@@ -89,8 +89,8 @@ class CodeLocator:
 
 
 def _python_names(text: str) -> Iterator[tuple[str, int]]:
-    """Yield (name, line) of each call with `name="…"`, of each call of a function that makes such calls with one of
-    its parameters, and of each function: a workflow names a node by it.
+    """Yield (name, line) of calls with `name="…"`, of calls of functions that pass a parameter on as `name`, and of
+    functions, because a workflow names nodes by their functions.
     """
     nodes = list(ast.walk(ast.parse(text)))
     calls = [node for node in nodes if isinstance(node, ast.Call)]
@@ -111,7 +111,7 @@ def _python_names(text: str) -> Iterator[tuple[str, int]]:
 
 
 def _name_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, int] | None:
-    """Return name and place of the parameter that a function hands on as the `name` of what it makes."""
+    """Return name and index of the parameter that a function passes on as `name`."""
     parameters = [parameter.arg for parameter in function.args.args]
     for node in ast.walk(function):
         value = _argument(node, "name", None) if isinstance(node, ast.Call) else None

@@ -1,4 +1,4 @@
-"""What a runtime process is told when it starts."""
+"""The configuration that a runtime process receives when it starts."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ TOKEN_HEADER = "X-DevUI-Token"  # noqa: S105 - the name of the header
 
 @dataclass(frozen=True, slots=True)
 class RuntimeOptions:
-    """What `adk web`'s flags of the same names say; empty means ADK's default."""
+    """Values of the flags that `adk web` has, too; an empty value means ADK's default."""
 
     extra_plugins: list[str] = field(default_factory=list)
     session_service_uri: str = ""
@@ -25,14 +25,14 @@ class RuntimeOptions:
 
 @dataclass(frozen=True, slots=True)
 class RuntimeConfig:
-    """One runtime process.
+    """Configuration of one runtime process.
 
     Attributes:
         app_name: the app whose agents it runs.
-        agents_dir: the agents folder as it was given, absolute.
+        agents_dir: absolute path of the agents folder, symbolic links not resolved.
         runtime_id: primary key of its `RuntimeProcess`.
-        code_version: hash of the app's code when the process was started; what it loads may be newer.
-        token: what every request must carry in the header `X-DevUI-Token`.
+        code_version: hash of the app's code when the process starts; the loaded code may be newer.
+        token: required in the header `X-DevUI-Token` of every request.
     """
 
     app_name: str
@@ -43,12 +43,12 @@ class RuntimeConfig:
     options: RuntimeOptions = field(default_factory=RuntimeOptions)
 
     def to_line(self) -> bytes:
-        """Return the config as one line, to be sent down the lifeline."""
+        """Return the config as one line of JSON, to be written to the lifeline."""
         return json.dumps(asdict(self)).encode() + b"\n"
 
     @classmethod
     def from_line(cls, line: bytes) -> RuntimeConfig:
-        """Read what `to_line` wrote.
+        """Parse a line that `to_line` returned.
 
         Raises:
             ValueError: the line is not a config.

@@ -1,4 +1,4 @@
-"""What a runtime answers beside ADK's own paths, to the web process only: `/devui/…`."""
+"""Endpoints `/devui/…` of a runtime for the web process, beside ADK's own paths."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import units_of_work
 
 UNKNOWN_CALL = "Function call not found for function response ids"
-"""How ADK begins what it says of an answer to a call that the session has not (`google/adk/runners.py`)."""
+"""Beginning of ADK's error about a response to a call that the session does not have (`google/adk/runners.py`)."""
 
 KEEP_ALIVE_S = 15.0
-"""Seconds of silence after which a stream says that it is still there."""
+"""Seconds of silence after which a stream sends a comment to keep the connection alive."""
 
 
 class StartRun(BaseModel):
@@ -41,14 +41,14 @@ class StartRun(BaseModel):
 
 
 class RunConfigCheck(BaseModel):
-    """Body of `POST /devui/run-config`: what a run would ask for."""
+    """Body of `POST /devui/run-config`: the options of a run to check."""
 
     run_config: dict[str, Any]
     streaming: bool = False
 
 
 class MemoryQuery(BaseModel):
-    """Body of `POST /devui/memory/search`: what an agent would ask of a user's memory."""
+    """Body of `POST /devui/memory/search`: an agent's query to a user's memory."""
 
     user_id: str
     query: str
@@ -80,7 +80,7 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
 
 
 def _add_process_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """What the process is, and that it shall end."""
+    """Add health, description and drain of the process."""
 
     @router.get("/health")
     async def health() -> dict[str, Any]:
@@ -102,7 +102,7 @@ def _add_process_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
 
 def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """Runs: checked, started, followed, cancelled."""
+    """Add check, start, stream and cancel of runs."""
 
     @router.post("/run-config")
     async def check_run_config(body: RunConfigCheck) -> dict[str, dict[str, str]]:
@@ -127,7 +127,7 @@ def _add_run_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
 
 def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """Eval runs, and what is recorded for their cases."""
+    """Add the start of eval runs, and sessions as conversations of eval cases."""
 
     @router.post("/evals", status_code=202)
     async def start_eval_run(body: StartEvalRun) -> dict[str, str]:
@@ -140,7 +140,7 @@ def _add_eval_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
 
 def _add_preview_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """What a model would see, and what an agent would recall."""
+    """Add the preview of a model request, and the search in memory."""
 
     @router.post("/seen")
     async def what_the_model_sees(body: PreviewRequest) -> dict[str, Any]:
@@ -152,7 +152,7 @@ def _add_preview_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
 
 class LenientJSONResponse(JSONResponse):
-    """JSON that may repeat what a client or an agent said: NaN and half characters as the store keeps them."""
+    """JSON response that may quote a client or an agent: NaN and lone surrogates are sent in their stored form."""
 
     @override
     def render(self, content: Any) -> bytes:
@@ -164,7 +164,7 @@ class LenientJSONResponse(JSONResponse):
 
 
 def _add_error_handlers(app: FastAPI) -> None:
-    """Answer what is raised as ADK's server does, in words that can be sent."""
+    """Answer exceptions in the form of ADK's server, as valid JSON."""
 
     @app.exception_handler(DevUIError)
     async def answer_error(request: Request, error: DevUIError) -> JSONResponse:
@@ -191,13 +191,17 @@ def _add_error_handlers(app: FastAPI) -> None:
 
 
 def _failure_body(error: Exception) -> dict[str, str]:
-    """Return what is said of an exception that ADK's server lets out: it answers 500, and says no more than that."""
+    """Return the body for an exception that ADK's server does not handle: it would answer 500 without details."""
     name, message = type(error).__name__, message_of(error)[:MAX_MESSAGE]
     detail = name if message == name else f"{name}: {message}"
     if message.startswith(UNKNOWN_CALL):
-        hint = "Answer a call of this session by its id: GET the session, and look for functionCall.id."
+        hint = "Use the id of a call of this session: GET the session, and look for functionCall.id."
         return {"detail": detail, "code": "unknown_call", "hint": hint}
-    return {"detail": detail, "code": "agent_failed", "hint": "The session and the page of runs show where."}
+    return {
+        "detail": detail,
+        "code": "agent_failed",
+        "hint": "The session and the page of runs show where it failed.",
+    }
 
 
 async def _as_sse(frames: FrameLog, after: int) -> AsyncIterator[str]:

@@ -1,6 +1,6 @@
-"""The eval runs of this process. What a run does is the engine's business (`evals_app.engine`).
+"""The eval runs of this process. `evals_app.engine` executes them.
 
-Who cancels one says so in its row, which the engine looks at.
+To cancel an eval run, its row is marked; the engine polls the row.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class EvalRuns:
-    """Eval runs that have not ended, each with the event that cancels it when the process ends."""
+    """The active eval runs, each with an event that cancels it when the process ends."""
 
     def __init__(self, source: AgentSource, runtime_id: str, on_left: Callable[[], None]) -> None:
         self.active: dict[str, asyncio.Event] = {}
@@ -31,9 +31,9 @@ class EvalRuns:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def start(self, eval_run_id: str) -> None:
-        """Carry out an eval run, whoever listens. One that runs already is left alone.
+        """Execute an eval run in the background. A run that is active already is left alone.
 
-        It is this process's when this returns: should it end now, the run is known to have been with it.
+        When this returns, the row names this process as the owner, in case the process dies.
         """
         await units_of_work.write(writes.assign_runs, [eval_run_id], self._runtime_id)
         if eval_run_id in self.active:
@@ -44,7 +44,7 @@ class EvalRuns:
         task.add_done_callback(self._tasks.discard)
 
     async def cancel_all(self) -> None:
-        """End every eval run, when the process is about to end."""
+        """Cancel every eval run before the process ends."""
         for cancelled in self.active.values():
             cancelled.set()
         for task in list(self._tasks):
@@ -52,7 +52,7 @@ class EvalRuns:
         await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def conversation(self, sessions: BaseSessionService, user_id: str, session_id: str) -> Any:
-        """Return what a session's events are as the conversation of an eval case.
+        """Return the events of a session as the conversation of an eval case.
 
         Raises:
             SessionMissing: there is no such session.

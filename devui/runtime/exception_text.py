@@ -1,4 +1,4 @@
-"""What an exception says, in words that can be printed, stored and sent, whatever the agent's class does."""
+"""Exception messages that can be printed, stored and sent, whatever the exception's class does."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ from sessions_app import scopes
 
 
 def message_of(error: BaseException) -> str:
-    """Return an exception's message as it can be stored and sent, without credentials.
+    """Return an exception's message without credentials, fit to be stored and sent.
 
-    It is the name of its type when it has no message or cannot be asked for it.
+    Falls back to the type's name if the message is empty or `__str__` raises.
     """
     try:
         message = str(error)
@@ -18,9 +18,9 @@ def message_of(error: BaseException) -> str:
 
 
 def without_credentials(error: Exception) -> Exception:
-    """Return the exception, or one of the same name without the credentials that its message quotes.
+    """Return the exception, or a copy with the same type name whose message contains no credentials.
 
-    ADK's server sends an exception's name and message to the client.
+    ADK's server sends an exception's type name and message to the client.
     """
     message = message_of(error)
     try:

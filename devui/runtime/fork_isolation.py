@@ -1,9 +1,8 @@
-"""Copies of a runtime that an agent forks: what the runtime shares with the web is not theirs.
+"""Isolation of processes that an agent forks from the sockets and the event loop of the runtime.
 
-A copy inherits the listening socket, every open connection and, on Linux, the very epoll object that wakes the
-runtime's loop. One that comes back into the loop would take requests and die on them, answer what its original
-answers, and take sockets out of the original's epoll. One that lives on would keep connections open that the
-original has closed.
+A fork inherits the listening socket, every open connection and, on Linux, the epoll object of the runtime's event
+loop. If it returns to the loop, it accepts requests and dies with them, answers the parent's requests, and removes
+sockets from the parent's epoll. If it lives on, it keeps connections open that the parent has closed.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ OpenSockets = Callable[[], Iterable[socket.socket]]
 
 
 def new_loop() -> tuple[asyncio.AbstractEventLoop, selectors.BaseSelector | None]:
-    """Return an event loop and the selector it waits by; None where nothing forks."""
+    """Return an event loop and its selector; the selector is None on platforms without fork."""
     if sys.platform == "win32":
         return asyncio.new_event_loop(), None
     selector = selectors.DefaultSelector()
@@ -30,9 +29,9 @@ def new_loop() -> tuple[asyncio.AbstractEventLoop, selectors.BaseSelector | None
 def isolate_forks(
     loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector | None, sockets: OpenSockets
 ) -> None:
-    """From now on, take from every copy of this process the sockets and the selector, and end its loop.
+    """Detach every later fork of this process from the sockets and the selector, and stop its loop.
 
-    `sockets` is called in the copy.
+    `sockets` is called in the fork.
     """
     if selector is not None:
         os.register_at_fork(after_in_child=partial(_detach_fork, loop, selector, sockets))
@@ -41,7 +40,7 @@ def isolate_forks(
 def _detach_fork(
     loop: asyncio.AbstractEventLoop, selector: selectors.BaseSelector, sockets: OpenSockets
 ) -> None:
-    """Put nothing in the place of what is shared: a number that is closed could become a file of the agent's."""
+    """Replace the shared descriptors by /dev/null: closed numbers could be reused for files of the agent."""
     nothing = os.open(os.devnull, os.O_RDWR)
     for fd in {*_kernel_fds(selector), *(owned.fileno() for owned in sockets())} - {-1}:
         os.dup2(nothing, fd, inheritable=False)
@@ -51,9 +50,9 @@ def _detach_fork(
 
 
 def _kernel_fds(selector: selectors.BaseSelector) -> list[int]:
-    """Return what a selector keeps in the kernel: epoll's number. A kqueue is not inherited, poll has none."""
+    """Return the descriptor of an epoll selector. A kqueue is not inherited, and poll has no descriptor."""
     return [selector.fileno()] if sys.platform == "linux" and hasattr(selector, "fileno") else []
 
 
 def _ignore_error(loop: asyncio.AbstractEventLoop, context: dict[str, object]) -> None:
-    """What a copy runs into on its way out is nobody's concern."""
+    """Ignore errors of a fork that is being stopped."""

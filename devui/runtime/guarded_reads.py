@@ -1,4 +1,4 @@
-"""Reading an agent, which is somebody's code: a property of it may raise, block, or be of any length."""
+"""Guarded reads of agents: an attribute of foreign code may raise, block, or have any length."""
 
 from __future__ import annotations
 
@@ -9,19 +9,17 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 MAX_NAME = 300
-"""Characters of a name."""
+"""Most characters of a name."""
 
 T = TypeVar("T")
 
 
 async def call_with_timeout(function: Callable[[], T], seconds: float) -> T:
-    """Return what a function returns that reads an agent: a property of it may block, and harms nothing.
-
-    It has a thread of its own, which is left behind when it does not end.
+    """Call a function in a thread of its own and return its result; a thread that blocks is abandoned.
 
     Raises:
-        TimeoutError: it has not ended in time.
-        RuntimeError: it raised.
+        TimeoutError: the function did not return in time.
+        RuntimeError: the function raised.
     """
     loop = asyncio.get_running_loop()
     future: asyncio.Future[T] = loop.create_future()
@@ -42,7 +40,7 @@ async def call_with_timeout(function: Callable[[], T], seconds: float) -> T:
             result = function()
         except BaseException as error:
             raised = error
-        with contextlib.suppress(RuntimeError):  # the process ends: its loop is closed
+        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
             loop.call_soon_threadsafe(settle, result, raised)
 
     threading.Thread(target=call, name="devui-describe", daemon=True).start()
@@ -50,12 +48,12 @@ async def call_with_timeout(function: Callable[[], T], seconds: float) -> T:
 
 
 def read_attribute(value: Any, name: str) -> Any:
-    """Return an attribute; None where reading it raises."""
+    """Return an attribute; None if reading it raises."""
     return call_or(lambda: getattr(value, name, None), None)
 
 
 def call_or(function: Callable[[], T], default: T) -> T:
-    """Return what a function returns; something else where it raises."""
+    """Return the result of a function, or `default` if it raises."""
     try:
         return function()
     except Exception:
@@ -63,7 +61,7 @@ def call_or(function: Callable[[], T], default: T) -> T:
 
 
 def truncate(value: Any, limit: int) -> str:
-    """Return a text of at most so many characters; what a subclass of `str` makes of itself is not asked."""
+    """Return at most `limit` characters of a text, without calling methods of a `str` subclass."""
     if not isinstance(value, str):
         return ""
     text = str.__str__(value)
@@ -71,15 +69,15 @@ def truncate(value: Any, limit: int) -> str:
 
 
 def short_name(value: Any) -> str:
-    """Return a name of at most `MAX_NAME` characters; empty when it is no text."""
+    """Return a name of at most `MAX_NAME` characters; empty if the value is not text."""
     return truncate(value, MAX_NAME)
 
 
 def callable_name(value: Any) -> str:
-    """Return what a function is called, or the class of an object without a name."""
+    """Return the name of a function, or the class name of an object without a name."""
     return short_name(read_attribute(value, "__name__")) or type(value).__name__
 
 
 def describe_error(error: Exception) -> str:
-    """Return what went wrong, in at most `MAX_NAME` characters; the error may not even say what it is."""
+    """Return type and message of an error in at most `MAX_NAME` characters; its `__str__` may raise, too."""
     return short_name(f"{type(error).__name__}: {call_or(lambda: str(error), '')}")

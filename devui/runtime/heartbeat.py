@@ -1,4 +1,4 @@
-"""Signs of life between a runtime and the world: it beats for the store, and ends when its parent is gone.
+"""Heartbeat of a runtime in the store, and its end when its parent dies.
 
 Both run in threads of their own, because an agent may block the event loop.
 """
@@ -17,13 +17,13 @@ from django.db import Error, connections
 from sessions_app.runs import lifecycle, processes
 
 EXIT_GRACE_S = 3.0
-"""Seconds to come to an end once the parent is gone; then the process is ended, whatever the agent does."""
+"""Seconds to end in order once the parent is gone; then the process is killed."""
 
 log = logging.getLogger(__name__)
 
 
 class Heartbeat(threading.Thread):
-    """Says every few seconds that the process lives, and hears who wants one of its runs cancelled."""
+    """Records every few seconds that the process lives, and reads requests to cancel its runs."""
 
     def __init__(self, runtime_id: str, on_cancel: Callable[[str], None]) -> None:
         super().__init__(name="devui-heartbeat", daemon=True)
@@ -32,19 +32,19 @@ class Heartbeat(threading.Thread):
         self._stopped = threading.Event()
 
     def run(self) -> None:
-        """Beat until stopped."""
+        """Write heartbeats until stopped."""
         while not self._stopped.wait(processes.HEARTBEAT_S):
             try:
                 processes.record_heartbeat(self._runtime_id)
                 for run_id in lifecycle.cancel_requests(self._runtime_id):
                     self._on_cancel(run_id)
-            except Error as error:  # also psycopg's InterfaceError, which is no DatabaseError
-                log.warning("The store did not take a heartbeat; trying again: %s", error)
+            except Error as error:  # includes psycopg's InterfaceError, which is not a DatabaseError
+                log.warning("The store did not accept a heartbeat; retrying: %s", error)
                 connections.close_all()
         connections.close_all()
 
     def stop(self) -> None:
-        """Beat no more."""
+        """Stop the heartbeat and wait for its thread."""
         self._stopped.set()
         self.join(timeout=EXIT_GRACE_S)
 
@@ -59,7 +59,7 @@ class Lifeline(threading.Thread):
         self._on_cut = on_cut
 
     def run(self) -> None:
-        """Wait for the end of the pipe, give the loop a while to come to an end, and end what is left."""
+        """Wait for the end of the pipe, let the loop end in order, then kill the process group."""
         while os.read(self._fd, 4096):
             pass
         self._loop.call_soon_threadsafe(self._on_cut)
@@ -68,7 +68,7 @@ class Lifeline(threading.Thread):
 
 
 def force_exit_after_grace() -> None:
-    """End this process in a while: threads of an agent and what it does at exit may hold it up for ever."""
+    """Kill this process after `EXIT_GRACE_S`: an agent's threads and exit handlers may block its end."""
 
     def end() -> None:
         threading.Event().wait(EXIT_GRACE_S)
@@ -78,12 +78,12 @@ def force_exit_after_grace() -> None:
 
 
 def kill_process_group() -> None:
-    """End this process and what it started. The parent made it the leader of a group of its own."""
+    """Kill this process and all that it started. The parent made it the leader of its process group."""
     os.killpg(os.getpgrp(), signal.SIGKILL)
 
 
 def read_line(fd: int) -> bytes:
-    """Read one line from a pipe and not a byte more.
+    """Read one line from a pipe, and no byte beyond it.
 
     Raises:
         EOFError: the parent closed the pipe before the line ended.
@@ -92,6 +92,6 @@ def read_line(fd: int) -> bytes:
     while not line.endswith(b"\n"):
         byte = os.read(fd, 1)
         if not byte:
-            raise EOFError("The parent closed the lifeline before it said what to run.")
+            raise EOFError("The parent closed the lifeline before it sent the config.")
         line += byte
     return bytes(line)

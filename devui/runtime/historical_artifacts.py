@@ -12,10 +12,10 @@ from typing_extensions import override
 
 
 class HistoricalArtifactService(BaseArtifactService):
-    """Reads an artifact in the version that the session had after its first events.
+    """Loads artifacts in the version that the session had after its first `count` events.
 
-    The versions are those that the session's events tell. Files of which no event tells, and those of the user, which
-    other sessions write too, are as they are now.
+    Versions come from the artifact deltas of the events. Artifacts without a delta, and those of the user, which other
+    sessions write too, are loaded in their current version.
     """
 
     def __init__(self, service: BaseArtifactService, events: Sequence[Event], count: int) -> None:
@@ -33,7 +33,7 @@ class HistoricalArtifactService(BaseArtifactService):
         session_id: str | None = None,
         version: int | None = None,
     ) -> types.Part | None:
-        """Load an artifact; None: there is none, or there was none then."""
+        """Load an artifact; None if it does not exist, or did not exist at that event."""
         if version is None and filename in self._told:
             if filename not in self._then:
                 return None
@@ -44,37 +44,37 @@ class HistoricalArtifactService(BaseArtifactService):
 
     @override
     async def save_artifact(self, **arguments: Any) -> int:
-        """Save an artifact now."""
+        """Save an artifact in the current state."""
         return await self._now.save_artifact(**arguments)
 
     @override
     async def list_artifact_keys(self, **arguments: Any) -> list[str]:
-        """List the names of now."""
+        """List the current names."""
         return await self._now.list_artifact_keys(**arguments)
 
     @override
     async def delete_artifact(self, **arguments: Any) -> None:
-        """Delete an artifact now."""
+        """Delete a current artifact."""
         await self._now.delete_artifact(**arguments)
 
     @override
     async def list_versions(self, **arguments: Any) -> list[int]:
-        """List the versions of now."""
+        """List the current versions."""
         return await self._now.list_versions(**arguments)
 
     @override
     async def list_artifact_versions(self, **arguments: Any) -> list[ArtifactVersion]:
-        """Describe the versions of now."""
+        """Describe the current versions."""
         return await self._now.list_artifact_versions(**arguments)
 
     @override
     async def get_artifact_version(self, **arguments: Any) -> ArtifactVersion | None:
-        """Describe a version of now."""
+        """Describe a current version."""
         return await self._now.get_artifact_version(**arguments)
 
 
 def _artifact_versions(events: Sequence[Event]) -> dict[str, int]:
-    """Return the version of each file that events tell of last."""
+    """Return the last version of each artifact in the deltas of events, without those of the user."""
     versions: dict[str, int] = {}
     for event in events:
         versions |= event.actions.artifact_delta

@@ -1,4 +1,4 @@
-"""One app in one process: its agent, its services, ADK's server around them, its runs and its eval runs."""
+"""The runtime of one app: its agent, its services, ADK's server, its runs and its eval runs."""
 
 from __future__ import annotations
 
@@ -47,19 +47,19 @@ from sessions_app.transfer.readers.databases import without_password
 FRONT_END = Path(cli.__file__).parent / "browser"
 
 DESCRIBE_S = 10.0
-"""Longest time that reading an agent for its page may keep its runs waiting."""
+"""Longest time in seconds that the description of an agent may delay its runs."""
 
 GIT_S = 2.0
-"""The same for asking git which commit it is, which may have to read a large folder."""
+"""Longest time in seconds to ask git for the commit, which may have to read a large folder."""
 
 CARD_S = 5.0
-"""Seconds that an agent's runs wait for its card to be written, when the store does not take it at once."""
+"""Longest time in seconds that the agent's runs wait for its card to be stored."""
 
 log = logging.getLogger(__name__)
 
 
 class RuntimeHost:
-    """What this process runs. `failure` is what the agent raised when it was loaded."""
+    """The agent of this process and all that runs it. `failure` is the exception if the agent could not be loaded."""
 
     def __init__(self, config: RuntimeConfig) -> None:
         enforce_yaml_denylist()
@@ -85,7 +85,7 @@ class RuntimeHost:
         self._tasks: set[asyncio.Task[None]] = set()
 
     def make_app(self) -> FastAPI:
-        """Return ADK's own application; it loads the agent when it starts."""
+        """Return ADK's application; it loads the agent when it starts."""
         return self.server.get_fast_api_app(
             lifespan=self._lifespan,
             otel_to_cloud=self.config.options.otel_to_cloud,
@@ -97,7 +97,7 @@ class RuntimeHost:
     @asynccontextmanager
     async def _lifespan(self, app: FastAPI) -> AsyncIterator[None]:
         await self.load()
-        gc.freeze()  # what is loaded stays; looking at it again would slow every run down
+        gc.freeze()  # loaded objects stay; scanning them again would slow down every run
         collect_less_often()
         self._spawn(self._bring_sessions())
         yield
@@ -107,11 +107,11 @@ class RuntimeHost:
 
     @property
     def active_runs(self) -> int:
-        """Return how many runs and eval runs have not ended."""
+        """Number of runs and eval runs that have not ended."""
         return len(self.runs.active) + len(self.evals.active)
 
     def health(self) -> dict[str, Any]:
-        """Return what the supervisor and the home page want to know."""
+        """Return the status for the supervisor and the home page."""
         return {
             "app": self.config.app_name,
             "pid": os.getpid(),
@@ -124,7 +124,7 @@ class RuntimeHost:
         }
 
     async def load(self) -> None:
-        """Load the agent and write its card. A failure is kept and told, never raised."""
+        """Load the agent and write its card. A failure is recorded, not raised."""
         name = self.config.app_name
         try:
             root, app = self._load_code()
@@ -139,10 +139,10 @@ class RuntimeHost:
         self.runs.code_version = self.source.code_version
 
     def _load_code(self) -> tuple[Node, App | None]:
-        """Load the agent. What its module raises is an exception here, because nothing else runs meanwhile.
+        """Load the agent. Exceptions of its module that are no `Exception` are wrapped, as no run is active yet.
 
         Raises:
-            AgentRaised: the module raised what is no `Exception`; that is the cause.
+            AgentRaised: the module raised another `BaseException`, which is the cause.
             Exception: the module raised it.
             SystemExit: the module called `sys.exit`.
         """
@@ -156,7 +156,7 @@ class RuntimeHost:
             raise raised.with_traceback(error.__traceback__) from error
 
     async def _note_failure(self, error: Exception | SystemExit) -> None:
-        """Keep why the agent could not be loaded, for its page and for all who ask for a run."""
+        """Record why the agent could not be loaded, for its page and for callers that start a run."""
         name = self.config.app_name
         self.state, self.failure = "failed", _as_exception(error)
         self._failed_at = self.failure.__traceback__
@@ -168,12 +168,12 @@ class RuntimeHost:
     async def _write_card(
         self, write: Callable[[str, str, dict[str, Any]], object], content: dict[str, Any]
     ) -> None:
-        """Write what is known of the agent, for its page. Runs do not wait for a store that does not take it."""
+        """Write the card of the agent, for its page. Runs wait for the store for at most `CARD_S`."""
         writing = retry.write(write, self.config.app_name, self.source.code_version, content)
         await asyncio.wait([self._spawn(writing)], timeout=CARD_S)
 
     async def _describe(self, root: Node, app: App | None) -> dict[str, Any]:
-        """Return the description of the agent. One that cannot be described can be run all the same."""
+        """Return the description of the agent. An agent that cannot be described can still be run."""
         name, folder = self.config.app_name, self.source.folder
         description: dict[str, Any] = {"name": name, "type": type(root).__name__, "description": ""}
         try:
@@ -184,34 +184,32 @@ class RuntimeHost:
             )
         except Exception as error:
             log.exception("Agent %r cannot be described.", name)
-            too_slow = f"reading it takes more than {DESCRIBE_S:.0f} s."
+            too_slow = f"reading it took longer than {DESCRIBE_S:.0f} s."
             why = too_slow if isinstance(error, TimeoutError) else str(error)
-            return {**description, "problem": f"This agent runs, but it cannot be shown: {why}"}
+            return {**description, "problem": f"This agent can be run, but its description failed: {why}"}
 
     async def _code(self) -> dict[str, str]:
-        """Return what runs: the commit that the agent's folder stood at, and the version of ADK."""
+        """Return the git commit of the agent's folder, and the version of ADK."""
         folder, revision = self.source.folder.folder_of(self.config.app_name), ""
         with suppress(TimeoutError):
             revision = await asyncio.wait_for(git_revision(folder), GIT_S)
         return {"git": revision, "adk": google.adk.version.__version__}
 
     def drain(self) -> None:
-        """Take no more runs, and say `drained` when the last one has ended."""
+        """Accept no more runs, and set `drained` when the last one has ended."""
         self.draining = True
         self._check_drained()
 
     async def cancel_all(self) -> None:
         """Cancel every run and eval run."""
-        await self.runs.cancel_all(
-            "The process that ran it was stopped, or the server it belonged to has gone."
-        )
+        await self.runs.cancel_all("The process that ran it was stopped, or its server has ended.")
         await self.evals.cancel_all()
 
     async def recall_memory(self, user_id: str, query: str) -> list[dict[str, Any]]:
-        """Return what an agent would be given of a user's memory: ADK's memory entries as JSON.
+        """Return the memory entries that a query of an agent would get, as JSON.
 
         Raises:
-            BadInput: the memory service fails, or is none.
+            BadInput: the memory service fails or is not a memory service.
         """
         service = self.server.memory_service
         try:
@@ -228,7 +226,7 @@ class RuntimeHost:
             ) from error
 
     async def _bring_sessions(self) -> None:
-        """Let pages show what another service keeps for this app."""
+        """Copy the list of sessions that another service owns, for the pages."""
         if isinstance(self.runs.service, MirroredSessionService):
             try:
                 await self.runs.service.list_sessions(app_name=self.config.app_name)
@@ -236,7 +234,7 @@ class RuntimeHost:
                 log.warning("The sessions in %s could not be listed: %r", self.runs.place, error)
 
     async def start_run(self, run_id: str) -> None:
-        """Take a queued run and carry it out, whoever listens. A run that was taken already is left alone.
+        """Execute a queued run in the background. A run that has started already is left alone.
 
         Raises:
             NotFound: there is no such run.
@@ -247,7 +245,7 @@ class RuntimeHost:
         if self.draining:
             raise RuntimeUnavailable(
                 f"The process of {self.config.app_name!r} is ending.",
-                hint="Send it once more: another one runs.",
+                hint="Send it again: a new process takes it.",
             )
         run = await units_of_work.read(_read_run, run_id)
         if run.status == Run.Status.QUEUED and run_id not in self.runs.active:
@@ -255,14 +253,14 @@ class RuntimeHost:
             self._spawn(self._carry_out(active, json.loads(run.request)))
 
     async def _carry_out(self, active: ActiveRun, request: dict[str, Any]) -> None:
-        """Run the agent to the end of its run, however it comes to that."""
+        """Execute a run; a cancelled task ends it as cancelled."""
         try:
             await self._run_agent(active, request)
         except asyncio.CancelledError:
             await self.runs.finish(active, Run.Status.CANCELLED)
 
     async def _run_agent(self, active: ActiveRun, request: dict[str, Any]) -> None:
-        """Run the agent. What it raises has been written when it comes here; what comes before is written now."""
+        """Run the agent. Errors before the runner takes over are recorded here; the runner records its own."""
         try:
             if self.failure is not None:
                 raise self.failure.with_traceback(self._failed_at)
@@ -296,7 +294,7 @@ class RuntimeHost:
         )
 
     def _make_runner(self, app: App, app_name: str) -> ManagedRunner:
-        """Return the runner of an app, with a recorder first among its plug-ins, and what lets it resume."""
+        """Return the runner of an app with the recorder as its first plugin, and the plugin that lets it resume."""
         plugins = list(app.plugins)
         if app.resumability_config is not None and app.resumability_config.is_resumable:
             plugins.insert(0, PastFailuresPlugin())
@@ -327,7 +325,7 @@ class RuntimeHost:
         return await self._runner_of(realm)
 
     async def _runner_of(self, realm: str) -> ManagedRunner:
-        """Return the app's runner; for a fork with a realm of its own, one whose services see that realm alone."""
+        """Return the app's runner; for a fork with its own realm, a runner whose services see only that realm."""
         runner = cast(ManagedRunner, await self.server.get_runner_async(self.config.app_name))
         if not realm:
             return runner
@@ -353,7 +351,7 @@ class RuntimeHost:
 
 
 def _omit_messages_from_spans(options: RuntimeOptions) -> None:
-    """Spare ADK from writing each request whole into a span: model calls have it. A user's exporter needs it."""
+    """Keep ADK from copying each request into a span: model calls store it. An exporter of the user still gets it."""
     if not options.otel_to_cloud and not any(name.startswith("OTEL_EXPORTER_OTLP") for name in os.environ):
         os.environ.setdefault("ADK_CAPTURE_MESSAGE_CONTENT_IN_SPANS", "false")
 

@@ -1,10 +1,10 @@
-"""What clients send on ADK's live socket, looked at before ADK's server reads it, and how that server closes it.
+"""Filter for ADK's live socket: invalid frames from clients, and close reasons that are too long.
 
-That server reads no more after a frame that it cannot read (`process_messages` in `google/adk/cli/api_server.py`), and
-then never learns that its client has gone: the run would go on, and hold up its session, for good.
+ADK's server stops reading after a frame that it cannot parse (`process_messages` in `google/adk/cli/api_server.py`).
+It would not notice that its client disconnects, and the run would block its session for good.
 
-It closes with an error's first 123 characters. A close carries 123 bytes, so an error in most of the world's scripts
-would break the connection unsaid.
+It closes with the first 123 characters of an error. A close frame carries 123 bytes, so a longer reason in a
+non-Latin script would break the connection.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ AsgiApp = Callable[[dict[str, Any], Any, Any], Awaitable[None]]
 
 
 class LiveFrameFilter:
-    """ASGI wrapper that leaves out frames that are no `LiveRequest`, says so in the log, and closes in few words."""
+    """ASGI middleware that drops frames that are not a `LiveRequest`, logs them, and shortens close reasons."""
 
     def __init__(self, app: AsgiApp) -> None:
         self._app = app
 
     async def __call__(self, scope: dict[str, Any], receive: Any, send: Any) -> None:
-        """Let ADK's live socket see what it can read and close as a socket can; pass everything else on."""
+        """Filter ADK's live socket; forward everything else unchanged."""
         if scope["type"] != "websocket" or scope["path"] != LIVE_PATH:
             await self._app(scope, receive, send)
             return
@@ -51,7 +51,7 @@ class LiveFrameFilter:
 
 
 def _is_unreadable(message: dict[str, Any]) -> bool:
-    """Tell whether a message is a text that ADK's server cannot read. It closes on bytes by itself."""
+    """Tell whether a message is text that ADK's server cannot parse. For bytes ADK closes the socket itself."""
     text = message.get("text")
     if message["type"] != "websocket.receive" or text is None:
         return False
@@ -59,6 +59,6 @@ def _is_unreadable(message: dict[str, Any]) -> bool:
         LiveRequest.model_validate_json(text)
     except ValidationError as error:
         why = error.errors(include_url=False, include_context=False, include_input=False)[0]["msg"]
-        log.warning("A frame on %s is left out, because it is no LiveRequest: %s", LIVE_PATH, why)
+        log.warning("A frame on %s was dropped, because it is not a LiveRequest: %s", LIVE_PATH, why)
         return True
     return False

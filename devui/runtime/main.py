@@ -1,4 +1,4 @@
-"""The life of a runtime process."""
+"""Entry point of a runtime process: start, serve, end."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ from sessions_app.traces import outbox
 log = logging.getLogger(__name__)
 
 GRACE_S = 2
-"""Seconds that open answers have when the process ends."""
+"""Seconds that open responses have when the process ends."""
 
 
 def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | None = None) -> None:
-    """Run the app of `config` on a listening socket until told to end, or until the parent is gone."""
+    """Run the app of `config` on a listening socket until a signal or the end of the parent."""
     shorten_agent_errors()
     process_id, parent_id = os.getpid(), os.getppid()
     loop, selector = fork_isolation.new_loop()
@@ -46,12 +46,12 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
     if lifeline_fd is not None:
         Lifeline(lifeline_fd, loop, on_cut=partial(_end_server, loop, server, host)).start()
     for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, _ignore_signal)  # uvicorn ends on them, and raises them again when it has ended
+        signal.signal(number, _ignore_signal)  # uvicorn handles them, and raises them again at its end
     try:
         _run_loop(loop, _serve(server, listener, host))
     finally:
         if os.getpid() != process_id:
-            os._exit(1)  # an agent forked and its copy came back: it owns nothing here
+            os._exit(1)  # a fork of the agent returned here: it owns nothing of this process
         try:
             heartbeat.stop()
             _record_end(config.runtime_id)
@@ -60,20 +60,20 @@ def serve(config: RuntimeConfig, listener: socket.socket, lifeline_fd: int | Non
         finally:
             force_exit_after_grace()
         if lifeline_fd is not None and os.getppid() != parent_id:
-            kill_process_group()  # nobody else is left to end what the agent started
+            kill_process_group()  # the parent is gone and cannot kill what the agent started
 
 
 def _record_end(runtime_id: str) -> None:
-    """Note that this process ends. When the store does not take it, its parent or the next sweep notes it."""
+    """Record that this process ends. If the store does not accept it, the parent or the next sweep records it."""
     try:
         with db_errors.translate_db_errors():
             processes.mark_stopped(runtime_id)
     except StoreFault as fault:
-        log.warning("The end of this process was not noted: %s", fault.message)
+        log.warning("The end of this process could not be recorded: %s", fault.message)
 
 
 def _open_sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[socket.socket]:
-    """Yield what the web reaches this process by."""
+    """Yield the sockets by which the web process reaches this process."""
     yield listener
     for connection in server.server_state.connections:
         if (transport := getattr(connection, "transport", None)) is not None:
@@ -81,7 +81,7 @@ def _open_sockets(listener: socket.socket, server: uvicorn.Server) -> Iterator[s
 
 
 def _ignore_signal(number: int, frame: FrameType | None) -> None:
-    """Let the process come to its own end."""
+    """Ignore a signal until uvicorn installs its own handler."""
 
 
 def _make_server(host: RuntimeHost) -> uvicorn.Server:
@@ -113,7 +113,7 @@ async def _end_when_drained(server: uvicorn.Server, host: RuntimeHost) -> None:
 
 
 def _end_server(loop: asyncio.AbstractEventLoop, server: uvicorn.Server, host: RuntimeHost) -> None:
-    """Come to an end: runs first, because the server waits for the answers that hang on them."""
+    """Cancel all runs, then stop the server: open responses wait for the runs."""
     loop.create_task(host.cancel_all()).add_done_callback(lambda _: setattr(server, "should_exit", True))
 
 
@@ -122,7 +122,7 @@ def _cancel_run(loop: asyncio.AbstractEventLoop, host: RuntimeHost, run_id: str)
 
 
 def _run_loop(loop: asyncio.AbstractEventLoop, work: Coroutine[Any, Any, None]) -> None:
-    """Run to the end. asyncio lets `sys.exit` in an agent's task out of the loop; the loop then goes on."""
+    """Run a coroutine to its end. `sys.exit` in an agent's task stops an asyncio loop; the loop is then restarted."""
     main = loop.create_task(work)
     while not main.done():
         try:

@@ -1,7 +1,7 @@
-"""What a model would be shown at an event: the instruction filled in, the contents, the tools declared.
+"""Preview of the model request at an event: instructions filled in, contents, declared tools.
 
-ADK's own processors make it of the events up to there and of the state as it was then. Nothing is run: an
-instruction provider or a toolset, which are the agent's code, are asked only when a person wants it.
+ADK's own request processors build it from the events up to that point and the state at that time. Nothing is run:
+instruction providers and toolsets, which are the agent's code, are called only on request.
 """
 
 from __future__ import annotations
@@ -36,23 +36,23 @@ PROVIDER_TIMEOUT_S = 10.0
 """Seconds that an instruction provider or a toolset has to answer."""
 
 PROCESSORS = (identity.request_processor, agent_transfer.request_processor, contents.request_processor)
-"""What ADK adds to a request by itself, in its order: who the agent is, whom it can transfer to, what was said."""
+"""ADK's processors of a request in its order: identity, agents to transfer to, contents."""
 
 MAX_CONTENTS = 200
-"""Contents that are sent, the last ones."""
+"""Most contents in the response; the last ones are kept."""
 
 MAX_TEXT = 20_000
-"""Characters of a value or a text that are sent."""
+"""Most characters of a value or a text in the response."""
 
 
 class PreviewRequest(BaseModel):
     """Body of `POST /devui/seen`.
 
     Attributes:
-        event_id: the last event that the model sees; empty: it sees none.
-        state: the session's merged state as it was then, credentials left out.
-        agent: whose model; empty: the root agent's.
-        ask: also ask instruction providers and toolsets, which runs the agent's code.
+        event_id: the last event in the request; empty: none.
+        state: the session's merged state at that event, without credentials.
+        agent: the agent whose model is called; empty: the root agent.
+        ask: also call instruction providers and toolsets, which runs the agent's code.
     """
 
     realm: str = ""
@@ -67,16 +67,16 @@ class PreviewRequest(BaseModel):
 
 
 async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, Any]:
-    """Return agent, model, instructions, identity, contents (the last ones), their count, tools.
+    """Return agent, model, instructions, identity, the last contents, their count, and tools.
 
-    An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the key with its
-    braces as they stand in the template] and, made by a provider, its name as `provider`; `asked` tells whether it was
-    asked, `error` how that failed. `is_content`: ADK sends it as one more content of the user, because the agent has a
-    static one, too.
+    An instruction has kind, pieces [{text} or {key, written, value, optional, missing}; `written` is the placeholder as
+    it stands in the template] and, if a provider makes it, its name as `provider`; `asked` tells whether the provider
+    was called, `error` why that failed. `is_content`: ADK sends it as a content of the user, because the agent has a
+    static instruction, too.
 
     Raises:
         NotFound: there is no such session or event.
-        BadInput: the agent is none that asks a model.
+        BadInput: the agent is not an LLM agent.
     """
     agent = _agent(runner, request.agent)
     context = await _context(runner, agent, request)
@@ -87,7 +87,7 @@ async def preview_model(runner: Runner, request: PreviewRequest) -> dict[str, An
         try:
             async for _ in processor.run_async(context, llm_request):
                 pass
-        except ValueError as error:  # a model's own tools beside agents to transfer to: ADK ends the run
+        except ValueError as error:  # built-in tools and agents to transfer to exclude each other
             raise BadInput(str(error), hint="ADK would end the run here.") from error
     declarations = [_declaration(tool) for tool in llm_request.tools_dict.values()]
     contents_json = [_to_json(content) for content in llm_request.contents[-MAX_CONTENTS:]]
@@ -107,7 +107,7 @@ def _agent(runner: Runner, name: str) -> LlmAgent:
     agent = root.find_agent(name) if name and isinstance(root, BaseAgent) else root
     if not isinstance(agent, LlmAgent):
         raise BadInput(
-            f"{name or 'The root agent'} asks no model here, or is not found by its name.",
+            f"{name or 'The root agent'} calls no model, or the app has no agent of this name.",
             hint="Choose an event of an LLM agent that the app still has.",
         )
     return agent
@@ -187,7 +187,7 @@ async def _instruction(
 
 
 async def _template_pieces(template: str, context: InvocationContext) -> Any:
-    """Yield the texts of a template and between them what ADK puts in for each of its keys."""
+    """Yield the texts of a template, and between them the values that ADK inserts for its keys."""
     done = 0
     for match in _adk.TEMPLATE_KEY.finditer(template):
         if match.start() > done:
@@ -207,7 +207,7 @@ async def _fill_key(placeholder: str, context: InvocationContext) -> dict[str, A
     except (KeyError, ValueError):
         return {"key": key, "written": placeholder, "value": "", "optional": optional, "missing": True}
     if value == placeholder:
-        return {"text": placeholder}  # no key by ADK's rules: JSON in the instruction, for one
+        return {"text": placeholder}  # not a key by ADK's rules, such as JSON in the instruction
     is_missing = not value and not await _has_empty_value(key, context)
     return {
         "key": key,
@@ -219,7 +219,7 @@ async def _fill_key(placeholder: str, context: InvocationContext) -> dict[str, A
 
 
 async def _has_empty_value(key: str, context: InvocationContext) -> bool:
-    """Tell whether an optional key that is filled with nothing has that as its value."""
+    """Tell whether an optional key that is filled with nothing exists with an empty value."""
     filename = key.removeprefix("artifact.")
     if filename == key or context.artifact_service is None:
         return key in context.session.state

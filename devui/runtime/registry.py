@@ -1,12 +1,12 @@
-"""DevUI's services by the URI `devui:`, for ADK's own servers: `adk web --session_service_uri devui://`.
+"""DevUI's services under the URI `devui:`, for ADK's own servers: `adk web --session_service_uri devui://`.
 
-ADK reads `services.py` in the folder of agents. These two lines make the URI known there:
+ADK reads `services.py` in the agents folder. These two lines register the URI there:
 
     from devui.runtime.registry import register
     register()
 
-After `devui:` comes what DATABASE_URL would say: `devui:sqlite:////path/to/sessions.sqlite3`,
-`devui:postgresql://user:password@host/name`. `devui://` is the store that DATABASE_URL itself names, else `.devui/`.
+A value of DATABASE_URL follows `devui:`, such as `devui:sqlite:////path/to/sessions.sqlite3` or
+`devui:postgresql://user:password@host/name`. `devui://` uses DATABASE_URL itself, or the store in `.devui/`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SCHEME = "devui"
 
 
 def register() -> None:
-    """Make `devui:` known to ADK: as a session service, an artifact service and a memory service."""
+    """Register `devui:` with ADK for session, artifact and memory services."""
     registry = get_service_registry()
     registry.register_session_service(SCHEME, session_service)
     registry.register_artifact_service(SCHEME, artifact_service)
@@ -34,7 +34,7 @@ def register() -> None:
 
 
 def session_service(uri: str, **_: Any) -> BaseSessionService:
-    """Return the session service over the store that a URI names."""
+    """Return the session service over the store of a URI."""
     _set_up(uri)
     from sessions_app.adk import DjangoSessionService
 
@@ -42,7 +42,7 @@ def session_service(uri: str, **_: Any) -> BaseSessionService:
 
 
 def artifact_service(uri: str, **_: Any) -> BaseArtifactService:
-    """Return the artifact service over the store that a URI names."""
+    """Return the artifact service over the store of a URI."""
     _set_up(uri)
     from sessions_app.adk import DjangoArtifactService
 
@@ -50,7 +50,7 @@ def artifact_service(uri: str, **_: Any) -> BaseArtifactService:
 
 
 def memory_service(uri: str, **_: Any) -> BaseMemoryService:
-    """Return the memory service over the store that a URI names."""
+    """Return the memory service over the store of a URI."""
     _set_up(uri)
     from sessions_app.adk import DjangoMemoryService
 
@@ -58,10 +58,10 @@ def memory_service(uri: str, **_: Any) -> BaseMemoryService:
 
 
 def store_url(uri: str) -> str | None:
-    """Return the DATABASE_URL that a URI names; None: the one of the environment.
+    """Return the DATABASE_URL of a URI; None for the one of the environment.
 
     Raises:
-        ValueError: nothing is said that could be one.
+        ValueError: the URI names no store.
     """
     scheme, _, rest = uri.partition(":")
     if scheme != SCHEME or (rest.startswith("//") and rest != "//"):
@@ -73,7 +73,7 @@ def store_url(uri: str) -> str | None:
 
 
 def _set_up(uri: str) -> None:
-    """Set the store up. ADK may call from its event loop, in which Django refuses to migrate one."""
+    """Set up the store in a thread: ADK may call from its event loop, in which Django refuses to migrate."""
     prepare: Callable[[str | None], None] = devui.setup
     with ThreadPoolExecutor(max_workers=1) as thread:
         thread.submit(prepare, store_url(uri)).result()

@@ -1,4 +1,4 @@
-"""ADK's RunConfig: the schema a form is made of, what a run asks for, and what is wrong with it."""
+"""ADK's RunConfig: the JSON schema for its form, values of a run, and their validation."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ from devui.runtime._adk import StreamingMode
 from devui.runtime.config import RuntimeOptions
 
 MAX_DEPTH = 4
-"""Objects in objects that the schema tells of: all that RunConfig has today."""
+"""Levels of nested objects in the schema; RunConfig has no more today."""
 
 MAX_DESCRIPTION, MAX_NESTED_DESCRIPTION = 300, 140
-"""Characters of a field's description, and of one in an object."""
+"""Most characters of a field's description, and of a nested field's."""
 
 
 NULL = {"type": "null"}
 
 
 class _LenientSchema(GenerateJsonSchema):
-    """A generator that says nothing of what has no JSON, such as an HTTP client."""
+    """Schema generator that omits types without a JSON form, such as an HTTP client."""
 
     ignored_warning_kinds = {"skipped-choice", "non-serializable-default"}
 
@@ -43,7 +43,7 @@ class _LenientSchema(GenerateJsonSchema):
 
 @cache
 def schema() -> dict[str, Any]:
-    """Return the JSON schema of this process's RunConfig without references, its fields described.
+    """Return the JSON schema of this process's RunConfig with references inlined and fields described.
 
     ADK describes most fields by a docstring below them, which pydantic leaves out.
     """
@@ -56,7 +56,7 @@ def schema() -> dict[str, Any]:
 
 
 def build_run_config(request: Mapping[str, Any], options: RuntimeOptions) -> RunConfig:
-    """Return ADK's RunConfig of what the console asked for.
+    """Return ADK's RunConfig for the options of a run.
 
     Raises:
         ValidationError: a field of `run_config` does not exist or cannot have this value.
@@ -70,7 +70,7 @@ def build_run_config(request: Mapping[str, Any], options: RuntimeOptions) -> Run
 
 
 def find_problems(request: Mapping[str, Any], options: RuntimeOptions) -> dict[str, str]:
-    """Return what ADK finds wrong with what a run asks for, by fields; an empty name: with all of it."""
+    """Return ADK's validation errors for the options of a run by field; an empty name stands for the whole."""
     try:
         build_run_config(request, options)
     except ValidationError as error:
@@ -109,7 +109,7 @@ def _inline_references(schema: Any, definitions: Mapping[str, Any], depth: int) 
 
 
 def _field_docstrings(owner: type) -> dict[str, str]:
-    """Return the first paragraphs of the docstrings below a class's fields; none when there is no source."""
+    """Return the first paragraphs of the docstrings below a class's fields; empty without source."""
     try:
         [body] = ast.parse(textwrap.dedent(inspect.getsource(owner))).body
     except (OSError, SyntaxError, ValueError):

@@ -1,8 +1,8 @@
-"""Runs that take turns: their rows claimed in order, their frames, their abort signals and their ends.
+"""Queue of runs: rows claimed in order, with their frames, abort signals and ends.
 
-Runs on one session take turns in the order of their rows, which also holds between two processes, such as an old
-one that finishes its runs and the one that replaces it. Nothing here knows ADK: a runtime process drives agents with
-it, the web process those of remote servers.
+The runs on one session are executed in the order of their rows, across processes, too, such as an old process that
+finishes its runs and the one that replaces it. This module does not know ADK: runtimes execute agents with it, and the
+web process executes the runs of remote servers.
 """
 
 from __future__ import annotations
@@ -23,31 +23,31 @@ from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
 POLL_S = 0.25
-"""Seconds between two looks whether another process has finished the run before."""
+"""Seconds between checks whether another process has finished the previous run."""
 
 ABORT_S = 0.5
 """Seconds an agent has to react to ADK's abort signal before its task is cancelled."""
 
 MAX_ENDED_LOGS = 200
-"""How many ended runs keep their frames for readers that come late."""
+"""Number of ended runs whose frames are kept for late readers."""
 
 Status = Run.Status
 
 
 @dataclass(eq=False, slots=True)
 class ActiveRun:
-    """A run in this process.
+    """A run that is queued or running in this process.
 
     Attributes:
-        place: its place among the runs on its session.
-        author: the agent that spoke last; the root agent before any did.
-        abort: the signal that ADK looks at.
-        task: the task that drives it.
-        source: who asked for it, as its row says.
-        reason: why it is cancelled, when no user asked for it.
-        stored_error: code of the error event that ADK itself stored last; empty before any.
-        watch: tells when it ends; None: it has not begun.
-        ending: the task that writes the end, from the first moment at which one is known.
+        queue_position: sort key among the runs on its session.
+        author: the author of the last event; at first the root agent.
+        abort: the abort signal that ADK checks.
+        task: the task that executes it.
+        source: `source` of its row.
+        reason: why the process cancels it; empty if a user does.
+        stored_error: code of the last error event that ADK stored; empty if none.
+        watch: stopwatch since its start; None before it starts.
+        ending: the task that records the end, once one is known.
     """
 
     id: str
@@ -67,11 +67,11 @@ class ActiveRun:
 
 
 class RunQueue:
-    """The runs that this process drives."""
+    """The runs that this process executes."""
 
     def __init__(self, runtime_id: str, on_left: Callable[[], None]) -> None:
         self.runtime_id = runtime_id
-        self.code_version = self.git_revision = ""  # known once the agent has been loaded, before any run
+        self.code_version = self.git_revision = ""  # set when the agent has been loaded, before any run
         self._on_left = on_left
         self.active: dict[str, ActiveRun] = {}
         self._running: dict[int, ActiveRun] = {}
@@ -80,7 +80,7 @@ class RunQueue:
         self._freed = asyncio.Event()
 
     def add_run(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> ActiveRun:
-        """Take in a queued run, whose session has been read with it."""
+        """Add a queued run, whose session has been read with it."""
         place = (run.created_at, run.pk)
         active = ActiveRun(run.pk, run.session, place, author, run.source, abort or asyncio.Event())
         self.active[run.pk] = active
@@ -88,12 +88,12 @@ class RunQueue:
         return active
 
     def frames(self, run_id: str) -> FrameLog | None:
-        """Return the frames of a run that is active or ended not long ago."""
+        """Return the frames of a run that is active or ended recently."""
         active = self.active.get(run_id)
         return active.frames if active else self._kept.get(run_id)
 
     async def cancel(self, run_id: str) -> bool:
-        """Ask a run to end, then cancel its task. Return whether it ended; an agent that blocks does not."""
+        """Signal a run to abort, then cancel its task. Return whether it ended; a blocking agent does not."""
         active = self.active.get(run_id)
         if active is None:
             return True
@@ -104,19 +104,20 @@ class RunQueue:
         return await _wait_for(ABORT_S, active.ended)
 
     async def cancel_all(self, why: str) -> None:
-        """Cancel every run, when the process is about to end; nobody asked for it, so the rows say why.
+        """Cancel every run before the process ends, with a reason for their rows.
 
-        What has not begun stays queued for another process, unless its caller waits for the answer of this one.
+        Runs that have not started stay queued for another process, unless their caller waits for a response of this
+        one.
         """
         for active in self.active.values():
             active.reason = why
         await asyncio.gather(*(self.cancel(run_id) for run_id in list(self.active)))
 
     async def finish(self, active: ActiveRun, status: str, **error: str) -> None:
-        """Write a run's end, unless somebody else has written one, and tell its readers.
+        """Record a run's end, unless one is recorded already, and notify its readers.
 
-        It is written again until the store takes it. Of several ends the first one counts, and a cancellation of the
-        caller does not interrupt it.
+        The write is retried until the store accepts it. The first of several ends counts, and cancelling the caller
+        does not interrupt it.
         """
         if active.ending is None:
             active.ending = self._spawn(self._finish(active, status, error))
@@ -125,9 +126,9 @@ class RunQueue:
     def note_stored(
         self, session_pk: int, seq: int, *, event_id: str, author: str, branch: str, invocation_id: str
     ) -> ActiveRun | None:
-        """Tell the readers of a session's run that an event was stored, and note the run's invocation.
+        """Notify the readers of a session's run of a stored event, and record the run's invocation.
 
-        Return the run; None: none of this process runs on the session.
+        Return the run; None if this process runs nothing on the session.
         """
         active = self._running.get(session_pk)
         if active is None:
@@ -158,9 +159,9 @@ class RunQueue:
         await self._leave(active)
 
     async def take_turn(self, active: ActiveRun) -> bool:
-        """Wait until no earlier run is active on the session, then claim the run. Return whether it was.
+        """Wait until no earlier run is active on the session, then claim the run. Return whether it was claimed.
 
-        A store that is away is waited for.
+        Waits for a store that is unavailable.
         """
         while not active.abort.is_set():
             freed = self._freed
@@ -182,14 +183,14 @@ class RunQueue:
         return False
 
     async def release_unclaimed(self, active: ActiveRun) -> None:
-        """Let go of a run that was cancelled before its turn, or ended elsewhere, or is another process's by now."""
+        """Release a run that was cancelled before its turn, has ended, or belongs to another process now."""
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
         else:
             await self._leave(active)
 
     async def final_status(self, active: ActiveRun) -> Status:
-        """Return how a run ended that nothing broke off: cancelled, waiting for input, or done."""
+        """Return the status of a run that ended without an error: cancelled, waiting for input, or done."""
         if active.abort.is_set():
             return Status.CANCELLED
         waiting = await retry.read(lifecycle.open_calls, active.session.pk, active.invocation_id)

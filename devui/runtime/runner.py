@@ -1,4 +1,4 @@
-"""ADK's `Runner` with a row for every run, whoever starts it."""
+"""ADK's `Runner` with a database row for every run."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ from sessions_app.sessions import storage_location
 
 
 class ManagedRunner(Runner):
-    """A runner whose runs are rows: queued per session, claimed, watched, ended.
+    """A runner that stores each run as a row: queued per session, claimed, watched, ended.
 
-    Its `run_async` and `run_live` behave as ADK's own; what they yield can be sent (`sendable`). What the console
-    asked for comes in by `run_queued`.
+    `run_async` and `run_live` behave as ADK's own and yield events that can be sent (`to_sendable`). Runs of the
+    console use `run_queued`.
     """
 
     def __init__(self, *, runs: Runs, **arguments: Any) -> None:
@@ -50,7 +50,7 @@ class ManagedRunner(Runner):
         yield_user_message: bool = False,
         abort_signal: asyncio.Event | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Run the agent as ADK does, as a run with a row."""
+        """Run the agent as ADK does, with a row for the run."""
         abort = abort_signal or asyncio.Event()
         start = partial(
             super().run_async,
@@ -83,7 +83,7 @@ class ManagedRunner(Runner):
         run_config: RunConfig | None = None,
         session: Session | None = None,
     ) -> AsyncGenerator[Event, None]:
-        """Run the agent in both directions as ADK does, as a run with a row."""
+        """Run the agent in both directions as ADK does, with a row for the run."""
         start = partial(
             super().run_live,
             user_id=user_id,
@@ -98,7 +98,7 @@ class ManagedRunner(Runner):
                 yield to_sendable(event)
 
     async def run_queued(self, active: ActiveRun, request: dict[str, Any], run_config: RunConfig) -> None:
-        """Carry out a run whose row was queued by the console, to its end. What fails is written and raised."""
+        """Execute a run that the console has queued. A failure is recorded and raised."""
         active.author = self.agent.name
         message = request.get("new_message")
         start = partial(
@@ -127,7 +127,7 @@ class ManagedRunner(Runner):
         session_key = self.app_name, user_id, session_id
         run = await background.create_callers_row(partial(_create_run, self._runs, *session_key, request))
         if run is None:
-            events = start()  # ADK itself says that there is no such session
+            events = start()  # ADK itself reports the missing session
         else:
             active = self._runs.add_run(run, author=self.agent.name, abort=abort)
             events = self._runs.manage(active, start)
@@ -139,10 +139,10 @@ class ManagedRunner(Runner):
 def _create_run(
     runs: Runs, app_name: str, user_id: str, session_id: str, request: dict[str, Any], run_id: str
 ) -> Run | None:
-    """Return the row of a run; None: there is no such session.
+    """Create the row of a run; None if the session does not exist.
 
     Raises:
-        BadInput: the session is not kept where the run would look for it.
+        BadInput: the session is stored elsewhere than the run would look.
     """
     if not is_storable(user_id, session_id):
         return None

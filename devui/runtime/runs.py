@@ -1,6 +1,6 @@
-"""The runs of this process: ADK's `Runner` driven in turns, what it says and what it raises.
+"""The runs of this process: ADK's `Runner` executed in queue order, its events and its errors.
 
-Every run has a row, whoever asked for it.
+Every run has a row, whoever started it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ Events = AsyncGenerator[Event, None]
 
 
 class AgentExited(RuntimeError):
-    """The agent's code called `sys.exit`, which ends its run and not this process."""
+    """The agent's code called `sys.exit`; this ends its run and not the process."""
 
 
 class AgentRaised(RuntimeError):
-    """The agent's code raised what is no `Exception`, such as a group of a library's; its run failed of that."""
+    """The agent's code raised a `BaseException` that is no `Exception`; its run failed."""
 
 
 class Runs(RunQueue):
@@ -53,18 +53,18 @@ class Runs(RunQueue):
         truth: BaseSessionService | None = None,
         place: str = "",
     ) -> None:
-        """Keep sessions in DevUI's store, unless another service at `place` is the `truth`."""
+        """Store sessions in DevUI's store, or in the service `truth` at `place`, with copies here."""
         super().__init__(runtime_id, on_left)
         local = NotifyingSessionService(self)
         self.service = local if truth is None else MirroredSessionService(truth, place, local)
         self.place = place
 
     def service_of(self, realm: str) -> BaseSessionService:
-        """Return the session service that sees a realm."""
+        """Return the session service of a realm."""
         return NotifyingSessionService(self, realm) if realm else self.service
 
     async def copy_session(self, app_name: str, user_id: str, session_id: str) -> None:
-        """Bring a session here that another service keeps: its run has a row, and rows belong to sessions."""
+        """Copy a session that another service owns: runs need the row of their session."""
         if isinstance(self.service, MirroredSessionService):
             none = GetSessionConfig(num_recent_events=0)
             await self.service.get_session(
@@ -72,10 +72,10 @@ class Runs(RunQueue):
             )
 
     async def check_storage_location(self, session: AgentSession) -> None:
-        """Refuse a session of real life that is not kept where this process keeps its sessions.
+        """Refuse a session outside realms that is stored elsewhere than this process stores its sessions.
 
         Raises:
-            BadInput: it is not.
+            BadInput: the session is stored elsewhere.
         """
         if not session.realm:
             await self.copy_session(session.app_name, session.user_id, session.session_id)
@@ -84,9 +84,9 @@ class Runs(RunQueue):
             )
 
     async def manage(self, active: ActiveRun, start: Callable[[], Events]) -> Events:
-        """Yield the events of a run when its turn has come, and write how it ended.
+        """Yield the events of a run in its turn, and record its end.
 
-        `start` is called when the run has been claimed. What the agent raises is written and raised again.
+        `start` is called after the run has been claimed. Exceptions of the agent are recorded and raised again.
         """
         active.task = asyncio.current_task()
         try:
@@ -111,13 +111,13 @@ class Runs(RunQueue):
                 raise redacted from None
             raise
         except KeyboardInterrupt:
-            raise  # it is the process's, which ends
+            raise  # Ctrl-C ends the process
         except BaseException as error:
             await self.fail(active, error)
             raise AgentRaised(f"The agent raised {type(error).__name__}: {message_of(error)}") from error
 
     async def fail(self, active: ActiveRun, error: BaseException) -> None:
-        """Write that a run failed: an event in the timeline, unless ADK wrote one, then the row with the traceback."""
+        """Record a failed run: an event in the session, unless ADK wrote one, then the row with the traceback."""
         if active.abort.is_set():
             await self.finish(active, Status.CANCELLED)
             return
@@ -135,14 +135,14 @@ class Runs(RunQueue):
             )
 
     async def fail_in_turn(self, active: ActiveRun, error: BaseException) -> None:
-        """Write that a run could not begin. Until its turn has come the session is that of another run."""
+        """Record that a run could not start. Its event is written in its turn, as another run may own the session."""
         if await self.take_turn(active):
             await self.fail(active, error)
         else:
             await self.release_unclaimed(active)
 
     def note_event_stored(self, event: Event, appended: AppendResult) -> None:
-        """Tell the readers of a session's run that an event was stored, and note the run's invocation."""
+        """Notify the readers of a session's run of a stored event, and record the run's invocation."""
         active = self.note_stored(
             appended.session_pk,
             appended.seq,
@@ -172,11 +172,13 @@ class Runs(RunQueue):
                 )
 
     async def _store_failure(self, active: ActiveRun, code: str, message: str) -> None:
-        """Append the failure to the session, as soon as the store takes it.
+        """Append the failure to the session as soon as the store accepts it.
 
-        That it cannot be told for another reason must not hide the failure itself.
+        An error of this write is only logged, so that it does not hide the failure itself.
         """
-        active.invocation_id = active.invocation_id or f"e-{uuid.uuid4()}"  # it failed before ADK named one
+        active.invocation_id = (
+            active.invocation_id or f"e-{uuid.uuid4()}"
+        )  # the run failed before ADK created an invocation
         event = Event(
             author=active.author, invocation_id=active.invocation_id, error_code=code, error_message=message
         )
@@ -186,7 +188,7 @@ class Runs(RunQueue):
             log.exception("The failure of run %s could not be added to its session.", active.id)
 
     async def _append(self, active: ActiveRun, event: Event) -> None:
-        """Append an event to a run's session, if that is there. One that is stored already is not stored again."""
+        """Append an event to a run's session, if it exists. An event that is stored already is not stored twice."""
         owner = {"app_name": active.session.app_name, "user_id": active.session.user_id}
         service = self.service_of(active.session.realm)
         session = await service.get_session(
@@ -197,9 +199,9 @@ class Runs(RunQueue):
 
 
 class NotifyingSessionService(DjangoSessionService):
-    """The session service of a runtime: what it stores, it tells the readers of the session's run."""
+    """The session service of a runtime, which notifies the readers of a run of each stored event."""
 
-    notes_questions = False  # the run's row says at its end what it waits for
+    notes_questions = False  # the end of the run records what it waits for
 
     def __init__(self, runs: Runs, realm: str = "") -> None:
         super().__init__(realm, ahead=None if realm else ReadAhead())
@@ -207,12 +209,12 @@ class NotifyingSessionService(DjangoSessionService):
 
     @override
     def event_stored(self, session: Session, event: Event, appended: AppendResult) -> None:
-        """Tell of a stored event."""
+        """Notify the readers of a stored event."""
         self._runs.note_event_stored(event, appended)
 
 
 def _error_codes(error: BaseException) -> set[str]:
-    """Return the codes by which ADK stores an error: the status that its API names, else its class.
+    """Return the codes under which ADK stores an error: the status of its API, else its class name.
 
     See `google/adk/workflow/_node_runner.py`.
     """
@@ -221,12 +223,12 @@ def _error_codes(error: BaseException) -> set[str]:
 
 
 async def _reject_own_cancellation(events: Events) -> Events:
-    """Yield an agent's events. A cancellation that it raises itself is an error of its own: nobody asked for one.
+    """Yield an agent's events; a cancellation that the agent itself raises becomes an error.
 
-    Libraries raise it when a connection is lost. Whoever closes this generator does so while it yields.
+    Libraries raise one when a connection is lost. Closing this generator from outside happens only while it yields.
 
     Raises:
-        AgentRaised: the agent raised `CancelledError` or `GeneratorExit` and its run goes on otherwise.
+        AgentRaised: the agent raised `CancelledError` or `GeneratorExit`, but the run was not cancelled.
     """
     while True:
         try:
@@ -239,5 +241,5 @@ async def _reject_own_cancellation(events: Events) -> Events:
                 raise
             name, message = type(error).__name__, message_of(error)
             suffix = "" if message == name else f": {message}"
-            raise AgentRaised(f"The agent raised {name}, and nobody had cancelled its run{suffix}") from error
+            raise AgentRaised(f"The agent raised {name}, but its run was not cancelled{suffix}") from error
         yield event

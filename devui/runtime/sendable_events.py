@@ -1,7 +1,7 @@
-"""What ADK's server sends of an event: what is stored, when ADK itself could not write it as JSON.
+"""Events in a form that ADK's server can send as JSON.
 
-ADK writes an answer when the run is over: half a character, NaN or an object in one event made the whole answer a
-500, or broke the stream, though the run was done and its events stored.
+ADK serializes the events of a run at its end. A lone surrogate, NaN or an object in one event would turn the whole
+response into a 500, or break the stream, although the run has ended and its events are stored.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from sessions_app.events import is_failed_result
 
 
 def to_sendable(event: Event) -> Event:
-    """Return the event, or a copy in the form the store keeps when it has no other JSON form, or quotes a credential.
+    """Return the event, or a copy in its stored form if it is not valid JSON or quotes a credential.
 
-    The form is that of `mapping.to_record`: half characters are replaced, what is no JSON is text, and the texts of
-    errors are without credentials.
+    The stored form is that of `mapping.to_record`: lone surrogates are replaced, values without a JSON form become
+    text, and error texts contain no credentials.
     """
     is_json = _is_json(event)
     if is_json and not _has_error_text(event):
@@ -30,18 +30,18 @@ def to_sendable(event: Event) -> Event:
     try:
         return event_mapping.from_row(record.data, private, event.id, event.invocation_id)
     except ValidationError:
-        return event  # no event of ADK's: its own server says what it makes of it
+        return event  # not an event of ADK: its own server reports the problem
 
 
 def _has_error_text(event: Event) -> bool:
-    """Tell whether an event holds the text of an error. One whose content is none holds nothing that is read."""
+    """Tell whether an event contains the text of an error. An event with invalid content counts as one without."""
     parts = getattr(event.content, "parts", None) or []
     responses = [part.function_response for part in parts if getattr(part, "function_response", None)]
     return bool(event.error_message) or any(is_failed_result(response.response) for response in responses)
 
 
 def _is_json(event: Event) -> bool:
-    """Tell whether ADK's dump of an event is JSON. ADK's own way out for a delta, `str`, is not the store's."""
+    """Tell whether ADK's dump of an event is JSON. The state delta is checked by the rules of the store."""
     try:
         scopes.dump_storable(
             event.model_dump(

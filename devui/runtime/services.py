@@ -1,4 +1,4 @@
-"""ADK's services over DevUI's store, or the ones that ADK's URIs name."""
+"""ADK's services over DevUI's store, or those that ADK's URIs name."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from sessions_app.transfer.readers.databases import without_password
 
 
 def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionService | None:
-    """Return the service that a URI names, which keeps the sessions; None: DevUI's store does.
+    """Return the session service that a URI names; None for DevUI's store.
 
     Raises:
         RuntimeUnavailable: the service cannot be made.
@@ -42,7 +42,7 @@ def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionSe
 
 
 def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifactService:
-    """Return the service that keeps artifacts in DevUI's store, unless a URI names another.
+    """Return the artifact service that a URI names, by default the one over DevUI's store.
 
     Raises:
         RuntimeUnavailable: the service cannot be made.
@@ -57,7 +57,7 @@ def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifact
 
 
 def memory_service(options: RuntimeOptions, agents_root: Path) -> BaseMemoryService:
-    """Return the service that keeps memory in DevUI's store, unless a URI names another.
+    """Return the memory service that a URI names, by default the one over DevUI's store.
 
     Raises:
         RuntimeUnavailable: the service cannot be made.
@@ -71,18 +71,18 @@ def memory_service(options: RuntimeOptions, agents_root: Path) -> BaseMemoryServ
 
 @contextmanager
 def _explain_failure(kind: str, uri: str, hint: str) -> Iterator[None]:
-    """Say of what no service could be made, and by which flag it was named."""
+    """Turn an error of creating a service into one that names the flag."""
     try:
         yield
     except Exception as error:
         raise RuntimeUnavailable(
-            f"ADK makes no {kind} service of {without_password(uri)!r}: {type(error).__name__}: {error}",
+            f"ADK cannot create a {kind} service for {without_password(uri)!r}: {type(error).__name__}: {error}",
             hint=f"Correct --{kind}_service_uri. {hint}",
         ) from error
 
 
 def credential_service() -> BaseCredentialService:
-    """Return ADK's credential service in this process's memory, as `adk web` uses it."""
+    """Return ADK's in-memory credential service, as `adk web` uses it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", UserWarning)  # ADK calls its own default experimental
         return InMemoryCredentialService()

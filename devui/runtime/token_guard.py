@@ -1,4 +1,4 @@
-"""A runtime answers to the web process that started it, and to nobody else."""
+"""Access control of a runtime: only the web process that started it may call it."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ Scope = dict[str, Any]
 AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
 
 REFUSAL = {
-    "detail": "This process answers to the DevUI server that started it.",
+    "detail": "This process accepts requests only from the DevUI server that started it.",
     "code": "wrong_token",
-    "hint": "Ask the server instead.",
+    "hint": "Send the request to that server.",
 }
 
 
 class TokenGuard:
-    """ASGI wrapper that refuses every request without the token.
+    """ASGI middleware that refuses every request without the token.
 
-    What passes came from the web process of this machine, which has checked who asks: ADK, which trusts only
-    loopback peers with its development paths and sees no peer on a unix socket, is told so.
+    The web process has authenticated the caller already. ADK trusts only loopback peers with its development paths and
+    sees no peer on a unix socket; therefore the client is set to the loopback address.
     """
 
     def __init__(self, app: AsgiApp, token: str) -> None:
@@ -31,7 +31,7 @@ class TokenGuard:
         self._token = token.encode()
 
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
-        """Pass on what carries the token."""
+        """Forward requests with the token; refuse all others."""
         if scope["type"] == "lifespan":
             await self._app(scope, receive, send)
         elif self._has_token(scope):

@@ -109,7 +109,7 @@ async def test_a_cancellation_that_nobody_asked_for_fails_the_run(own: Stage, ag
     failed = await own.run(session, "say hi")
 
     assert (failed.status, failed.error_type) == (Status.FAILED, "AgentRaised")
-    assert failed.error == "The agent raised CancelledError, and nobody had cancelled its run: lost"
+    assert failed.error == "The agent raised CancelledError, but its run was not cancelled: lost"
     assert "in _run_async_impl" in failed.traceback
     status, answer = await own.ask(session, "say hi")
     assert (status, json.loads(answer)["detail"]) == (500, f"AgentRaised: {failed.error}")
