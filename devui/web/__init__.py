@@ -1,1 +1,1 @@
-"""The path of a request: guards, login, admission of bodies, errors, the frame of pages, ADK's own front end."""
+"""Request handling: guards, login, body limits, errors, the frame of pages, ADK's own front end."""

@@ -1,7 +1,7 @@
-"""ADK's own front end under `/dev-ui/`, from the `google-adk` package that is installed.
+"""ADK's own front end under `/dev-ui/`, from the installed `google-adk` package.
 
-Nothing of it is copied: its files are served as they are. Only its first page is changed on the way, so that it
-loads nothing from other hosts and its content security policy can be narrow.
+Its files are served in place and unchanged. Only its first page is edited while it is served, so that it loads nothing
+from other hosts and its content security policy can be narrow.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from sessions_app.errors import NotFound
 
 INDEX = "index.html"
 HASHED = re.compile(r"-[A-Z0-9]{8}\.\w+$")
-"""Names that change with their content."""
+"""File names that change with their content."""
 
 FOREIGN_LINK = re.compile(r'\s*<link[^>]*href="https?:[^>]*>')
 FOREIGN_FONT = re.compile(r"@font-face\s*\{[^}]*url\(https?:[^}]*\}")
 LATE_STYLES = re.compile(r"""\s+media="print"\s+onload="[^"]*\"""")
-"""What of the first page asks other hosts, and the handler by which it takes its styles late."""
+"""Parts of the first page that load from other hosts, and the handler that applies its styles late."""
 
 IMAGE_SOURCES = "img-src 'self' data: blob:"
 HOST_SOURCE = re.compile(r"[\w.\[\]:-]+", re.ASCII)
-"""What a host is made of in a content security policy."""
+"""Characters of a host in a content security policy."""
 
 POLICY = "; ".join(
     (
@@ -49,7 +49,7 @@ POLICY = "; ".join(
         "worker-src 'self'",
     )
 )
-"""Everything from here. Its graphs are drawn by WebAssembly; its libraries write styles into the page."""
+"""Everything from this server. WebAssembly draws the graphs; the libraries write styles into the page."""
 
 TYPES = {
     ".css": "text/css; charset=utf-8",
@@ -60,7 +60,7 @@ TYPES = {
 
 
 def front_end_folder() -> Path | None:
-    """Return where the installed package keeps its front end; None: it has none. ADK is not imported for it."""
+    """Return the folder of the installed front end; None if there is none. ADK is not imported for this."""
     spec = importlib.util.find_spec("google.adk")
     if spec is None or not spec.submodule_search_locations:
         return None
@@ -70,14 +70,14 @@ def front_end_folder() -> Path | None:
 
 @require_safe
 def redirect_to_index(request: HttpRequest) -> HttpResponse:
-    """Lead to the first page, whose addresses are relative to a folder."""
+    """Redirect to the first page, whose addresses are relative to a folder."""
     query = request.META.get("QUERY_STRING", "")
     return HttpResponseRedirect(reverse("front-end") + (f"?{query}" if query else ""))
 
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
-    """Return the first page, with a policy of its own.
+    """Return the first page with its own policy.
 
     Raises:
         NotFound: the installed package has no front end.
@@ -93,7 +93,7 @@ def index(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def runtime_config(request: HttpRequest) -> HttpResponse:
-    """Return where the server is. Under a path the address is whole: the front end makes sockets' of it."""
+    """Return the server's address. Under a path it is absolute: the front end derives socket addresses from it."""
     root = reverse("home").rstrip("/")
     config: dict[str, Any] = {
         "backendUrl": request.build_absolute_uri(root) if root else "",
@@ -107,14 +107,14 @@ def runtime_config(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def logo(request: HttpRequest) -> HttpResponse:
-    """Return the logo in place of ADK's, if the server was started with one."""
+    """Return the logo that replaces ADK's, if the server was started with one."""
     text, image = _logo() or (None, None)
     return JsonResponse({"logo_text": text, "logo_image_url": image})
 
 
 @require_safe
 def serve_file(request: HttpRequest, name: str) -> HttpResponse:
-    """Return a file of the front end. What it asks for in vain is refused in the type that it asked for."""
+    """Return a file of the front end. A missing file gives a 404 in its content type."""
     asset = _files().get(name)
     if asset is None:
         return HttpResponse(status=404, content_type=_content_type(Path(name)))
@@ -125,13 +125,13 @@ def serve_file(request: HttpRequest, name: str) -> HttpResponse:
 
 
 def _logo() -> tuple[str, str] | None:
-    """Return the name and the picture that the server was started with; a project that mounts DevUI has neither."""
+    """Return the name and the image URL that the server was started with; a project that mounts DevUI has neither."""
     configured: tuple[str, str] | None = getattr(settings, "DEVUI_LOGO", None)
     return configured
 
 
 def _policy() -> str:
-    """Return the policy of the first page: the host of a logo's picture may be asked for pictures, and no other."""
+    """Return the policy of the first page; images may also come from the host of the logo."""
     _, image = _logo() or ("", "")
     address = urlsplit(image)
     if address.scheme not in {"http", "https"} or not HOST_SOURCE.fullmatch(address.netloc):
@@ -141,7 +141,7 @@ def _policy() -> str:
 
 @cache
 def _first_page() -> str:
-    """Return the first page without what it would load from elsewhere."""
+    """Return the first page without references to other hosts."""
     index_file = _files().get(INDEX)
     if index_file is None:
         raise NotFound(
@@ -155,7 +155,7 @@ def _first_page() -> str:
 
 @cache
 def _files() -> dict[str, Path]:
-    """Return the files by their names in addresses: nothing else can be asked for."""
+    """Return the files by their names in addresses; no other file can be requested."""
     root = front_end_folder()
     if root is None:
         return {}

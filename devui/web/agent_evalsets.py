@@ -1,4 +1,4 @@
-"""The evalsets beside agents, each with how it went last: what the pages of agents show of the evals room."""
+"""The evalset files beside agents, each with its latest run, for the pages of agents."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class AgentEvalset:
 
 
 def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[AgentEvalset]]:
-    """Return the evalset files of agents of a folder by agent. Three queries."""
+    """Return the evalset files of a folder's agents by agent. Takes three queries."""
     if folder is None or not names:
         return {}
     rows = EvalSet.objects.filter(app_name__in=names, gone=False)

@@ -1,7 +1,7 @@
-"""Admission of request bodies: one is read only after the guards have judged the headers, and within limits.
+"""Admission of request bodies: a body is read only after the guards have checked the headers, and within limits.
 
-Django reads a whole body before any middleware sees its request. So the guards of the middleware judge a request that
-has a body in advance, by its headers alone. The body of one that they refuse is dropped as it comes.
+Django reads a whole body before any middleware sees its request. Therefore the guards of the middleware check a request
+with a body in advance, by its headers alone. If they refuse it, its body is dropped as it arrives.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 GuardChain = Callable[[HttpRequest], Awaitable[HttpResponseBase]]
 
 DRAIN_S = 15.0
-"""Seconds for which a refused client may go on sending: browsers read the answer only when they have sent the body."""
+"""Seconds for which a refused client may go on sending: browsers read a response only after sending the whole body."""
 
 MAX_ANONYMOUS = 64
-"""Requests with a body that are served at once without a login: of login forms so many, and of refused ones."""
+"""Most requests with a body that are served at once without a login; likewise for refused ones."""
 
 MAX_LOGIN_FORM = 128 * 1024
-"""Bytes of a login form."""
+"""Most bytes of a login form."""
 
 
 class BodyAdmitted(HttpResponse):
-    """Placeholder answer to a request whose body may be read."""
+    """Placeholder response to a request whose body may be read."""
 
 
 class BodyAdmission:
-    """ASGI wrapper of Django: lets the guards judge a request before its body is read, and limits the body.
+    """ASGI middleware around Django: the guards check a request before its body is read, and the body is limited.
 
     Attributes:
-        max_form: bytes of a form with files.
-        max_text: bytes of any other body.
-        quota: bytes that all bodies may hold at once.
+        max_form: most bytes of a form with files.
+        max_text: most bytes of any other body.
+        quota: bytes that all bodies together may hold.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class BodyAdmission:
         self._judge = _build_guard_chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if not _has_body(scope):
             await self.django(scope, receive, send)
             return
@@ -85,7 +85,7 @@ class BodyAdmission:
         async def send_and_release(message: Mapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 body.hold_bytes_only()
-            elif not message.get("more_body", False):  # before the client sends its next request
+            elif not message.get("more_body", False):  # released before the client sends its next request
                 body.release()
             await send(message)
 
@@ -98,7 +98,7 @@ class BodyAdmission:
             body.release()
             self._visitors.release(body)
         if body.problem is not None:
-            request.devui_problem = body.problem  # type: ignore[attr-defined]  # what `_admit` answers
+            request.devui_problem = body.problem  # type: ignore[attr-defined]  # read by `_admission_view`
             refusal = await self._judge(request)
             await self._refuse(refusal, receive, send, is_read=body.is_complete)
 
@@ -114,7 +114,7 @@ class BodyAdmission:
     async def _refuse(
         self, answer: HttpResponseBase, receive: Receive, send: Send, *, is_read: bool = False
     ) -> None:
-        """Send an answer instead of reading the body, or the rest of it, and close the connection."""
+        """Send a response instead of reading the body, or the rest of it, and close the connection."""
 
         async def keep_open(message: Mapping[str, Any]) -> None:
             await send({**message, "more_body": True} if "body" in message else message)
@@ -132,7 +132,7 @@ class BodyAdmission:
 
 
 async def _drain_body(receive: Receive) -> None:
-    """Drop what comes of a body until it ends, the client goes away or `LINGER_S` are over."""
+    """Drop the rest of a body until it ends, the client disconnects or `DRAIN_S` have passed."""
     with suppress(TimeoutError):
         async with asyncio.timeout(DRAIN_S):
             while (await receive()).get("more_body", False):
@@ -140,7 +140,7 @@ async def _drain_body(receive: Receive) -> None:
 
 
 def _build_guard_chain(middleware: Sequence[str]) -> GuardChain:
-    """Return a handler made of the middleware and `_admit` as its view, as Django's own handler is made."""
+    """Return a handler made of the middleware with `_admission_view` as its view, like Django's own handler."""
     judge = cast(Any, convert_exception_to_response)(_admission_view)
     for name in reversed(middleware):
         judge = convert_exception_to_response(import_string(name)(judge))

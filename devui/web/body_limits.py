@@ -1,4 +1,4 @@
-"""Limits on request bodies: how large one may be, how many bytes are held at once, and how slowly one may come."""
+"""Limits of request bodies: size, bytes held at once, and least transfer rate."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ Message = dict[str, Any]
 Receive = Callable[[], Awaitable[Message]]
 
 SMALL_BYTES = 64 * 1024
-"""Bodies up to this size are read even when large ones take the whole quota: a click that ends a run is small."""
+"""Bodies up to this size are read even if large ones fill the quota, so that a small request can end a run."""
 
 PARSED_FACTOR = 4
-"""How much of the quota a byte of JSON takes until the answer begins: parsed values need several times the memory."""
+"""Share of the quota per byte of JSON until the response begins: parsed values need several times the memory."""
 
 GRACE_S = 30.0
 """Seconds that every body may take, whatever its size."""
 
 MIN_RATE = 32 * 1024
-"""Bytes a second that a body has to reach if it takes longer than `FIRST_S`."""
+"""Least bytes per second of a body that takes longer than `GRACE_S`."""
 
 RETRY_S = 5
-"""Seconds after which a refused client is told to try again."""
+"""Seconds after which a refused client may try again."""
 
 TOO_MANY_BODIES = Problem(
     503,
@@ -45,10 +45,10 @@ DISCONNECTED: Message = {"type": "http.disconnect"}
 
 @dataclass(slots=True)
 class Quota:
-    """A quota that requests share: bytes, or requests.
+    """A quota that requests share, in bytes or requests.
 
     Attributes:
-        total: how much may be held at once.
+        total: amount that may be held at once.
     """
 
     total: int
@@ -56,7 +56,7 @@ class Quota:
     _sum: int = 0
 
     def hold(self, holder: object, count: int) -> bool:
-        """Set what `holder` holds to `count`; False, and no change, if that exceeds the quota."""
+        """Set the share of `holder` to `count`. Return False, without a change, if that exceeds the quota."""
         together = self._sum - self._held.get(holder, 0) + count
         if together > self.total:
             return False
@@ -65,22 +65,22 @@ class Quota:
         return True
 
     def release(self, holder: object) -> None:
-        """Return what `holder` holds to the quota."""
+        """Return the share of `holder` to the quota."""
         self._sum -= self._held.pop(holder, 0)
 
 
 @dataclass(slots=True, eq=False)
 class LimitedBody:
-    """A request's body, limited as it is read. An announced length counts from the start, other bytes as they come.
+    """A request body, limited while it is read. An announced length counts from the start, other bytes as they arrive.
 
     Attributes:
         source: the server's `receive`.
-        quota: bytes that all requests may hold at once.
-        max_bytes: its largest size.
-        announced: its Content-Length; 0: it has none.
-        factor: how much of the quota a byte of it takes.
-        problem: the limit that it broke, after which it is not read any further; None: none yet.
-        is_complete: whether all of it was received.
+        quota: bytes that all requests together may hold.
+        max_bytes: largest size.
+        announced: Content-Length; 0 if missing.
+        factor: share of the quota per byte.
+        problem: the limit that it exceeded, after which it is not read further; None if none.
+        is_complete: the whole body was received.
     """
 
     source: Receive
@@ -94,7 +94,7 @@ class LimitedBody:
     _begun: float = field(default_factory=lambda: asyncio.get_running_loop().time())
 
     async def receive(self) -> Message:
-        """Return the server's next message. Once the body breaks a limit, it says that the client is gone."""
+        """Return the server's next message, or a disconnect once the body exceeds a limit."""
         if self.is_complete:
             return await self.source()
         if not self._fits():
@@ -110,12 +110,12 @@ class LimitedBody:
         return message if self._fits() else DISCONNECTED
 
     def hold_bytes_only(self) -> None:
-        """Return the quota of the values parsed from the body, but not of its bytes: the answer begins."""
+        """Release the quota of the values parsed from the body, but not of its bytes: the response begins."""
         if self._size > SMALL_BYTES:
             self.quota.hold(self, self._size)
 
     def release(self) -> None:
-        """Return all of its quota."""
+        """Release all of its quota."""
         self.quota.release(self)
 
     @property

@@ -1,7 +1,7 @@
-"""The one place that turns errors into answers.
+"""Errors as HTTP responses.
 
-Every error has the shape `{"detail", "code", "hint"}`: as JSON on the API, as a page or a fragment elsewhere.
-On ADK's paths `detail` and status are ADK's. Nobody is shown a traceback; what was not expected is logged.
+Every error has the shape `{"detail", "code", "hint"}`: as JSON on the API, as a page or a fragment elsewhere. On ADK's
+paths `detail` and status are ADK's. No response contains a traceback; unexpected errors are logged.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ API_ROOTS = frozenset(
         "version",
     }
 )
-"""First path parts of ADK's REST API and of ours: their callers are programs."""
+"""First path segments of ADK's REST API and of DevUI's: their callers are programs."""
 
 PAGE_TEMPLATE = "devui/error.html"
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """An error as it is answered. `detail` is text, or the list of a body's faults; a page leads to `back`."""
+    """An error to send. `detail` is text, or a list of validation errors; a page links to `back`."""
 
     status: int
     detail: Any
@@ -60,25 +60,25 @@ class Problem:
 
     @property
     def title(self) -> str:
-        """What the status means, for people: programs read the code."""
+        """The reason phrase of the status, for people; programs read the code."""
         return HTTPStatus(self.status).phrase
 
     def body(self) -> dict[str, Any]:
-        """Return the one JSON shape of errors."""
+        """Return the JSON of the error."""
         return {name: value for name, value in asdict(self).items() if name not in {"status", "back"}}
 
 
-NOT_FOUND = Problem(404, "Not Found", "not_found", "Nothing has this address: check it for a typing error.")
+NOT_FOUND = Problem(404, "Not Found", "not_found", "No page has this address: check it for a typing error.")
 FAILED = Problem(
     500,
     "Internal Server Error",
     "internal_error",
-    "DevUI itself failed. The server's log has the traceback: please report it.",
+    "DevUI itself failed. Please report the traceback from the server's log.",
 )
 
 
 def problem_of(error: BaseException) -> Problem:
-    """Return how an error is answered."""
+    """Return the problem that describes an error."""
     if isinstance(error, DevUIError):
         detail = getattr(error, "errors", None) or error.message
         return Problem(error.status, detail, error.code, error.hint, error.back)
@@ -96,7 +96,7 @@ def problem_of(error: BaseException) -> Problem:
 
 
 def body_too_large() -> Problem:
-    """Return the refusal of a request body above the limit."""
+    """Return the problem of a request body above the limit."""
     return Problem(
         413,
         "Request body too large",
@@ -106,12 +106,12 @@ def body_too_large() -> Problem:
 
 
 def method_not_allowed(methods: str) -> Problem:
-    """Return the refusal of a method; `methods` are those the address answers."""
-    return Problem(405, "Method Not Allowed", "method_not_allowed", f"This address answers {methods}.")
+    """Return the problem of a method that is not among the allowed `methods`."""
+    return Problem(405, "Method Not Allowed", "method_not_allowed", f"This address accepts {methods}.")
 
 
 def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
-    """Answer an error, and log it when nobody expected it."""
+    """Return the response to an error, and log it if it is unexpected."""
     problem = problem_of(error)
     if problem is FAILED:
         log.error("%s %s failed", request.method, request.path, exc_info=error)
@@ -119,7 +119,7 @@ def error_response(request: HttpRequest, error: BaseException) -> HttpResponse:
 
 
 def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
-    """Answer a problem in the form its caller reads: JSON, a fragment for htmx, or a page."""
+    """Return a problem in the form that its caller reads: JSON, a fragment for htmx, or a page."""
     if is_api(request):
         return JsonResponse(problem.body(), status=problem.status)
     part = "#problem" if getattr(request, "htmx", False) else ""
@@ -128,7 +128,7 @@ def problem_response(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 def _form_page(request: HttpRequest) -> str:
-    """Return the page of ours whose form was sent; "" of what is only looked at, or when the browser does not say."""
+    """Return the page whose form was sent; empty for GET and HEAD, or if the browser sends no referrer."""
     if request.method in {"GET", "HEAD"}:
         return ""
     with suppress(ValueError):
@@ -140,7 +140,7 @@ def _form_page(request: HttpRequest) -> str:
 
 
 def bare_response(request: HttpRequest, problem: Problem) -> HttpResponse:
-    """Answer a problem to somebody who may see no page, not even its frame: JSON or text."""
+    """Return a problem as JSON or text, for callers who may see no page, not even its frame."""
     if is_api(request) or request.headers.get("HX-Request"):
         return JsonResponse(problem.body(), status=problem.status)
     text = f"{problem.detail}\n{problem.hint}\n"
@@ -148,25 +148,25 @@ def bare_response(request: HttpRequest, problem: Problem) -> HttpResponse:
 
 
 def is_api(request: HttpRequest) -> bool:
-    """Tell whether a program called: by the address, or because it does not accept HTML."""
+    """Tell whether the caller is a program: by the address, or because it does not accept HTML."""
     return path_below_mount(request).split("/", 1)[0] in API_ROOTS or not request.accepts("text/html")
 
 
 def handler500(request: HttpRequest) -> HttpResponse:
-    """Answer what failed outside of a view; Django has logged it."""
+    """Answer an error outside of views; Django has logged it."""
     return problem_response(request, FAILED)
 
 
 def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that Django refused before any view saw it."""
+    """Answer a request that Django refused before any view."""
     return problem_response(request, problem_of(exception))
 
 
 def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a refusal outside of a view."""
+    """Answer a refusal outside of views."""
     return problem_response(request, problem_of(exception))
 
 
 def handler404(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer an address that no route knows."""
+    """Answer an address without a route."""
     return problem_response(request, NOT_FOUND)

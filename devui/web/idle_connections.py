@@ -1,4 +1,4 @@
-"""Connections of the web process: one that asks nothing is closed, which uvicorn does only between two requests."""
+"""Timeouts of idle connections: uvicorn closes them only between two requests."""
 
 from __future__ import annotations
 
@@ -8,32 +8,32 @@ from typing import Any, ClassVar
 from uvicorn.protocols.http.auto import AutoHTTPProtocol
 
 HEADERS_TIMEOUT_S = 15.0
-"""Seconds in which the headers of a request have to be there, from the connection or the last answer on."""
+"""Seconds for the headers of a request to arrive, from the connection or the previous response on."""
 
 MAX_IDLE = 256
-"""Connections that may wait for a request at once. Beyond, those that have waited longest are closed."""
+"""Most connections that wait for a request at once. Beyond that, the longest-waiting ones are closed."""
 
 MIN_WAIT_S = 1.0
-"""Seconds that each may wait nevertheless: of many that come at once, the requests are read first."""
+"""Seconds that every connection may wait even then, so that requests of many new connections are read first."""
 
 
 class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn picks the class at import
-    """uvicorn's HTTP connection, closed when it does not bring a request in time."""
+    """uvicorn's HTTP connection, closed if no request arrives in time."""
 
     _idle: ClassVar[dict[TimedHTTPProtocol, None]] = {}
 
     def connection_made(self, transport: Any) -> None:
-        """Begin to wait for the first request."""
+        """Start waiting for the first request."""
         super().connection_made(transport)
         self._wait()
 
     def on_response_complete(self) -> None:
-        """Begin to wait for the next request."""
+        """Start waiting for the next request."""
         super().on_response_complete()
         self._wait()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Wait no more."""
+        """Stop waiting."""
         self._stop_waiting()
         super().connection_lost(exc)
 
@@ -54,7 +54,7 @@ class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # 
             self._deadline.cancel()
 
     def _end_wait(self) -> None:
-        """Close the connection, unless a request is being answered or it has become a socket."""
+        """Close the connection, unless a request is being handled or the connection has become a socket."""
         self._stop_waiting()
         is_answering = self.cycle is not None and not self.cycle.response_complete
         if not is_answering and self.transport.get_protocol() is self:

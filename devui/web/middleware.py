@@ -1,7 +1,6 @@
-"""Middleware of DevUI's own addresses; what a foreign project serves beside them is left alone.
+"""Middleware for DevUI's own addresses; other addresses of a project that mounts DevUI are not affected.
 
-All of it answers in the event loop, so that a client that goes away cancels its view and with it the agent's
-run.
+All middleware runs in the event loop, so that a client that disconnects cancels its view and with it the agent's run.
 """
 
 from __future__ import annotations
@@ -27,14 +26,14 @@ from sessions_app.errors import BadInput
 GetResponse = Callable[[HttpRequest], Any]
 FileStamp = tuple[int, int]
 LARGE_BYTES = 128 * 1024
-"""Size from which a body is parsed in a thread: it takes the event loop some milliseconds."""
+"""Size from which a body is parsed in a thread, because parsing would block the event loop for milliseconds."""
 
 SAFE_METHODS = frozenset({"GET", "HEAD", "OPTIONS", "TRACE"})
 
 CONTENT_SECURITY_POLICY = (
     "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'; object-src 'none'"
 )
-"""`'self'` covers our own sockets too. Nothing inline, nothing evaluated, nothing from outside."""
+"""`'self'` includes DevUI's own sockets. No inline code, no evaluated code, nothing from other hosts."""
 
 SECURITY_HEADERS = {
     "Content-Security-Policy": CONTENT_SECURITY_POLICY,
@@ -46,7 +45,7 @@ SECURITY_HEADERS = {
 
 
 class Middleware:
-    """Base: `before` may answer in place of the view, `after` may change the answer. Neither may block."""
+    """Base class: `before` may return a response instead of the view, `after` may change it. Neither may block."""
 
     sync_capable = True
     async_capable = True
@@ -58,7 +57,7 @@ class Middleware:
             markcoroutinefunction(self)
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase | Awaitable[HttpResponseBase]:
-        """Answer a request, or return the coroutine that does."""
+        """Handle a request, or return the coroutine that does."""
         if not is_below_mount(request):
             return cast(HttpResponseBase, self.get_response(request))
         if self.is_async:
@@ -71,16 +70,16 @@ class Middleware:
         return self.after(request, response)
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
-        """Return an answer that stands in for the view, or None."""
+        """Return a response that replaces the view's, or None."""
         return None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Return the answer to send."""
+        """Return the response to send."""
         return response
 
 
 class ContentSecurity(Middleware):
-    """Sends the content security policy and its companions with every answer that has none of its own."""
+    """Adds the content security policy and related headers to responses that do not set them."""
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
         """Add the headers."""
@@ -90,10 +89,10 @@ class ContentSecurity(Middleware):
 
 
 class KnownHost(Middleware):
-    """Refuses requests that name another host: a name that was rebound to this machine (DNS rebinding)."""
+    """Refuses requests with an unknown Host header, as after DNS rebinding."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
-        """Refuse a Host that ALLOWED_HOSTS does not name, as ADK's server does."""
+        """Refuse a Host that is not in ALLOWED_HOSTS, as ADK's server does."""
         try:
             request.get_host()
         except DisallowedHost:
@@ -103,15 +102,14 @@ class KnownHost(Middleware):
 
 
 class SameOriginWrites(Middleware):
-    """Refuses what other sites' pages send, and answers the origins of DEVUI_ALLOW_ORIGINS by CORS.
+    """Refuses requests of other sites' pages, and answers the origins of DEVUI_ALLOW_ORIGINS with CORS headers.
 
-    Forms carry no token of Django's, so the browser's own words decide: a foreign Origin is refused whatever the
-    method, as ADK's server does, and so is an unsafe method that `Sec-Fetch-Site` calls cross-site. Programs
-    send neither header.
+    Forms carry no CSRF token; the browser's headers decide. A foreign Origin is refused for every method, as by ADK's
+    server; so is an unsafe method with a cross-site `Sec-Fetch-Site`. Programs send neither header.
     """
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
-        """Refuse a foreign page, or answer its preflight."""
+        """Refuse a foreign page, or answer a preflight request."""
         origin = request.headers.get("Origin")
         if origin is not None and origins.is_foreign(origin, request.scheme or "http", request.get_host()):
             hint = (
@@ -124,12 +122,12 @@ class SameOriginWrites(Middleware):
         if request.method not in SAFE_METHODS and self._is_cross_site(request, origin):
             hint = "Pages of other sites cannot write to DevUI; open it in a tab of its own."
             return _forbid(request, "cross-site request not allowed", "cross_site", hint)
-        # Answered for: a foreign project's CsrfViewMiddleware would ask for a token that our forms do not carry.
+        # A project's CsrfViewMiddleware would require a token, which DevUI's forms do not carry.
         request._dont_enforce_csrf_checks = True  # type: ignore[attr-defined]  # how Django itself exempts
         return None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Let an allowed foreign page read the answer."""
+        """Add CORS headers for an allowed foreign page."""
         origin = request.headers.get("Origin")
         if origin is None or not origins.allowed_origins().covers(origin):
             return response
@@ -151,10 +149,10 @@ class SameOriginWrites(Middleware):
 
 
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
-    """WhiteNoise in the event loop: a request that names no file costs no thread and stays cancellable.
+    """WhiteNoise in the event loop: requests for other addresses need no thread and stay cancellable.
 
-    WhiteNoise keeps the size of a file from the start of the server on, so a file that is edited while the server runs
-    would arrive cut. Here its size and its time are looked at anew for every answer.
+    WhiteNoise reads the size of a file once at the start, so a file that grows while the server runs would be
+    truncated. Here size and time of a file are checked for every response.
     """
 
     sync_capable = True
@@ -176,13 +174,13 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
         return self._answer(request)
 
     def add_file_to_dictionary(self, url: str, path: str, stat_cache: Any = None) -> None:
-        """Take note of a file and of how it is now."""
+        """Record a file and its stamp."""
         super().add_file_to_dictionary(url, path, stat_cache=stat_cache)
         if url in self.files:
             self._known[url] = path, _file_stamp(path)
 
     def add_cache_headers(self, headers: Any, path: str, url: str) -> None:
-        """Add an ETag that tells edits apart which keep the size and come within a second."""
+        """Add an ETag that also distinguishes edits within a second that keep the size."""
         super().add_cache_headers(headers, path, url)
         headers["ETag"] = '"{:x}-{:x}"'.format(*_file_stamp(path))
 
@@ -200,10 +198,10 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
             return None
 
     def _file(self, url: str) -> Any:
-        """Return the file of an address as it is now, None when there is none.
+        """Return the current file of an address; None if there is none.
 
         Raises:
-            FileNotFoundError, MissingFileError: there was one.
+            FileNotFoundError, MissingFileError: the file was removed.
         """
         if url not in self._known:
             return self.find_file(url) if url.startswith(self.static_prefix) else None
@@ -214,31 +212,31 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
 
 
 class VaryOnHtmx(Middleware):
-    """Keeps caches from taking a fragment for the page of the same address."""
+    """Keeps caches from returning a fragment for the page of the same address."""
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Name the headers that choose between page and fragment."""
+        """Add the headers that select page or fragment to Vary."""
         if response.headers.get("Content-Type", "").startswith("text/html"):
             patch_vary_headers(response, ["HX-Request", "HX-Target"])
         return response
 
 
 class Errors(Middleware):
-    """Answers errors in the one shape they have: of views, of addresses nobody knows, of methods not allowed."""
+    """Answers errors in their common shape: of views, of unknown addresses, of methods that are not allowed."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
-        """Refuse an address with a NUL: it names nothing a store holds, and PostgreSQL fails to look for it."""
+        """Refuse an address with a NUL: no stored id contains one, and PostgreSQL fails to query it."""
         if "\x00" in request.path_info or "%00" in request.META.get("QUERY_STRING", ""):
             error = BadInput("The address holds a NUL character.", hint="Remove `%00` from it.")
             return error_responses.error_response(request, error)
         return None
 
     def process_exception(self, request: HttpRequest, exception: Exception) -> HttpResponse | None:
-        """Answer what a view raised."""
+        """Answer an exception of a view."""
         return error_responses.error_response(request, exception) if is_below_mount(request) else None
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Answer what reached no view, and what a view refuses by its method."""
+        """Answer requests without a route, and methods that a view refuses."""
         if isinstance(response, HttpResponseNotAllowed):
             methods = response.headers["Allow"]
             refusal = error_responses.problem_response(request, error_responses.method_not_allowed(methods))
@@ -250,7 +248,7 @@ class Errors(Middleware):
 
 
 class LargeBodies(Middleware):
-    """Parses large bodies in a thread before the view asks for them: the event loop answers others meanwhile."""
+    """Parses large bodies in a thread before the view needs them, so that the event loop stays free."""
 
     async def _answer(self, request: HttpRequest) -> HttpResponseBase:
         if _is_large(request):
@@ -263,7 +261,7 @@ class LargeBodies(Middleware):
 
 
 def _forbid(request: HttpRequest, reason: str, code: str, hint: str) -> HttpResponse:
-    """Answer 403 in ADK's words. Text, not a page: a page would be built for the very host that is refused."""
+    """Return a 403 in ADK's words, as text: a page would contain links to the refused host."""
     return error_responses.bare_response(
         request, error_responses.Problem(403, f"Forbidden: {reason}", code, hint)
     )
@@ -274,19 +272,19 @@ def _is_preflight(request: HttpRequest) -> bool:
 
 
 def _is_large(request: HttpRequest) -> bool:
-    """Tell whether a body is large; one whose length was not announced may be."""
+    """Tell whether a body is large, or of unknown length."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     return "Transfer-Encoding" in request.headers or (length.isdecimal() and int(length) > LARGE_BYTES)
 
 
 def _file_stamp(path: str) -> FileStamp:
-    """Return what changes when a file does: its time in nanoseconds and its size."""
+    """Return modification time in nanoseconds and size of a file."""
     stat = os.stat(path)
     return stat.st_mtime_ns, stat.st_size
 
 
 def _buffer_response(response: Any, request: HttpRequest) -> HttpResponse:
-    """Read a file's answer into memory: ASGI cannot send Django's synchronous file iterators as they are."""
+    """Read a file response into memory: ASGI cannot send Django's synchronous file iterators."""
     buffered = HttpResponse(response.getvalue(), status=response.status_code)
     buffered.headers = response.headers
     if request.method == "GET" and buffered.content:

@@ -1,9 +1,8 @@
-"""Which hosts and origins may speak to DevUI: its own, and those that DEVUI_ALLOW_ORIGINS names.
+"""Hosts and origins that may call DevUI: its own, and those in DEVUI_ALLOW_ORIGINS.
 
 The rules are those of ADK's server (`google/adk/cli/api_server.py`, `_parse_cors_origins`,
-`_is_request_origin_allowed`): an entry is an origin as browsers write it, `regex:` and a pattern that the
-whole origin matches, or `*`. A page that rebinds a name of its own to this machine is stopped by
-ALLOWED_HOSTS.
+`_is_request_origin_allowed`): an entry is an origin as browsers send it, `regex:` and a pattern for the whole origin,
+or `*`. ALLOWED_HOSTS stops pages that rebind their own name to this machine.
 """
 
 from __future__ import annotations
@@ -28,13 +27,13 @@ AsgiApp = Callable[[AsgiScope, Any, Any], Awaitable[None]]
 
 @dataclass(frozen=True, slots=True)
 class AllowedOrigins:
-    """The foreign origins that may read and write, as DEVUI_ALLOW_ORIGINS names them."""
+    """The foreign origins of DEVUI_ALLOW_ORIGINS, which may read and write."""
 
     literal: frozenset[str]
     patterns: tuple[re.Pattern[str], ...]
 
     def covers(self, origin: str) -> bool:
-        """Tell whether an Origin header names one of them."""
+        """Tell whether the value of an Origin header is allowed."""
         if ANY_ORIGIN in self.literal or origin in self.literal:
             return True
         return any(pattern.fullmatch(origin) for pattern in self.patterns)
@@ -42,10 +41,10 @@ class AllowedOrigins:
 
 @lru_cache(maxsize=16)
 def parse_origins(entries: tuple[str, ...]) -> AllowedOrigins:
-    """Read the entries of DEVUI_ALLOW_ORIGINS.
+    """Parse the entries of DEVUI_ALLOW_ORIGINS.
 
     Raises:
-        ImproperlyConfigured: a pattern is no regular expression.
+        ImproperlyConfigured: a pattern is not a regular expression.
     """
     literal, patterns = set(), []
     for entry in entries:
@@ -56,36 +55,34 @@ def parse_origins(entries: tuple[str, ...]) -> AllowedOrigins:
             patterns.append(re.compile(entry.removeprefix(REGEX_MARK)))
         except re.error as error:
             raise ImproperlyConfigured(
-                f"DEVUI_ALLOW_ORIGINS: {entry!r} holds no regular expression ({error})."
+                f"DEVUI_ALLOW_ORIGINS: {entry!r} is not a valid regular expression ({error})."
             ) from error
     return AllowedOrigins(frozenset(literal), tuple(patterns))
 
 
 def is_foreign(origin: str, scheme: str, host: str) -> bool:
-    """Tell whether an Origin header names neither the server itself nor an allowed origin."""
+    """Tell whether an Origin header is neither the server's own nor an allowed one."""
     if origin.lower() == f"{scheme}://{host}".lower():
         return False
     return not allowed_origins().covers(origin)
 
 
 def allowed_origins() -> AllowedOrigins:
-    """Return the foreign origins that are allowed by the settings in force."""
+    """Return the allowed foreign origins of the current settings."""
     return parse_origins(tuple(getattr(settings, "DEVUI_ALLOW_ORIGINS", ())))
 
 
 def is_known_host(host: str) -> bool:
-    """Tell whether a Host header names this server (ALLOWED_HOSTS, as Django reads it)."""
+    """Tell whether a Host header names this server (ALLOWED_HOSTS, with Django's rules)."""
     domain, _ = split_domain_port(host)
     return bool(domain) and validate_host(domain, settings.ALLOWED_HOSTS)
 
 
 class SameOriginSockets:
-    """ASGI wrapper of sockets: a browser lets any page open one, so Host and Origin are checked before it
-    opens.
+    """ASGI middleware for sockets that checks Host and Origin of the handshake: browsers let any page open a socket.
 
-    Channels' validator accepts every port of a known host; here the Origin must be the server's own or an
-    allowed one. A handshake without an Origin is refused, because scripts send one, except at the paths of
-    `for_programs`, which other programs than browsers use too.
+    Unlike Channels' validator, which accepts every port of a known host, it requires the server's own or an allowed
+    Origin. A handshake without Origin is refused, because browsers send one, except at the paths in `for_programs`.
     """
 
     def __init__(self, app: AsgiApp, for_programs: Collection[str] = ()) -> None:

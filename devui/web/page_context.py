@@ -1,4 +1,4 @@
-"""What the frame of every page shows: the places, the app that is chosen."""
+"""Context of the frame of every page: navigation, the selected app."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sessions_app.agents.folder import configured_folder
 
 @dataclass(frozen=True, slots=True)
 class NavigationItem:
-    """A part of the product, reached by its link or by `g` and its key. One `by_app` takes `?app=`."""
+    """A main page in the navigation, reached by its link or by `g` and its key. If `by_app`, its link takes `?app=`."""
 
     label: str
     key: str
@@ -72,7 +72,7 @@ NAVIGATION = (
 
 
 class Shell:
-    """The frame of one page. Asks the store nothing unless a page shows evalsets."""
+    """The frame of one page. It queries the store only if the page shows evalsets."""
 
     def __init__(self, request: HttpRequest) -> None:
         self._request = request
@@ -80,19 +80,19 @@ class Shell:
 
     @cached_property
     def app(self) -> str:
-        """The app that the address names, in its path or its query; empty: none."""
+        """The app in the path or the query of the address; empty if none."""
         in_path = self._match.kwargs.get("app_name") if self._match else None
         return str(in_path or self._request.GET.get("app", ""))
 
     @cached_property
     def place(self) -> str:
-        """Name of the current place, empty outside of all."""
+        """Name of the current navigation item; empty outside of all."""
         route = self._match.url_name if self._match else None
         return next((name for name, *_, routes in NAVIGATION if route in routes), "")
 
     @cached_property
     def places(self) -> list[NavigationItem]:
-        """The places that have a route here: a project may mount one room only."""
+        """The navigation items with a route here: a project may mount a part of DevUI only."""
         places = []
         for name, label, key, route, _ in NAVIGATION:
             try:
@@ -104,17 +104,17 @@ class Shell:
 
     @cached_property
     def evalsets(self) -> list[AgentEvalset]:
-        """The evalsets of the app the page is about."""
+        """The evalsets of the app of the page."""
         folder = configured_folder()
         is_in_folder = folder is not None and self.app in folder.names()
         return evalsets_of(folder, self.app)[self.app] if is_in_folder else []
 
     @property
     def has_login(self) -> bool:
-        """Tell whether whoever looks has logged in, and so can log out."""
+        """Tell whether the user has logged in, and so can log out."""
         return getattr(self._request, "devui_login", None) is not None
 
 
 def shell(request: HttpRequest) -> dict[str, Any]:
-    """Context processor: `shell`."""
+    """Context processor that adds `shell`."""
     return {"shell": Shell(request)}

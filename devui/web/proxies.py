@@ -1,4 +1,4 @@
-"""Addresses of clients behind proxies: what headers say of them counts only from proxies that a setting names."""
+"""Client addresses behind proxies: forwarding headers count only from trusted proxies."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SCHEMES = {"websocket": {"http": "ws", "https": "wss"}, "http": {"http": "http",
 
 
 class ForwardedClients:
-    """ASGI wrapper that takes a request's client and scheme from the headers of trusted proxies."""
+    """ASGI middleware that takes a request's client and scheme from the headers of trusted proxies."""
 
     def __init__(self, app: AsgiApp, trusted: Iterable[str]) -> None:
-        """`trusted`: the proxies, by address or network."""
+        """Trust the proxies with these addresses or networks."""
         self.app = app
         self.trusted = [ipaddress.ip_network(entry) for entry in trusted]
 
@@ -32,9 +32,9 @@ class ForwardedClients:
         await self.app(scope, receive, send)
 
     def _client(self, peer: str, scope: AsgiScope) -> str:
-        """Return the right-most address that is no trusted proxy: what stands left of it, anybody can have written.
+        """Return the right-most forwarded address that is no trusted proxy: clients can forge the ones to its left.
 
-        What is no address ends the way there: the proxy that passed it on is the client then.
+        An invalid address ends the search; the proxy that forwarded it counts as the client.
         """
         client = peer
         for forwarded in reversed(_values(scope, b"x-forwarded-for")):
@@ -51,13 +51,13 @@ class ForwardedClients:
 
 
 def _values(scope: AsgiScope, header: bytes) -> Sequence[str]:
-    """Return the values of a header that is a list, over all lines of it."""
+    """Return the values of a list header, over all its lines."""
     lines = (value.decode("latin-1") for name, value in scope["headers"] if name.lower() == header)
     return [part.strip() for line in lines for part in line.split(",")]
 
 
 def _parse(text: str) -> Address | None:
-    """Return the address in a text, without the port that some proxies add; None: it is none."""
+    """Parse an address, without the port that some proxies add; None if it is invalid."""
     host = text
     if text.startswith("["):
         host = text[1:].partition("]")[0]

@@ -1,4 +1,4 @@
-"""Pages that more than one room has a part in."""
+"""Pages that combine sessions and evals."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ MAX_SESSIONS = 8
 
 @require_safe
 def home(request: HttpRequest) -> HttpResponse:
-    """Show every agent: its state, its newest sessions, its evalsets. What is not known is asked for later.
+    """Show every agent with its state, newest sessions and evalsets. Unknown states are requested later.
 
-    The remote servers on a page are looked at again and again; that their agents are others is said.
+    The page polls its remote servers, and says when their agents have changed.
     """
     servers = remotes.all_remotes()
     shown_mark = list_updates.mark_of(*remotes.list_app_names(servers))
@@ -41,7 +41,7 @@ def home(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 def go(request: HttpRequest) -> HttpResponse:
-    """Show where one can go: the palette's page, and the two parts that the palette reads."""
+    """Show the command palette's page, or the two fragments that the palette loads."""
     typed = request.GET.get("q", "").strip()
     context: dict[str, object] = {
         "typed": typed,

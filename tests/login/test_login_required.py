@@ -134,7 +134,7 @@ async def test_a_wrong_password_is_told_at_its_field_and_lets_nobody_in(web, log
     assert "set-cookie" not in answer.headers
     page = parse(answer.content)
     assert page.one("input", id="password").attrs["aria-invalid"] == "true"
-    assert page.one("p", css="errorlist").text == "This is not the password."
+    assert page.one("p", css="errorlist").text == "Wrong password."
     assert (await web.get(INSIDE)).status_code == 401
 
 

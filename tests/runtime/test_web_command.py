@@ -273,7 +273,7 @@ def test_a_limit_that_is_no_number_is_refused(file, agents_dir):
 
 def test_origins_that_cannot_be_read_are_refused_before_it_serves(file, agents_dir):
     said = refused(str(agents_dir), "--allow_origins", "regex:[", store=file)
-    assert "'regex:[' holds no regular expression" in said
+    assert "'regex:[' is not a valid regular expression" in said
 
 
 def test_a_missing_folder_is_refused(file, tmp_path):

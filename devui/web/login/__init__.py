@@ -1,1 +1,1 @@
-"""The login: one password for people, one token for programs, in front of everything once it is set up."""
+"""The login: one password for people and one token for programs, required everywhere once it is set up."""

@@ -1,8 +1,7 @@
-"""Who is let in: a browser with a cookie that a login gave it, a program with the token.
+"""Authentication of browsers by a signed cookie, and of programs by the token.
 
-The cookie holds a number of the login, signed with the time; nothing can be read out of it or made up. A login ends
-after `AGE_S`, with the password, or when its browser logs out: then its number is remembered until it would have
-ended by itself, so that a copy of the cookie is worth nothing either.
+The cookie holds the id of a login, signed with its time. A login ends after `AGE_S`, with the password, or at logout;
+ids of ended logins are stored until they would have expired, so that copies of the cookie are invalid, too.
 """
 
 from __future__ import annotations
@@ -16,21 +15,21 @@ from devui.web.login import credentials_file
 from devui.web.login.credentials_file import Login
 
 AGE_S = 14 * 24 * 3600
-"""Seconds after which a browser is asked for the password again."""
+"""Seconds after which a browser has to log in again."""
 
-SALT = "devui.web.login.2"  # changes when logins that have ended would not be known any more
+SALT = "devui.web.login.2"  # change it if records of ended logins are lost
 BEARER = "bearer "
 
 
 def is_authenticated(login: Login, cookies: Mapping[str, str], authorization: str) -> bool:
-    """Tell whether a request has what it takes.
+    """Tell whether a request carries the token or a valid cookie.
 
     Args:
-        cookies: those that came with it.
-        authorization: its header of that name; empty: it has none.
+        cookies: the cookies of the request.
+        authorization: its Authorization header; empty if missing.
 
     Raises:
-        LoginUnreadable: it is not known which logins were ended.
+        LoginUnreadable: the ended logins cannot be read.
     """
     if authorization[: len(BEARER)].lower() == BEARER and login.has_token(
         authorization[len(BEARER) :].strip()
@@ -40,10 +39,10 @@ def is_authenticated(login: Login, cookies: Mapping[str, str], authorization: st
 
 
 def login_id(login: Login, cookies: Mapping[str, str]) -> str:
-    """Return the number of the login that a browser's cookie tells; empty: of none that still holds.
+    """Return the id of the login in a browser's cookie; empty if it is not valid.
 
     Raises:
-        LoginUnreadable: it is not known which logins were ended.
+        LoginUnreadable: the ended logins cannot be read.
     """
     try:
         number = _signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
@@ -53,12 +52,12 @@ def login_id(login: Login, cookies: Mapping[str, str]) -> str:
 
 
 def new_cookie(login: Login) -> str:
-    """Return the value of the cookie of a browser that has just given the password."""
+    """Return the cookie value for a new login."""
     return _signer(login).sign(secrets.token_urlsafe(16))
 
 
 def revoke_login(number: str) -> None:
-    """End a login for good, by its number, in every process that shares the data folder."""
+    """End a login by its id, in every process that shares the data folder."""
     credentials_file.end_login(number, AGE_S)
 
 

@@ -1,8 +1,7 @@
-"""Where a login is kept: a file of the data folder that only its owner may read. Without one DevUI asks nobody.
+"""The login, stored in a file of the data folder that only its owner may read. Without the file DevUI needs no login.
 
-The password is there as Django's hash of it, the token as its SHA-256: it has 256 bits of chance, so a slow hash
-would make every request slower and nobody safer. `key` signs the cookies; a new password brings a new key, which
-ends every login there was.
+The password is stored as Django's hash, the token as its SHA-256: it has 256 random bits, so a slow hash would slow
+down every request without a gain. `key` signs the cookies; a new password brings a new key, which ends all logins.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ from sessions_app.errors import BadInput, DevUIError
 
 FILE = "login.json"
 ENDED_FOLDER = "ended-logins"
-"""Has an empty file for each login that was ended, by its number: one step ends it for every process."""
+"""Contains an empty file per ended login, named by its id: creating the file ends the login for every process."""
 
 MTIME_SETTLED_S = 1.0
-"""Age from which the time of a file tells its next change; clocks of file systems tick in milliseconds."""
+"""Age from which a file's modification time identifies its content; file system clocks tick in milliseconds."""
 
 MIN_PASSWORD = 10
-"""Characters of a password."""
+"""Least characters of a password."""
 
 TOKEN_PREFIX = "devui_"  # noqa: S105 - how tokens begin, so that scanners of secrets can know one
 GENERATED_BYTES = 15
 
 
 class LoginUnreadable(DevUIError):
-    """There is a login, and it cannot be read: nobody is let in."""
+    """A login is set up but cannot be read; all requests are refused."""
 
     status = 503
     code = "login_unreadable"
@@ -48,7 +47,7 @@ class LoginUnreadable(DevUIError):
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """What is kept. `token` is empty as long as programs have none."""
+    """The stored login. `token` is empty if programs have none."""
 
     password: str
     key: str
@@ -56,19 +55,19 @@ class Login:
 
     @property
     def cookie(self) -> str:
-        """The cookie's name: servers on other ports of this host share its cookies, and have logins of their own."""
+        """Name of the cookie: servers on other ports of this host share its cookies, but have logins of their own."""
         return f"devui-login-{_digest(self.key)[:12]}"
 
     def has_token(self, token: str) -> bool:
-        """Tell whether this is the token of programs, in a time that does not tell how much of it is right."""
+        """Compare the token of programs, in constant time."""
         return bool(self.token) and constant_time_compare(_digest(token), self.token)
 
 
 def read_login() -> Login | None:
-    """Return the login as it is now, None when there is none. The file is read again once it has changed.
+    """Return the current login; None if none is set up. The file is read again after each change.
 
     Raises:
-        LoginUnreadable: there is one, which cannot be read.
+        LoginUnreadable: the login cannot be read.
     """
     global _cached_login
     try:
@@ -84,19 +83,19 @@ def read_login() -> Login | None:
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise LoginUnreadable(
             f"The login in {str(login_file())!r} cannot be read.",
-            hint="On the server's machine, set it up anew: `python manage.py login`.",
+            hint="On the server's machine, set it up again: `python manage.py login`.",
         ) from error
 
 
 _cached_login: tuple[tuple[Any, ...], Login] | None = None
-"""The login that was read last, and how its file was then."""
+"""The last login read, and the stamp of its file."""
 
 
 def set_password(password: str) -> None:
-    """Keep a password, in place of any other, whose logins end. The token of programs stays.
+    """Store a password, which ends the logins of the previous one. The token of programs stays valid.
 
     Raises:
-        BadInput: it is too short.
+        BadInput: the password is too short.
     """
     if len(password) < MIN_PASSWORD:
         raise BadInput(
@@ -111,16 +110,16 @@ def set_password(password: str) -> None:
 
 
 def generate_password() -> str:
-    """Return a password that nobody guesses."""
+    """Return a random password."""
     return secrets.token_urlsafe(GENERATED_BYTES)
 
 
 def replace_token() -> str:
-    """Return a new token for programs, which takes the place of any other. It is shown now and never again.
+    """Return a new token for programs, which replaces the previous one. Only its hash is stored.
 
     Raises:
-        BadInput: there is no login yet.
-        LoginUnreadable: what there is cannot be read.
+        BadInput: no login is set up.
+        LoginUnreadable: the login cannot be read.
     """
     login = read_login()
     if login is None:
@@ -131,7 +130,7 @@ def replace_token() -> str:
 
 
 def remove_login() -> bool:
-    """Take the login away. Return whether there was one."""
+    """Remove the login. Return whether there was one."""
     existed = login_file().exists()
     login_file().unlink(missing_ok=True)
     shutil.rmtree(_data_folder() / ENDED_FOLDER, ignore_errors=True)
@@ -139,27 +138,27 @@ def remove_login() -> bool:
 
 
 def login_file() -> Path:
-    """Return where the login is kept."""
+    """Return the path of the login's file."""
     return _data_folder() / FILE
 
 
 def end_login(number: str, remembered_s: float) -> None:
-    """Remember that the login of this number has ended, and forget those that ended `remembered_s` seconds ago."""
+    """Record that the login of this id has ended, and forget those that ended `remembered_s` seconds ago."""
     folder = _data_folder() / ENDED_FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     oldest = time.time() - remembered_s
     for mark in folder.iterdir():
-        with suppress(FileNotFoundError):  # another process forgets the same ones
+        with suppress(FileNotFoundError):  # another process removes the same files
             if mark.stat().st_mtime < oldest:
                 mark.unlink()
     (folder / number).touch(mode=0o600)
 
 
 def has_login_ended(number: str) -> bool:
-    """Tell whether the login of this number was ended, by any process.
+    """Tell whether any process has ended the login of this id.
 
     Raises:
-        LoginUnreadable: the folder that remembers it cannot be looked into.
+        LoginUnreadable: the folder of ended logins cannot be read.
     """
     folder = _data_folder() / ENDED_FOLDER
     try:
@@ -182,12 +181,12 @@ def _parse_login(text: str) -> Login:
     fields = json.loads(text)
     login = Login(**{name: str(fields[name]) for name in ("password", "key", "token")})
     if not login.password or not login.key:
-        raise ValueError("half a login")
+        raise ValueError("password or key is missing")
     return login
 
 
 def _write(name: str, content: dict[str, Any]) -> None:
-    """Write a file of the data folder, mode 0600, in one step: who reads it sees the old one or the new one."""
+    """Write a file of the data folder atomically, with mode 0600."""
     folder = _data_folder()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     descriptor, temporary = tempfile.mkstemp(dir=folder, prefix=f".{name}-")  # mode 0600

@@ -1,6 +1,6 @@
-"""The door: once a login is set up, every page, file, call and socket needs it, but for the page that asks for it.
+"""Login requirement: once a login is set up, every page, file, call and socket needs it, except the login page itself.
 
-A server that listens to the network needs one always: when it is taken away while the server runs, nobody is let in.
+A server that listens on the network always needs one: if it is removed while the server runs, all requests are refused.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ PUBLIC_FILES = (
     "css/media.css",
     "css/pages/login.css",
 )
-"""Static files that the login page loads."""
+"""Files of the login page."""
 
 RECHECK_S = 2.0
-"""Seconds after which an open socket whose login has ended is closed, though nobody says anything."""
+"""Seconds between checks whether the login of an open socket has ended."""
 
 POLICY_VIOLATION = 1008
 LOGIN_ENDED = "The login has ended."
@@ -56,19 +56,19 @@ LOGIN_REQUIRED = error_responses.Problem(
 )
 NO_LOGIN = error_responses.Problem(
     503,
-    "This server listens to the network, and its login was taken away.",
+    "This server listens on the network, and its login was removed.",
     "login_missing",
     "On the server's machine, set one up: `python manage.py login`.",
 )
 
 
 def is_login_required() -> bool:
-    """Tell whether this server answers nobody without a login."""
+    """Tell whether this server refuses every request without a login."""
     return bool(getattr(settings, "DEVUI_LOGIN_REQUIRED", False))
 
 
 class LoginRequired(Middleware):
-    """Lets in who has the login. People are sent to the page that asks for it, programs are told 401."""
+    """Requires the login. Browsers are redirected to the login page, programs get 401."""
 
     def before(self, request: HttpRequest) -> HttpResponseBase | None:
         """Refuse a request without the login."""
@@ -83,7 +83,7 @@ class LoginRequired(Middleware):
         return _login_required_response(request)
 
     def after(self, request: HttpRequest, response: HttpResponseBase) -> HttpResponseBase:
-        """Keep answers that are behind the login out of every cache that has nothing of its own to say."""
+        """Send `Cache-Control: no-store` with authenticated responses that set none themselves."""
         if getattr(request, "devui_login", None) is not None:
             response.headers.setdefault("Cache-Control", "no-store")
             patch_vary_headers(response, ["Cookie", "Authorization"])
@@ -91,13 +91,13 @@ class LoginRequired(Middleware):
 
 
 class LoginSockets:
-    """ASGI wrapper of sockets: opened by who has the login, closed when that ends."""
+    """ASGI middleware for sockets: opens them only with a login, and closes them when it ends."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
-        """Pass the socket on as long as the login holds, or deny the handshake (403)."""
+        """Pass the socket on while the login is valid, or deny the handshake (403)."""
         if not _has_valid_login(scope):
             await WebsocketDenier()(scope, receive, send)
             return
@@ -128,7 +128,7 @@ class LoginSockets:
             while True:
                 await asyncio.sleep(RECHECK_S)
                 if not _has_valid_login(scope):
-                    with suppress(OSError):  # the client went away meanwhile
+                    with suppress(OSError):  # the client has disconnected
                         await close()
                     return
 
@@ -142,7 +142,7 @@ class LoginSockets:
 def _is_authenticated(request: HttpRequest, login: Login) -> bool:
     if not authentication.is_authenticated(login, request.COOKIES, request.headers.get("Authorization", "")):
         return False
-    request.devui_login = login  # type: ignore[attr-defined]  # what the frame of a page asks for
+    request.devui_login = login  # type: ignore[attr-defined]  # read by the frame of pages
     return True
 
 
@@ -157,7 +157,7 @@ def _has_valid_login(scope: Mapping[str, Any]) -> bool:
 
 
 def _credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
-    """Return the cookies and the Authorization of a handshake."""
+    """Return cookies and Authorization header of a handshake."""
     cookies: list[str] = []
     authorization = ""
     for name, value in scope.get("headers", []):
@@ -169,12 +169,12 @@ def _credentials(scope: Mapping[str, Any]) -> tuple[dict[str, str], str]:
 
 
 def is_public(request: HttpRequest) -> bool:
-    """Tell whether a request needs no login: it is for the page that asks for it, or for what that looks by."""
+    """Tell whether a request needs no login: for the login page, or for one of its files."""
     return request.path in {reverse("devui-login"), *(static(f"devui/{name}") for name in PUBLIC_FILES)}
 
 
 def _login_required_response(request: HttpRequest) -> HttpResponse:
-    """Lead people to the page that asks for the password; tell programs, and parts of a page, what is missing."""
+    """Redirect browsers to the login page; answer 401 to programs and htmx requests."""
     if _is_navigation(request):
         if request.method in {"GET", "HEAD"}:
             path = request.get_full_path()
@@ -192,20 +192,20 @@ def _with_challenge(answer: HttpResponse) -> HttpResponse:
 
 
 def _login_form_response(request: HttpRequest) -> HttpResponse:
-    """Answer a form that was sent when the login had ended: nothing was done."""
+    """Answer a form that was sent after the login had ended. The form has no effect."""
     context = {"next": _path_and_query(request.headers.get("Referer", "")), "was_ended": True}
     return _with_challenge(render(request, "devui/login.html", context, status=401))
 
 
 def _is_navigation(request: HttpRequest) -> bool:
-    """Tell whether a browser asks for a page to show as a whole."""
+    """Tell whether a browser requests a whole page."""
     if request.headers.get("HX-Request") or error_responses.is_api(request):
         return False
     return request.headers.get("Sec-Fetch-Mode", "navigate") == "navigate"
 
 
 def _path_and_query(address: str) -> str:
-    """Return path and query of an address that a browser told; they are judged where they are used."""
+    """Return path and query of a URL that a browser sent; the user of the value validates it."""
     try:
         parts = urlsplit(address)
     except ValueError:

@@ -1,7 +1,7 @@
-"""How often somebody may try a password: a few times an address and a while, and few at once.
+"""Throttling of password attempts: few per address and time window, and few at once.
 
-Hashing is slow on purpose, so it has one thread of its own, in which tries wait for each other: many at once neither
-guess faster nor slow down anything else.
+Hashing is slow on purpose, so it runs in one thread of its own, in which attempts queue: many at once neither guess
+faster nor slow down anything else.
 """
 
 from __future__ import annotations
@@ -21,17 +21,17 @@ from devui.web.login.credentials_file import Login
 from sessions_app.errors import DevUIError
 
 MAX_ATTEMPTS = 5
-"""Tries of an address within `WHILE_S`."""
+"""Most attempts of an address within `WINDOW_S`."""
 
 WINDOW_S = 60.0
 MAX_WAITING = 10
 MAX_ADDRESSES = 10_000
 IPV6_NETWORK = 64
-"""Bits of an IPv6 address that one customer has: all of them count as one."""
+"""Bits of the IPv6 network of one customer; all its addresses count as one."""
 
 
 class TooManyAttempts(DevUIError):
-    """Somebody tries passwords faster than a person mistypes."""
+    """Passwords are tried faster than a person mistypes."""
 
     status = 429
     code = "too_many_attempts"
@@ -39,10 +39,10 @@ class TooManyAttempts(DevUIError):
 
 @dataclass
 class PasswordThrottle:
-    """Tries by addresses. One is counted when it begins: many at once are no way around.
+    """Attempts by address. An attempt counts from its start, so that many at once cannot evade the limit.
 
     Attributes:
-        clock: the time in seconds.
+        clock: returns the time in seconds.
     """
 
     clock: Callable[[], float] = time.monotonic
@@ -53,10 +53,10 @@ class PasswordThrottle:
     )
 
     async def check(self, login: Login, password: str, address: str) -> bool:
-        """Tell whether a password is right. A right one takes back what its address tried before.
+        """Tell whether a password is right. A right one clears the attempts of its address.
 
         Raises:
-            TooManyAttempts: the address has tried too often, or too many wait already.
+            TooManyAttempts: too many attempts of the address, or too many in the queue.
         """
         network = client_network(address)
         self._count(network)
@@ -88,7 +88,7 @@ class PasswordThrottle:
 
 
 def client_network(address: str) -> str:
-    """Return what counts as one address."""
+    """Return the address or network that counts as one client."""
     try:
         parsed = ipaddress.ip_address(address)
     except ValueError:
@@ -100,4 +100,4 @@ def client_network(address: str) -> str:
 
 
 throttle = PasswordThrottle()
-"""Those of this process."""
+"""The attempts of this process."""

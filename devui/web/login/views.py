@@ -1,4 +1,4 @@
-"""The page that asks for the password, and the way out."""
+"""Views of login and logout."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from sessions_app.errors import NotFound
 
 PAGE = "devui/login.html"
 MAX_PASSWORD = 4096
-"""Characters of a password that are looked at."""
+"""Characters of a password that are checked."""
 
 
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 async def log_in(request: HttpRequest) -> HttpResponse:
-    """Ask for the password; with the right one, give the browser a cookie and lead where it wanted to go.
+    """Show the login page; with the right password, set the cookie and redirect to the requested page.
 
     Raises:
         NotFound: no login is set up.
@@ -43,12 +43,12 @@ async def log_in(request: HttpRequest) -> HttpResponse:
             return _logged_in_response(request, login, next_path)
     except TooManyAttempts as error:
         return await _page(request, next_path, f"{error.message} {error.hint}", error.status)
-    return await _page(request, next_path, "This is not the password.", 422)
+    return await _page(request, next_path, "Wrong password.", 422)
 
 
 @require_POST
 def log_out(request: HttpRequest) -> HttpResponse:
-    """End this browser's login, for copies of its cookie too.
+    """End this browser's login, also for copies of its cookie.
 
     Raises:
         NotFound: no login is set up.
@@ -62,7 +62,7 @@ def log_out(request: HttpRequest) -> HttpResponse:
 
 
 def safe_path(target: str) -> str:
-    """Return the path of ours that somebody wants to go to; anything else, and the way out, leads to the first page."""
+    """Return the requested path if it belongs to DevUI and is not login or logout, else the home page."""
     is_ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     path = posixpath.normpath(unquote(urlsplit(target).path)) + "/" if is_ours else ""
     is_door = path in {reverse("devui-login"), reverse("devui-logout")}
@@ -72,9 +72,7 @@ def safe_path(target: str) -> str:
 def _require_login_set_up() -> Login:
     login = credentials_file.read_login()
     if login is None:
-        raise NotFound(
-            "No login is set up.", hint="Set one up by `python manage.py login`, if it is to ask for one."
-        )
+        raise NotFound("No login is set up.", hint="To require one, run `python manage.py login`.")
     return login
 
 
@@ -93,10 +91,10 @@ def _logged_in_response(request: HttpRequest, login: Login, next_path: str) -> H
 
 
 async def _page(request: HttpRequest, next_path: str, problem: str = "", status: int = 200) -> HttpResponse:
-    """Return the page.
+    """Return the login page.
 
-    Who comes from another site may have a cookie, which a strict one does not bring along: the page then asks for
-    the address once more, by itself, and that is a request from here.
+    A request from another site carries no strict cookie. The page then repeats the request by itself, which makes it a
+    request of this site and sends the cookie of a browser that has logged in.
     """
     came_from_elsewhere = request.headers.get("Sec-Fetch-Site") in {"cross-site", "same-site"}
     context = {
