@@ -1,8 +1,7 @@
 """Running ADK servers of any language, named on the command line, as runtimes of this web process.
 
-A remote server keeps its own sessions; the store has a copy of them. Runs are rows like any other: they wait for
-their turn, stream, are cancelled by closing the stream, and end. What differs between the languages of ADK stands in
-`dialects`, and nowhere else.
+A remote server owns its sessions; the store has copies of them. Its runs have rows like any other: they are queued,
+streamed, and cancelled by closing the stream. `dialects` alone contains the differences between ADK's languages.
 """
 
 from devui.remote.address import RemoteAddress

@@ -1,4 +1,4 @@
-"""`--runtime NAME=URL`, read and refused in words that show no password."""
+"""Values of `--runtime NAME=URL`; error messages contain no passwords."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ HINT = "Write --runtime NAME=URL, such as --runtime go=http://127.0.0.1:8080/api
 
 @dataclass(frozen=True, slots=True)
 class RemoteAddress:
-    """A remote server as it was named.
+    """Name and URL of a remote server.
 
     Attributes:
-        url: without account, query and the slash at its end.
-        account: user and password for HTTP's basic authentication; None: none.
+        url: without account, query and trailing slash.
+        account: user and password for HTTP basic authentication, or None.
     """
 
     name: str
@@ -28,10 +28,10 @@ class RemoteAddress:
 
     @classmethod
     def read(cls, value: str) -> RemoteAddress:
-        """Read `NAME=URL`.
+        """Parse `NAME=URL`.
 
         Raises:
-            BadInput: it is something else. No message shows an account.
+            BadInput: the value is malformed. Messages contain no account.
         """
         name, separator, url = value.partition("=")
         if not separator or not NAME.fullmatch(name.strip()):
@@ -46,9 +46,9 @@ class RemoteAddress:
         except ValueError as error:
             raise _bad(name, f"its URL is malformed: {_plain(error)}") from None
         if parts.scheme not in {"http", "https"} or not host:
-            raise _bad(name, "its URL is none of http://HOST… and https://HOST…")
+            raise _bad(name, "its URL does not begin with http://HOST or https://HOST")
         if parts.query or parts.fragment:
-            raise _bad(name, "its URL has a query or a fragment, which no path can be added to")
+            raise _bad(name, "its URL has a query or a fragment")
         url_host = f"[{host}]" if ":" in host else host
         place = f"{parts.scheme}://{url_host}{f':{port}' if port is not None else ''}{parts.path.rstrip('/')}"
         account = None
@@ -58,15 +58,15 @@ class RemoteAddress:
 
     @classmethod
     def read_all(cls, value: Iterable[str]) -> list[RemoteAddress]:
-        """Read every `NAME=URL`.
+        """Parse all values of `NAME=URL`.
 
         Raises:
-            BadInput: one is something else, or two have one name.
+            BadInput: a value is malformed, or two have the same name.
         """
         addresses: dict[str, RemoteAddress] = {}
         for each in map(cls.read, value):
             if each.name in addresses:
-                raise _bad(each.name, "another one has this name already")
+                raise _bad(each.name, "the name is used twice")
             addresses[each.name] = each
         return list(addresses.values())
 
@@ -76,6 +76,6 @@ def _bad(name: str, why: str) -> BadInput:
 
 
 def _plain(error: ValueError) -> str:
-    """Return what is wrong without the piece of the URL that Python quotes."""
+    """Return the cause without the part of the URL that Python quotes."""
     is_port = str(error).startswith("Port")
-    return "its port is no number of 0 to 65535" if is_port else "its host cannot be read"
+    return "its port is not a number from 0 to 65535" if is_port else "its host cannot be read"

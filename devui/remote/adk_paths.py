@@ -1,7 +1,7 @@
-"""ADK's paths answered for the apps of a remote server, as Python's own server answers them.
+"""ADK's paths for the apps of a remote server, answered like Python's own server.
 
-Sessions are read there and answered from their copies, so that clients get one form whatever the language; runs are
-recorded; what is no matter of sessions is passed on.
+Sessions are read from the server and answered from their copies, so that clients get one form for every language; runs
+are recorded; all other requests are forwarded.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ from sessions_app.runs import background, lifecycle
 from sessions_app.store import units_of_work
 
 SESSION_PARTS = 6
-"""Parts of `/apps/{app}/users/{user}/sessions/{session}`."""
+"""Segments of `/apps/{app}/users/{user}/sessions/{session}`."""
 
 START_ERRORS = (UpstreamFailed, NotReached, SessionMissing, BadInput)
-"""Errors of DevUI's that a run ends with when no agent raised anything; their texts hold the way out."""
+"""Errors of DevUI that end a run without an exception of the agent; their texts contain the hint."""
 
 FORWARDED_HEADERS = frozenset({"content-type", "accept"})
 
@@ -56,7 +56,7 @@ class AdkPaths:
     ) -> httpx.Response:
         """Answer a request about an app. `path` is percent-encoded, with its query.
 
-        What is refused is answered as ADK's server does: with a status and a `detail`.
+        Refusals have the form of ADK's server: a status and a `detail`.
 
         Raises:
             NotReached: the server does not answer.
@@ -83,7 +83,8 @@ class AdkPaths:
         """
         if not self.copies.dialect.has_live_runs:
             raise BadInput(
-                f"{self.http.url} has no live runs: the ADK of its language has none.", hint="Send messages."
+                f"{self.http.url} has no live runs: ADK for its language does not have them.",
+                hint="Send messages.",
             )
         query_values = dict(parse_qsl(query))
         if "user_id" not in query_values or "session_id" not in query_values:
@@ -96,19 +97,19 @@ class AdkPaths:
     async def create(
         self, key: SessionKey, seeds: Mapping[str, Any], events: list[Any] | None = None
     ) -> SessionKey:
-        """Create a session there, and its copy here. Return its key: some services choose the id themselves.
+        """Create a session on the server and its copy here. Return its key: some services assign the id themselves.
 
         Raises:
-            AlreadyExists: there is one of this id.
-            BadInput: the server refuses it, or cannot take events.
-            UpstreamFailed: it fails.
+            AlreadyExists: a session with this id exists.
+            BadInput: the server refuses it, or does not accept events.
+            UpstreamFailed: the server fails.
         """
         check_ids(key)
         dialect = self.copies.dialect
         if events and not dialect.accepts_events:
             raise BadInput(
-                f"{self.http.url} cannot be given a session with its events: its ADK keeps neither their times nor"
-                " what they asked for.",
+                f"{self.http.url} cannot create a session with events: its ADK stores neither their times nor"
+                " their actions.",
                 hint="Import it under an app of this server, where it can be read.",
             )
         await self._refuse_taken(key)
@@ -131,7 +132,7 @@ class AdkPaths:
         return await self.copies.copy_created(key, session, seeds)
 
     async def _refuse_taken(self, key: SessionKey) -> None:
-        """Refuse an id that is taken where the server would overwrite its session without a word."""
+        """Refuse an id that exists; some servers would overwrite the session silently."""
         try:
             await self.copies.catch_up(key)
         except SessionMissing:
@@ -181,7 +182,7 @@ class AdkPaths:
     async def _patch(self, key: SessionKey, content: bytes) -> httpx.Response:
         if not self.copies.dialect.can_patch_state:
             raise BadInput(
-                f"{self.http.url} has no way to change a session's state outside a run.",
+                f"{self.http.url} cannot change a session's state outside a run.",
                 hint="Send the change with the next message: the console has a field for it.",
             )
         path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
@@ -196,7 +197,7 @@ class AdkPaths:
         return await _session_response(key, temp)
 
     async def _run(self, app_name: str, how: str, body: Any) -> httpx.Response:
-        """Run an agent as `/run` and `/run_sse` do: recorded, and cancelled when the client goes away."""
+        """Run an agent like `/run` and `/run_sse`: the run is recorded, and cancelled if the client disconnects."""
         folded = {str(name).replace("_", "").lower(): value for name, value in body.items()}
         key = SessionKey("", app_name, str(folded.get("userid")), str(folded.get("sessionid")).strip())
         session = await self._ensure_copy(key)
@@ -207,7 +208,7 @@ class AdkPaths:
             "invocation_id": folded.get("invocationid"),
             "custom_metadata": folded.get("custommetadata"),
         }
-        # What the server cannot be told is refused before a run is made of it.
+        # Unsupported options are refused before the run is created.
         dialects.run_body(self.copies.dialect, app_name, *key[2:], request)
         run = await self._row(session, request)
         incoming: asyncio.Queue[RemoteEvent | None] = asyncio.Queue()
@@ -237,10 +238,10 @@ class AdkPaths:
         return await background.create_callers_row(create)
 
     async def _ensure_copy(self, key: SessionKey) -> AgentSession:
-        """Return the copy of a session, made if need be.
+        """Return the copy of a session, created if necessary.
 
         Raises:
-            SessionMissing: there is none, there or here.
+            SessionMissing: the session exists neither there nor here.
         """
         session = await units_of_work.read(_find_session, key)
         if session is None:
@@ -268,7 +269,7 @@ class AdkPaths:
 
 
 class _Stream(httpx.AsyncByteStream):
-    """The events of a run as ADK's `/run_sse` sends them. Who closes it before its end cancels the run."""
+    """The events of a run in the form of ADK's `/run_sse`. Closing it before its end cancels the run."""
 
     def __init__(
         self, runs: RemoteRuns, active: ActiveRun, incoming: asyncio.Queue[RemoteEvent | None]
@@ -291,7 +292,7 @@ class _Stream(httpx.AsyncByteStream):
             yield b"data: " + scopes.dumps(frame).encode() + b"\n\n"
 
     async def events(self) -> AsyncIterator[dict[str, Any]]:
-        """Yield the events as they come, fit to be sent out."""
+        """Yield the events as they arrive, redacted."""
         while (event := await self._incoming.get()) is not None:
             yield redaction.redact(events.without_internals(event.wire))
 
@@ -301,7 +302,7 @@ class _Stream(httpx.AsyncByteStream):
 
 
 async def _session_response(key: SessionKey, temp: dict[str, Any] | None = None) -> httpx.Response:
-    """Answer a session from its copy."""
+    """Return a session from its copy."""
     snapshot = await units_of_work.read(
         snapshots.take_snapshot, key.app_name, key.user_id, key.session_id, temp
     )
@@ -319,7 +320,7 @@ def _error_response(error: DevUIError) -> httpx.Response:
 
 
 def _failed_run_response(run: Run) -> httpx.Response:
-    """Answer a run that failed: as Python's server does when the agent raised, else by what kept it from running."""
+    """Return the response for a failed run: Python's form if the agent raised, else that of the preventing error."""
     kind = next((each for each in START_ERRORS if each.__name__ == run.error_type), None)
     if kind is not None:
         return _error_response(kind(run.error))
@@ -327,12 +328,12 @@ def _failed_run_response(run: Run) -> httpx.Response:
 
 
 def _forwarded_body(answer: RemoteResponse) -> bytes:
-    """Return an answer as Python's server would give it: `null` for nothing, `detail` for what an error says."""
+    """Return a body as Python's server sends it: `null` for an empty one, `detail` for the message of an error."""
     if answer.is_success:
         return answer.body or b"null"
     message = dialects.error_text(answer.body)
     return json.dumps(
-        {"detail": message or f"The remote server answers {answer.status} without a word."}
+        {"detail": message or f"The remote server answered {answer.status} without a message."}
     ).encode()
 
 
@@ -340,7 +341,7 @@ def _parse_json(content: bytes) -> Any:
     try:
         return json.loads(content or b"null")
     except (ValueError, RecursionError) as error:
-        raise BadInput("The body is no JSON.", hint="Send a JSON object.") from error
+        raise BadInput("The body is not JSON.", hint="Send a JSON object.") from error
 
 
 def _already_exists(key: SessionKey) -> AlreadyExists:

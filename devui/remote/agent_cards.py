@@ -1,4 +1,4 @@
-"""What a remote server tells of an agent, as the agent page shows it: as far as its REST goes."""
+"""Agent cards of remote servers, as far as ADK's REST API describes agents."""
 
 from __future__ import annotations
 
@@ -27,13 +27,13 @@ CUSTOM_METADATA = {
         }
     },
 }
-"""The one field of ADK's RunConfig that the REST of Python's server takes."""
+"""The only field of ADK's RunConfig that the REST API of Python's server accepts."""
 
 Node = dict[str, Any]
 
 
 async def fetch_description(http: RemoteHttpClient, app: str, remote: Remote) -> tuple[Node, Node]:
-    """Return the description of an app's agent (see `AgentCard`), and why its server cannot load it; one is empty.
+    """Return an app's agent description (see `AgentCard`), and the error of a failed load; one of them is empty.
 
     Raises:
         NotReached: the server does not answer.
@@ -51,7 +51,7 @@ async def fetch_description(http: RemoteHttpClient, app: str, remote: Remote) ->
         if tree:
             return _server_facts(remote) | tree, {}
         problem = problem or message
-    what = "This remote server tells nothing of its agents but their names"
+    what = "This remote server describes its agents only by their names"
     explanation = f"{what}: {problem}" if problem else f"{what}."
     return {"name": app, "type": "", "description": "", "problem": explanation, **_server_facts(remote)}, {}
 
@@ -62,7 +62,7 @@ def _server_facts(remote: Remote) -> Node:
 
 
 def _tree_of_app_info(info: Any) -> Node | None:
-    """Return the tree of `/apps/{app}/app-info` (`google.adk.cli.api_server.AppInfo`)."""
+    """Return the agent tree of `/apps/{app}/app-info` (`google.adk.cli.api_server.AppInfo`)."""
     if not isinstance(info, dict):
         return None
     agents, root = info.get("agents"), info.get("rootAgentName", info.get("root_agent_name"))
@@ -94,7 +94,7 @@ def _node_of_list(
 
 
 def _tree_of_build_graph(graph: Any) -> Node | None:
-    """Return the tree of `/dev/apps/{app}/build_graph`."""
+    """Return the agent tree of `/dev/apps/{app}/build_graph`."""
     root = graph.get("root_agent") if isinstance(graph, dict) else None
     return _node_of_tree(root, [0], 0) if isinstance(root, dict) else None
 
@@ -122,7 +122,7 @@ def _node_of_tree(info: Mapping[str, Any], count: list[int], depth: int) -> Node
 
 
 def _tools(listed: Any) -> list[Node]:
-    """Return the tools in ADK's forms: names, tools by themselves, or declarations of functions in a tool."""
+    """Return tools in each of ADK's forms: names, objects, or function declarations inside a tool."""
     tools: list[Node] = []
     for tool in listed if isinstance(listed, list) else []:
         if isinstance(tool, str):

@@ -1,4 +1,4 @@
-"""An app of a remote server, as pages and the API see it (`sessions_app.runs.runtime_client.RuntimeClient`)."""
+"""Client of a remote server's app for pages and API (`sessions_app.runs.client.RuntimeClient`)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ from sessions_app.store import units_of_work
 HEALTHY = {"state": "ready"}
 
 UNSUPPORTED = {
-    "/devui/seen": "what its models see",
-    "/devui/memory/search": "what an agent would recall",
+    "/devui/seen": "previews of model requests",
+    "/devui/memory/search": "searches in memory",
     "/devui/evals": "eval runs",
 }
-"""What pages ask of runtimes and no remote server tells."""
+"""Endpoints of runtimes that remote servers do not have, and their subjects."""
 
 
 class RemoteClient:
-    """Hands over runs, watches and cancels them, and answers ADK's paths."""
+    """Starts, streams and cancels runs, and answers ADK's paths."""
 
     def __init__(self, server: RemoteServer, app_name: str, feeds: FrameFeeds) -> None:
         self._server = server
@@ -36,14 +36,14 @@ class RemoteClient:
         self._feeds = feeds
 
     async def start_run(self, run_id: str) -> None:
-        """Carry out a queued run. One that has ended meanwhile, or that another process has, is left alone."""
+        """Execute a queued run. A run that has ended, or that another process owns, is left alone."""
         await self._server.take_run(run_id)
 
     async def cancel_run(self, run_id: str) -> None:
-        """Cancel a run. Returns when its row says how it ended.
+        """Cancel a run. Returns when its row contains its end.
 
         Raises:
-            RuntimeUnavailable: another process has it, which does not react.
+            RuntimeUnavailable: another process owns the run and does not react.
         """
         if run_id not in self._server.runs.active and await units_of_work.write(
             lifecycle.end_queued, run_id, Run.Status.CANCELLED
@@ -57,39 +57,39 @@ class RemoteClient:
             await self._feeds.await_foreign_cancel(run_id)
 
     def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
-        """Yield a run's frames with n > `after`, from memory and then as they come, until `end`."""
+        """Yield a run's frames with n > `after`, stored ones first, until `end`."""
         frames = self._server.runs.frames(run_id)
         return frames.follow(after) if frames is not None else self._feeds.follow(run_id, after)
 
     def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
     ) -> AbstractAsyncContextManager[httpx.Response]:
-        """Open a request to ADK's paths, which the remote server answers.
+        """Send a request to ADK's paths, which the remote server answers.
 
         Raises:
-            RuntimeUnavailable: it does not answer.
+            RuntimeUnavailable: the server does not answer.
         """
         return self._open(method, path, headers, content)
 
     @asynccontextmanager
     async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
-        """Open a live run; `path` is that of ADK's socket, with its query. It opens when its turn has come.
+        """Open a live run when its turn has come; `path` is the path of ADK's socket with its query.
 
         Raises:
             BadInput: the server refuses it, or its ADK has no live runs.
             SessionMissing: the server has no such session.
-            NotReached: it does not answer.
+            NotReached: the server does not answer.
         """
         call, run = await self._server.paths.call(self._app_name, path.partition("?")[2])
         async with call.open(run) as socket:
             yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Answer what of the `/devui/…` endpoints a remote server can be asked for.
+        """Answer those `/devui/…` endpoints that a remote server supports.
 
         Raises:
-            NotReached: it does not answer.
-            BadInput: it cannot be asked for that.
+            NotReached: the server does not answer.
+            BadInput: the server does not support the endpoint.
         """
         if path == "/devui/health":
             await self._server.describe(self._app_name)
@@ -97,7 +97,7 @@ class RemoteClient:
         if path == "/devui/run-config":
             return {"problems": _config_problems(self._server.copies.dialect, dict(body or {}))}
         raise BadInput(
-            f"{self._server.http.url} cannot be asked for {UNSUPPORTED.get(path, 'that')}:"
+            f"{self._server.http.url} does not provide {UNSUPPORTED.get(path, 'this')}:"
             " ADK's REST has no path for it.",
             hint="Run the agent in a folder of this server for that, where its language is Python.",
         )
@@ -114,7 +114,7 @@ class RemoteClient:
 
 
 def _config_problems(dialect: dialects.Dialect, request: dict[str, Any]) -> dict[str, str]:
-    """Return what is wrong with a RunConfig, by its fields: those that cannot be told."""
+    """Return the fields of a RunConfig that the server does not accept, each with a message."""
     config = request.get("run_config") or {}
     problems = {}
     for name, value in config.items():

@@ -1,7 +1,7 @@
-"""What differs between the ADK servers of Python, Go, Java, JavaScript and Rust, made one: Python's wire form. Pure.
+"""Differences between the ADK servers of Python, Go, Java, JavaScript and Rust, mapped to Python's wire form. Pure.
 
-Nothing is validated and nothing is lost: names are folded, times become seconds, bytes URL-safe base64, untagged parts
-get their tags; what no model of ADK has moves to `customMetadata` (`sessions_app.transfer.readers.normalization`).
+Data is neither validated nor dropped: names are converted, times become seconds, bytes URL-safe base64, untagged parts
+get tags; fields that ADK's models do not have move to `customMetadata` (`sessions_app.transfer.readers.normalise`).
 """
 
 from __future__ import annotations
@@ -18,24 +18,24 @@ from sessions_app.transfer.readers import rust
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 
 LANGUAGES = {"javascript": "js", "typescript": "js", "node": "js", "nodejs": "js", "golang": "go"}
-"""Other names that a server may give its language."""
+"""Other names that a server may use for its language."""
 
 MAX_ERROR = 2_000
-"""Characters of what a server says of an error."""
+"""Most characters of a server's error message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Dialect:
-    """How the server of a language is spoken to.
+    """Properties of a language's server.
 
     Attributes:
-        named_in_body: a session is created under an id that stands in the body; else in the path.
-        told: fields of `/run_sse` that it takes beside app, user, session, message and `streaming`.
-        patches: it changes the state of a session outside a run.
-        takes_events: a session may be created with events.
-        has_tags: the parts of its contents say what they are; else they are told by their fields.
-        fails_by_event: an agent that raises is told by an event, and no error follows.
-        is_spoken_with: it has a socket `/run_live`.
+        has_id_in_body: the id of a new session stands in the body, else in the path.
+        run_fields: fields of `/run_sse` that it accepts beside app, user, session, message and `streaming`.
+        can_patch_state: it can change the state of a session outside a run.
+        accepts_events: a session can be created with events.
+        has_tags: parts of contents name their kind; otherwise it follows from their fields.
+        reports_failures_as_events: an exception of an agent arrives as an event, without an error after it.
+        has_live_runs: it has a socket `/run_live`.
     """
 
     has_id_in_body: bool = False
@@ -58,7 +58,7 @@ JAVASCRIPT = Dialect(reports_failures_as_events=True, has_live_runs=False)
 RUST = Dialect(has_tags=False, has_live_runs=False)
 
 DIALECTS = {"python": PYTHON, "js": JAVASCRIPT, "rust": RUST}
-"""Go refuses fields that it does not know; Java and JavaScript ignore them. So all get what all understand."""
+"""Go refuses unknown fields; Java and JavaScript ignore them. All get the fields that all understand."""
 
 RUN_FIELDS = {
     "state_delta": "stateDelta",
@@ -69,12 +69,12 @@ RUN_FIELDS = {
 
 @dataclass(frozen=True, slots=True)
 class RemoteEvent:
-    """An event as a server tells it.
+    """An event of a remote server.
 
     Attributes:
-        wire: in Python's wire form; a time that the server does not tell is that of its arrival, or 0 in a session.
+        wire: the event in Python's wire form; a missing time is its arrival, or 0 in a session.
         removed: keys of its delta that were removed, not set to None.
-        has_time: the server tells its time.
+        has_time: the server sent its time.
     """
 
     wire: dict[str, Any]
@@ -88,13 +88,13 @@ class RemoteEvent:
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether it is a piece of an event that comes later, which no session has."""
+        """Tell whether this is a chunk of a later event, which no session contains."""
         return bool(self.wire.get("partial"))
 
 
 @dataclass(frozen=True, slots=True)
 class ReportedFailure:
-    """An error as a server tells it in a stream."""
+    """An error that a server reports in a stream."""
 
     kind: str
     message: str
@@ -102,7 +102,7 @@ class ReportedFailure:
 
 @dataclass(frozen=True, slots=True)
 class RemoteSession:
-    """A session as a server tells it; `events` are those of its JSON, which become `Told` one by one."""
+    """A session of a remote server; `events` are its JSON, which `parse_event` converts."""
 
     id: str
     user_id: str
@@ -112,7 +112,7 @@ class RemoteSession:
 
 
 def language_of(version: Any, headers: Mapping[str, str]) -> str:
-    """Return a server's language by what `/version` answers, else by what its framework says; else nothing."""
+    """Return a server's language from `/version`, else from the headers of its framework; empty if unknown."""
     language = version.get("language") if isinstance(version, dict) else None
     if isinstance(language, str) and language:
         return LANGUAGES.get(language.lower(), language.lower())
@@ -122,15 +122,15 @@ def language_of(version: Any, headers: Mapping[str, str]) -> str:
 
 
 def dialect_of(language: str) -> Dialect:
-    """Return how the server of a language is spoken to; one whose language is not known as most are."""
+    """Return the dialect of a language; unknown languages get the most common one."""
     return DIALECTS.get(language, OTHERS)
 
 
 def parse_app_names(answer: Any) -> tuple[str, ...]:
-    """Return the names in an answer of `/list-apps`, sorted.
+    """Return the names in a response of `/list-apps`, sorted.
 
     Raises:
-        ValueError: no ADK server answers that.
+        ValueError: no ADK server sends this response.
     """
     if isinstance(answer, dict):
         listed = answer.get("apps")
@@ -138,17 +138,17 @@ def parse_app_names(answer: Any) -> tuple[str, ...]:
     if answer is None:  # Go's empty list
         return ()
     if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):
-        raise ValueError("an ADK server answers a list of names")
+        raise ValueError("an ADK server sends a list of names")
     return tuple(sorted(set(answer)))
 
 
 def run_body(
     dialect: Dialect, app: str, user_id: str, session_id: str, request: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the body of `/run_sse` and `/run` for a run as its row has it.
+    """Return the body of `/run_sse` and `/run` for the request in a run's row.
 
     Raises:
-        BadInput: the run asks for what this server's paths cannot be told.
+        BadInput: the request has options that this server does not accept.
     """
     config = dict(request.get("run_config") or {})
     values = {name: request.get(name) for name in RUN_FIELDS}
@@ -159,8 +159,8 @@ def run_body(
     )
     if unsupported:
         raise BadInput(
-            f"The paths of this remote server cannot be told {', '.join(unsupported)}.",
-            hint="Leave it out of the RunConfig, or run the agent in a folder of this server.",
+            f"This remote server does not accept {', '.join(unsupported)}.",
+            hint="Remove it from the RunConfig, or run the agent in a folder of this server.",
         )
     message = request.get("new_message")
     body = {
@@ -172,15 +172,16 @@ def run_body(
     if message:
         body["newMessage"] = _standard_message(message)
     if dialect is PYTHON:
-        body["functionCallEventId"] = "whole"  # else an event with an artifact comes in two pieces of one id
+        # Otherwise an event with an artifact arrives as two events with the same id.
+        body["functionCallEventId"] = "whole"
     return body | extra
 
 
 def parse_session(session: Mapping[str, Any]) -> RemoteSession:
-    """Return a session of an answer; its spelling, times and empty lists are as its language has them.
+    """Return a session of a response, in the spelling of any language.
 
     Raises:
-        ValueError: it is no session.
+        ValueError: the value is not a session.
     """
     folded = {str(key).replace("_", "").lower(): value for key, value in session.items()}
     name, user_id = folded.get("id", folded.get("sessionid")), folded.get("userid")
@@ -200,10 +201,10 @@ def parse_session(session: Mapping[str, Any]) -> RemoteSession:
 
 
 def parse_session_list(answer: Any) -> list[dict[str, Any]]:
-    """Return the sessions in an answer that lists them: an array, nothing, or an object that has one.
+    """Return the sessions of a list response: an array, null, or an object with an array.
 
     Raises:
-        ValueError: it is none of these.
+        ValueError: the response has another form.
     """
     listed = answer.get("sessions") if isinstance(answer, dict) else answer
     if listed is None:
@@ -217,8 +218,8 @@ def parse_event(dialect: Dialect, raw: Mapping[str, Any], arrived_at: float, num
     """Return an event in Python's wire form.
 
     Args:
-        arrived_at: its time, when the server does not tell one.
-        number: its place in its session, for an event without an id.
+        arrived_at: time of the event if the server sends none.
+        number: position in its session, for an event without an id.
     """
     spelled = raw if dialect.has_tags else _tag_parts(raw)
     wire, _ = normalize_event(spelled)
@@ -231,19 +232,19 @@ def parse_event(dialect: Dialect, raw: Mapping[str, Any], arrived_at: float, num
 
 
 def event_id(raw: Mapping[str, Any], number: int) -> str:
-    """Return the id of an event as its server tells it, or the one that `event` gives it, without reading the rest."""
+    """Return the id of an event from its server, or the one that `parse_event` assigns, without parsing the rest."""
     value = raw.get("id", raw.get("Id", raw.get("ID")))
     return str(value) if value else f"event-{number}"
 
 
 def parse_frame(dialect: Dialect, name: str, data: str) -> RemoteEvent | ReportedFailure | None:
-    """Return what a frame of `/run_sse` tells; None: nothing.
+    """Return the event or failure in a frame of `/run_sse`; None for an empty one.
 
     Args:
-        name: of the frame, in a stream that names some of them.
+        name: name of the frame, if the stream has names.
 
     Raises:
-        ValueError: it is no JSON object.
+        ValueError: the frame is not a JSON object.
     """
     if not data.strip():
         return None
@@ -261,9 +262,9 @@ def parse_frame(dialect: Dialect, name: str, data: str) -> RemoteEvent | Reporte
 
 
 def parse_failure(value: Any) -> ReportedFailure:
-    """Return what an answer or a frame says of an error.
+    """Return the error in a response or frame.
 
-    Python says `detail`, or `error` with `error_details`; Go and Rust plain text; Java Spring's fields; JavaScript
+    Python sends `detail`, or `error` with `error_details`; Go and Rust plain text; Java Spring's fields; JavaScript
     `error`.
     """
     if isinstance(value, dict):
@@ -288,12 +289,12 @@ def parse_failure(value: Any) -> ReportedFailure:
 
 
 def error_text(body: bytes) -> str:
-    """Return what an answer says that says no; empty: nothing."""
+    """Return the message of an error response; empty if it has none."""
     text = body.decode(errors="replace").strip()
     try:
         value = json.loads(text)
     except (ValueError, RecursionError):
-        is_page = text.startswith("<")  # HTML is meant for nobody here
+        is_page = text.startswith("<")  # an HTML page is no message
         return "" if is_page else _shorten(text)
     return parse_failure(value).message if value else ""
 
@@ -304,7 +305,7 @@ def _shorten(value: Any) -> str:
 
 
 def _tag_parts(raw: Mapping[str, Any]) -> dict[str, Any]:
-    """Return an event of Rust's whose parts say what they are; the fields of its model's answer stand at its top."""
+    """Return an event of Rust's with tagged parts and with the fields of its model response at the top level."""
     inner = raw.get("llm_response")
     spelled = {**(inner if isinstance(inner, dict) else {}), **raw}
     spelled.pop("llm_response", None)
@@ -315,7 +316,7 @@ def _tag_parts(raw: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _standard_message(message: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a message in the spelling and with the alphabet of base64 that every language reads."""
+    """Return a message in the spelling and base64 alphabet that every language reads."""
     parts = message.get("parts")
     standard_parts = (
         [_standard_part(part) if isinstance(part, Mapping) else part for part in parts if part]

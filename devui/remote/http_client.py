@@ -1,7 +1,7 @@
-"""Asking one remote server over HTTP: bounded, never led elsewhere, and explained when it goes wrong.
+"""HTTP client of one remote server, with limits, without redirects, and with clear errors.
 
-Only the address of the command line is ever called. Redirects are not followed, proxies and accounts of the
-environment are not used, and what is said of an address shows no password.
+Requests go only to the address of the command line. Redirects, proxies and credentials of the environment are not
+used, and error messages contain no password.
 """
 
 from __future__ import annotations
@@ -20,29 +20,29 @@ from sessions_app.errors import RuntimeUnavailable
 
 CONNECT_TIMEOUT_S = 5.0
 RESPONSE_TIMEOUT_S = 60.0
-"""Seconds of silence after which an answer is given up. A run may be silent for as long as its model thinks."""
+"""Seconds of silence after which a request fails. Runs have no such limit, because a model may think for long."""
 
 MAX_RESPONSE = 8_000_000
 MAX_SESSION = 256_000_000
 MAX_FRAME = 64_000_000
-"""Bytes of an answer, of a whole session, and of one frame of a stream; more is refused and not kept."""
+"""Most bytes of a response, of a whole session, and of one frame of a stream; larger ones are refused."""
 
 MAX_REFUSAL = 100_000
-"""Bytes that are read of an answer that says no."""
+"""Most bytes that are read of an error response."""
 
 KEEP_ALIVE = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
-"""A peer that is gone without a word is noticed by the system, however long a run is silent."""
+"""TCP keepalive: the system detects a dead peer even while a run is silent."""
 
 HEADERS = {"Accept-Encoding": "identity", "User-Agent": "devui"}
 
 
 class NotReached(RuntimeUnavailable):
-    """The remote server cannot be reached, or broke off."""
+    """The remote server cannot be reached, or the connection broke."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemoteResponse:
-    """An answer that was read whole."""
+    """A response that was read completely."""
 
     status: int
     headers: httpx.Headers
@@ -50,12 +50,12 @@ class RemoteResponse:
 
     @property
     def is_success(self) -> bool:
-        """Tell whether the server did what it was asked."""
+        """Tell whether the status is 2xx."""
         return 200 <= self.status < 300
 
 
 class RemoteHttpClient:
-    """The way to one remote server. `url` is what is said of it; `base` is where its API begins."""
+    """Client of one remote server. `url` is shown in messages; `base` is the root of its API."""
 
     def __init__(self, address: RemoteAddress) -> None:
         self.address = address
@@ -88,15 +88,15 @@ class RemoteHttpClient:
         max_bytes: int = MAX_RESPONSE,
         seconds: float = RESPONSE_TIMEOUT_S,
     ) -> RemoteResponse:
-        """Send a request and read the whole answer.
+        """Send a request and read the whole response.
 
         Args:
-            path: percent-encoded, below the address.
+            path: percent-encoded, relative to the address.
             body: sent as JSON, unless None.
-            content: sent as it is.
+            content: sent unchanged.
 
         Raises:
-            NotReached: nothing answers, it answers too much, or leads elsewhere.
+            NotReached: the server does not answer, sends too much, or redirects.
         """
         async with self.open(
             method, path, body, content=content, headers=headers, seconds=seconds
@@ -117,10 +117,10 @@ class RemoteHttpClient:
         headers: Mapping[str, str] | None = None,
         seconds: float | None = RESPONSE_TIMEOUT_S,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and let the answer be read as it comes. `seconds` None: it may be silent for any time.
+        """Send a request and stream the response. With `seconds` None it may be silent for any time.
 
         Raises:
-            NotReached: nothing answers, it breaks off while it is read, or leads elsewhere.
+            NotReached: the server does not answer, breaks off, or redirects.
         """
         request_headers = dict(headers or {})
         if body is not None:
@@ -141,7 +141,7 @@ class RemoteHttpClient:
                 await response.aclose()
 
     async def lines(self, response: httpx.Response) -> AsyncIterator[str]:
-        """Yield the lines of a stream, each of at most `MOST_FRAME` bytes.
+        """Yield the lines of a stream, each of at most `MAX_FRAME` bytes.
 
         Raises:
             NotReached: a line is longer, or the stream breaks off.
@@ -162,14 +162,14 @@ class RemoteHttpClient:
             yield last.decode(errors="replace")
 
     def redirect_error(self, status: int) -> NotReached:
-        """Return that the server answers with another address."""
+        """Return the error for a redirect."""
         return NotReached(
-            f"{self.url} leads elsewhere ({status}), which is not followed.",
-            hint="Name the address it leads to by `--runtime`, if that is where the server is.",
+            f"{self.url} redirects ({status}), and redirects are not followed.",
+            hint="If the server is at the redirect's target, name that address in `--runtime`.",
         )
 
     async def close(self) -> None:
-        """Let go of the connections."""
+        """Close the connections."""
         await self._http.aclose()
 
     async def _read(self, response: httpx.Response, max_bytes: int) -> bytes:
@@ -185,8 +185,8 @@ class RemoteHttpClient:
 
     def _too_much(self, max_bytes: int) -> NotReached:
         return NotReached(
-            f"{self.url} answers with more than {max_bytes // 1_000_000} MB, which is not read.",
-            hint="Is it the ADK server that was meant?",
+            f"{self.url} sent more than {max_bytes // 1_000_000} MB, which is the limit.",
+            hint="Check that the address is the ADK server's.",
         )
 
     @contextmanager
@@ -196,14 +196,14 @@ class RemoteHttpClient:
         except httpx.TransportError as error:
             raise NotReached(
                 f"{self.url} {_describe_error(error)}.",
-                hint="Start it, or correct the address that `--runtime` names; DevUI looks again by itself.",
+                hint="Start it, or correct the address in `--runtime`; DevUI retries by itself.",
             ) from error
         except httpx.InvalidURL as error:
-            raise NotReached(f"{self.url} cannot be asked for that: {error}.") from error
+            raise NotReached(f"The request to {self.url} is not valid: {error}.") from error
 
 
 def _describe_error(error: httpx.TransportError) -> str:
-    """Return what went wrong on the way, in words."""
+    """Return the cause of a transport error as the end of a sentence."""
     if isinstance(error, httpx.ConnectTimeout):
         return f"does not answer within {CONNECT_TIMEOUT_S:.0f} s"
     if isinstance(error, httpx.ConnectError):
@@ -211,19 +211,19 @@ def _describe_error(error: httpx.TransportError) -> str:
     if isinstance(error, httpx.TimeoutException):
         return "was silent for too long"
     if isinstance(error, httpx.RemoteProtocolError):
-        return "broke off in the middle of its answer, or does not speak HTTP"
+        return "broke off its response, or does not speak HTTP"
     if isinstance(error, httpx.ReadError | httpx.WriteError | httpx.CloseError):
-        return "broke the connection off"
-    return f"cannot be asked: {error}"
+        return "closed the connection"
+    return f"cannot be reached: {error}"
 
 
 def _connection_failure(error: BaseException) -> str:
-    """Return what the system says of a connection that could not be made; it stands at the end of a chain of causes."""
+    """Return the system's reason for a failed connection, from the end of the chain of causes."""
     cause: BaseException | None = error
     why = str(error)
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):
-            return "the connection is refused"
+            return "the connection was refused"
         if isinstance(cause, OSError) and cause.strerror:
             why = cause.strerror
         group = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else None

@@ -1,7 +1,7 @@
-"""Live runs of a remote server's agents: its socket `/run_live`, passed on in both directions and recorded.
+"""Live runs of a remote server's agents: its socket `/run_live`, forwarded in both directions and recorded.
 
-What a live run stores is known by its server alone: sound is not kept, what the user says never comes back by the
-socket. So the copy is read anew while the run goes on, and not made of what streams.
+Only the server knows which events a live run stores: audio is not stored, and the user's input never returns by the
+socket. Therefore the copy is read from the session during the run, and not built from the stream.
 """
 
 from __future__ import annotations
@@ -47,29 +47,30 @@ from sessions_app.models import Event, Run
 from sessions_app.store import units_of_work
 
 REREAD_S = 1.0
-"""Seconds between two reads of a session while its run goes on: each reads it whole."""
+"""Seconds between two reads of a session during its run; each reads the whole session."""
 
 PING_S = 20.0
-"""Seconds of silence after which the server is asked whether it is there, and those that it has to answer."""
+"""Seconds of silence until the server is pinged, and seconds that it has to answer."""
 
 CLOSE_S = 1.0
-"""Seconds that the server has to agree to the end of a connection."""
+"""Seconds that the server has to confirm the close of a connection."""
 
 SILENCE_S = 10.0
-"""Seconds of silence after a client has said all (`{"close": true}`) that end the run: ADK's own server leaves the
-socket open when its run is over, and one that does not heed the word would go on for good."""
+"""Seconds of silence after the client's last message (`{"close": true}`) that end the run: ADK's server leaves the
+socket open after its run, and a server that ignores the message would never end.
+"""
 
 NORMAL_CLOSE_CODES = frozenset({1000, 1001, 1005})
-"""Codes of a close that is no failure; 1005 stands for none."""
+"""Close codes that are no failure; 1005 stands for none."""
 
 CANCELLED = 1000, "The run was cancelled."
-FINISHED = 1000, "The run is over: the server has said nothing more."
+FINISHED = 1000, "The run is over: the server has sent nothing more."
 
 Message = str | bytes
 
 
 class LiveRunSocket:
-    """A live run and its client socket (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
+    """A live run and the socket of its client (`sessions_app.runs.client.RuntimeSocket`)."""
 
     def __init__(
         self,
@@ -88,7 +89,7 @@ class LiveRunSocket:
         self._connection: asyncio.Future[ClientConnection] = asyncio.get_running_loop().create_future()
         self._incoming: asyncio.Queue[Message] = asyncio.Queue(
             maxsize=1
-        )  # who listens slowly slows the server
+        )  # a slow reader slows the server down
         self._ended = asyncio.Event()
         self._error: BaseException | None = None
         self._has_news = asyncio.Event()
@@ -98,12 +99,12 @@ class LiveRunSocket:
 
     @asynccontextmanager
     async def open(self, run: Run) -> AsyncIterator[LiveRunSocket]:
-        """Open the socket when the run's turn has come. Who leaves it ends the run.
+        """Open the socket when the run's turn has come. Leaving the context ends the run.
 
         Raises:
-            BadInput: the server refuses it, or has none.
+            BadInput: the server refuses the socket, or has none.
             UpstreamFailed: the server fails.
-            NotReached: the server does not answer, or leads elsewhere.
+            NotReached: the server does not answer, or redirects.
         """
         active = self._runs.carry_out(run, self._carry_out)
         ended = asyncio.create_task(active.ended.wait())
@@ -111,7 +112,7 @@ class LiveRunSocket:
             waited_for: list[asyncio.Future[Any]] = [self._connection, ended]
             await asyncio.wait(waited_for, return_when=asyncio.FIRST_COMPLETED)
             if not self._connection.done():
-                raise BadInput(f"Run {run.pk} ended before its turn had come.", hint="Its row says why.")
+                raise BadInput(f"Run {run.pk} ended before its turn.", hint="The page of runs shows why.")
             self._connection.result()
             yield self
         finally:
@@ -122,17 +123,17 @@ class LiveRunSocket:
             await self._runs.cancel(run.pk)
 
     async def send(self, message: Message) -> None:
-        """Send a message. One to a socket that is closed is lost."""
+        """Send a message. A message to a closed socket is dropped."""
         with suppress(ConnectionClosed):
             await self._connection.result().send(message)
         if _is_close_request(message):
             self._client_finished.set()
 
     async def messages(self) -> AsyncIterator[Message]:
-        """Yield what the server sends until it closes the socket.
+        """Yield the server's messages until the socket is closed.
 
         Raises:
-            NotReached: it broke off.
+            NotReached: the connection broke.
         """
         ended = asyncio.create_task(self._ended.wait())
         try:
@@ -150,11 +151,11 @@ class LiveRunSocket:
             raise self._error
 
     async def _carry_out(self, active: ActiveRun) -> None:
-        """Pass on what the server sends, and read its session meanwhile and at the end.
+        """Forward the server's messages, and update the copy of its session meanwhile and at the end.
 
         Raises:
             RemoteFailure: the agent failed.
-            DevUIError: the server refuses, cannot be reached or breaks off.
+            DevUIError: the server refuses, cannot be reached, or the connection breaks.
         """
         try:
             connection = await self._connect()
@@ -192,7 +193,7 @@ class LiveRunSocket:
             self.closed = self.closed or _code_and_reason(closed)
             if self.closed is None:
                 raise NotReached(
-                    f"{self._http.url} broke the live connection off.", hint="Its log may say more."
+                    f"{self._http.url} broke the live connection.", hint="Its log may have the cause."
                 ) from closed
         if failure is None and self.closed[0] not in NORMAL_CLOSE_CODES:
             failure = ReportedFailure(
@@ -203,7 +204,7 @@ class LiveRunSocket:
             raise RemoteFailure(failure)
 
     async def _end_in_silence(self, connection: ClientConnection) -> None:
-        """Hang up when the client has said all and the server says nothing more."""
+        """Close the connection when the client has finished and the server is silent."""
         await self._client_finished.wait()
         with suppress(TimeoutError):
             while True:
@@ -234,8 +235,8 @@ class LiveRunSocket:
             raise self._refusal_of(refusal.response) from refusal
         except (OSError, TimeoutError, InvalidHandshake, ConnectionClosed) as error:
             raise NotReached(
-                f"{self._http.url} opens no live connection: {error}.",
-                hint="Start it, or correct the address that `--runtime` names.",
+                f"{self._http.url} cannot open a live connection: {error}.",
+                hint="Start it, or correct the address in `--runtime`.",
             ) from error
 
     def _refusal_of(self, response: Response) -> DevUIError:
@@ -243,7 +244,7 @@ class LiveRunSocket:
         if status in MISSING_PATH_STATUSES:
             return BadInput(
                 f"{self._http.url} has no /run_live ({status}): its ADK has no live runs.",
-                hint="Send messages; or run the agent in a folder of this server.",
+                hint="Send messages, or run the agent in a folder of this server.",
             )
         if status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return self._copies.refusal_error(RemoteResponse(status, httpx.Headers(), response.body or b""))
@@ -262,7 +263,7 @@ class LiveRunSocket:
             await asyncio.sleep(REREAD_S)
 
     async def _read(self, active: ActiveRun) -> None:
-        """Bring the copy up to date, and tell who listens what is new in it."""
+        """Update the copy, and notify readers of its new events."""
         await self._runs.catch_up(self._key, {}, CATCH_UP_S)
         for event in await units_of_work.read(_events_after, active.session.pk, self._seq):
             self._seq = event.seq
@@ -276,7 +277,7 @@ class LiveRunSocket:
             )
 
     def _fail(self, error: BaseException) -> None:
-        """Let who opens the socket, or listens at it, know why it ended."""
+        """Record the error for the caller that opens or reads the socket."""
         self._error = error
         if isinstance(error, asyncio.CancelledError):
             self.closed = self.closed or CANCELLED
@@ -285,7 +286,7 @@ class LiveRunSocket:
 
 
 class _NoRedirectConnect(connect):
-    """A connection to the one address that it is given."""
+    """A connection that does not follow redirects."""
 
     @override
     def process_redirect(self, exc: Exception) -> Exception | str:
@@ -293,19 +294,19 @@ class _NoRedirectConnect(connect):
 
 
 def _authorization(account: tuple[str, str] | None) -> dict[str, str]:
-    """Return the header of HTTP's basic authentication."""
+    """Return the header of HTTP basic authentication."""
     if account is None:
         return {}
     return {"Authorization": "Basic " + base64.b64encode(":".join(account).encode()).decode()}
 
 
 def _code_and_reason(closed: ConnectionClosed) -> tuple[int, str] | None:
-    """Return how the server closed a connection; None: it broke off."""
+    """Return the server's close code and reason; None if the connection broke."""
     return (closed.rcvd.code, closed.rcvd.reason) if closed.rcvd else None
 
 
 def _is_close_request(message: Message) -> bool:
-    """Tell whether a client says by a message of ADK's that it has said all."""
+    """Tell whether a client's message is ADK's request to close."""
     if isinstance(message, bytes) or '"close"' not in message:
         return False
     try:

@@ -1,4 +1,4 @@
-"""What runs agents for this web process: processes of its own, and remote servers."""
+"""Runtimes of this web process: local processes and remote servers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Runtimes:
-    """Finds what runs an app (`sessions_app.runs.runtime_client.RuntimeProvider`). An async context manager."""
+    """Finds the runtime of an app (`sessions_app.runs.client.RuntimeProvider`). An async context manager."""
 
     def __init__(self, supervisor: Supervisor, addresses: Iterable[RemoteAddress] = ()) -> None:
         self.supervisor = supervisor
@@ -43,16 +43,16 @@ class Runtimes:
         await self.supervisor.close()
 
     def apps(self) -> list[str]:
-        """Return the names of the apps that can be run, those of this machine first, each part sorted."""
+        """Return the names of the apps that can be run: sorted local ones, then sorted remote ones."""
         return [*self.supervisor.apps(), *remotes.list_app_names(remotes.all_remotes())]
 
     async def client(self, app_name: str) -> RuntimeClient:
-        """Return what runs an app.
+        """Return the client of an app's runtime.
 
         Raises:
-            NotFound: no such app.
+            NotFound: the app does not exist.
             RuntimeUnavailable: its process could not be started, or its server does not answer.
-            ServerStopping: nothing is started any more.
+            ServerStopping: the server is stopping.
         """
         remote = remotes.remote_of_app(app_name)
         if remote is None:
@@ -73,11 +73,11 @@ class Runtimes:
         return RemoteClient(server, app_name, self._feeds)
 
     async def end_process(self, runtime_id: str, why: str) -> bool:
-        """End a process that does not react. False: it is none of this server's; remote ones are never ended."""
+        """End a process that does not react. Return False if it is not this server's; remote ones are never ended."""
         return await self.supervisor.end_process(runtime_id, why)
 
 
 def _server(address: RemoteAddress) -> RemoteServer:
-    from devui.remote.server import RemoteServer  # most servers of DevUI have none
+    from devui.remote.server import RemoteServer  # imported late: most installations have no remote server
 
     return RemoteServer(address)

@@ -1,7 +1,7 @@
-"""Runs of a remote server's agents: asked for by `/run_sse`, recorded as their events come.
+"""Runs of a remote server's agents: started by `/run_sse`, recorded as their events arrive.
 
-A run is a row that waits for its turn like any other. What it streams is stored at once; what the session has when
-it is over counts, so the copy is read anew then. Cancelling closes the stream, which is how ADK cancels.
+A run is a row in the queue like any other. Streamed events are stored at once; the session is the authority, so the
+copy is read again after the run. Cancelling closes the stream, which is how ADK cancels.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from sessions_app.realms import refuse_read_only
 from sessions_app.store import units_of_work
 
 CATCH_UP_S = 60.0
-"""Seconds that reading a session may take at the end of its run; what is missing then comes with the next read."""
+"""Seconds that reading a session may take after its run; missing events follow with the next read."""
 
 CANCEL_S = 2.0
-"""The same after a cancel, and the time a run has to end then."""
+"""The same after a cancellation, and the time that a run then has to end."""
 
 REREAD_DELAY_S = 1.0
-"""Seconds after a cancel until the session is read once more: its server may still write what it broke off."""
+"""Seconds after a cancellation until the session is read once more: its server may still write interrupted events."""
 
 MISSING_PATH_STATUSES = frozenset({404, 405, 501})
-"""What servers answer on a path that they do not have."""
+"""Statuses of servers on paths that they do not have."""
 
 log = logging.getLogger(__name__)
 
@@ -65,19 +65,19 @@ class RemoteRuns(RunQueue):
         self._copies = copies
 
     def start(self, run: Run, on_event: EventListener = lambda event: None) -> ActiveRun:
-        """Carry out a queued run, whoever listens. `tell` gets each event as it comes, pieces too."""
+        """Execute a queued run in the background. `on_event` gets each event as it arrives, chunks included."""
         request = json.loads(run.request)
         return self.carry_out(run, lambda active: self._run(active, request, on_event))
 
     def carry_out(self, run: Run, work: RunWork) -> ActiveRun:
-        """Do the work of a queued run when its turn has come, and write how it ended."""
+        """Execute the work of a queued run in its turn, and record its end."""
         active = self.add_run(run, author=upstream_app_name(run.session.app_name))
         active.task = self._spawn(self._carry_out(active, work))
         return active
 
     @override
     async def cancel(self, run_id: str) -> bool:
-        """Close a run's stream, and return whether it has ended."""
+        """Close a run's stream. Return whether it has ended."""
         active = self.active.get(run_id)
         if active is None:
             return True
@@ -90,7 +90,7 @@ class RemoteRuns(RunQueue):
         return active.ended.is_set()
 
     async def close(self, why: str) -> None:
-        """Cancel every run: the server here ends."""
+        """Cancel every run, because this server stops."""
         await self.cancel_all(why)
         for task in self._tasks:
             task.cancel()
@@ -114,18 +114,18 @@ class RemoteRuns(RunQueue):
             await self._fail(active, type(error).__name__, str(error))
 
     async def _run(self, active: ActiveRun, request: Mapping[str, Any], on_event: EventListener) -> None:
-        """Ask for the run, store what comes, and read the session when it is over.
+        """Start the run, store its events, and read the session at its end.
 
         Raises:
             RemoteFailure: the agent failed.
-            DevUIError: the server cannot be asked, refuses, fails or breaks off.
+            DevUIError: the server refuses, fails, cannot be reached, or the connection breaks.
         """
         session = active.session
         refuse_read_only(session)
         if session.realm:
             raise BadInput(
-                f"Agents of {self._http.url} know their own sessions only; this fork has state of its own.",
-                hint="It can be read and edited; the session it is from can be run.",
+                f"Agents of {self._http.url} can use only their own sessions; this fork has its own state.",
+                hint="Run the original session; the fork can be read and edited.",
             )
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
         body = dialects.run_body(
@@ -154,12 +154,14 @@ class RemoteRuns(RunQueue):
     async def _take(self, recorder: _Recorder, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "")
         if not kind.startswith("text/event-stream"):
-            raise self._copies.malformed_error(ValueError(f"a run that streams {kind or 'nothing known'}"))
+            raise self._copies.malformed_error(
+                ValueError(f"a run streams {kind or 'an unknown content type'}")
+            )
         async for name, data in _sse_frames(self._http.lines(response)):
             await recorder.take(await read_frame(self._copies, name, data))
 
     async def _run_without_stream(self, recorder: _Recorder, body: dict[str, Any]) -> None:
-        """Run an agent on a server that does not stream: its events come together, when it is done."""
+        """Run an agent on a server without streaming: its events arrive together at the end."""
         run_body = {name: value for name, value in body.items() if name != "streaming"}
         answer = await self._http.ask("POST", "/run", run_body, max_bytes=MAX_SESSION, seconds=24 * 3600.0)
         if not answer.is_success:
@@ -169,10 +171,10 @@ class RemoteRuns(RunQueue):
             for raw in events:
                 await recorder.take(dialects.parse_event(self._copies.dialect, raw, time.time()))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise self._copies.malformed_error(ValueError("a run answers a list of events")) from error
+            raise self._copies.malformed_error(ValueError("a run returns a list of events")) from error
 
     async def _has_session(self, key: SessionKey) -> bool:
-        """Tell whether a 404 was said of the path, and not of the session.
+        """Tell whether a 404 was about the path and not about the session.
 
         Raises:
             SessionMissing: the server has no such session.
@@ -181,7 +183,7 @@ class RemoteRuns(RunQueue):
         return True
 
     async def catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
-        """Bring the copy up to date. That this fails must not hide how the run ended; the copy says so."""
+        """Update the copy. Errors are only logged, so that they do not hide the run's end; the copy has them, too."""
         try:
             async with asyncio.timeout(seconds):
                 await self._copies.catch_up(key, came)
@@ -191,7 +193,7 @@ class RemoteRuns(RunQueue):
             log.warning("Session %r of %s: %s", key.session_id, self._http.url, error.message)
 
     async def _end_cancelled(self, active: ActiveRun) -> None:
-        """End a run whose stream is closed, with what its session has by then."""
+        """End a run whose stream is closed, after an update of its copy."""
         session = active.session
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
         active.abort.set()
@@ -213,11 +215,11 @@ class RemoteRuns(RunQueue):
 
 
 class _Recorder:
-    """Stores what a run streams, and tells who listens.
+    """Stores a run's streamed events, and notifies its listener.
 
     Attributes:
-        came: times of the events that were stored, by their ids.
-        failure: the last error that the server told in the stream.
+        arrival_times: times of the stored events, by their ids.
+        failure: the last error in the stream.
     """
 
     def __init__(
@@ -237,7 +239,7 @@ class _Recorder:
         self._tell = on_event
 
     async def take(self, item: RemoteEvent | ReportedFailure | None) -> None:
-        """Take what a frame tells."""
+        """Process the content of a frame."""
         if isinstance(item, ReportedFailure):
             self.failure = item
         elif isinstance(item, RemoteEvent):
@@ -250,9 +252,7 @@ class _Recorder:
             self._tell(item)
 
     async def _store(self, event: RemoteEvent) -> None:
-        if (
-            not self.arrival_times
-        ):  # the message itself never comes by the stream, and stands before what answers it
+        if not self.arrival_times:  # the stream lacks the user's message, which precedes the first event
             await self._copies.catch_up(self.key)
         try:
             appended = await self._copies.append(self.key, event)
@@ -271,7 +271,7 @@ class _Recorder:
 
 
 def publish_chunks(active: ActiveRun, event: Mapping[str, Any]) -> None:
-    """Tell who listens to a run the texts of a piece of an event."""
+    """Publish the texts of a partial event to the readers of a run."""
     for part in events.parts_of(event):
         if isinstance(text := part.get("text"), str) and text:
             active.frames.publish(
@@ -286,13 +286,13 @@ def publish_chunks(active: ActiveRun, event: Mapping[str, Any]) -> None:
 
 
 def _failure_of_event(event: RemoteEvent) -> ReportedFailure | None:
-    """Return the error that an event tells."""
+    """Return the error of an event."""
     code, message = event.wire.get("errorCode"), event.wire.get("errorMessage")
     return ReportedFailure(code or "RemoteError", message or "") if code or message else None
 
 
 async def _sse_frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:
-    """Yield name and data of each frame of a stream of server-sent events; comments are left out."""
+    """Yield name and data of each server-sent event; comments are skipped."""
     name, data = "", list[str]()
     async for line in lines:
         if not line:
@@ -310,25 +310,25 @@ async def _sse_frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str
 
 
 LARGE_FRAME = 100_000
-"""Characters of a frame that is read beside the event loop."""
+"""Characters of a frame that is parsed in a thread."""
 
 
 async def read_frame(copies: SessionCopies, name: str, data: str) -> RemoteEvent | ReportedFailure | None:
-    """Return what a frame tells; None: nothing.
+    """Return the event or failure in a frame; None for an empty one.
 
     Raises:
-        UpstreamFailed: no ADK server sends that.
+        UpstreamFailed: no ADK server sends this frame.
     """
     try:
         if len(data) < LARGE_FRAME:
             return dialects.parse_frame(copies.dialect, name, data)
         return await asyncio.to_thread(dialects.parse_frame, copies.dialect, name, data)
     except ValueError as error:
-        raise copies.malformed_error(ValueError(f"a frame that cannot be read: {error}")) from error
+        raise copies.malformed_error(ValueError(f"a frame cannot be parsed: {error}")) from error
 
 
 async def _read_refusal(response: httpx.Response) -> bytes:
-    """Return the beginning of an answer that says no."""
+    """Return the first bytes of an error response."""
     body = b""
     async for chunk in response.aiter_bytes():
         body += chunk

@@ -1,4 +1,4 @@
-"""One remote server: looked at now and then, its agents described, its runs carried out by this process."""
+"""One remote server: checked at intervals, its agents described, its runs executed by this process."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ from sessions_app.runs import lifecycle, processes
 from sessions_app.store import retry, units_of_work
 
 CHECK_S = 15.0
-"""Seconds between two looks at a server that answers."""
+"""Seconds between two checks of a server that answers."""
 
 RETRY_S = 3.0
-"""The same at one that does not."""
+"""Seconds between two checks of a server that does not answer."""
 
 CHECK_TIMEOUT_S = 10.0
-"""Seconds that a server may take to tell its apps: some load their agents first."""
+"""Seconds that a server may take to list its apps: some load their agents first."""
 
 API_PATH = "/api"
-"""Where the servers of Go and Rust have their API, when an address does not say it."""
+"""Root of the API of Go's and Rust's servers, if an address does not contain it."""
 
 USERS_FOLLOWED = 50
-"""Users of an app whose sessions are brought here when its server is found."""
+"""Most users of an app whose sessions are copied when its server is found."""
 
 NEWEST_FOR_EACH = 10
-"""Newest sessions that are looked through for each of these users: one user may have many."""
+"""Newest sessions scanned per user to find these users: one user may have many sessions."""
 
 ADK_FRONT_END_USER = "user"
-"""How ADK's front end calls its user, whose sessions are looked for though nobody is known here."""
+"""The user of ADK's front end, whose sessions are copied even if no user is known here."""
 
 log = logging.getLogger(__name__)
 
@@ -68,7 +68,7 @@ class RemoteServer:
         remotes.register(self.remote)
 
     async def start(self) -> None:
-        """Register what runs its agents, and begin to look at it."""
+        """Register the owner of its runs, and start the checks."""
         await units_of_work.write(
             processes.register, self.runtime_id, f"@{self.remote.name}", os.getpid(), ""
         )
@@ -76,7 +76,7 @@ class RemoteServer:
         self._spawn(self._beat())
 
     async def close(self, why: str) -> None:
-        """End its runs, and look no more."""
+        """End its runs, and stop the checks."""
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
@@ -86,7 +86,7 @@ class RemoteServer:
         await process_cleanup.record_stop(self.runtime_id)
 
     async def check(self) -> Remote:
-        """Ask the server what it is and which apps it has, and return what is known of it then."""
+        """Request the server's version and apps, and return what is known of it then."""
         async with self._checking:
             before = self.remote
             try:
@@ -110,12 +110,12 @@ class RemoteServer:
         return self.remote
 
     async def wait_until_synchronized(self) -> None:
-        """Wait until the apps that were found last are described and their sessions are here."""
+        """Wait until the apps of the last check are described and their sessions are copied."""
         if self._synchronizing is not None:
             await asyncio.wait([self._synchronizing])
 
     async def take_run(self, run_id: str) -> None:
-        """Carry out a queued run. One that has ended meanwhile, or that another process has begun, is left alone."""
+        """Execute a queued run. A run that has ended, or that another process has started, is left alone."""
         if not await retry.write(lifecycle.assign, run_id, self.runtime_id):
             return
         run = await retry.read(_read_run, run_id)
@@ -123,20 +123,20 @@ class RemoteServer:
             self.runs.start(run)
 
     async def take_left_behind(self) -> None:
-        """Carry out what was left queued for this server's apps by a web process that has gone."""
+        """Execute the runs that an ended web process left queued for this server's apps."""
         for run_id, app_name in await units_of_work.read(lifecycle.abandoned_runs):
             if remotes.remote_of_app(app_name) != self.remote:
                 continue
             if app_name in self.remote.app_names:
                 await self.take_run(run_id)
             else:
-                why = f"{self.remote.url} has no app {remotes.upstream_app_name(app_name)!r} any more."
+                why = f"{self.remote.url} has no app {remotes.upstream_app_name(app_name)!r} any longer."
                 await units_of_work.write(
                     lifecycle.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why
                 )
 
     async def describe(self, app_name: str) -> None:
-        """Ask what an app is like, and write its card.
+        """Request the description of an app, and write its card.
 
         Raises:
             NotReached: the server does not answer.
@@ -150,17 +150,17 @@ class RemoteServer:
             await units_of_work.write(cards.save_loaded, app_name, "", description)
 
     async def _fetch_identity(self) -> tuple[tuple[str, ...], str, str]:
-        """Return the apps, the language and the version that the server tells.
+        """Return the apps, the language and the version of the server.
 
         Raises:
-            NotReached: it does not answer.
-            BadInput: it is no ADK server.
+            NotReached: the server does not answer.
+            BadInput: the server is not an ADK server.
         """
         answer = await self._list_apps()
         try:
             apps = dialects.parse_app_names(json.loads(answer.body))
         except (ValueError, RecursionError) as error:
-            raise self.copies.malformed_error(ValueError("/list-apps is no list of names")) from error
+            raise self.copies.malformed_error(ValueError("/list-apps is not a list of names")) from error
         version = await self._version()
         language = dialects.language_of(version, answer.headers)
         self.copies.dialect = dialects.dialect_of(language)
@@ -176,13 +176,13 @@ class RemoteServer:
                 return below
         if answer.status in {401, 403}:
             raise BadInput(
-                f"{self.http.url} answers {answer.status}: it lets nobody in without a name.",
-                hint="Write `--runtime NAME=http://USER:PASSWORD@HOST`, or allow this machine there.",
+                f"{self.http.url} answered {answer.status}: it requires a login.",
+                hint="Use `--runtime NAME=http://USER:PASSWORD@HOST`, or allow this machine on the server.",
             )
         if not answer.is_success:
             raise BadInput(
-                f"{self.http.url} is no ADK server: /list-apps answers {answer.status}.",
-                hint="Name the address below which the server has /list-apps.",
+                f"{self.http.url} is not an ADK server: /list-apps answered {answer.status}.",
+                hint="Use the address that /list-apps is relative to.",
             )
         return answer
 
@@ -201,7 +201,7 @@ class RemoteServer:
             log.info("Remote server %s answers: %s, %d apps.", name, now.kind, len(now.apps))
 
     async def _synchronize(self) -> None:
-        """Describe the apps of a server that is new, or came back, and bring here what its sessions did meanwhile."""
+        """Describe the apps of a server that is new or available again, and update the copies of its sessions."""
         for app_name in self.remote.app_names:
             try:
                 await self.describe(app_name)
@@ -219,11 +219,11 @@ class RemoteServer:
                 if not (await self.check()).problem:
                     await self.take_left_behind()
             except Exception:
-                log.exception("The look at remote server %s failed; trying again.", self.remote.name)
+                log.exception("The check of remote server %s failed; retrying.", self.remote.name)
             await asyncio.sleep(RETRY_S if self.remote.problem else CHECK_S)
 
     async def _beat(self) -> None:
-        """Say that its runs have an owner, and hear who wants one cancelled from another process."""
+        """Write the heartbeat of its runs' owner, and cancel the runs that other processes request to cancel."""
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
@@ -231,11 +231,9 @@ class RemoteServer:
                 for run_id in await units_of_work.read(lifecycle.cancel_requests, self.runtime_id):
                     await self.runs.cancel(run_id)
             except StoreFault as fault:
-                log.warning(
-                    "The store did not take a sign of life of %s: %s", self.remote.name, fault.message
-                )
+                log.warning("The store did not accept a heartbeat of %s: %s", self.remote.name, fault.message)
             except Exception:
-                log.exception("The sign of life of remote server %s failed.", self.remote.name)
+                log.exception("The heartbeat of remote server %s failed.", self.remote.name)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.create_task(work)
@@ -249,7 +247,7 @@ def _read_run(run_id: str) -> Run | None:
 
 
 def _followed_users(app_name: str) -> list[str]:
-    """Return the users whose sessions are looked for: those of the newest sessions here, and ADK's own."""
+    """Return the users whose sessions are copied: those of the newest sessions here, and ADK's front end's."""
     newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at")
     user_ids = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * NEWEST_FOR_EACH])
     return list({**user_ids, ADK_FRONT_END_USER: None})[: USERS_FOLLOWED + 1]

@@ -1,4 +1,4 @@
-"""Sessions of a remote server and their copies in the store: read there, brought here."""
+"""Sessions of a remote server and their copies in the store."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import units_of_work
 
 MAX_FOLLOWED = 500
-"""Sessions of one list that are brought here because of it; the others come when they are read."""
+"""Most sessions of one list that are copied at once; the others are copied when they are read."""
 
 log = logging.getLogger(__name__)
 
 
 class SessionCopies:
-    """The sessions of one remote server. `place` is what pages call it: its address."""
+    """Copies of one remote server's sessions. `server_url` is its address as pages show it."""
 
     def __init__(self, http_client: RemoteHttpClient, dialect: Dialect = dialects.OTHERS) -> None:
         self.dialect = dialect
@@ -44,16 +44,16 @@ class SessionCopies:
     async def catch_up(
         self, key: SessionKey, arrival_times: Mapping[str, float] | None = None
     ) -> RemoteSession:
-        """Read a session there and bring its copy up to date.
+        """Read a session from the server and update its copy.
 
         Args:
-            came: times of the events that came by a stream, by their ids; what the session has of them counts.
+            arrival_times: times of events received by a stream, by event id; the session's version of them is stored.
 
         Raises:
-            SessionMissing: the server has no such session; a copy says so.
+            SessionMissing: the server has no such session; the copy records it.
             NotReached: the server does not answer.
-            BadInput: it refuses.
-            UpstreamFailed: it fails, or its answer is no session.
+            BadInput: the server refuses the request.
+            UpstreamFailed: the server fails, or its response is not a session.
         """
         async with self.lock(key):
             copy = await units_of_work.read(mirrors.read_mirror, key)
@@ -62,19 +62,19 @@ class SessionCopies:
             except SessionMissing:
                 if copy.revision is not None:
                     await units_of_work.write(
-                        mirrors.note_difference, key, f"It is not in {self.server_url} any more."
+                        mirrors.note_difference, key, f"It no longer exists in {self.server_url}."
                     )
                 raise
             await self._update_copy(key, copy, session, arrival_times or {})
             return session
 
     async def copy_created(self, key: SessionKey, answer: Any, seeds: Mapping[str, Any]) -> SessionKey:
-        """Make the copy of a session that has just been created there; `answer` is what the server said of it.
+        """Copy a session that has just been created on the server; `answer` is the server's response.
 
-        Return its key, with the id that the server gave it.
+        Return its key, with the id that the server assigned.
 
         Raises:
-            UpstreamFailed: it is no session.
+            UpstreamFailed: the response is not a session.
         """
         session = self._session(answer)
         key = key._replace(session_id=session.id)
@@ -85,11 +85,11 @@ class SessionCopies:
         return key
 
     async def append(self, key: SessionKey, event: RemoteEvent) -> AppendResult:
-        """Append an event to a copy as it comes by a stream.
+        """Append a streamed event to a copy.
 
         Raises:
-            SessionMissing: there is no copy any more.
-            DuplicateEvent: it stands here with another body: as the session itself has it.
+            SessionMissing: the copy was removed.
+            DuplicateEvent: the copy has this event with another body, which is the session's own version.
             BadInput: its ids cannot be stored.
         """
         arrival = await asyncio.to_thread(_to_arrival, event)
@@ -97,41 +97,41 @@ class SessionCopies:
             return await units_of_work.write(mirrors.append_event, key, arrival, arrival.record.timestamp)
 
     async def remove(self, key: SessionKey) -> None:
-        """Remove the copy of a session that was deleted there."""
+        """Remove the copy of a session that was deleted on the server."""
         async with self.lock(key):
             await units_of_work.write(mirrors.remove_mirror, key)
 
     def follow(self, app_name: str, sessions: Iterable[RemoteSession]) -> None:
-        """Bring the sessions of a list here that went on since, in the background."""
+        """Update the copies of listed sessions that have changed, in the background."""
         task = asyncio.create_task(self._follow(app_name, list(sessions)[:MAX_FOLLOWED]))
         self._following.add(task)
         task.add_done_callback(self._following.discard)
 
     async def wait_until_followed(self) -> None:
-        """Wait until what is followed is here."""
+        """Wait for the updates that `follow` started."""
         while self._following:
             await asyncio.wait(self._following)
 
     async def close(self) -> None:
-        """Follow no more."""
+        """Cancel the updates that `follow` started."""
         for task in self._following:
             task.cancel()
         await asyncio.gather(*self._following, return_exceptions=True)
 
     def lock(self, key: SessionKey) -> asyncio.Lock:
-        """Return the lock under which this process writes to a copy."""
+        """Return the lock under which this process writes a copy."""
         lock = self._locks.get(key)
         if lock is None:
             lock = self._locks[key] = asyncio.Lock()
         return lock
 
     async def sessions(self, app_name: str, user_id: str) -> list[RemoteSession]:
-        """Return a user's sessions as the server lists them, without their events.
+        """Return a user's sessions as the server lists them, without events.
 
         Raises:
-            NotReached: it does not answer.
-            BadInput: it refuses.
-            UpstreamFailed: it fails, or answers something else.
+            NotReached: the server does not answer.
+            BadInput: the server refuses the request.
+            UpstreamFailed: the server fails, or its response is not a list of sessions.
         """
         answer = await self._http.ask(
             "GET", upstream_path(upstream_app_name(app_name), user_id), max_bytes=MAX_SESSION
@@ -147,22 +147,24 @@ class SessionCopies:
             raise self.malformed_error(error) from error
 
     def refusal_error(self, answer: RemoteResponse) -> BadInput | UpstreamFailed:
-        """Return what a server says that refuses, or that fails (5xx)."""
-        reply = dialects.error_text(answer.body) or "without a word"
+        """Return the error for a response that refuses a request, or that failed (5xx)."""
+        reply = dialects.error_text(answer.body) or "without an explanation"
         message = (
             f"Remote server {self._http.address.name!r} ({self.server_url}) answers {answer.status}: {reply}"
         )
         if answer.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             return UpstreamFailed(
-                message, hint="Its own log says why. When it is mended, ask again; DevUI itself is well."
+                message,
+                hint="The server's log has the cause. Try again when it is fixed; DevUI itself works.",
             )
-        return BadInput(message, hint="It refuses this. Its own log may say more.")
+        return BadInput(message, hint="The server refused the request. Its log may have the cause.")
 
     def malformed_error(self, error: ValueError) -> UpstreamFailed:
-        """Return that an answer is none of an ADK server."""
+        """Return the error for a response that no ADK server sends."""
         return UpstreamFailed(
-            f"Remote server {self._http.address.name!r} ({self.server_url}) answers what no ADK server does: {error}.",
-            hint="Is the address that `--runtime` names the one that was meant?",
+            f"Remote server {self._http.address.name!r} ({self.server_url}) sent a response that is not an ADK"
+            f" server's: {error}.",
+            hint="Check the address in `--runtime`.",
         )
 
     async def _read(self, key: SessionKey) -> RemoteSession:
@@ -181,7 +183,7 @@ class SessionCopies:
         try:
             return await asyncio.to_thread(json.loads, answer.body)
         except (ValueError, RecursionError) as error:
-            raise self.malformed_error(ValueError("it is no JSON")) from error
+            raise self.malformed_error(ValueError("it is not JSON")) from error
 
     def _session(self, answer: Any) -> RemoteSession:
         try:
@@ -244,7 +246,7 @@ def _to_arrival(event: RemoteEvent) -> SourceEvent:
 
 
 def _initial_state(session: RemoteSession) -> dict[str, Any]:
-    """Return the session's own keys that none of its events has written: it was created with them."""
+    """Return the session's own keys that no event has written: it was created with them."""
     written_keys: set[str] = set()
     for event in session.events:
         actions = event.get("actions")
@@ -256,5 +258,5 @@ def _initial_state(session: RemoteSession) -> dict[str, Any]:
 
 
 def is_session_missing(answer: RemoteResponse) -> bool:
-    """Tell whether an error means that there is no such session: Go answers 500 for that."""
+    """Tell whether an error response means a missing session: Go's server answers 500 for it."""
     return answer.status == NotFound.status or "not found" in dialects.error_text(answer.body).lower()

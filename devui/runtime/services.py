@@ -76,7 +76,7 @@ def _explain_failure(kind: str, uri: str, hint: str) -> Iterator[None]:
         yield
     except Exception as error:
         raise RuntimeUnavailable(
-            f"ADK cannot create a {kind} service for {without_password(uri)!r}: {type(error).__name__}: {error}",
+            f"The {kind} service {without_password(uri)!r} cannot be created: {type(error).__name__}: {error}",
             hint=f"Correct --{kind}_service_uri. {hint}",
         ) from error
 

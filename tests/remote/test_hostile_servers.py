@@ -49,12 +49,12 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
     async with connected(f"far=http://127.0.0.1:{port}") as runtimes:
         [told] = remotes.all_remotes()
         assert told.problem.startswith(
-            f"http://127.0.0.1:{port} cannot be reached: the connection is refused."
+            f"http://127.0.0.1:{port} cannot be reached: the connection was refused."
         )
         assert (await web.get("/list-apps")).json() == []
         home = await web.get("/")
         assert home.status_code == 200
-        assert "the connection is refused" in home.text
+        assert "the connection was refused" in home.text
         asked = await web.get(SESSIONS)
         assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
         async with serve(remote.app()) as address:
@@ -67,13 +67,13 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
 @pytest.mark.parametrize(
     ("answers", "why"),
     [
-        ([], "is no ADK server: /list-apps answers 404"),
+        ([], "is not an ADK server: /list-apps answered 404"),
         ([("/list-apps", lambda request: Response("<html>hello</html>"))], "is no list of names"),
         ([("/list-apps", {"apps": [{"name": 7}]})], "is no list of names"),
         ([("/list-apps", 7)], "is no list of names"),
         ([("/list-apps", lambda request: Response(status_code=500))], "/list-apps answers 500"),
-        ([("/list-apps", lambda request: Response(status_code=401))], "lets nobody in without a name"),
-        ([("/list-apps", lambda request: RedirectResponse("http://127.0.0.1:1/"))], "leads elsewhere (307)"),
+        ([("/list-apps", lambda request: Response(status_code=401))], "it requires a login"),
+        ([("/list-apps", lambda request: RedirectResponse("http://127.0.0.1:1/"))], "redirects (307)"),
         ([("/list-apps", lambda request: Response(b"[" * 100_000))], "is no list of names"),
     ],
 )
@@ -169,10 +169,10 @@ async def test_an_answer_without_end_is_not_read(body, monkeypatch):
 
     async with serve(answering(("/{path:path}", endless))) as address:
         line = RemoteHttpClient(RemoteAddress("far", f"http://{address}"))
-        with pytest.raises(NotReached, match="which is not read"):
+        with pytest.raises(NotReached, match="which is the limit"):
             await line.ask("GET", "/list-apps", max_bytes=100_000)
         if b"\n" not in body:
-            with pytest.raises(NotReached, match="which is not read"):
+            with pytest.raises(NotReached, match="which is the limit"):
                 await read_stream(line)
         await line.close()
 
@@ -199,7 +199,7 @@ GOOD = b"data: " + json.dumps(EVENT).encode() + b"\n\n"
 @pytest.mark.parametrize(
     ("frames", "why", "kept"),
     [
-        ([GOOD, b"data: {nonsense\n\n"], "a frame that cannot be read", 1),
+        ([GOOD, b"data: {nonsense\n\n"], "a frame cannot be parsed", 1),
         ([GOOD, b"data: 7\n\n"], "a frame is an object", 1),
         ([GOOD, b"data: " + b"[" * 200_000 + b"\n\n"], "nested too deeply", 1),
         ([GOOD, b'data: {"error": "Quota: all gone"}\n\n'], "all gone", 1),
@@ -238,7 +238,7 @@ async def test_what_is_no_session_is_refused_and_nothing_is_kept(store, web, ans
     async with served(remote):
         asked = await web.get(f"{SESSIONS}/s1")
         assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
-        assert "answers what no ADK server does" in asked.json()["detail"]
+        assert "sent a response that is not an ADK server's" in asked.json()["detail"]
 
 
 async def test_ids_never_lead_to_other_paths_of_the_server(store, web):
@@ -259,7 +259,7 @@ async def test_a_page_of_html_that_refuses_is_not_shown_to_anybody(store, web):
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: page))
     async with served(remote):
         asked = await web.get(f"{SESSIONS}/s1")
-        assert asked.json()["detail"].endswith("answers 500: without a word")
+        assert asked.json()["detail"].endswith("answers 500: without an explanation")
 
 
 async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_before(store, web):
@@ -375,7 +375,7 @@ async def test_the_list_of_remote_servers_is_looked_at_again_and_says_when_their
     assert "show them" not in same
     assert "2 agents" in other
     assert "Their agents have changed: show them" in other
-    assert "the connection is refused" in gone
+    assert "the connection was refused" in gone
     assert "<html" not in same + other + gone
 
 
@@ -392,4 +392,4 @@ async def test_a_run_whose_server_is_gone_is_told_as_that(store, web):
         runtimes.servers["far"].http.base = "http://127.0.0.1:1"
         asked = await web.post("/run", json=body)
     assert (asked.status_code, asked.json()["code"]) == (503, "runtime_unavailable")
-    assert "the connection is refused" in asked.json()["detail"]
+    assert "the connection was refused" in asked.json()["detail"]

@@ -169,7 +169,7 @@ async def test_a_server_that_is_gone_says_so(there, here):
     async with dial(here) as socket:
         code, reason = await closed(socket)
     assert code == 1011
-    assert "opens no live connection" in reason
+    assert "cannot open a live connection" in reason
     assert (await ended_run()).error_type == "NotReached"
 
 
@@ -207,7 +207,7 @@ async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> A
 async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
     async with answering(web, 302), dial(here, app="clerk@far") as socket:
         code, reason = await closed(socket)
-    assert (code, "leads elsewhere (302), which is not followed" in reason) == (1011, True)
+    assert (code, "redirects (302), and redirects are not followed" in reason) == (1011, True)
     assert (await ended_run()).error_type == "NotReached"
 
 

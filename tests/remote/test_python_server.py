@@ -195,7 +195,7 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
     followed = await web.get(f"/sessions/id/{key}/artifacts/?name=minutes.md&version=0")
     assert followed.headers["location"] == "/artifacts/?app=office%40py&user=ann&session=noted"
     recalled = (await web.get("/memory/there/?app=office@py&user=ann&q=tea")).text
-    assert "cannot be asked for what an agent would recall" in recalled
+    assert "does not provide searches in memory" in recalled
     missing = await web.get(f"{OFFICE}/noted/artifacts/nothing")
     assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
     remembered = await web.patch("/apps/office@py/users/ann/memory", json={"session_id": "noted"})

@@ -44,6 +44,6 @@ def test_a_uri_of_which_no_service_can_be_made_names_its_flag(tmp_path, kind):
     options = RuntimeOptions(**{f"{kind}_service_uri": "nothing://ann:secret@host/x"})
     with pytest.raises(RuntimeUnavailable) as refusal:
         getattr(services, f"{kind}_service")(options, tmp_path)
-    assert f"no {kind} service of" in refusal.value.message
+    assert f"The {kind} service" in refusal.value.message
     assert f"--{kind}_service_uri" in refusal.value.hint
     assert "secret" not in refusal.value.message
