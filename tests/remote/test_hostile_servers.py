@@ -68,13 +68,13 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
     ("answers", "why"),
     [
         ([], "is not an ADK server: /list-apps answered 404"),
-        ([("/list-apps", lambda request: Response("<html>hello</html>"))], "is no list of names"),
-        ([("/list-apps", {"apps": [{"name": 7}]})], "is no list of names"),
-        ([("/list-apps", 7)], "is no list of names"),
-        ([("/list-apps", lambda request: Response(status_code=500))], "/list-apps answers 500"),
+        ([("/list-apps", lambda request: Response("<html>hello</html>"))], "is not a list of names"),
+        ([("/list-apps", {"apps": [{"name": 7}]})], "is not a list of names"),
+        ([("/list-apps", 7)], "is not a list of names"),
+        ([("/list-apps", lambda request: Response(status_code=500))], "/list-apps answered 500"),
         ([("/list-apps", lambda request: Response(status_code=401))], "it requires a login"),
         ([("/list-apps", lambda request: RedirectResponse("http://127.0.0.1:1/"))], "redirects (307)"),
-        ([("/list-apps", lambda request: Response(b"[" * 100_000))], "is no list of names"),
+        ([("/list-apps", lambda request: Response(b"[" * 100_000))], "is not a list of names"),
     ],
 )
 async def test_what_is_no_adk_server_is_told_as_such(store, answers, why):
@@ -329,7 +329,7 @@ async def test_a_failure_of_the_server_is_told_as_its_own(store, web, method, pa
         url = runtimes.servers["far"].http.url
     assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
     assert asked.json()["detail"] == f"Remote server 'far' ({url}) answers 500: the disk is full"
-    assert "Its own log says why." in asked.json()["hint"]
+    assert "The server's log has the cause." in asked.json()["hint"]
 
 
 async def test_a_run_that_its_server_fails_to_begin_is_told_as_the_failure_of_the_server(store, web):
