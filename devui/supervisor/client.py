@@ -1,4 +1,4 @@
-"""The runtime of one app, as pages and the API see it (`sessions_app.runs.runtime_client.RuntimeClient`)."""
+"""Client of one app's runtime for pages and API (`sessions_app.runs.client.RuntimeClient`)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class SupervisedProcesses(DeliveryTargets, Protocol):
-    """The runtime processes of a web process with the runs that they carry out."""
+    """The runtime processes of a web process, with the runs that they execute."""
 
     deliveries: Deliveries
     feeds: FrameFeeds
@@ -40,22 +40,22 @@ class SupervisedProcesses(DeliveryTargets, Protocol):
 
 
 class AppClient:
-    """Hands over runs, watches and cancels them, and passes requests on to ADK's server in the process."""
+    """Starts, streams and cancels runs, and forwards requests to ADK's server in the process."""
 
     def __init__(self, processes: SupervisedProcesses, app_name: str) -> None:
         self._processes = processes
         self._app_name = app_name
 
     async def start_run(self, run_id: str) -> None:
-        """Hand over a queued run; its row says what to do. One that has ended meanwhile is left alone.
+        """Deliver a queued run to its process. A run that has ended is left alone.
 
         Raises:
-            DevUIError: no process can take it; the row says why.
+            DevUIError: no process can take the run; its row has the reason.
         """
         await self._processes.deliveries.deliver(self._app_name, run_id)
 
     async def cancel_run(self, run_id: str) -> None:
-        """Cancel a run; a process that does not react is ended. Returns when the row says how it ended.
+        """Cancel a run; a process that does not react is ended. Returns when the row contains the run's end.
 
         Raises:
             RuntimeUnavailable: the run belongs to another server's process, which does not react.
@@ -72,13 +72,13 @@ class AppClient:
             await self._processes.end_to_cancel(child, run_id)
 
     def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
-        """Yield a run's frames with n > `after`, from memory and then as they come, until `end`."""
+        """Yield a run's frames with n > `after`, stored ones first, until `end`."""
         return self._processes.feeds.follow(run_id, after)
 
     def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
     ) -> AbstractAsyncContextManager[httpx.Response]:
-        """Open a streamed request to ADK's own server in the process.
+        """Send a request to ADK's server in the process and stream the response.
 
         Raises:
             RuntimeUnavailable: the process cannot be reached or died before it answered.
@@ -87,7 +87,7 @@ class AppClient:
 
     @asynccontextmanager
     async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
-        """Open a socket to ADK's own server in the process.
+        """Open a socket to ADK's server in the process.
 
         Raises:
             BadInput: the server refuses it.
@@ -101,7 +101,7 @@ class AppClient:
         """Call one of the process's `/devui/…` endpoints and return its JSON.
 
         Raises:
-            DevUIError: with the status, message and hint the process answered.
+            DevUIError: the process's error, with its status, message and hint.
         """
         child = await self._processes.child(self._app_name)
         return await http_calls.call(child, method, path, body)

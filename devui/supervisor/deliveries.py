@@ -1,8 +1,8 @@
-"""Handing queued runs to processes, and to the next one when a process ends before it has begun them.
+"""Delivery of queued runs to runtime processes, and to the next process if one ends before it has started them.
 
-A run is delivered by one task at a time, and ends up in one of four ways: a process has it, it ended meanwhile, it is
-ended here with the reason, or the server comes to its end: then it stays queued, and the next one takes it up. Nobody
-else ends a run that is on its way.
+One task at a time delivers a run. It ends in one of four ways: a process takes the run, the run has ended, the run is
+ended here with a reason, or the server stops and the run stays queued for the next server. Nothing else ends a run
+during its delivery.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from sessions_app.runs import lifecycle
 from sessions_app.store import retry, units_of_work
 
 DELIVERY_WAIT_S = 3.0
-"""Seconds to wait for a process to take a run. A blocked one takes it later; the run is queued meanwhile."""
+"""Seconds to wait for a process to take a run. A blocked process takes it later; the run stays queued meanwhile."""
 
 MAX_PROCESSES = 3
-"""How many processes may end before they have begun a run; then it has crashed, like what it was handed to."""
+"""Number of processes that may end before they have started a run; then the run has crashed."""
 
 Status = Run.Status
 
@@ -32,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class DeliveryTargets(Protocol):
-    """The runtime processes of a web process, as far as handing over runs needs them."""
+    """The runtime processes of a web process, as far as deliveries need them."""
 
     id: str
 
@@ -40,15 +40,15 @@ class DeliveryTargets(Protocol):
         """Return the app's process, started if necessary.
 
         Raises:
-            DevUIError: it cannot be started.
+            DevUIError: the process cannot be started.
         """
 
     def is_current(self, child: Child) -> bool:
-        """Return whether new runs of the app go to this process."""
+        """Tell whether new runs of the app go to this process."""
 
 
 class Deliveries:
-    """The runs of one web process that are on their way to a runtime."""
+    """The runs of one web process that are being delivered to a runtime."""
 
     def __init__(self, processes: DeliveryTargets) -> None:
         self._processes = processes
@@ -56,11 +56,11 @@ class Deliveries:
         self._ended_before: Counter[str] = Counter()
 
     async def deliver(self, app_name: str, run_id: str) -> None:
-        """Hand over a queued run; one that has ended meanwhile is left alone. Waits for `HAND_OVER_S` at most.
+        """Deliver a queued run; a run that has ended is left alone. Waits at most `DELIVERY_WAIT_S`.
 
         Raises:
-            DevUIError: no process can take it; its row says why.
-            ServerStopping: it stays queued.
+            DevUIError: no process can take the run; its row has the reason.
+            ServerStopping: the run stays queued.
         """
         delivering = self.start(app_name, run_id)
         done, _ = await asyncio.wait([delivering], timeout=DELIVERY_WAIT_S)
@@ -68,7 +68,7 @@ class Deliveries:
             _raise_failure(delivering)
 
     def redeliver(self, child: Child, run_ids: list[str]) -> None:
-        """Hand what a process that has ended did not begin to the next one, unless it is on its way already."""
+        """Deliver the runs that an ended process did not start to the next one, unless a delivery is in progress."""
         for run_id in run_ids:
             if not self._is_on_its_way(run_id):
                 self._ended_before[run_id] += 1
@@ -83,7 +83,7 @@ class Deliveries:
         return self._tasks[run_id]
 
     async def close(self) -> None:
-        """Stop delivering. What no process has yet belongs to this server, which the next one sees has gone."""
+        """Stop all deliveries. Their runs belong to this server, until the next server sees that it has ended."""
         tasks, self._tasks = dict(self._tasks), {}
         for task in tasks.values():
             task.cancel()
@@ -92,14 +92,14 @@ class Deliveries:
             await self._take_back(run_id)
 
     def _is_on_its_way(self, run_id: str) -> bool:
-        """Tell whether a task delivers a run. One that is done looks after its run no more."""
+        """Tell whether a task is delivering a run. A finished task no longer counts."""
         return run_id in self._tasks and not self._tasks[run_id].done()
 
     def _forget(self, run_id: str, done: asyncio.Task[None]) -> None:
         if self._tasks.get(run_id) is done:
             del self._tasks[run_id]
         if not done.cancelled() and (error := done.exception()):
-            log.warning("A run could not be handed over: %s", error)
+            log.warning("A run could not be delivered: %s", error)
 
     async def _deliver(self, app_name: str, run_id: str, before: Child | None) -> None:
         try:
@@ -116,13 +116,15 @@ class Deliveries:
             await self._give_up(run_id, type(error).__name__, f"{error.message} {error.hint}".strip())
             raise
         except Exception as error:
-            log.exception("Run %s could not be handed over", run_id)
+            log.exception("Run %s could not be delivered", run_id)
             await self._give_up(
-                run_id, type(error).__name__, "It could not be handed over; the server's log says why."
+                run_id,
+                type(error).__name__,
+                "The run could not be delivered; the server's log has the cause.",
             )
             raise
         how = before.describe_end() if before else ""
-        why = f"{MAX_PROCESSES} processes ended before they had begun it. {how}".strip()
+        why = f"{MAX_PROCESSES} processes ended before they had started it. {how}".strip()
         await self._give_up(run_id, "RuntimeCrashed", why)
         raise RuntimeUnavailable(why, hint="The server's log has their output.")
 
@@ -130,12 +132,12 @@ class Deliveries:
         return self._ended_before[run_id] < MAX_PROCESSES
 
     async def _offer_run(self, app_name: str, run_id: str) -> Child | None:
-        """Hand a run to the app's process. Return the process when the run still waits and is to go to the next one.
+        """Send a run to the app's process. Return the process if the run is still queued and must go to the next one.
 
-        That is so when the process has ended, or is replaced because the code has changed.
+        That is the case if the process has ended, or is replaced because the code has changed.
 
         Raises:
-            DevUIError: the process does not take it, or the run ended with it.
+            DevUIError: the process refuses the run, or the run ended with it.
         """
         child = await self._processes.child(app_name)
         refusal: DevUIError | None = None
@@ -160,7 +162,7 @@ class Deliveries:
         return None if self._processes.is_current(child) else child
 
     async def _has_present_code(self, child: Child) -> bool:
-        """Tell whether what a process has loaded is the present code. One that dies in loading it says so itself."""
+        """Tell whether a process has loaded the current code. True for one that dies while loading: its error counts."""
         if child.settled.is_set():
             return True
         await child.settled.wait()
@@ -171,9 +173,9 @@ class Deliveries:
         await retry.write(lifecycle.end_queued, run_id, status, error_type, error)
 
     async def _take_back(self, run_id: str) -> None:
-        """Let a run wait for the next server, which sees that this one has gone.
+        """Assign a run to this server, so that the next server takes it once this one has ended.
 
-        When the store does not take that, the run belongs to its process, which ends with this server.
+        If the store does not accept that, the run belongs to its process, which ends with this server.
         """
         try:
             await units_of_work.write(lifecycle.assign, run_id, self._processes.id)
@@ -182,11 +184,11 @@ class Deliveries:
 
 
 def _raise_failure(done: asyncio.Task[None]) -> None:
-    """Raise what a delivery raised.
+    """Raise the exception of a delivery.
 
     Raises:
         DevUIError: no process can take the run.
-        ServerStopping: it stays queued.
+        ServerStopping: the run stays queued.
     """
     if done.cancelled():
         raise ServerStopping

@@ -1,4 +1,4 @@
-"""What runs are saying, for any number of pages: one subscription per run in this web process."""
+"""Frames of runs for any number of pages, with one subscription per run in this web process."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import retry
 
 POLL_S = 0.2
-"""Seconds between two looks at the row of a run that no process of this server has."""
+"""Seconds between two reads of the row of a run that no process of this server executes."""
 
 FOREIGN_CANCEL_S = 2 * processes.HEARTBEAT_S + 2
-"""Seconds for a process of another server to hear that a run is to be cancelled, and to do it."""
+"""Seconds for a process of another server to read a cancel request and to end the run."""
 
 RETAIN_S = 10.0
-"""Seconds that an ended feed is kept for pages that come late."""
+"""Seconds that an ended feed is kept for late pages."""
 
 
 log = logging.getLogger(__name__)
@@ -36,24 +36,24 @@ class _Feed:
 
 
 class FrameFeeds:
-    """The feeds of this web process. `find` returns the process that has a run's `runtime_id`."""
+    """The feeds of this web process. `find` returns the process with a run's `runtime_id`."""
 
     def __init__(self, find: Callable[[str | None], Child | None]) -> None:
         self._find = find
         self._feeds: dict[str, _Feed] = {}
 
     def follow(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
-        """Yield a run's frames with n > `after`, and those that come, until its end."""
+        """Yield a run's frames with n > `after`, stored ones first, until its end."""
         if run_id not in self._feeds:
             frames = FrameLog()
             self._feeds[run_id] = _Feed(frames, asyncio.create_task(self._fill(run_id, frames)))
         return self._feeds[run_id].frames.follow(after)
 
     async def await_foreign_cancel(self, run_id: str) -> None:
-        """Wait until a run has ended that another server's process was told to cancel.
+        """Wait for the end of a run that another server's process has to cancel.
 
         Raises:
-            RuntimeUnavailable: it does not react.
+            RuntimeUnavailable: the process does not react.
         """
         try:
             async with asyncio.timeout(FOREIGN_CANCEL_S):
@@ -63,11 +63,11 @@ class FrameFeeds:
         except TimeoutError as error:
             raise RuntimeUnavailable(
                 f"Run {run_id} belongs to a process of another server, which does not react.",
-                hint="It is marked crashed when that process stops giving signs of life.",
+                hint="The run is marked as crashed when the heartbeat of that process stops.",
             ) from error
 
     async def close(self) -> None:
-        """End all feeds; their readers get what they have."""
+        """End all feeds; their readers get the frames so far."""
         feeds, self._feeds = list(self._feeds.values()), {}
         for feed in feeds:
             feed.task.cancel()
@@ -91,7 +91,7 @@ class FrameFeeds:
             asyncio.get_running_loop().call_later(RETAIN_S, self._feeds.pop, run_id, None)
 
     async def _read(self, child: Child, run_id: str, frames: FrameLog) -> None:
-        """Read until the end, or until the process lets go of it or does not answer: its row says what became of it."""
+        """Read frames until the end, or until the process releases the run or does not answer; its row has its status."""
         try:
             async for frame in http_calls.stream_frames(child, run_id, after=frames.last):
                 if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:

@@ -1,4 +1,4 @@
-"""Talking to a runtime process over HTTP. What goes wrong on the way is said in words, never as a traceback."""
+"""HTTP calls to a runtime process. Failures are explained, never shown as a traceback."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ if TYPE_CHECKING:
     import httpx
 
 EXIT_NOTICE_S = 3.0
-"""Seconds to wait for the news of a process's end before its silence is explained without it."""
+"""Seconds to wait for the notice of a process's end before its silence is explained without it."""
 
-RETRY_HINT = "Send it once more: a new process is started. The server's log has its output."
-CONFIG_HINT = "Start the server again with what can be."
+RETRY_HINT = "Send it again: a new process will be started. The server's log has the output of the old one."
+CONFIG_HINT = "Correct the setting and restart the server."
 
 UNFORWARDED_HEADERS = frozenset(
     {
@@ -45,14 +45,14 @@ UNFORWARDED_HEADERS = frozenset(
         "x-forwarded-proto",
     }
 )
-"""Headers that concern one connection, and those by which the web process has judged the caller already."""
+"""Headers of a single connection, and those by which the web process has checked the caller already."""
 
 
 async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    """Call a `/devui/…` endpoint and return its JSON. The process is not ended meanwhile for want of use.
+    """Call a `/devui/…` endpoint and return its JSON. The process is not ended as idle meanwhile.
 
     Raises:
-        DevUIError: what the process answered, or that it did not.
+        DevUIError: the process returned an error or does not answer.
     """
     with child.hold():
         return await call_without_hold(child, method, path, body)
@@ -61,10 +61,10 @@ async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | N
 async def call_without_hold(
     child: Child, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> Any:
-    """Call a `/devui/…` endpoint as `call` does, without keeping the process for it.
+    """Call a `/devui/…` endpoint like `call`, without keeping the process from being ended as idle.
 
     Raises:
-        DevUIError: what the process answered, or that it did not.
+        DevUIError: the process returned an error or does not answer.
     """
     async with _explain_errors(child):
         response = await child.http.request(method, path, json=body)
@@ -77,10 +77,10 @@ async def call_without_hold(
 async def open_stream(
     child: Child, method: str, path: str, headers: Mapping[str, str], content: bytes
 ) -> AsyncIterator[httpx.Response]:
-    """Open a request to ADK's server. `path` is percent-encoded as it came in, with its query.
+    """Send a request to ADK's server and stream the response. `path` is percent-encoded, with its query.
 
     Raises:
-        RuntimeUnavailable: the process died, also while the answer is read.
+        RuntimeUnavailable: the process died, also while the response is read.
     """
     forwarded_headers = {
         name: value for name, value in headers.items() if name.lower() not in UNFORWARDED_HEADERS
@@ -97,7 +97,7 @@ async def open_stream(
 
 
 class Socket:
-    """An open socket to ADK's server (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
+    """An open socket to ADK's server (`sessions_app.runs.client.RuntimeSocket`)."""
 
     def __init__(self, child: Child, connection: ClientConnection) -> None:
         self.closed: tuple[int, str] | None = None
@@ -105,12 +105,12 @@ class Socket:
         self._connection = connection
 
     async def send(self, message: str | bytes) -> None:
-        """Send a message. One to a socket that is closed is lost."""
+        """Send a message. A message to a closed socket is dropped."""
         with suppress(ConnectionClosed):
             await self._connection.send(message)
 
     async def messages(self) -> AsyncIterator[str | bytes]:
-        """Yield what the server sends until it closes the socket.
+        """Yield the server's messages until the socket is closed.
 
         Raises:
             RuntimeUnavailable: the process died.
@@ -129,7 +129,7 @@ async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
     """Open a socket to ADK's server. `path` is percent-encoded, with its query.
 
     Raises:
-        BadInput: the server refuses it.
+        BadInput: the server refuses the socket.
         RuntimeUnavailable: the process died before it answered.
     """
     with child.hold():
@@ -155,7 +155,7 @@ async def stream_frames(child: Child, run_id: str, after: int) -> AsyncIterator[
     """Yield the frames of a run as the process sends them.
 
     Raises:
-        DevUIError: the process does not know the run, or is gone.
+        DevUIError: the process does not know the run, or has ended.
     """
     path = f"/devui/runs/{run_id}/stream?after={after}"
     async with open_stream(child, "GET", path, {}, b"") as response:
@@ -180,14 +180,14 @@ async def _explain_errors(child: Child) -> AsyncIterator[None]:
 
 
 async def _await_explanation(child: Child) -> RuntimeUnavailable:
-    """Return why a process does not answer, when its end has had the time to become known."""
+    """Return why a process does not answer, after waiting for the notice of its end."""
     with suppress(TimeoutError):
         await asyncio.wait_for(child.exited.wait(), EXIT_NOTICE_S)
     return _unavailable(child)
 
 
 def _quote_path(path: str) -> str:
-    """Return a path that is percent-encoded already without what cannot stand in a request's first line."""
+    """Encode the characters of a percent-encoded path that a request line cannot contain."""
     return quote(path, safe="/%?&=:@!$'()*+,;~-._")
 
 
@@ -200,7 +200,7 @@ def _unavailable(child: Child) -> RuntimeUnavailable:
 
 
 def _error_of_response(response: httpx.Response) -> DevUIError:
-    """Return the error a process answered: of the class that has the code, if a message and a hint make one."""
+    """Return the error in a process's response, of the class with its code if message and hint suffice to create it."""
     try:
         body = response.json()
     except ValueError:

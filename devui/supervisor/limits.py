@@ -1,4 +1,4 @@
-"""How long the supervisor waits, and how many processes it keeps."""
+"""Time limits of the supervisor, and the number of idle processes that it keeps."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from devui.config import environment
 
 @dataclass(frozen=True, slots=True)
 class SupervisorLimits:
-    """Times in seconds.
+    """Limits; times are in seconds.
 
     Attributes:
-        start: an agent may take so long to load.
-        idle: a process without runs and requests is ended after so long.
-        drain: a process whose code has changed may finish its runs for so long.
-        cancel: an agent may take so long to react to a cancel; then its process is ended.
-        stop: processes may take so long to end when the server ends.
-        sweep: between two looks for idle processes and for runs that nobody will end.
-        kept: how many idle processes are kept; of more than these the least used ones are ended at the next look.
+        start: time for an agent to load.
+        idle: time after which a process without runs and requests is ended.
+        drain: time for a process with outdated code to finish its runs.
+        cancel: time for an agent to react to a cancellation; then its process is ended.
+        stop: time for processes to end when the server stops.
+        sweep: interval between checks for idle processes and for runs without an owner.
+        max_idle: number of idle processes to keep; beyond it, the least recently used ones are ended at the next check.
     """
 
     start: float = 120.0
@@ -31,10 +31,10 @@ class SupervisorLimits:
 
     @classmethod
     def from_environment(cls) -> SupervisorLimits:
-        """Return the limits that `DEVUI_RUNTIME_START_S`, `…_IDLE_S`, `…_DRAIN_S` and `…_KEPT` name.
+        """Return the limits of `DEVUI_RUNTIME_START_S`, `…_IDLE_S`, `…_DRAIN_S` and `…_KEPT`.
 
         Raises:
-            ImproperlyConfigured: one of them is no positive whole number.
+            ImproperlyConfigured: a value is not a positive whole number.
         """
         usual = cls()
         return cls(

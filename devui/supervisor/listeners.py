@@ -1,6 +1,6 @@
-"""Where a runtime listens: a unix socket in a folder nobody else can enter, else a loopback port.
+"""Listening sockets of runtimes: a unix socket in a private folder, else a loopback port.
 
-The parent binds the socket and hands it down, so that a request sent while the process starts waits.
+The parent binds the socket and passes it on, so that requests wait while the process starts.
 """
 
 from __future__ import annotations
@@ -19,21 +19,21 @@ if TYPE_CHECKING:
 
 BACKLOG = 1024
 MAX_PATH = 100
-"""Longest path, in bytes, that every platform takes for a unix socket."""
+"""Most bytes of a unix socket's path on every platform."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listener:
-    """A listening socket and how to reach it."""
+    """A listening socket and its address."""
 
     socket: socket.socket
     path: Path | None
 
     def client(self, headers: dict[str, str]) -> httpx.AsyncClient:
-        """Return a client of what will answer on the socket. Answers may take as long as a run does.
+        """Return an HTTP client for the socket, without a time limit for responses.
 
-        Each request has a connection of its own: the server drops one after an agent's error, and while a
-        process that the agent has forked holds it too, the next request on it would never be answered.
+        Each request has its own connection: the server closes connections after an agent's error, and if a process
+        forked by the agent holds one open, the next request on it would never be answered.
         """
         import httpx
 
@@ -49,7 +49,7 @@ class Listener:
         )
 
     def connect(self, path: str, headers: dict[str, str]) -> connect:
-        """Return a WebSocket to what will answer on the socket; `async with` opens it, however long that takes."""
+        """Return a WebSocket to the socket; `async with` opens it, without a time limit."""
         port = 80 if self.path else self.socket.getsockname()[1]
         options: dict[str, Any] = {
             "additional_headers": headers,
@@ -63,11 +63,11 @@ class Listener:
         return unix_connect(str(self.path), uri, **options) if self.path else connect(uri, **options)
 
     def close(self) -> None:
-        """Close this process's copy. What inherited the socket still listens."""
+        """Close this process's descriptor; processes that inherited the socket still listen."""
         self.socket.close()
 
     def remove(self) -> None:
-        """Remove the socket's name, when nothing listens any more."""
+        """Remove the socket's file, when nothing listens on it."""
         if self.path:
             self.path.unlink(missing_ok=True)
 

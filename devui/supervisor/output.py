@@ -1,4 +1,4 @@
-"""What a runtime process prints: line by line beside the server's own, within a limit, and the newest in a file."""
+"""Output of a runtime process: copied line by line to the server's own within a limit, and its newest part to a file."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from pathlib import Path
 from sessions_app.runs.process_output import NOTE_PREFIX, OutputLimit, OutputReader, format_megabytes
 
 MAX_LINE = 8_192
-"""Bytes of a line; a longer one is broken."""
+"""Most bytes of a line; a longer one is split."""
 
 LAST_LINES = 40
 LAST_BYTES = 65_536
 
 FILE_BYTES = 5_000_000
-"""An app's file of output is rotated when it has more; one older file is kept."""
+"""Size from which an app's output file is rotated; one older file is kept."""
 
 LineSink = Callable[[str, str], None]
 
 
 class ProcessOutput:
-    """Reads what a process prints and writes it to a sink, with the app's name, within `OutputLimit`.
+    """Reads the output of a process and writes it to a sink, with the app's name, within `OutputLimit`.
 
     Attributes:
-        fd: the end of the pipe that the process inherits; closed by `read`.
+        fd: end of the pipe that the process inherits; `read` closes it.
     """
 
     def __init__(self, app_name: str, write_line: LineSink, folder: Path | None = None) -> None:
-        """Keep the newest output in a file of `folder` when one is given."""
+        """Keep the newest output in a file of `folder`, if one is given."""
         self._app_name = app_name
         self._write_line = write_line
         self._file = OutputFile(folder / f"{app_name}.log") if folder else None
@@ -42,19 +42,19 @@ class ProcessOutput:
 
     @property
     def last_lines(self) -> list[str]:
-        """The newest lines, shown or not."""
+        """The newest lines, including those beyond the limit."""
         return [_text(line) for line in self._newest.splitlines()[-LAST_LINES:]]
 
     def read(self) -> None:
-        """Begin to read, when the process has inherited its end."""
+        """Start reading, after the process has inherited its end of the pipe."""
         self._reader.start()
 
     def close(self) -> None:
-        """Close both ends, when there is no process."""
+        """Close both ends, if no process was started."""
         self._reader.close()
 
     async def finish(self) -> None:
-        """Read what is left of a dead process's output; what it started and left behind is not waited for."""
+        """Read the rest of an ended process's output, without waiting for processes that it left behind."""
         await asyncio.to_thread(self._reader.finish)
 
     def _take(self, data: bytes) -> None:
@@ -63,7 +63,7 @@ class ProcessOutput:
             self._file.append(data)
 
     def _show(self, data: bytes) -> None:
-        """Write line by line. A line that goes on is held until its end, or until it is long enough."""
+        """Write complete lines. An incomplete line is held until its end, or until it is long enough."""
         *lines, self._rest = (self._rest + data).split(b"\n")
         if len(self._rest) > MAX_LINE:
             lines, self._rest = [*lines, self._rest], b""
@@ -73,7 +73,7 @@ class ProcessOutput:
 
 
 class OutputFile:
-    """The newest output of an app's processes: a file that only its owner reads, and the one before it."""
+    """The newest output of an app's processes: a file that only its owner may read, and the file before it."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -81,7 +81,7 @@ class OutputFile:
         self._dropped = 0
 
     def append(self, data: bytes) -> None:
-        """Write output as it is.
+        """Append output unchanged.
 
         Raises:
             OSError: the file cannot be written; the next call tries again.

@@ -1,4 +1,4 @@
-"""The rows that a process leaves behind when it ends: its own, those of its runs and eval runs, its agent's card."""
+"""Records of a process's end: its own row, those of its runs and eval runs, its agent's card."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ log = logging.getLogger(__name__)
 
 
 async def record_stop(runtime_id: str) -> None:
-    """Note that a process ends: this one. When the store does not take it, the next server sees that it has gone."""
+    """Record that this process ends. If the store does not accept it, the next server detects the end."""
     try:
         await units_of_work.write(processes.mark_stopped, runtime_id)
     except StoreFault as fault:
-        log.warning("The end of this process was not noted: %s", fault.message)
+        log.warning("The end of this process could not be recorded: %s", fault.message)
 
 
 def crash_orphans() -> None:
-    """End the runs and eval runs that nobody else will end."""
+    """End the runs and eval runs without a living owner."""
     from evals_app.runs import writes as evals
 
     lifecycle.crash_orphans()
@@ -30,7 +30,7 @@ def crash_orphans() -> None:
 
 
 async def release_eval_runs(child: Child) -> list[str]:
-    """Let the eval runs of a process that has died wait for the next one; return those that do."""
+    """Queue the eval runs of a dead process for the next one, and return their ids."""
     from evals_app.runs import writes as evals
 
     death = evals.ProcessDeath(child.end_reason or child.how_it_ended, by_itself=not child.end_reason)
@@ -40,7 +40,7 @@ async def release_eval_runs(child: Child) -> list[str]:
 
 
 def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
-    """End the runs and eval runs of a process that is gone, but those that are handed on. Return the runs' ids."""
+    """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs."""
     from evals_app.runs import writes as evals
 
     evals.crash_runs_of(runtime_id, why)
@@ -48,9 +48,9 @@ def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
 
 
 def write_failed_card(child: Child) -> None:
-    """Write the card of a process that died before it wrote one itself: its last words have to do.
+    """Write the card of a process that died before it wrote one, with its last output.
 
-    The card tells whether it did by having changed: the clock may have been set since the process started.
+    An unchanged card tells that the process wrote none; times cannot tell, because the clock may have been set.
     """
     if cards.last_checked_at(child.app_name) == child.card_before:
         error = {

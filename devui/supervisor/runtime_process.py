@@ -1,4 +1,4 @@
-"""One runtime process, seen from the web process that started it."""
+"""A runtime process from the view of the web process that started it."""
 
 from __future__ import annotations
 
@@ -21,26 +21,26 @@ from devui.supervisor.output import ProcessOutput
 from sessions_app.runs import processes
 
 REFUSAL_STATUS = 2
-"""Exit status of `manage.py runtime` when it cannot serve what it is told to."""
+"""Exit status of `manage.py runtime` when its configuration cannot be used."""
 
 REFUSAL_PREFIX = "CommandError: "
-"""How the line begins that says why."""
+"""Beginning of the output line with the reason."""
 
 
 class Child:
     """A runtime process: its config, its socket, its output and its end.
 
     Attributes:
-        ready: set when the process has answered, whether or not its agent could be loaded.
-        exited: set when the process is gone and its runs have been ended.
-        settled: set when it is ready, has exited, or is to be replaced.
-        card_before: when its agent's card was last written before it started; None: there was no card.
-        code_version: hash of the code it was started for; of what it loaded, as soon as it is ready.
-        is_mixed: the code was changed while it was loaded.
-        mixed_before: how many processes before it, one after the other, were replaced for that.
-        output: what it prints.
-        end_reason: why this process ended it; empty when it ended by itself.
-        unused: set while no request is under way.
+        ready: set when the process has answered, even if its agent could not be loaded.
+        exited: set when the process has ended and the ends of its runs are recorded.
+        settled: set when it is ready, has exited, or will be replaced.
+        card_before: time of its agent's card before the start; None if there was no card.
+        code_version: hash of the code at its start; of the loaded code, once it is ready.
+        is_mixed: the code changed while it was loaded.
+        mixed_before: number of consecutive processes before it that were replaced for that reason.
+        output: its output.
+        end_reason: why the web process ended it; empty if it ended by itself.
+        unused: set while no request is in progress.
     """
 
     def __init__(
@@ -79,7 +79,7 @@ class Child:
         """Start a process for an app. It answers on the listener as soon as it has loaded its agent.
 
         Raises:
-            OSError: the system starts no process.
+            OSError: the system cannot start a process.
         """
         config = RuntimeConfig(
             app_name, str(agents_dir), uuid.uuid4().hex, code_version, secrets.token_urlsafe(32), options
@@ -113,7 +113,7 @@ class Child:
 
     @property
     def pid(self) -> int:
-        """Its process id."""
+        """Process id."""
         return self._running.pid
 
     @property
@@ -124,7 +124,7 @@ class Child:
 
     @contextlib.contextmanager
     def hold(self) -> Iterator[None]:
-        """Count a request, so that the process is not ended while somebody is about to use it."""
+        """Count a request, so that the process is not ended as idle meanwhile."""
         self._requests += 1
         self.unused.clear()
         try:
@@ -136,32 +136,32 @@ class Child:
                 self.unused.set()
 
     def connect(self, path: str) -> connect:
-        """Return a WebSocket to the process that is open once it is awaited."""
+        """Return a WebSocket to the process, opened by awaiting it."""
         return self._listener.connect(path, {TOKEN_HEADER: self.config.token})
 
     async def wait(self) -> None:
-        """Return when the process is gone, and end what it started and left behind."""
+        """Wait until the process has ended, then kill the rest of its process group."""
         await self._running.wait()
         self._kill_group()
 
     @property
     def is_alive(self) -> bool:
-        """Tell whether the process is still there."""
+        """Tell whether the process is running."""
         return self._running.returncode is None
 
     @property
     def exited_cleanly(self) -> bool:
-        """Tell whether the process came to its end because it was told to."""
+        """Tell whether the process ended on request."""
         return bool(self.end_reason) or self._running.returncode == 0
 
     @property
     def was_killed(self) -> bool:
-        """Tell whether a signal ended the process that this one did not send: another process may fare better."""
+        """Tell whether a foreign signal ended the process: another process may succeed."""
         code = self._running.returncode
         return not self.end_reason and code is not None and code < 0
 
     def describe_end(self) -> str:
-        """Say how the process ended, for a person."""
+        """Return a sentence about how the process ended."""
         if self.end_reason:
             return self.end_reason
         if self.refusal:
@@ -170,7 +170,7 @@ class Child:
 
     @property
     def refusal(self) -> str:
-        """What the process said when it would not serve at all, such as of a flag's value; empty: nothing."""
+        """Reason with which the process refused its configuration, such as a flag's value; empty if it did not."""
         if self.ready.is_set() or self._running.returncode != REFUSAL_STATUS:
             return ""
         refusals = [line for line in self.output.last_lines if line.startswith(REFUSAL_PREFIX)]
@@ -178,23 +178,23 @@ class Child:
 
     @property
     def how_it_ended(self) -> str:
-        """Its exit status or the signal that ended it, in words."""
+        """Exit status or signal of the process, in words."""
         code = self._running.returncode
         return "it runs" if code is None else processes.describe_exit(code)
 
     def request_exit(self, reason: str) -> None:
-        """Ask the process to cancel its runs and come to an end, by closing its lifeline."""
+        """Ask the process to cancel its runs and exit, by closing its lifeline."""
         self.end_reason = self.end_reason or reason
         self._close_lifeline()
 
     def kill(self, reason: str) -> None:
-        """End the process and what it started, at once."""
+        """Kill the process and all that it started."""
         self.end_reason = self.end_reason or reason
         if self.is_alive:
             self._kill_group()
 
     async def close(self) -> None:
-        """Let go of what is left of a process that is gone."""
+        """Release the resources of an ended process."""
         self._close_lifeline()
         self._listener.remove()
         await self.http.aclose()
@@ -212,7 +212,7 @@ class Child:
 async def _start_process(
     app_name: str, listening: int, life: int, output: int, environment: Mapping[str, str]
 ) -> asyncio.subprocess.Process:
-    """Start the program of a runtime with the file descriptors that it goes on with, in a session of its own."""
+    """Start the program of a runtime with the inherited file descriptors, in its own session."""
     handed_down = ["--fd", str(listening), "--lifeline", str(life)]
     return await asyncio.create_subprocess_exec(
         *[sys.executable, "-m", "devui", "runtime", *handed_down, "--", app_name],

@@ -33,18 +33,18 @@ from sessions_app.store import retry, units_of_work
 STOPPED = "The server was stopped."
 
 MAX_RELOADS = 2
-"""How often an app is loaded once more because its code changed meanwhile: some agents write code when loaded."""
+"""Most reloads of an app whose code changes while it is loaded: some agents write code when loaded."""
 
 SETTLE_S = 3.0
-"""Seconds that a process which loads its agent has to say which code that was, before changed code replaces it."""
+"""Seconds that a loading process has to report its code version, before changed code replaces it."""
 
 log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Finds or starts the runtime process of an app (`sessions_app.runs.runtime_client.RuntimeProvider`).
+    """Finds or starts the runtime process of an app (`sessions_app.runs.client.RuntimeProvider`).
 
-    An async context manager: inside it processes are watched, behind it none is left.
+    An async context manager: processes are supervised inside it, and none is left after it.
     """
 
     def __init__(
@@ -60,8 +60,8 @@ class Supervisor:
         """Supervise the agents of a folder.
 
         Args:
-            write_line: takes the lines that processes print; None: they go to the error stream.
-            output_folder: where the newest output of each app is kept; None: nowhere.
+            write_line: receives the output lines of processes; by default they go to stderr.
+            output_folder: folder for the newest output of each app; None for no files.
         """
         self.id = uuid.uuid4().hex
         self.folder = None if agents_dir is None else agents.open_folder(agents_dir)
@@ -98,27 +98,27 @@ class Supervisor:
         await self.close()
 
     def apps(self) -> list[str]:
-        """Return the names of the apps that can be run, sorted."""
+        """Return the sorted names of the apps that can be run."""
         return self.folder.names() if self.folder else []
 
     async def client(self, app_name: str) -> AppClient:
-        """Return the app's runtime, started if need be.
+        """Return the client of the app's runtime, started if necessary.
 
         Raises:
-            NotFound: no such app.
+            NotFound: the app does not exist.
             RuntimeUnavailable: the process could not be started.
-            ServerStopping: nothing is started any more.
+            ServerStopping: the server is stopping.
         """
         await self.child(app_name)
         return AppClient(self, app_name)
 
     async def child(self, app_name: str) -> Child:
-        """Return the process that runs the app's present code; requests to it wait while it starts.
+        """Return the process with the app's current code; requests to it wait while it starts.
 
         Raises:
-            NotFound: no such app.
+            NotFound: the app does not exist.
             RuntimeUnavailable: the process could not be started.
-            ServerStopping: nothing is started any more.
+            ServerStopping: the server is stopping.
         """
         folder = self._folder_with(app_name)
         async with self._starting[app_name]:
@@ -136,15 +136,15 @@ class Supervisor:
             return child
 
     def is_current(self, child: Child) -> bool:
-        """Tell whether a process is the one that the app's next runs go to."""
+        """Tell whether the app's next runs go to this process."""
         return self._current.get(child.app_name) is child
 
     def child_with(self, runtime_id: str | None) -> Child | None:
-        """Return the process with this id, when it is one of ours and lives."""
+        """Return the living process of this server with this id, or None."""
         return self._children.get(runtime_id or "")
 
     async def end_process(self, runtime_id: str, why: str) -> bool:
-        """End a process that does not react; what it runs has crashed. False: it is none of this server's."""
+        """End a process that does not react; its runs have crashed. Return False if it is not this server's."""
         child = self.child_with(runtime_id)
         if child is None:
             return False
@@ -152,9 +152,9 @@ class Supervisor:
         return True
 
     async def end_to_cancel(self, child: Child, run_id: str) -> None:
-        """End a process whose agent does not react to a cancel: that run is cancelled, what else runs crashes.
+        """End a process whose agent ignores a cancellation: that run is cancelled, its other active runs crash.
 
-        What it had not begun goes to the next process.
+        Runs that it has not started go to the next process.
         """
         why = f"Its process was ended to cancel run {run_id}, whose agent did not react."
         await units_of_work.write(lifecycle.finish, run_id, lifecycle.Status.CANCELLED)
@@ -165,11 +165,11 @@ class Supervisor:
         await child.exited.wait()
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        """Do something beside the caller's work, until the supervisor is closed."""
+        """Run a coroutine in the background until the supervisor is closed."""
         _spawn_task(self._tasks, work)
 
     async def close(self) -> None:
-        """End every process; runs that go on are cancelled, and what is queued waits for the next server."""
+        """End every process; active runs are cancelled, and queued ones wait for the next server."""
         self.refuse_work()
         await self.deliveries.close()
         for task in self._tasks:
@@ -188,7 +188,7 @@ class Supervisor:
         await process_cleanup.record_stop(self.id)
 
     async def _await_supervising(self) -> None:
-        """Wait until the ends of all processes are written. A store that is away is not waited for at the end."""
+        """Wait until the ends of all processes are recorded, but not for an unavailable store."""
         if not self._supervising:
             return
         _, late = await asyncio.wait(self._supervising, timeout=self.limits.stop)
@@ -197,26 +197,28 @@ class Supervisor:
         ended = await asyncio.gather(*self._supervising, return_exceptions=True)
         for error in ended:
             if isinstance(error, Exception):
-                log.error("The end of a process could not be written.", exc_info=error)
+                log.error("The end of a process could not be recorded.", exc_info=error)
         if late:
-            log.warning("The store did not take the end of %d processes; the next server sees it.", len(late))
+            log.warning(
+                "The store did not accept the end of %d processes; the next server detects it.", len(late)
+            )
 
     def refuse_work(self) -> None:
-        """Take no more runs: the server comes to its end."""
+        """Accept no more runs: the server stops."""
         self._closing.set()
 
     def check_open(self) -> None:
-        """Raise `ServerStopping` when the server comes to its end."""
+        """Raise `ServerStopping` if the server stops."""
         if self._closing.is_set():
             raise ServerStopping
 
     async def _left_behind(self) -> list[tuple[str, str]]:
-        """Return what servers that have gone left queued, but what waits for remote servers that are known here."""
+        """Return the runs that ended servers left queued, without those for known remote servers."""
         queued = await units_of_work.read(lifecycle.abandoned_runs)
         return [(run_id, app_name) for run_id, app_name in queued if remotes.remote_of_app(app_name) is None]
 
     async def _deliver_left_behind(self) -> None:
-        """Deliver what another server left queued, of the apps that are here: for the rest it may come back."""
+        """Deliver runs of local apps that ended servers left queued; other apps may belong to a server that returns."""
         for run_id, app_name in await self._left_behind():
             if app_name in self.apps():
                 self.deliveries.start(app_name, run_id)
@@ -264,10 +266,10 @@ class Supervisor:
         return child
 
     async def _supervise(self, child: Child) -> None:
-        """Stay with a process until it is gone, then end what it leaves behind."""
+        """Wait for the end of a process, then record the ends of its runs and redeliver queued ones."""
         await child.wait()
         if not child.ready.is_set():
-            await child.output.finish()  # its last words say why
+            await child.output.finish()  # its last output has the reason
         del self._children[child.id]
         was_current = self.is_current(child)
         if was_current:
@@ -297,7 +299,7 @@ class Supervisor:
         await child.close()
 
     async def _await_start(self, child: Child) -> None:
-        """See to it that a process answers within the limit, or ends."""
+        """Kill a process that does not answer within the limit."""
         try:
             async with asyncio.timeout(self.limits.start):
                 health = await http_calls.call_without_hold(child, "GET", "/devui/health")
@@ -307,19 +309,19 @@ class Supervisor:
         except TimeoutError:
             child.kill(f"Agent {child.app_name!r} was not loaded within {self.limits.start:.0f} s.")
         except Exception as error:
-            if child.is_alive:  # else `_attend` says how it died
+            if child.is_alive:  # otherwise `_supervise` records its end
                 why = error.message if isinstance(error, DevUIError) else f"{type(error).__name__}: {error}"
-                child.kill(f"The process of agent {child.app_name!r} does not answer as it should: {why}")
+                child.kill(f"The process of agent {child.app_name!r} sent an invalid response: {why}")
 
     def _retire(self, child: Child, why: str) -> None:
-        """Give a process no more work, and end it when it has done what it has begun, or after a while."""
+        """Give a process no more runs, and end it when its active ones have finished, or after the limit."""
         del self._current[child.app_name]
         child.settled.set()
         self.spawn(self._redeliver_queued(child))
         self.spawn(self._end_when_done(child, why))
 
     async def _redeliver_queued(self, child: Child) -> None:
-        """Give what waits for its turn in a process to the one that replaces it."""
+        """Deliver the queued runs of a process to the one that replaces it."""
         for run_id in await retry.read(lifecycle.unstarted_runs_of, child.id):
             self.deliveries.start(child.app_name, run_id)
 
@@ -341,18 +343,18 @@ class Supervisor:
             )
 
     async def _beat(self) -> None:
-        """Say that what is queued here has an owner."""
+        """Write the heartbeat of the owner of queued runs."""
         while True:
             await asyncio.sleep(processes.HEARTBEAT_S)
             try:
                 await units_of_work.write(processes.record_heartbeat, self.id)
             except StoreFault as fault:
-                log.warning("The store did not take a sign of life of this server: %s", fault.message)
+                log.warning("The store did not accept a heartbeat of this server: %s", fault.message)
             except Exception:
-                log.exception("The sign of life of this server failed.")
+                log.exception("The heartbeat of this server failed.")
 
     async def _sweep(self) -> None:
-        """Now and then end idle processes, and runs that nobody else will end."""
+        """End idle processes, and runs without an owner, at intervals."""
         while True:
             await asyncio.sleep(self.limits.sweep)
             try:
@@ -363,9 +365,9 @@ class Supervisor:
                     is_within_limit = rank < self.limits.max_idle
                     await self._end_if_idle(child, self.limits.idle if is_within_limit else self.limits.sweep)
             except StoreFault as fault:
-                log.warning("The look for idle processes is done later: %s", fault.message)
+                log.warning("The check for idle processes is postponed: %s", fault.message)
             except Exception:
-                log.exception("The look for idle processes failed; trying again.")
+                log.exception("The check for idle processes failed; retrying.")
 
     async def _end_if_idle(self, child: Child, idle_s: float) -> None:
         async with self._starting[child.app_name]:
@@ -380,7 +382,7 @@ class Supervisor:
                     self._retire(child, "nobody used it")
 
     async def _watch_code(self, folder: agents.AgentsFolder) -> None:
-        """Start the new process of an app in use as soon as its code changes, so that the next run finds it."""
+        """Start the new process of an app in use as soon as its code changes, so that it is ready for the next run."""
         from watchfiles import awatch
 
         try:
@@ -391,7 +393,7 @@ class Supervisor:
                             await asyncio.wait_for(child.settled.wait(), SETTLE_S)
                         await self.child(child.app_name)
         except (OSError, RuntimeError) as error:
-            log.warning("Changes of code are seen when the next run starts: %s", error)
+            log.warning("Code changes are detected when the next run starts: %s", error)
 
 
 def _needs_reload(child: Child) -> bool:
@@ -400,7 +402,7 @@ def _needs_reload(child: Child) -> bool:
 
 @contextmanager
 def _explain_remote_names(app_name: str) -> Iterator[None]:
-    """Say of an app whose name is that of a remote server's that no remote server of that name was given."""
+    """Explain the error for an app of an unknown remote server."""
     try:
         yield
     except NotFound:
@@ -420,12 +422,12 @@ def _spawn_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None])
 
 
 async def _delete_stopped_processes() -> None:
-    """Delete the rows of processes that ended long ago, a few at a time so that nobody waits for it."""
+    """Delete the rows of processes that ended long ago, in small batches that block nothing."""
     try:
         while await units_of_work.write(processes.delete_stopped):
             pass
     except Exception:
-        log.exception("Old processes could not be forgotten; the next start tries again.")
+        log.exception("Rows of old processes could not be deleted; the next start tries again.")
 
 
 async def _deliver_evals(run_id: str, app_name: str) -> None:

@@ -1,10 +1,10 @@
-"""Evalsets in a test suite of one's own: a test for every case, or their results to look at.
+"""Evalsets in a test suite: a test for every case, or their results as values.
 
     from devui.testing import devui_evalset
 
     test_weather = devui_evalset("weather/lookups.evalset.json", agent="agents/weather")
 
-The agent runs in a process of its own, on DevUI's store: neither the suite's Django nor its database is touched.
+The agent runs in its own process, on DevUI's store: the suite's Django settings and database are not used.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ __all__ = ["AttemptResult", "CaseResult", "EvalsFailed", "Results", "Score", "de
 
 
 def __getattr__(name: str) -> Any:
-    """Import what is used when it is used: pytest loads this package for every suite, also for those without evals."""
+    """Import members on first use: pytest loads this package for every suite, also without evals."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from devui.testing import results, suite

@@ -1,4 +1,4 @@
-"""Runs of evalsets that go on while a test suite does, and what their cases come to."""
+"""Runs of evalsets in the background of a test suite, and the results of their cases."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from devui.testing.results import AttemptResult, CaseResult, EvalsFailed, Result
 from devui.testing.worker_client import Refused
 
 END_TIMEOUT_S = 30.0
-"""Seconds in which a run whose attempts have all ended says that it has."""
+"""Seconds for a run whose attempts have all ended to report its end."""
 
 
 class BackgroundRun:
-    """A run of an evalset that goes on, and what its cases came to so far."""
+    """A run of an evalset in progress, with the results of its cases so far."""
 
     def __init__(self, evaluation: Evaluation, cases: Sequence[str]) -> None:
         self._evaluation = evaluation
@@ -29,12 +29,12 @@ class BackgroundRun:
         self.run_id = ""
 
     def start(self) -> None:
-        """Run the cases beside whatever else goes on."""
+        """Run the cases in a thread."""
         plugin.settle_later(self.settle)
         threading.Thread(target=self.carry_out, daemon=True).start()
 
     def settle(self) -> None:
-        """Wait for the end of a run of which nothing is left: the summary tells it, and the last test did not wait."""
+        """Wait for the end of a run whose cases have ended, so that the summary contains it."""
         with self._changed:
             if all(map(self._is_whole, self._cases)):
                 self._changed.wait_for(lambda: self._ended or self._refused, END_TIMEOUT_S)
@@ -52,11 +52,11 @@ class BackgroundRun:
                 self._changed.notify_all()
 
     def result(self, case: str) -> CaseResult:
-        """Return what a case came to, when all its repetitions have ended.
+        """Wait for all repetitions of a case, and return its result.
 
         Raises:
-            Refused: the run could not run.
-            EvalsFailed: the case did not run to its end.
+            Refused: the run could not start.
+            EvalsFailed: the run ended before the case.
         """
         with self._changed:
             self._changed.wait_for(lambda: self._is_whole(case) or self._ended or self._refused)
@@ -68,10 +68,10 @@ class BackgroundRun:
         return CaseResult(case, _sort_attempts(self._attempts[case]))
 
     def results(self) -> Results:
-        """Return what the run came to.
+        """Return the results of the run.
 
         Raises:
-            Refused: it could not run.
+            Refused: the run could not start.
         """
         if self._refused is not None:
             raise self._refused
@@ -92,7 +92,7 @@ class BackgroundRun:
             plugin.record_run(self._evaluation.evalset, ended)
 
     def _is_whole(self, case: str) -> bool:
-        """Tell whether every repetition of a case has ended; several cases may have one id."""
+        """Tell whether every repetition of a case has ended; several cases may have the same id."""
         return len(self._attempts.get(case, ())) >= self._evaluation.num_runs * self._cases.count(case)
 
 
@@ -104,11 +104,11 @@ class SharedRuns:
         self._runs: dict[str, BackgroundRun] = {}
 
     def result(self, case: str, selected: Callable[[], Iterable[str]]) -> CaseResult:
-        """Return what a case came to; it runs now, with the cases `selected` with it, unless it runs already.
+        """Return the result of a case. Unless it runs already, it is started together with the `selected` cases.
 
         Raises:
-            Refused: the run could not run.
-            EvalsFailed: the case did not run to its end.
+            Refused: the run could not start.
+            EvalsFailed: the run ended before the case.
         """
         if case not in self._runs:
             together = {case, *selected()} - self._runs.keys()
@@ -119,7 +119,7 @@ class SharedRuns:
         return self._runs[case].result(case)
 
     def where(self, case: str) -> str:
-        """Tell where to look at the run of a case."""
+        """Return a line that locates the run of a case."""
         run_id = self._runs[case].run_id
         return f"DevUI run {run_id} in {plugin.store_url()}: /evals/runs/{run_id}/ of `devui web`."
 

@@ -1,4 +1,4 @@
-"""What a test suite has evaluated: an evalset and an agent, found by the names that people write."""
+"""An evalset and an agent to evaluate in a test suite, resolved from paths and names."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from devui.testing import plugin
 from devui.testing.worker_client import AgentProcess, Refused
 
 PathLike = str | os.PathLike[str]
-"""A file or a folder as people write it."""
+"""A path of a file or folder."""
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """An evalset, the agent that it runs with, and how it is judged. See `devui_evalset`."""
+    """An evalset, its agent, and how attempts are judged. See `devui_evalset`."""
 
     evalset: str
     agent: Path
@@ -43,10 +43,10 @@ class Evaluation:
         parallelism: int,
         limits: Mapping[str, float] | None,
     ) -> Self:
-        """Return what the arguments of `devui_evalset` name, with paths from the folder `near`.
+        """Return the evaluation for the arguments of `devui_evalset`, with paths relative to the folder `near`.
 
         Raises:
-            Refused: there is no such agent.
+            Refused: the agent does not exist.
         """
         config_value = (
             config
@@ -65,19 +65,19 @@ class Evaluation:
         )
 
     def case_ids(self) -> list[str]:
-        """Return the ids of the evalset's cases, in the order of the file.
+        """Return the ids of the evalset's cases, in file order.
 
         Raises:
-            Refused: there is no such evalset, or it cannot be used.
+            Refused: the evalset does not exist or is invalid.
         """
         answer = next(iter(self.process.ask("cases", evalset=self.evalset)))
         return list(answer["cases"])
 
     def select_cases(self, cases: Sequence[str]) -> list[str]:
-        """Return the ids of the cases to run, in the order of the file; of an empty list all.
+        """Return the ids of the cases to run, in file order; all for an empty list.
 
         Raises:
-            Refused: one is not in the evalset, or that cannot be used.
+            Refused: a case or the evalset does not exist, or the evalset is invalid.
         """
         case_ids = self.case_ids()
         if missing := sorted(set(cases) - set(case_ids)):
@@ -90,7 +90,7 @@ class Evaluation:
         return _process_of(self.agent)
 
     def request(self, cases: Iterable[str]) -> dict[str, Any]:
-        """Return what the agent's process is asked to run."""
+        """Return the request for the agent's process."""
         config = dict(self.config) if isinstance(self.config, Mapping) else self.config
         return {
             "evalset": self.evalset,
@@ -105,16 +105,16 @@ class Evaluation:
 
 
 def _existing_path(near: Path, path: PathLike) -> Path | None:
-    """Return the file or folder that a path names, from a folder or from the working folder; None: there is none."""
+    """Return an existing path relative to a folder or to the working folder, or None."""
     places = (place / path for place in (near, Path.cwd()))
     return next((place.resolve() for place in places if place.exists()), None)
 
 
 def _agent_folder(near: Path, agent: PathLike) -> Path:
-    """Return the folder of an agent; a package is found without being imported.
+    """Return the folder of an agent; a package is located without importing it.
 
     Raises:
-        Refused: there is none.
+        Refused: the agent does not exist.
     """
     if (folder := _existing_path(near, agent)) is not None:
         return folder
@@ -132,7 +132,7 @@ def _agent_folder(near: Path, agent: PathLike) -> Path:
 
 @cache
 def _process_of(agent: Path) -> AgentProcess:
-    """Return the process of an agent, one for all of its evalsets; it ends with the suite."""
+    """Return the process of an agent, shared by all its evalsets; it ends with the suite."""
     process = AgentProcess(agent, plugin.store_url(), plugin.suite_folder())
     plugin.close_later(process.close)
     return process

@@ -1,6 +1,6 @@
-"""What pytest loads: where results are kept, a summary of the runs, and an end for the processes. Light on purpose.
+"""The pytest plugin: option for the store, summary of runs, end of processes.
 
-A suite without evals pays for this module alone: nothing of Django, ADK or DevUI is imported here.
+It imports nothing of Django, ADK or DevUI, so that suites without evals do not pay for it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pytest
 
 STORE = ".devui/devui.sqlite3"
-"""Where results are kept below the suite's folder: the store that `devui web` uses there."""
+"""Store of the results, relative to the suite's folder: the same that `devui web` uses there."""
 
 _config: pytest.Config | None = None
 _settling: list[Callable[[], None]] = []
@@ -23,20 +23,20 @@ _ended: list[tuple[str, Mapping[str, Any]]] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let people name another store."""
+    """Add the option for another store."""
     help_text = f"DevUI's store for the results of evalsets (default: sqlite:///{STORE})"
     parser.getgroup("devui").addoption("--devui-store", metavar="URL", help=help_text)
     parser.addini("devui_store", help_text, default="")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Remember the configuration: tests are made before any fixture could tell it."""
+    """Keep the configuration: tests are created before any fixture could provide it."""
     global _config
     _config = config
 
 
 def pytest_sessionfinish() -> None:
-    """Let the runs come to their end, then end the agents' processes."""
+    """Wait for the runs, then end the agents' processes."""
     while _settling:
         _settling.pop()()
     while _closing:
@@ -44,7 +44,7 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:
-    """Name the runs that were made."""
+    """List the runs."""
     if not _ended:
         return
     terminalreporter.section("DevUI evals")
@@ -57,17 +57,17 @@ def pytest_terminal_summary(terminalreporter: Any) -> None:
 
 
 def record_run(evalset: str, facts: Mapping[str, Any]) -> None:
-    """Remember a run that ended, for the summary."""
+    """Record an ended run for the summary."""
     _ended.append((evalset, facts))
 
 
 def settle_later(settle: Callable[[], None]) -> None:
-    """Have something waited for when the session ends."""
+    """Register a function that waits for a run at the end of the session."""
     _settling.append(settle)
 
 
 def close_later(close: Callable[[], None]) -> None:
-    """Have something closed when the session ends."""
+    """Register a function that closes a resource at the end of the session."""
     _closing.append(close)
 
 
@@ -77,9 +77,9 @@ def suite_folder() -> Path:
 
 
 def store_url() -> str:
-    """Return DevUI's store for the results: as told, else a file below the suite's folder.
+    """Return the URL of the store for results: the configured one, else a file below the suite's folder.
 
-    `DATABASE_URL` is not asked: in a suite it may well name the suite's own database.
+    `DATABASE_URL` is ignored: in a suite it may name the suite's own database.
     """
     configured = (
         (_config.getoption("devui_store") or _config.getini("devui_store")) if _config is not None else ""

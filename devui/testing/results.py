@@ -1,4 +1,4 @@
-"""What an evalset came to, for people who write tests."""
+"""Results of an evalset, for authors of tests."""
 
 from __future__ import annotations
 
@@ -12,15 +12,15 @@ FAILED = "failed"
 
 
 class EvalsFailed(AssertionError):
-    """A case did not run to its end; the message says what became of its run."""
+    """A case did not run to its end; the message describes the end of its run."""
 
 
 @dataclass(frozen=True)
 class Score:
-    """What a metric said of an attempt as a whole.
+    """A metric's score of a whole attempt.
 
     Attributes:
-        status: passed, failed, not_evaluated (`reason` says why) or informational.
+        status: passed, failed, not_evaluated (see `reason`) or informational.
     """
 
     metric: str
@@ -45,8 +45,8 @@ class AttemptResult:
     Attributes:
         status: passed, failed, error (the agent's, unless `unavailable`), incomplete (a metric could not run) or
             cancelled.
-        unavailable: what it ran on failed, such as a model that kept refusing requests: that says nothing of the case.
-        actual: ADK's invocations as they happened, JSON values in snake case.
+        unavailable: a dependency failed, such as a model that refused all requests, so the case has no verdict.
+        actual: ADK's invocations that took place, as JSON in snake case.
     """
 
     id: int
@@ -62,7 +62,7 @@ class AttemptResult:
 
     @classmethod
     def of(cls, facts: Mapping[str, Any]) -> Self:
-        """Return what the process told of an attempt."""
+        """Return the result in a reply of the worker."""
         return cls(**{**facts, "scores": [Score(**score) for score in facts["scores"]]})
 
     @property
@@ -72,7 +72,7 @@ class AttemptResult:
 
     @property
     def said(self) -> str:
-        """How it ended, in a line or more."""
+        """How it ended, in one or more lines."""
         wrong = [score.said for score in self.scores if score.status in {FAILED, "not_evaluated"}]
         why = self.error or "; ".join(wrong)
         return f"#{self.repetition} {self.status}{f': {why}' if why else ''}"
@@ -92,7 +92,7 @@ class CaseResult:
 
     @property
     def said(self) -> str:
-        """How it ended: a line for the case, and one for every repetition that did not pass. It steers no terminal."""
+        """How it ended: a line for the case, and one per repetition that did not pass, without control characters."""
         good = sum(attempt.passed for attempt in self.attempts)
         lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
         for attempt in self.attempts:
@@ -103,12 +103,12 @@ class CaseResult:
 
 @dataclass(frozen=True)
 class Results:
-    """An evalset that was run.
+    """Results of an evalset run.
 
     Attributes:
-        run_id: of its row: the pages of `devui web` on the same store show it below /evals/runs/.
-        status: done, or why not every attempt ended: cancelled, stopped (`stopped_because`), failed.
-        cases: in the order of the file.
+        run_id: id of its row; `devui web` on the same store shows it below /evals/runs/.
+        status: done, or cancelled, stopped (see `stopped_because`) or failed.
+        cases: results in file order.
     """
 
     run_id: str
@@ -124,15 +124,15 @@ class Results:
 
     @property
     def pass_rate(self) -> float:
-        """Share of the attempts that passed, 0 to 1; those that a model or judge failed are left out."""
+        """Share of the attempts that passed, 0 to 1, without those that a model or judge failed."""
         attempts = [attempt for case in self.cases for attempt in case.attempts if not attempt.unavailable]
         return sum(attempt.passed for attempt in attempts) / len(attempts) if attempts else 0.0
 
     def __getitem__(self, case_id: str) -> CaseResult:
-        """Return the case of this id; the first of several.
+        """Return the first case with this id.
 
         Raises:
-            KeyError: no case that ran has it.
+            KeyError: no case with this id ran.
         """
         for case in self.cases:
             if case.id == case_id:
@@ -149,11 +149,11 @@ class Results:
 
 
 MAX_SHOWN = 300
-"""Characters of an answer that a message shows."""
+"""Most characters of an answer in a message."""
 
 
 def _turn_lines(attempt: AttemptResult) -> list[str]:
-    """Return what the agent did, a line a turn."""
+    """Return a line for each turn of the agent."""
     lines = []
     for number, turn in enumerate(attempt.actual, 1):
         calls = (turn.get("intermediate_data") or {}).get("tool_uses") or _function_calls(turn)

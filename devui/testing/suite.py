@@ -1,4 +1,4 @@
-"""Evalsets as tests, a test for every case, and as results."""
+"""Evalsets as tests, with a test for every case, or as results."""
 
 from __future__ import annotations
 
@@ -29,25 +29,25 @@ def devui_evalset(
 ) -> Callable[..., None]:
     """Return a test with a parameter for every case of an evalset: `test_weather = devui_evalset(…)`.
 
-    The cases that pytest selected run side by side when the first of their tests runs, in one run of DevUI's; every
-    test waits for its own case and fails when a repetition of it did not pass. With pytest-xdist, where no process
-    knows what the others do, every test runs its own case.
+    The first of its tests starts a run of all selected cases, which are evaluated in parallel; every test waits for its
+    own case and fails if a repetition did not pass. With pytest-xdist, whose processes do not know the selection of the
+    others, every test runs its own case.
 
     Args:
-        path: the evalset's file, from the folder of the calling module or from the working folder; or its id, which
-            names a file beside the agent.
+        path: the evalset's file, relative to the folder of the calling module or to the working folder; or the id of an
+            evalset file beside the agent.
         agent: the agent's folder, likewise, or the dotted name of its package.
-        cases: ids; empty: all.
-        metrics: names; None: those of the configuration.
+        cases: ids; empty for all.
+        metrics: names; None for those of the configuration.
         criteria: metric → threshold.
-        config: a `test_config.json`, or what would stand in it; None: the one beside the evalset, else ADK's defaults.
+        config: a `test_config.json` or its content; None for the one beside the evalset, else ADK's defaults.
         num_runs: repetitions of every case.
         parallelism: attempts at once.
         limits: seconds, tokens and cost of a run, attempt_seconds of one attempt, retry_seconds of a model call
             (`evals_app.runs.limits`).
 
     Raises:
-        Refused: there is no such agent or evalset, or it cannot be used.
+        Refused: the agent or evalset does not exist or is invalid.
     """
     near = _folder_of_caller()
     evaluation = Evaluation.of(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
@@ -66,10 +66,10 @@ def evaluate(
     parallelism: int = 4,
     limits: Mapping[str, float] | None = None,
 ) -> Results:
-    """Run an evalset and return what it came to; nothing is asserted. The arguments are those of `devui_evalset`.
+    """Run an evalset and return its results, without assertions. The arguments are those of `devui_evalset`.
 
     Raises:
-        Refused: there is no such agent or evalset, or it cannot be used.
+        Refused: the agent or evalset does not exist or is invalid.
     """
     near = _folder_of_caller()
     evaluation = Evaluation.of(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
@@ -79,8 +79,8 @@ def evaluate(
 
 
 def _test_of(evaluation: Evaluation, cases: Sequence[str]) -> Callable[..., None]:
-    """Return a test with a parameter for every case; several cases may have one id."""
-    import pytest  # here, since `evaluate` does without
+    """Return a test with a parameter for every case id."""
+    import pytest  # imported here, because `evaluate` does not need pytest
 
     runs = SharedRuns(evaluation)
 
@@ -95,7 +95,7 @@ def _test_of(evaluation: Evaluation, cases: Sequence[str]) -> Callable[..., None
 
 
 def _selected(request: pytest.FixtureRequest, test: Callable[..., None]) -> list[str]:
-    """Return the cases of a test that pytest selected; none where other processes take some of them."""
+    """Return the cases of a test that pytest selected; none if other processes run some of them."""
     if hasattr(request.config, "workerinput"):
         return []
     items: Iterable[Any] = request.session.items
@@ -105,6 +105,6 @@ def _selected(request: pytest.FixtureRequest, test: Callable[..., None]) -> list
 
 
 def _folder_of_caller() -> Path:
-    """Return the folder of the module that called the function that calls this."""
+    """Return the folder of the module that called the caller of this function."""
     file = sys._getframe(2).f_globals.get("__file__")
     return Path(file).resolve().parent if file else Path.cwd()

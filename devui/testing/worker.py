@@ -1,8 +1,8 @@
-"""The process that runs an agent for a test suite. Requests and answers are lines of JSON.
+"""The worker process that runs an agent for a test suite. Requests and replies are lines of JSON.
 
-A request has an `id` and what to `do`: `cases` (of an evalset), `run`, or `go_on` with a run whose process died. Every
-answer carries the request's id, and the last one `last`. What the agent prints goes to the error stream, which is the
-suite's to show.
+A request has an `id` and an operation `do`: `cases` (of an evalset), `run`, or `go_on` with a run whose process died.
+Every reply carries the request's id, and the final one `last`. The agent's output goes to stderr, which the suite
+shows.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ Reply = Callable[[Mapping[str, Any]], None]
 
 
 def main() -> None:
-    """Answer requests until their stream ends, or Ctrl-C, which reaches the suite too."""
+    """Handle requests until their stream ends, or Ctrl-C, which reaches the suite too."""
     with contextlib.suppress(KeyboardInterrupt):
         _handle_all(_take_request_stream(), _take_reply_stream())
 
@@ -43,7 +43,7 @@ def _handle_all(requests: TextIO, answers: TextIO) -> None:
 
 
 def _take_request_stream() -> TextIO:
-    """Keep the input stream for requests: an agent that reads has nothing to read, instead of waiting for ever."""
+    """Reserve stdin for requests: an agent that reads stdin gets the end of file instead of blocking."""
     requests = os.fdopen(os.dup(0), encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
     os.dup2(nothing, 0)
@@ -52,9 +52,9 @@ def _take_request_stream() -> TextIO:
 
 
 def _take_reply_stream() -> TextIO:
-    """Keep the output stream for answers, and give everybody else the error stream in its place.
+    """Reserve stdout for replies, and redirect other output to stderr.
 
-    Processes that an agent forks do not hold it open: its end tells the suite of the end of this one.
+    Processes that an agent forks do not hold it open: its end tells the suite that this process has ended.
     """
     stream = os.dup(1)
     os.dup2(2, 1)
@@ -78,7 +78,7 @@ def _handle(request: Mapping[str, Any], reply: Reply) -> None:
 
 
 def _cases(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
-    """Answer the ids of an evalset's cases; the store is not asked."""
+    """Return the case ids of an evalset, without the store."""
     from evals_app.files import library, read_file
     from evals_app.runs import folder_orders
 
@@ -90,7 +90,7 @@ def _cases(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
 
 
 def _run(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
-    """Run an evalset; every attempt is told as it ends."""
+    """Run an evalset, with a reply for every attempt that ends."""
     from evals_app.engine.local_runner import own_new_runs
     from evals_app.runs import folder_orders
     from sessions_app.store.schema import ensure_schema
@@ -104,7 +104,7 @@ def _run(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
 
 
 def _resume(request: Mapping[str, Any], reply: Reply) -> Mapping[str, Any]:
-    """Go on with a run whose process died."""
+    """Resume a run whose process died."""
     from evals_app.engine.local_runner import continue_after_death, own_new_runs, reload_run
     from evals_app.runs import folder_orders
     from evals_app.runs.writes import ProcessDeath
@@ -158,19 +158,19 @@ def _wish(request: Mapping[str, Any]) -> EvalsetRequest:
 
 
 class _SuiteReporter:
-    """Tells the suite of attempts that end."""
+    """Reports ended attempts to the suite."""
 
     def __init__(self, reply: Reply) -> None:
         self._reply = reply
 
     def begin(self, run: EvalRun, alone: int) -> None:
-        """Nothing: the suite asked for it."""
+        """Do nothing: the suite started the run."""
 
     def end(self, run: EvalRun) -> None:
-        """Nothing: the last answer tells it."""
+        """Do nothing: the last reply reports the end."""
 
     def attempt(self, attempt: EvalAttempt, outcome: Outcome | None) -> None:
-        """Tell how an attempt ended."""
+        """Report the outcome of an attempt."""
         if outcome is not None:
             self._reply({"attempt": _attempt_reply(attempt, outcome)})
 

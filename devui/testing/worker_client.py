@@ -1,4 +1,4 @@
-"""The other end of `child`: the process that runs an agent, asked by a test suite."""
+"""Client of the worker process that runs an agent for a test suite."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ from typing import Any
 from sessions_app.runs.process_output import OutputLimit, OutputReader
 
 STDERR = 2
-"""Its descriptor: a suite may have put something else in the place of `sys.stderr`."""
+"""Descriptor of stderr: a suite may have replaced `sys.stderr`."""
 
 EXIT_TIMEOUT_S = 10.0
 """Seconds that the process has to end by itself."""
 
 
 class Refused(Exception):
-    """What was asked cannot be done; the text says why and what to do."""
+    """The request cannot be carried out; the text has the reason and a hint."""
 
 
 class _WorkerExited(Exception):
-    """The process ended before its last answer.
+    """The process ended before its last reply.
 
     Attributes:
-        code: its exit status; below 0 a signal's number.
+        code: exit status; a negative one is a signal's number.
     """
 
     def __init__(self, code: int) -> None:
@@ -41,10 +41,10 @@ class _WorkerExited(Exception):
 
 
 class AgentProcess:
-    """A process for one agent, started when it is first asked."""
+    """A process for one agent, started at its first request."""
 
     def __init__(self, agent: Path, store: str, folder: Path) -> None:
-        """Use the agent at a folder and DevUI's store of this URL; relative paths in configurations are `folder`'s."""
+        """Use the agent in a folder and the store at a URL; relative paths in configurations start at `folder`."""
         self._agent = agent
         self._store = store
         self._folder = folder
@@ -55,10 +55,10 @@ class AgentProcess:
         self._starting = threading.Lock()
 
     def ask(self, do: str, **request: Any) -> Iterator[Mapping[str, Any]]:
-        """Ask for something and yield the answers as they come. A run whose process dies goes on in the next one.
+        """Send a request and yield its replies. A run whose process dies is resumed in a new process.
 
         Raises:
-            Refused: it cannot be done, or the process ended.
+            Refused: the request cannot be carried out, or the process ended.
         """
         run = ""
         while True:
@@ -70,15 +70,15 @@ class AgentProcess:
             except _WorkerExited as ended:
                 if not run:
                     message = f"The process of the agent {self._agent.name!r} ended ({ended.code})"
-                    raise Refused(f"{message}: what it said is above.") from None
+                    raise Refused(f"{message}: its output is above.") from None
                 do, request = "go_on", {"run": run, "exit": ended.code}
 
     def _ask(self, do: str, request: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-        """Ask once and yield the answers.
+        """Send a request to the current process and yield its replies.
 
         Raises:
-            Refused: it cannot be done.
-            _Ended: the process ended.
+            Refused: the request cannot be carried out.
+            _WorkerExited: the process ended.
         """
         request_id = next(self._ids)
         answers = self._answers[request_id] = queue.Queue()
@@ -106,7 +106,7 @@ class AgentProcess:
             del self._answers[request_id]
 
     def close(self) -> None:
-        """End the process; a run that goes on is cancelled, and can be resumed."""
+        """End the process; an active run is cancelled and can be resumed."""
         process, self._process = self._process, None
         if process is None:
             return
@@ -122,7 +122,7 @@ class AgentProcess:
         self._finish_output()
 
     def _finish_output(self) -> None:
-        """Pass on what the process printed last."""
+        """Forward the rest of the process's output."""
         if self._output is not None:
             self._output.finish()
 
@@ -151,7 +151,7 @@ class AgentProcess:
         return process
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment: what the suite can import, and DevUI's own settings and store, not the suite's."""
+        """Return the environment: the suite's import path, and DevUI's own settings and store."""
         path = os.pathsep.join(dict.fromkeys(entry or os.getcwd() for entry in sys.path))
         own = {
             "PYTHONPATH": path,

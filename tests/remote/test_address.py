@@ -54,7 +54,7 @@ def test_no_refusal_shows_a_password(given):
 
 
 def test_two_servers_of_one_name_are_refused():
-    with pytest.raises(BadInput, match="has this name already"):
+    with pytest.raises(BadInput, match="is used twice"):
         RemoteAddress.read_all(["go=http://a", "go=http://b"])
 
 

@@ -85,7 +85,7 @@ async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own:
 
     ended = await own.end_of(run)
     assert (ended.status, ended.error_type) == (Status.CRASHED, "RuntimeCrashed")
-    assert f"{deliveries.MAX_PROCESSES} processes ended before they had begun it" in ended.error
+    assert f"{deliveries.MAX_PROCESSES} processes ended before they had started it" in ended.error
     assert "exit status 9" in ended.error
     started = RuntimeProcess.objects.exclude(server=None)
     assert await units_of_work.read(started.count) == deliveries.MAX_PROCESSES
