@@ -162,7 +162,7 @@ class Deliveries:
         return None if self._processes.is_current(child) else child
 
     async def _has_present_code(self, child: Child) -> bool:
-        """Tell whether a process has loaded the current code. True for one that dies while loading: its error counts."""
+        """Tell whether a process has loaded the current code. True if it dies while loading."""
         if child.settled.is_set():
             return True
         await child.settled.wait()

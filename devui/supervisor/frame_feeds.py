@@ -91,7 +91,7 @@ class FrameFeeds:
             asyncio.get_running_loop().call_later(RETAIN_S, self._feeds.pop, run_id, None)
 
     async def _read(self, child: Child, run_id: str, frames: FrameLog) -> None:
-        """Read frames until the end, or until the process releases the run or does not answer; its row has its status."""
+        """Read frames until the end, or until the process releases the run or is silent; its row has the status."""
         try:
             async for frame in http_calls.stream_frames(child, run_id, after=frames.last):
                 if frame["type"] == "end" and frame["status"] in lifecycle.ACTIVE:

@@ -1,4 +1,4 @@
-"""Output of a runtime process: copied line by line to the server's own within a limit, and its newest part to a file."""
+"""Output of a runtime process: copied line by line to the server's within a limit, and its newest part to a file."""
 
 from __future__ import annotations
 
