@@ -8,12 +8,12 @@ __all__ = ["setup"]
 
 
 def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
-    """Make DevUI's store usable inside any program, such as a script with an ADK `Runner` of its own.
+    """Set up DevUI's store in any program, such as a script with its own ADK `Runner`.
 
-    Configures Django for the store at `database_url` (else `DATABASE_URL`, else the file in `.devui/`) and
-    creates or migrates its tables. `sqlite://` is a store that is gone when the program ends. Calling it again
-    changes nothing. Inside a program that has configured
-    Django itself, those settings stand and `database_url` must be left out.
+    Configures Django for the store at `database_url` (by default `DATABASE_URL`, else the file in `.devui/`) and
+    creates or migrates its tables. `sqlite://` is a temporary store that is removed at the program's end. Repeated
+    calls change nothing. If the program has configured Django itself, its settings apply and `database_url` must be
+    omitted.
 
     Raises:
         ImproperlyConfigured: the URL names no store, or Django is configured for another one.

@@ -8,25 +8,25 @@ import signal
 import sys
 
 INTERRUPTED = 130
-"""How programs exit that Ctrl-C ended, as shells tell it."""
+"""Exit status of programs ended by Ctrl-C, as in shells."""
 
 
 def main() -> None:
-    """Run a management command from `sys.argv`. Settings that cannot be used end it with one line and status 2.
+    """Run a management command from `sys.argv`. Invalid settings end it with one line and status 2.
 
-    Ctrl-C ends it without a word, also while it imports what it needs.
+    Ctrl-C ends it without a traceback, also during imports.
     """
     try:
         _run()
     except KeyboardInterrupt:
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # one more does not wait for what has to be put away
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # a second Ctrl-C does not wait for the cleanup
         sys.exit(INTERRUPTED)
 
 
 def _run() -> None:
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
     if sys.argv[1:2] in (["run_evals"], ["web"]):
-        gc.disable()  # until all is imported, see `evals_app.engine.local_runner` and `devui.serving.server`
+        gc.disable()  # until imports are done, see `evals_app.engine.local_runner` and `devui.serving.server`
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
     from django.core.management import execute_from_command_line

@@ -1,4 +1,4 @@
-"""Django app of the composing room."""
+"""Django app that combines sessions and evals."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from django.apps import AppConfig
 from django.conf import settings
 
 DEFAULTS = {"DEVUI_AGENTS_DIR": "", "DEVUI_ALLOW_ORIGINS": [], "DEVUI_URL_PREFIX": ""}
-"""Settings that a foreign project need not have."""
+"""Settings that a project which mounts DevUI may omit."""
 
 
 class DevUIConfig(AppConfig):
-    """Commands, checks and the wiring of the rooms."""
+    """App with the commands, the system checks and the wiring of the other apps."""
 
     name = "devui"
     verbose_name = "DevUI"
 
     def ready(self) -> None:
-        """Fill in the settings that are missing, and register the system checks."""
+        """Set missing settings, and register the system checks."""
         from devui.config import checks  # noqa: F401 - registers itself
 
         for name, value in DEFAULTS.items():

@@ -27,7 +27,7 @@ from sessions_app.paths import RawPathSegments  # noqa: E402 - after Django is s
 
 sockets = URLRouter([*session_sockets, *eval_sockets, path("run_live", cast(Any, run_live))])
 prefix = settings.DEVUI_URL_PREFIX.strip("/")
-"""Proxies differ: some pass the path on as it came, some without the prefix. Both reach the sockets."""
+"""Some proxies keep the prefix in the path, some strip it. Sockets accept both."""
 
 application = ForwardedClients(
     RawPathSegments(

@@ -1,4 +1,4 @@
-"""DevUI inside an existing Django project: three lines of its settings, and one of its URLs.
+"""Settings to mount DevUI in an existing Django project: three lines of its settings, and one of its URLs.
 
     from devui import embed
 
@@ -8,8 +8,8 @@
 
     urlpatterns += [path("devui/", include("devui.urls"))]
 
-The middleware acts below that path only. The project's own ALLOWED_HOSTS, database and static files are used, and who
-may come in is the project's to say: DevUI's own login stays out.
+The middleware affects only addresses below that path. ALLOWED_HOSTS, database, static files and access control are the
+project's; DevUI's login is not included.
 """
 
 from __future__ import annotations

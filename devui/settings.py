@@ -1,4 +1,4 @@
-"""Django settings of DevUI: one file, everything that varies comes from the environment."""
+"""Django settings of DevUI; all variable values come from the environment."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ INSTALLED_APPS = ["django.contrib.staticfiles", *embed.APPS]
 
 DEVUI_GUARDS = [*embed.GUARDS, "devui.web.login.guard.LoginRequired"]
 MIDDLEWARE = [*DEVUI_GUARDS, "devui.web.middleware.StaticFiles", *embed.ANSWERS, *embed.BODIES]
-DEVUI_LOGIN_REQUIRED = False  # answer nobody without a login: set by a server that the network reaches
+DEVUI_LOGIN_REQUIRED = False  # refuse requests without a login: set by a server that listens on the network
 APPEND_SLASH = False
-SILENCED_SYSTEM_CHECKS = [  # what they miss is done otherwise, in `devui.web.middleware`
+SILENCED_SYSTEM_CHECKS = [  # `devui.web.middleware` does what they check
     "security.W001",  # ContentSecurity sends the headers
     "security.W002",  # its policy has `frame-ancestors 'none'`
     "security.W003",  # SameOriginWrites refuses what other sites send
@@ -56,10 +56,10 @@ DATABASES = {
     )
 }
 DEVUI_TEMPORARY_STORE = environment.read_text("DEVUI_TEMPORARY_STORE")
-DEVUI_SESSION_SERVICE = ""  # where agents keep their sessions instead: the server's flag says so
-DEVUI_ARTIFACT_SERVICE = ""  # the same of artifacts
-DEVUI_MEMORY_SERVICE = ""  # the same of memory
-DEVUI_LOGO: tuple[str, str] | None = None  # set by `web`: name and picture in ADK's front end
+DEVUI_SESSION_SERVICE = ""  # external store of sessions, set by the server's flag
+DEVUI_ARTIFACT_SERVICE = ""  # the same for artifacts
+DEVUI_MEMORY_SERVICE = ""  # the same for memory
+DEVUI_LOGO: tuple[str, str] | None = None  # set by `web`: name and image URL in ADK's front end
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = environment.read_text("REDIS_URL")

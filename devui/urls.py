@@ -1,4 +1,4 @@
-"""Every address DevUI answers on."""
+"""URLs of DevUI."""
 
 from django.urls import include, path
 

@@ -12,15 +12,19 @@ import pytest
 @pytest.mark.parametrize(
     ("variable", "value", "told"),
     [
-        ("DEVUI_LOG_LEVEL", "loud", "DEVUI_LOG_LEVEL='loud' is no level: use one of debug, info, warning"),
-        ("DEVUI_URL_PREFIX", "http://[", "DEVUI_URL_PREFIX='http://[' is no path"),
-        ("DEVUI_ALLOW_ORIGINS", "http://[", "DEVUI_ALLOW_ORIGINS: 'http://[' is no origin"),
-        ("DEVUI_MAX_BODY_MB", "none", "DEVUI_MAX_BODY_MB='none' is no positive whole number"),
-        ("DEVUI_MAX_JSON_MB", "0", "DEVUI_MAX_JSON_MB='0' is no positive whole number"),
-        ("DEVUI_MAX_BODIES_MB", "-1", "DEVUI_MAX_BODIES_MB='-1' is no positive whole number"),
-        ("DEVUI_TRUSTED_PROXIES", "nginx", "DEVUI_TRUSTED_PROXIES: 'nginx' is no IP address or network"),
-        ("DEVUI_TRUSTED_PROXIES", "10.0.0.1/8", "DEVUI_TRUSTED_PROXIES: '10.0.0.1/8' is no IP address"),
-        ("DEVUI_TRUSTED_PROXIES", "*", "DEVUI_TRUSTED_PROXIES: '*' is no IP address or network"),
+        (
+            "DEVUI_LOG_LEVEL",
+            "loud",
+            "DEVUI_LOG_LEVEL='loud' is not a log level: use one of debug, info, warning",
+        ),
+        ("DEVUI_URL_PREFIX", "http://[", "DEVUI_URL_PREFIX='http://[' is not a path"),
+        ("DEVUI_ALLOW_ORIGINS", "http://[", "DEVUI_ALLOW_ORIGINS: 'http://[' is not an origin"),
+        ("DEVUI_MAX_BODY_MB", "none", "DEVUI_MAX_BODY_MB='none' is not a positive whole number"),
+        ("DEVUI_MAX_JSON_MB", "0", "DEVUI_MAX_JSON_MB='0' is not a positive whole number"),
+        ("DEVUI_MAX_BODIES_MB", "-1", "DEVUI_MAX_BODIES_MB='-1' is not a positive whole number"),
+        ("DEVUI_TRUSTED_PROXIES", "nginx", "DEVUI_TRUSTED_PROXIES: 'nginx' is not an IP address or network"),
+        ("DEVUI_TRUSTED_PROXIES", "10.0.0.1/8", "DEVUI_TRUSTED_PROXIES: '10.0.0.1/8' is not an IP address"),
+        ("DEVUI_TRUSTED_PROXIES", "*", "DEVUI_TRUSTED_PROXIES: '*' is not an IP address or network"),
         ("DATABASE_URL", "mysql://here/name", "DATABASE_URL='mysql://here/name' names no store"),
     ],
 )

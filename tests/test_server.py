@@ -35,7 +35,7 @@ def test_answers_are_sent_without_delay():
 @pytest.mark.parametrize("port", [-1, 65536, 99999])
 def test_a_number_that_is_no_port_is_refused(port):
     """The system itself takes 99999 for port 34463."""
-    with pytest.raises(BadInput, match=f"{port} is no port"):
+    with pytest.raises(BadInput, match=f"{port} is not a port"):
         server.open_listener("127.0.0.1", port)
 
 

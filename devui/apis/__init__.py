@@ -1,1 +1,1 @@
-"""Both APIs, built at the first request for one."""
+"""The two APIs, built at their first request."""

@@ -1,7 +1,7 @@
-"""The two APIs: ADK's own paths at the root, DevUI's under /api/v1/. The rooms bring the operations.
+"""The two APIs: ADK's paths at the root, DevUI's under /api/v1/. The apps provide the operations.
 
-Building them takes as long as all else that a page needs, so this module is imported at the first request to
-an API, or after the first page: see `api_urls`.
+Building them takes as long as everything else for a page, so this module is imported at the first request to an API,
+or after the first page; see `devui.apis.urls`.
 """
 
 from __future__ import annotations
@@ -26,23 +26,23 @@ from sessions_app.api import routers as sessions
 
 
 class BodyParser(Parser):
-    """Parses bodies of JSON; of large ones it takes what `LargeBodies` has parsed."""
+    """Parses JSON bodies; for large ones it uses the result of `LargeBodies`."""
 
     def parse_body(self, request: HttpRequest) -> DictStrAny:
-        """Return the body's JSON."""
+        """Return the JSON of the body."""
         return cast(DictStrAny, request_bodies.parse_json(request))
 
 
 class AdkAPI(NinjaAPI):
-    """Answers under the content type of ADK's server, which names no charset: JSON has but one."""
+    """An API with the content type of ADK's server, which names no charset."""
 
     def get_content_type(self) -> str:
-        """Return the content type of what operations return."""
+        """Return the content type of responses."""
         return self.renderer.media_type or "application/json"
 
 
 class LocalSwagger(Swagger):
-    """Swagger with django-ninja's own files, which it loads from a foreign host unless `ninja` is an installed app."""
+    """Swagger page with django-ninja's own files; by default they come from another host, unless `ninja` is installed."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return the page."""
@@ -62,7 +62,7 @@ v1 = NinjaAPI(
     urls_namespace=V1,
     parser=BodyParser(),
     description="Sessions, events, state, runs and evals. Errors have the shape {detail, code, hint}.",
-    docs=LocalSwagger({"validatorUrl": None}),  # Swagger's validator is a foreign service
+    docs=LocalSwagger({"validatorUrl": None}),  # Swagger's validator is an external service
 )
 v1.add_router("", sessions.v1)
 v1.add_router("/evals", evals.router)
@@ -70,10 +70,10 @@ v1.add_router("/evals", evals.router)
 
 def _error_response(request: HttpRequest, error: Any) -> HttpResponse:
     if isinstance(error, ValidationError):
-        hint = "Send what `detail` asks for; `loc` says where."
+        hint = "Correct the fields in `detail`; `loc` is their position."
         return problem_response(request, Problem(422, error.errors, "invalid", hint))
     if isinstance(error, HttpError):
-        hint = "Send a body of JSON in UTF-8."
+        hint = "Send a JSON body in UTF-8."
         return problem_response(request, Problem(error.status_code, error.message, "bad_input", hint))
     return error_response(request, error)
 
@@ -83,4 +83,4 @@ for api in (adk, v1):
         api.add_exception_handler(kind, _error_response)
 
 PATTERNS = {api.urls_namespace: api.urls[0] for api in (adk, v1)}
-"""Namespace of an API -> its addresses."""
+"""URL patterns by namespace of the API."""

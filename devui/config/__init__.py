@@ -1,1 +1,1 @@
-"""Settings from the environment, system checks, log lines without credentials."""
+"""Settings from the environment, system checks, redaction of log lines."""

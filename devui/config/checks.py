@@ -1,4 +1,4 @@
-"""Django system checks: settings under which DevUI would lose data, or let others in, each with the way out."""
+"""Django system checks for settings that would lose data or admit strangers, each with a hint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Apps = Sequence[AppConfig] | None
 
 @register(Tags.database)
 def check_sqlite_options(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Warn of SQLite without IMMEDIATE transactions: readers that turn writers fail with "database is locked"."""
+    """Warn of SQLite without IMMEDIATE transactions or a write-ahead log."""
     database = settings.DATABASES["default"]
     options = database.get("OPTIONS", {})
     if not database["ENGINE"].endswith("sqlite3"):
@@ -30,7 +30,7 @@ def check_sqlite_options(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]
         messages.append(
             Warning(
                 "SQLite starts transactions without the write lock.",
-                hint='Set OPTIONS = {"transaction_mode": "IMMEDIATE"}: two writers at once fail otherwise.',
+                hint='Set OPTIONS = {"transaction_mode": "IMMEDIATE"}; otherwise concurrent writers fail.',
                 id="devui.W001",
             )
         )
@@ -47,7 +47,7 @@ def check_sqlite_options(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]
 
 @register(Tags.security)
 def check_allowed_hosts(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Warn of a server that answers to any name: a page elsewhere can rebind its own name to this machine."""
+    """Warn of a server that accepts any host name, which allows DNS rebinding."""
     if "*" not in settings.ALLOWED_HOSTS:
         return []
     return [
@@ -61,7 +61,7 @@ def check_allowed_hosts(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.security)
 def check_allowed_origins(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse patterns of DEVUI_ALLOW_ORIGINS that are none, before a request meets them."""
+    """Refuse invalid patterns in DEVUI_ALLOW_ORIGINS."""
     try:
         origins.allowed_origins()
     except ImproperlyConfigured as error:
@@ -71,7 +71,7 @@ def check_allowed_origins(app_configs: Apps, **kwargs: Any) -> list[CheckMessage
 
 @register(Tags.security)
 def check_middleware(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse a project that leaves DevUI's guards out: its API asks for no login and no token."""
+    """Refuse a project without DevUI's middleware: its API would be unprotected."""
     missing = [name for name in embed.MIDDLEWARE if name not in settings.MIDDLEWARE]
     if not missing:
         return []
@@ -86,7 +86,7 @@ def check_middleware(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
 
 @register(Tags.templates)
 def check_context_processors(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Refuse a project whose templates lack DevUI's context processors: no page could be shown."""
+    """Refuse a project whose templates lack DevUI's context processors: pages would fail."""
     configured = {name for engine in settings.TEMPLATES for name in _processors(engine)}
     missing = [name for name in embed.CONTEXT_PROCESSORS if name not in configured]
     if not missing:
@@ -102,7 +102,7 @@ def check_context_processors(app_configs: Apps, **kwargs: Any) -> list[CheckMess
 
 @register()
 def check_agents_folder(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Warn of a folder of agents that is not there."""
+    """Warn of a missing agents folder."""
     try:
         open_folder(settings.DEVUI_AGENTS_DIR)
     except BadInput as error:

@@ -1,4 +1,4 @@
-"""Settings read from the environment, each refused with one clear line when it cannot be used."""
+"""Settings from environment variables; an invalid value is refused with a one-line message."""
 
 from __future__ import annotations
 
@@ -17,20 +17,21 @@ SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
     " PRAGMA cache_size=-16000;"  # KiB. With SQLite's default, 2,000, appends to a large store read its pages again.
 )
-"""WAL lets pages read while a run writes. NORMAL: a killed process loses nothing it acknowledged; a power cut
-may lose the last commits."""
+"""WAL lets pages read while a run writes. NORMAL: a killed process loses nothing that it acknowledged; a power cut
+may lose the last commits.
+"""
 
 
 IN_MEMORY = frozenset({"memory://", "sqlite://", "sqlite:///:memory:"})
-"""Stores that last as long as the process that asks for one, as ADK and SQLAlchemy spell them."""
+"""URLs of temporary stores in the spelling of ADK and SQLAlchemy."""
 
 
 LOG_LEVELS = ("debug", "info", "warning", "error", "critical")
-"""What may be the least level that is logged, as ADK's flag names them."""
+"""Log levels, as in ADK's flag."""
 
 
 def read_text(name: str, default: str = "") -> str:
-    """Return the variable `name`, or `default` when it is unset or blank."""
+    """Return the variable `name`, or `default` if it is unset or blank."""
     return os.environ.get(name, "").strip() or default
 
 
@@ -38,11 +39,11 @@ def read_number(name: str, default: int) -> int:
     """Return the variable `name` as a positive whole number.
 
     Raises:
-        ImproperlyConfigured: the value is something else.
+        ImproperlyConfigured: the value is not a positive whole number.
     """
     value = read_text(name, str(default))
     if not value.isdecimal() or int(value) == 0:
-        raise ImproperlyConfigured(f"{name}={value!r} is no positive whole number: use {default}, say.")
+        raise ImproperlyConfigured(f"{name}={value!r} is not a positive whole number. Example: {default}.")
     return int(value)
 
 
@@ -63,32 +64,34 @@ def read_networks(name: str) -> list[str]:
             ipaddress.ip_network(entry)
         except ValueError as error:
             raise ImproperlyConfigured(
-                f"{name}: {entry!r} is no IP address or network ({error}): write 127.0.0.1 or 10.0.0.0/8, say."
+                f"{name}: {entry!r} is not an IP address or network ({error}). Examples: 127.0.0.1, 10.0.0.0/8."
             ) from error
     return entries
 
 
 def pop_list(name: str) -> list[str]:
-    """Return the comma-separated variable `name` and unset it: what is started later does not inherit it."""
+    """Return the comma-separated variable `name` and unset it, so that child processes do not inherit it."""
     values = read_list(name)
     os.environ.pop(name, None)
     return values
 
 
 def read_log_level(name: str, default: str) -> str:
-    """Return the variable `name` as a level of logging, in any case.
+    """Return the variable `name` as a log level, in any case.
 
     Raises:
-        ImproperlyConfigured: there is no such level.
+        ImproperlyConfigured: the level does not exist.
     """
     value = read_text(name, default)
     if value.lower() not in LOG_LEVELS:
-        raise ImproperlyConfigured(f"{name}={value!r} is no level: use one of {', '.join(LOG_LEVELS)}.")
+        raise ImproperlyConfigured(
+            f"{name}={value!r} is not a log level: use one of {', '.join(LOG_LEVELS)}."
+        )
     return value.upper()
 
 
 def read_url_path(name: str) -> str:
-    """Return the path in the variable `name`, a path or a whole URL as in ADK; without a slash at its end.
+    """Return the path in the variable `name` without a trailing slash; the value is a path or a whole URL, as in ADK.
 
     Raises:
         ImproperlyConfigured: the value is neither.
@@ -97,18 +100,18 @@ def read_url_path(name: str) -> str:
     try:
         path = urlsplit(value).path.strip("/")
     except ValueError as error:
-        raise ImproperlyConfigured(f"{name}={value!r} is no path ({error}): use /devui, say.") from error
+        raise ImproperlyConfigured(f"{name}={value!r} is not a path ({error}). Example: /devui.") from error
     return f"/{path}" if path else ""
 
 
 def origin_hosts(origins: list[str]) -> list[str]:
-    """Return the hosts that allowed origins vouch for, as in ADK.
+    """Return the hosts of allowed origins, which are allowed as in ADK.
 
-    A proxy on this machine sends its own name as Host, and allowing its origin accepts it. `*` gives up the
-    check; a `regex:` entry names no host.
+    A proxy on this machine sends its own name as Host; allowing its origin also allows this host. `*` disables the
+    check; a `regex:` entry has no host.
 
     Raises:
-        ImproperlyConfigured: an entry cannot be read.
+        ImproperlyConfigured: an entry is malformed.
     """
     literal = [origin for origin in origins if not origin.startswith("regex:")]
     hosts = ("*" if origin == "*" else _host_of(origin) for origin in literal)
@@ -120,24 +123,24 @@ def _host_of(origin: str) -> str | None:
         return urlsplit(origin).hostname
     except ValueError as error:
         raise ImproperlyConfigured(
-            f"DEVUI_ALLOW_ORIGINS: {origin!r} is no origin ({error}): write https://example.com, say."
+            f"DEVUI_ALLOW_ORIGINS: {origin!r} is not an origin ({error}). Example: https://example.com."
         ) from error
 
 
 POSTGRES_OPTIONS = "-c jit=off"
-"""Compiling a query of a page takes PostgreSQL ten times as long as the query. `?options=` in the URL replaces it."""
+"""JIT compilation takes ten times as long as a page's query. `?options=` in the URL replaces this value."""
 
 
 def read_store_url(default: str) -> str:
-    """Return the URL of the store that DATABASE_URL names, made on the spot when it is to be in memory."""
+    """Return the URL of the store in DATABASE_URL; a temporary store is created for an in-memory URL."""
     url = read_text("DATABASE_URL", default)
     return use_temporary_store() if url in IN_MEMORY else url
 
 
 def use_temporary_store() -> str:
-    """Make a store that this process removes at its end, name it to the processes it starts, and return its URL.
+    """Create a store that is removed with this process, set it for child processes, and return its URL.
 
-    It is a file: the runtimes of the agents are processes of their own, and could not share memory.
+    It is a file, because the runtimes are separate processes and could not share memory.
     """
     folder = Path(tempfile.mkdtemp(prefix="devui-memory-"))  # mode 0700
     atexit.register(_remove_as_owner, folder, os.getpid())
@@ -148,16 +151,16 @@ def use_temporary_store() -> str:
 
 
 def _remove_as_owner(folder: Path, owner: int) -> None:
-    """Remove a folder when its owner ends, and not when a copy that it forked does."""
+    """Remove a folder when its owner exits, but not when a fork of the owner does."""
     if os.getpid() == owner:
         shutil.rmtree(folder, ignore_errors=True)
 
 
 def database_settings(url: str) -> dict[str, Any]:
-    """Return Django's database settings for a store named by `url`.
+    """Return Django's database settings for a store URL.
 
-    `sqlite:///relative.sqlite3`, `sqlite:////absolute.sqlite3` or `postgresql://user:pass@host:port/name`.
-    The folder of an SQLite file is made with mode 0700. Stores in memory: see `store_url`.
+    `sqlite:///relative.sqlite3`, `sqlite:////absolute.sqlite3` or `postgresql://user:pass@host:port/name`. The folder
+    of an SQLite file is created with mode 0700. In-memory stores: see `read_store_url`.
 
     Raises:
         ImproperlyConfigured: the URL has another form.
@@ -171,7 +174,7 @@ def database_settings(url: str) -> dict[str, Any]:
     if parts.scheme in {"postgresql", "postgres"}:
         return _postgres(url)
     raise ImproperlyConfigured(
-        f"DATABASE_URL={_without_password(url)!r} names no store DevUI knows: "
+        f"DATABASE_URL={_without_password(url)!r} is not a supported store URL: "
         "use sqlite:///path/to/file.sqlite3 or postgresql://user:password@host:5432/name."
     )
 
@@ -184,7 +187,7 @@ def _sqlite(url: str, path: str) -> dict[str, Any]:
         )
     if urlsplit(url).query:
         raise ImproperlyConfigured(
-            f"DATABASE_URL={url!r}: options behind `?` mean nothing to DevUI: leave them out."
+            f"DATABASE_URL={url!r}: options after `?` are not supported for SQLite: remove them."
         )
     file = Path(name).absolute()
     _make_private_folder(file.parent)
@@ -206,7 +209,7 @@ def _make_private_folder(folder: Path) -> None:
         folder.mkdir(parents=True, mode=0o700)
     except OSError as error:
         raise ImproperlyConfigured(
-            f"The store's folder {str(folder)!r} cannot be made: {error.strerror}. "
+            f"The store's folder {str(folder)!r} cannot be created: {error.strerror}. "
             "Set DATABASE_URL to a file in a folder you can write."
         ) from error
 
@@ -236,7 +239,7 @@ def _postgres(url: str) -> dict[str, Any]:
 
 
 def _without_password(url: str) -> str:
-    """Return `url` fit for a message: the password is replaced by three stars."""
+    """Return `url` with the password replaced by three stars, for messages."""
     head, at, tail = url.rpartition("@")
     if not at:
         return url

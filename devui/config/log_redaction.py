@@ -1,4 +1,4 @@
-"""Log lines without the credentials that the texts of errors quote."""
+"""Redaction of credentials in log lines."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sessions_app.redaction import redact_text
 
 
 class RedactingFormatter(logging.Formatter):
-    """Formats a record as its base class does, and redacts credentials in the result."""
+    """Log formatter that redacts credentials in the formatted record."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line, with the traceback if there is one."""

@@ -1,1 +1,1 @@
-"""The commands."""
+"""Management commands."""

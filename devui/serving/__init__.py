@@ -1,1 +1,1 @@
-"""The web process from start to end, demo data, the flags of `adk web`."""
+"""Start and end of the web process, demo data, the flags of `adk web`."""

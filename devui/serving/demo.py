@@ -1,4 +1,4 @@
-"""Demo sessions, so that no page is empty: turns of a file, said to the example agents in their real runtimes."""
+"""Demo sessions: messages of a file, sent to the example agents in their real runtimes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class DemoSession(BaseModel):
-    """One session of the file: who says what to which app, one turn after the other."""
+    """One session of the file: app, user, and the messages of its turns."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -37,13 +37,14 @@ def read_demo(path: str | Path) -> list[DemoSession]:
     """Read a file of demo sessions.
 
     Raises:
-        BadInput: there is no such file, or it holds something else.
+        BadInput: the file is missing or malformed.
     """
     try:
         return TypeAdapter(list[DemoSession]).validate_json(Path(path).read_bytes())
     except OSError as error:
         raise BadInput(
-            f"The demo file {str(path)!r} cannot be read: {error.strerror}.", hint="Leave --demo out."
+            f"The demo file {str(path)!r} cannot be read: {error.strerror}.",
+            hint="Correct the path, or start without --demo.",
         ) from error
     except ValidationError as error:
         raise BadInput(
@@ -52,7 +53,7 @@ def read_demo(path: str | Path) -> list[DemoSession]:
 
 
 def _describe_fault(path: str, fault: ErrorDetails) -> str:
-    """Say what is wrong with a demo file, and where."""
+    """Return the message for a validation error of a demo file."""
     name, message = repr(path), fault["msg"]
     if fault["type"] == "json_invalid":
         return f"The demo file {name} is not JSON: {message.removeprefix('Invalid JSON: ')}."
@@ -64,14 +65,14 @@ def _describe_fault(path: str, fault: ErrorDetails) -> str:
 
 
 async def play_demo(sessions: list[DemoSession], provider: RuntimeProvider) -> None:
-    """Create the sessions, if the store is empty, by running the agents."""
+    """Create the sessions by running the agents, if the store is empty."""
     if await units_of_work.read(AgentSession.objects.exists):
         return
     for session in sessions:
         try:
             await _play_session(session, await provider.client(session.app))
         except DevUIError as error:
-            log.warning("Demo session %r was left out: %s", session.session_id, error.message)
+            log.warning("Demo session %r was skipped: %s", session.session_id, error.message)
 
 
 async def _play_session(session: DemoSession, client: RuntimeClient) -> None:

@@ -1,8 +1,7 @@
-"""The flags of `adk web`, by the same names, and what each means here.
+"""The flags of `adk web`, by the same names, and their meanings here.
 
-`google/adk/cli/cli_tools_click.py` is the source of the names; a contract test compares. A flag is another
-spelling of an environment variable, of something the runtimes are told, or has no meaning here; then the server
-says so, in one line, rather than ignoring it.
+The names are those of `google/adk/cli/cli_tools_click.py`; a contract test compares them. A flag sets an environment
+variable, or an option of the runtimes, or is accepted without effect; then the server prints a line that says so.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ from devui.runtime.config import RuntimeOptions
 from sessions_app.errors import BadInput
 
 IN_MEMORY = ("memory://", "sqlite://")
-"""What ADK keeps in the memory of a process."""
+"""URIs that ADK keeps in the memory of a process."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +25,11 @@ class Flag:
     """One flag.
 
     Attributes:
-        name: as ADK spells it, without the dashes; hyphens and underscores are the same.
-        help: what it does here.
-        variable: the environment variable it is another spelling of.
-        unused: why it has no meaning here, and what to do instead; then it is accepted and said.
-        kind: what argparse makes of it.
+        name: ADK's spelling without dashes; hyphens and underscores are equivalent.
+        help: its effect here.
+        variable: the environment variable that it sets.
+        unused: why it has no effect here, and the alternative; printed when the flag is used.
+        kind: type for argparse, or "switch" or "list".
     """
 
     name: str
@@ -42,13 +41,13 @@ class Flag:
 
     @property
     def key(self) -> str:
-        """Return its name in the parsed options."""
+        """Name in the parsed options."""
         return self.name.replace("-", "_")
 
     def add_to(self, parser: argparse.ArgumentParser) -> None:
-        """Add the flag, in both spellings, to a parser."""
+        """Add the flag in both spellings to a parser."""
         spellings = sorted({f"--{self.key}", f"--{self.key.replace('_', '-')}"})
-        text = (self.help or f"Accepted, without meaning here: {self.unused}").replace("%", "%%")
+        text = (self.help or f"Accepted, without effect: {self.unused}").replace("%", "%%")
         if self.kind == "switch":
             parser.add_argument(*spellings, dest=self.key, action="store_true", help=text)
         elif self.kind == "list":
@@ -67,50 +66,46 @@ class Flag:
 FLAGS = (
     Flag(
         "allow_origins",
-        "Foreign origins that may call the server: 'https://example.com' or 'regex:…'. Can be given again.",
+        "Foreign origins that may call the server: 'https://example.com' or 'regex:…'. Can be repeated.",
         variable="DEVUI_ALLOW_ORIGINS",
         kind="list",
     ),
     Flag("url_prefix", "Path under which a proxy serves DevUI, such as /devui.", variable="DEVUI_URL_PREFIX"),
     Flag(
         "log_level",
-        "What is logged, by the server and by the agents' processes.",
+        "Least level of log messages of the server and of the agents' processes.",
         variable="DEVUI_LOG_LEVEL",
         choices=environment.LOG_LEVELS,
     ),
     Flag(
         "session_service_uri",
-        "Where agents keep their sessions, as an ADK URI: sqlite:///…, postgresql+asyncpg://…, agentengine://…. DevUI's"
+        "Store of the agents' sessions, as an ADK URI: sqlite:///…, postgresql+asyncpg://…, agentengine://…. DevUI's"
         " store has a copy. memory:// keeps everything in a temporary store that is removed when the server ends.",
     ),
-    Flag("artifact_service_uri", "Where artifacts are kept, as an ADK URI: gs://…, file://…, memory://."),
+    Flag("artifact_service_uri", "Store of artifacts, as an ADK URI: gs://…, file://…, memory://."),
     Flag("memory_service_uri", "ADK's memory service, as an ADK URI: rag://…, agentengine://…, memory://."),
     Flag("default_llm_model", "Model of agents that name none."),
     Flag("extra_plugins", "ADK plug-ins for every agent, comma-separated: my.module.MyPlugin.", kind="list"),
-    Flag("max_llm_calls", "Most model calls of one run; 0 or less: no limit.", kind=int),
+    Flag("max_llm_calls", "Most model calls of one run; 0 or less for no limit.", kind=int),
     Flag("otel_to_cloud", "Send traces, metrics and logs to Google Cloud.", kind="switch"),
     Flag("enable_features", "ADK features to switch on, comma-separated.", kind="list"),
     Flag("disable_features", "ADK features to switch off, comma-separated.", kind="list"),
-    Flag("reload_agents", unused="changed agents are always picked up by the next run.", kind="switch"),
-    Flag(
-        "reload", unused="it restarts ADK's server; a change of agents needs no restart here.", kind="switch"
-    ),
+    Flag("reload_agents", unused="the next run always uses the changed agents.", kind="switch"),
+    Flag("reload", unused="changed agents need no restart of this server.", kind="switch"),
     Flag("no_reload", unused="this server never restarts by itself.", kind="switch"),
     Flag("trace_to_cloud", unused="use --otel_to_cloud.", kind="switch"),
     Flag("a2a", unused="agents are not served to other agents; use `adk api_server --a2a`.", kind="switch"),
-    Flag("eval_storage_uri", unused="evalsets are the agents' files, and results are kept in the store."),
-    Flag(
-        "use_local_storage", unused="sessions are kept in the store that DATABASE_URL names.", kind="switch"
-    ),
+    Flag("eval_storage_uri", unused="evalsets are files of the agents, and results are in the store."),
+    Flag("use_local_storage", unused="sessions are in the store that DATABASE_URL names.", kind="switch"),
     Flag("no_use_local_storage", unused="use --session_service_uri memory:// instead.", kind="switch"),
     Flag("avatar_config", unused="live video has ADK's own avatar; use `adk web` for another."),
     Flag("trigger_sources", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_audience", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_service_accounts", unused="cloud triggers are not served; use `adk api_server`."),
-    Flag("logo-text", "The name that ADK's front end shows under /dev-ui/. Goes with --logo-image-url."),
+    Flag("logo-text", "Name in ADK's front end under /dev-ui/. Requires --logo-image-url."),
     Flag(
         "logo-image-url",
-        "The picture beside it, by its address, whose host that page may then ask for pictures.",
+        "URL of the image beside that name; the page may then load images from its host.",
     ),
 )
 
@@ -123,7 +118,7 @@ def add_flags(parser: argparse.ArgumentParser) -> None:
 
 
 def export_to_environment(arguments: Sequence[str]) -> None:
-    """Put into the environment what the settings read from there. What cannot be parsed is left to the command."""
+    """Set the environment variables of flags for the settings. Invalid arguments are left to the command."""
     parser = argparse.ArgumentParser(add_help=False, exit_on_error=False, allow_abbrev=False)
     add_flags(parser)
     try:
@@ -144,7 +139,7 @@ def export_to_environment(arguments: Sequence[str]) -> None:
 
 
 def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
-    """Return what the runtimes are told."""
+    """Return the options for the runtimes."""
     level = (
         "debug"
         if options["verbose"]
@@ -164,25 +159,25 @@ def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
 
 
 def session_service_uri(options: dict[str, Any]) -> str:
-    """Return ADK's URI of the service that keeps the sessions; empty: DevUI's store does."""
+    """Return the URI of ADK's session service; empty for DevUI's store."""
     uri = options["session_service_uri"] or ""
     return "" if uri in IN_MEMORY else uri
 
 
 def front_end_logo(options: dict[str, Any]) -> tuple[str, str] | None:
-    """Return the name and the picture's address that ADK's front end shows; None: its own.
+    """Return name and image URL for ADK's front end; None for ADK's own.
 
     Raises:
-        BadInput: one comes without the other, which ADK refuses, too.
+        BadInput: only one of the two is given, which ADK refuses, too.
     """
     text, image = options["logo_text"] or "", options["logo_image_url"] or ""
     if bool(text) != bool(image):
-        raise BadInput("--logo-text and --logo-image-url go together.", hint="Give both, or neither.")
+        raise BadInput("--logo-text and --logo-image-url must be used together.", hint="Use both or neither.")
     return (text, image) if text else None
 
 
 def unused_flag_notes(options: dict[str, Any]) -> list[str]:
-    """Return a line for every flag given that has no meaning here."""
+    """Return a line for every given flag without effect."""
     return [f"--{flag.name}: {flag.unused}" for flag in FLAGS if flag.unused and options[flag.key]]
 
 

@@ -1,7 +1,4 @@
-"""What the server does by itself beside serving.
-
-Sessions that were deleted long enough ago are removed for good, and so is what killed processes have left of forks.
-"""
+"""Periodic cleanup by the server: expired deleted sessions, and remains of forks of killed processes."""
 
 from __future__ import annotations
 
@@ -19,17 +16,17 @@ log = logging.getLogger(__name__)
 
 
 async def run_housekeeping(every_s: float = INTERVAL_S) -> None:
-    """Clean up at the start and then again and again. What fails is tried again the next time."""
+    """Clean up at the start and at intervals. Failures are logged and retried at the next interval."""
     while True:
         try:
             await asyncio.to_thread(clean_up)
         except Exception:
-            log.exception("What was deleted could not be removed for good")
+            log.exception("Deleted sessions could not be purged")
         await asyncio.sleep(every_s)
 
 
 def clean_up() -> int:
-    """Remove what was deleted long enough ago, in small batches. Return how many sessions that were."""
+    """Purge sessions whose time in the trash is over, in small batches. Return their number."""
     try:
         purge.remove_abandoned()
         return purge.remove_deleted(time.time() - deletion.UNDO_S).finished

@@ -1,4 +1,4 @@
-"""The web process: it serves the pages and the API, and supervises the runtimes, in one event loop."""
+"""The web process: serves pages and API, and supervises the runtimes, in one event loop."""
 
 from __future__ import annotations
 
@@ -30,27 +30,27 @@ from sessions_app.store import units_of_work
 MAX_PORT = 65535
 
 MESSAGE_BYTES = 16 * 1024 * 1024
-"""Largest message of a socket; one at a time waits for who reads it."""
+"""Most bytes of a socket message; one message at a time is buffered."""
 
 GRACE_S = 3
 """Seconds that open pages have to close their sockets when the server ends."""
 
 
 def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.socket:
-    """Return a listening socket. `has_login`: who comes in by it is asked for one.
+    """Return a listening socket. `has_login`: the server requires a login.
 
     Raises:
-        BadInput: the host is not this machine's own and nobody is asked who they are, or the port cannot be had.
+        BadInput: the host is not a loopback address and no login is set up, or the port is not available.
     """
     if not has_login and not is_loopback(host):
         raise BadInput(
-            f"--host {host} would let anybody on the network run your agents: DevUI asks nobody who they are.",
-            hint="Set a login up for `manage.py web`: python manage.py login. Or serve on 127.0.0.1 and reach it"
+            f"--host {host} would let anybody on the network run your agents: no login is set up.",
+            hint="Set up a login with `python manage.py login`. Or serve on 127.0.0.1 and connect"
             f" through a tunnel: ssh -L {port}:127.0.0.1:{port} HOST.",
         )
     if not 0 <= port <= MAX_PORT:
         raise BadInput(
-            f"{port} is no port.", hint=f"Choose one up to {MAX_PORT} by --port; 0 takes a free one."
+            f"{port} is not a port number.", hint=f"Use a --port from 0 to {MAX_PORT}; 0 selects a free one."
         )
     try:
         family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
@@ -58,17 +58,18 @@ def open_listener(host: str, port: int, *, has_login: bool = False) -> socket.so
     except OSError as error:
         if error.errno == errno.EADDRINUSE:
             raise BadInput(
-                f"Port {port} of {host} is in use.", hint="End what uses it, or choose another by --port."
+                f"Port {port} of {host} is in use.",
+                hint="Stop the process that uses it, or select another port with --port.",
             ) from error
         raise BadInput(
-            f"Cannot serve on {host}:{port}: {error.strerror}.", hint="Choose another --host or --port."
+            f"Cannot serve on {host}:{port}: {error.strerror}.", hint="Select another --host or --port."
         ) from error
-    # asyncio sends without delay only on sockets that say they are TCP; else every answer takes 40 ms more.
+    # asyncio disables Nagle's algorithm only on sockets with the TCP protocol; otherwise responses take 40 ms more.
     return socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP, fileno=created.detach())
 
 
 def is_loopback(host: str) -> bool:
-    """Tell whether a host can only be reached from this machine."""
+    """Tell whether a host can be reached only from this machine."""
     if host.lower() == "localhost":
         return True
     try:
@@ -99,11 +100,11 @@ def serve(
     access_log: bool = False,
     first: Callable[[], Coroutine[Any, Any, None]] | None = None,
 ) -> None:
-    """Serve until a signal comes. `first` is done beside serving, when the server is up."""
+    """Serve until a signal. `first` runs in the background when the server is up."""
     from devui.asgi import application
 
-    import_module(settings.ROOT_URLCONF)  # the first page would
-    gc.freeze()  # what is imported stays
+    import_module(settings.ROOT_URLCONF)  # imported now instead of with the first page
+    gc.freeze()  # imported objects stay
     gc.enable()
     server = uvicorn.Server(
         uvicorn.Config(
@@ -119,7 +120,7 @@ def serve(
             timeout_graceful_shutdown=GRACE_S,
         )
     )
-    # Until uvicorn sets its own, which raise them again at the end.
+    # Until uvicorn installs its own handlers, which raise the signals again at the end.
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, partial(_request_exit, server))
     asyncio.run(_serve(server, listener, runtimes, first))
@@ -147,5 +148,5 @@ async def _serve(
 
 
 def _request_exit(server: uvicorn.Server, number: int, frame: FrameType | None) -> None:
-    """Let the process come to its own end, though it has not begun to serve."""
+    """Stop the server, even if it does not serve yet."""
     server.should_exit = True

@@ -35,4 +35,4 @@ def test_a_store_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
     refused = _run(tmp_path, "--database", "mysql://localhost/x")
     assert refused.returncode == 1
     assert len(refused.stderr.splitlines()) == 1
-    assert "names no store DevUI knows" in refused.stderr
+    assert "is not a supported store URL" in refused.stderr

@@ -59,7 +59,7 @@ def test_a_terminal_asks_twice(data, monkeypatch):
     monkeypatch.setattr("sys.stdin", terminal)
     typed = iter([PASSWORD, "something else", PASSWORD, PASSWORD])
     monkeypatch.setattr(module.getpass, "getpass", lambda prompt: next(typed))
-    with pytest.raises(CommandError, match="two different passwords"):
+    with pytest.raises(CommandError, match="two passwords differ"):
         run()
     assert credentials_file.read_login() is None
     run()

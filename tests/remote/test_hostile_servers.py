@@ -104,7 +104,7 @@ async def test_a_redirect_is_never_followed(store, web):
                 answer = await web.get(f"{SESSIONS}/s1")
                 run = await ended(await started(web, (await the_session()).pk, "hello"))
         assert answer.status_code == 503
-        assert "which is not followed" in answer.json()["detail"]
+        assert "redirects are not followed" in answer.json()["detail"]
         assert (run.status, run.error_type) == ("failed", "NotReached")
     assert called == []
 

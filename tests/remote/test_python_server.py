@@ -216,7 +216,7 @@ async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_readi
     made = await units_of_work.run_batched(fork, session.pk, NewFork(seq=2, own_realm=True))
     run = await ended(await started(web, made.pk, "Hello"))
     assert (run.status, run.error_type) == ("failed", "BadInput")
-    assert "this fork has state of its own" in run.error
+    assert "this fork has its own state" in run.error
 
 
 @pytest.mark.soak

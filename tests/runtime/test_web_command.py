@@ -301,7 +301,7 @@ def test_a_host_that_others_can_reach_is_refused(file, agents_dir, host):
 @pytest.mark.parametrize(
     ("url", "words"),
     [
-        ("mysql://root@localhost/x", "names no store DevUI knows"),
+        ("mysql://root@localhost/x", "is not a supported store URL"),
         ("sqlite:///", "names no file"),
         ("sqlite:///x.sqlite3?mode=ro", "options behind `?` mean nothing"),
         ("postgresql://nobody:pw@127.0.0.1:1/x", "cannot be used"),
@@ -424,7 +424,7 @@ def test_a_logo_is_a_name_and_a_picture():
 
 @pytest.mark.parametrize("given", [("--logo-text", "Acme"), ("--logo-image-url", "/a.png")])
 def test_half_a_logo_is_refused_as_by_adk(given):
-    with pytest.raises(BadInput, match="go together"):
+    with pytest.raises(BadInput, match="must be used together"):
         flags.front_end_logo(parsed(*given))
 
 

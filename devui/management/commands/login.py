@@ -1,4 +1,4 @@
-"""`manage.py login`: set up what DevUI asks for before it lets anybody in."""
+"""`manage.py login`: set up the login."""
 
 from __future__ import annotations
 
@@ -13,26 +13,24 @@ from sessions_app.errors import DevUIError
 
 
 class Command(BaseCommand):
-    """Set the password, make a token for programs, or take both away. Running servers heed it at once."""
+    """Set the password, create a token for programs, or remove both. Running servers apply it at once."""
 
     help = (
-        "Set the password that DevUI asks for, in place of any other. It is read from the terminal, else from the"
-        " first line of the standard input; an empty one is made up and shown."
+        "Set or replace the password of DevUI. It is read from the terminal, or from the first line of standard input;"
+        " an empty one is generated and shown."
     )
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take what is to be done, if not setting the password."""
+        """Add the options for other actions than setting the password."""
         what = parser.add_mutually_exclusive_group()
+        what.add_argument("--token", action="store_true", help="Create or replace the token for programs.")
         what.add_argument(
-            "--token", action="store_true", help="Make a new token for programs, in place of any other."
-        )
-        what.add_argument(
-            "--remove", action="store_true", help="Take the login away: nobody is asked any more."
+            "--remove", action="store_true", help="Remove the login: DevUI no longer requires one."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Do it. What stands in the way is said in one line, with exit status 2."""
+        """Run the action. Errors are shown in one line, with exit status 2."""
         try:
             if options["remove"]:
                 self._remove()
@@ -54,27 +52,27 @@ class Command(BaseCommand):
         if made_up:
             self.stdout.write(f"Password: {made_up}")
         self.stdout.write(
-            f"DevUI asks for it from now on. Its hash is in {credentials_file.login_file()}. Earlier logins have ended."
+            f"DevUI now requires it. Its hash is in {credentials_file.login_file()}. Earlier logins have ended."
         )
 
     def _make_token(self) -> None:
         token = credentials_file.replace_token()
         self.stdout.write(f"Authorization: Bearer {token}")
-        self.stdout.write("It is shown this once. The token before it, if any, has ended.")
+        self.stdout.write("It is shown only once. A previous token is no longer valid.")
 
     def _remove(self) -> None:
         existed = credentials_file.remove_login()
-        self.stdout.write("DevUI asks nobody any more." if existed else "There is no login.")
+        self.stdout.write("DevUI no longer requires a login." if existed else "There is no login.")
 
     def _prompt_password(self) -> str:
-        """Return what was typed, twice the same.
+        """Return a password that was typed twice.
 
         Raises:
-            CommandError: it was not.
+            CommandError: the two passwords differ.
         """
         password = getpass.getpass(
-            f"Password ({credentials_file.MIN_PASSWORD} characters or more; empty: one is made up): "
+            f"Password ({credentials_file.MIN_PASSWORD} characters or more; empty to generate one): "
         )
         if password and getpass.getpass("Once more: ") != password:
-            raise CommandError("These were two different passwords: nothing was changed.", returncode=2)
+            raise CommandError("The two passwords differ; nothing was changed.", returncode=2)
         return password

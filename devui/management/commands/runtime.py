@@ -1,4 +1,4 @@
-"""`manage.py runtime APP`: the process that runs one app's agents. `manage.py web` starts it by itself."""
+"""`manage.py runtime APP`: the process that runs one app's agents; `manage.py web` starts it."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ from sessions_app.runs import processes
 
 
 class Command(BaseCommand):
-    """Load the agents of one app and serve ADK's REST API for them, to whoever has the token."""
+    """Load the agents of one app and serve ADK's REST API for them, to callers with the token."""
 
-    help = "Run one app's agents in this process, as `manage.py web` does in a child."
+    help = "Run one app's agents in this process, as `manage.py web` does in a child process."
     requires_system_checks = ()
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the app, and either where to serve it or what the parent handed down."""
+        """Add the app, and either its address or the inherited descriptors."""
         parser.add_argument("app", help="Name of the app in the agents folder.")
         parser.add_argument("--agents-dir", "--agents_dir", default=None, help="The agents folder.")
         parser.add_argument("--host", default="127.0.0.1", help="Loopback address to serve on.")
-        parser.add_argument("--port", type=int, default=0, help="Port to serve on; 0 takes a free one.")
+        parser.add_argument("--port", type=int, default=0, help="Port to serve on; 0 selects a free one.")
         parser.add_argument("--fd", type=int, help="A listening socket to inherit (used by `web`).")
         parser.add_argument(
             "--lifeline", type=int, help="A pipe to inherit: config, then life (used by `web`)."
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until the parent is gone or a signal comes."""
+        """Serve until the parent ends or a signal."""
         if options["fd"] is not None and options["lifeline"] is not None:
             self._serve_parent(options["fd"], options["lifeline"])
         else:
@@ -47,7 +47,7 @@ class Command(BaseCommand):
         from devui.runtime.heartbeat import read_line
 
         for fd in (listener_fd, lifeline_fd):
-            os.set_inheritable(fd, False)  # the agent's own children have no business with them
+            os.set_inheritable(fd, False)  # child processes of the agent must not inherit them
         config = RuntimeConfig.from_line(read_line(lifeline_fd))
         logging.getLogger().setLevel(config.options.log_level.upper())
         from devui.runtime.main import serve

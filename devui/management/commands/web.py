@@ -1,4 +1,4 @@
-"""`manage.py web [AGENTS_DIR]`: what `adk web` is, on DevUI."""
+"""`manage.py web [AGENTS_DIR]`: DevUI's counterpart of `adk web`."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ EVERY_ADDRESS = frozenset({"0.0.0.0", "::"})  # noqa: S104 - names that a browse
 
 
 class Command(BaseCommand):
-    """Bring the store up to date and serve a folder of agents: to this machine, or to who has the login."""
+    """Migrate the store and serve an agents folder, to this machine or with a login."""
 
     help = "Serve DevUI for a folder of agents. The flags are those of `adk web`."
     requires_system_checks = ()
 
     def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
-        """Let `-v` mean what it means to `adk web`."""
+        """Give `-v` the meaning that it has in `adk web`."""
         return super().create_parser(
             prog_name,
             subcommand,
@@ -47,33 +47,33 @@ class Command(BaseCommand):
         )
 
     def add_arguments(self, parser: CommandParser) -> None:
-        """Take the folder, where to serve, and the flags of `adk web`."""
+        """Add the folder, the address, and the flags of `adk web`."""
         parser.add_argument(
             "agents_dir",
             nargs="?",
-            help="Folder whose subfolders are agents, or the folder of one agent. Without it, the one that"
-            " DEVUI_AGENTS_DIR names, else the working folder; none beside --runtime.",
+            help="Folder whose subfolders are agents, or the folder of one agent. Default: DEVUI_AGENTS_DIR, else the"
+            " working folder; with --runtime, no folder.",
         )
         parser.add_argument(
             "--runtime",
             metavar="NAME=URL",
             action="append",
             default=[],
-            help="A running ADK API server of any language, whose agents appear as AGENT@NAME. Can be given again.",
+            help="A running ADK API server of any language, whose agents appear as AGENT@NAME. Can be repeated.",
         )
         parser.add_argument(
             "--host",
             default="127.0.0.1",
-            help="Address to serve on. Any but a loopback one needs a login: manage.py login.",
+            help="Address to serve on. Addresses other than loopback require a login: manage.py login.",
         )
-        parser.add_argument("--port", type=int, default=8000, help="Port to serve on; 0 takes a free one.")
+        parser.add_argument("--port", type=int, default=8000, help="Port to serve on; 0 selects a free one.")
         parser.add_argument(
             "--demo", metavar="FILE", help="Create the sessions of FILE when the store is empty."
         )
         flags.add_flags(parser)
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Serve until a signal comes. What stands in the way is said in one line, with exit status 2."""
+        """Serve until a signal. Errors are shown in one line, with exit status 2."""
         try:
             self._serve(options)
         except DevUIError as error:
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         from devui.supervisor import Supervisor, SupervisorLimits
 
         options["runtime"] = [*options["runtime"], *environment.pop_list("DEVUI_RUNTIMES")]
-        origins.allowed_origins()  # one that cannot be read is refused now, and not when a page asks
+        origins.allowed_origins()  # refuse invalid patterns now instead of at the first request
         addresses = RemoteAddress.read_all(options["runtime"])
         supervisor = Supervisor(
             _folder(options),
@@ -113,7 +113,7 @@ class Command(BaseCommand):
                 f"Agents keep their sessions in {where}; {storage_location.store_location()} has a copy."
             )
         if not storage_location.store_location().survives_restart:
-            self.stderr.write("Sessions are kept in a temporary store that is removed when the server ends.")
+            self.stderr.write("Sessions are in a temporary store that is removed when the server ends.")
         self._print_address(options["host"], listener.getsockname()[1], supervisor, addresses)
         server.serve(
             listener,
@@ -123,13 +123,13 @@ class Command(BaseCommand):
         )
 
     def _open_to_network(self, host: str) -> None:
-        """Answer nobody without the login from here on, and say what that does not do."""
+        """Require the login from now on, and print the remaining risks."""
         settings.DEVUI_LOGIN_REQUIRED = True
         if host not in EVERY_ADDRESS:
             settings.ALLOWED_HOSTS.append(f"[{host}]" if ":" in host else host)
         self.stderr.write(
-            f"--host {host}: the password and all else travel as plain HTTP: put a proxy with TLS in front, or be in a"
-            f" network you trust. The server answers to {', '.join(settings.ALLOWED_HOSTS)}; DEVUI_ALLOWED_HOSTS"
+            f"--host {host}: the password and all other data are sent as plain HTTP: use a proxy with TLS, or a"
+            f" trusted network. The server answers to {', '.join(settings.ALLOWED_HOSTS)}; DEVUI_ALLOWED_HOSTS"
             " names more."
         )
 
@@ -148,7 +148,7 @@ class Command(BaseCommand):
 
 
 def _folder(options: dict[str, Any]) -> str | None:
-    """Return the folder of agents; None: only remote servers were named."""
+    """Return the agents folder; None if only remote servers are given."""
     if options["runtime"] and not options["agents_dir"] and not environment.read_text("DEVUI_AGENTS_DIR"):
         return None
     return options["agents_dir"] or settings.DEVUI_AGENTS_DIR
@@ -161,7 +161,7 @@ def _read_demo(file: str) -> list[DemoSession]:
 
 
 async def _begin(sessions: list[DemoSession], supervisor: RuntimeProvider) -> None:
-    """Make the demo's sessions. Where another service keeps sessions, let each app's process copy what is there."""
+    """Create the demo sessions. With external session storage, first start the processes, which copy its sessions."""
     if storage_location.session_service_of():
         for name in supervisor.apps():
             try:
