@@ -42,7 +42,7 @@ class AdkAPI(NinjaAPI):
 
 
 class LocalSwagger(Swagger):
-    """Swagger page with django-ninja's own files; by default they come from another host, unless `ninja` is installed."""
+    """Swagger page with django-ninja's own files; they come from another host unless `ninja` is installed."""
 
     def render_page(self, request: HttpRequest, api: NinjaAPI, **kwargs: Any) -> HttpResponse:
         """Return the page."""

@@ -14,7 +14,7 @@ def _folder() -> str:
 
 
 class ApiDocs(AppConfig):
-    """django-ninja's folder as an app. django-ninja is not imported: that takes a fifth of the time to the first page."""
+    """django-ninja's folder as an app. django-ninja is not imported: it takes a fifth of the time to a page."""
 
     name = "devui.apis.docs_page"
     label = "devui_api_docs"
