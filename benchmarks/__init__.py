@@ -1,1 +1,1 @@
-"""Measured figures beside DevUI's budgets and the peer measured in the same run: `python -m benchmarks`."""
+"""Benchmarks of DevUI's budgets, beside peers measured in the same run: `python -m benchmarks`."""

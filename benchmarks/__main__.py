@@ -40,11 +40,11 @@ ALL = (
 BUSY = "Above one a processor every time is worse than it need be; ratios are measured under the same load."
 ON_POSTGRES = ("append", "concurrent_appends", "get_session", "list_sessions", "rest_get", "state_at")
 ALONE_ON_POSTGRES = "session_list_page"
-"""Fills the whole database, so it is measured there when it is asked for, and nothing else is."""
+"""Benchmark that fills a whole database: on PostgreSQL it runs only on request, and alone."""
 
 
 def main() -> int:
-    """Run what was asked for. 1 when a benchmark failed; a missed budget is shown, and is no failure."""
+    """Run the selected benchmarks. Return 1 if one failed; a missed budget is shown but is no failure."""
     asked = arguments()
     failed = False
     found: list[Figure] = []
@@ -61,7 +61,7 @@ def main() -> int:
 
 
 def arguments() -> argparse.Namespace:
-    """Read what was asked for."""
+    """Parse the command line."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(ALL)}; default: all")
     parser.add_argument(
@@ -81,7 +81,7 @@ def arguments() -> argparse.Namespace:
 
 
 def measured(name: str, asked: argparse.Namespace) -> list[Figure] | None:
-    """Return what a benchmark measured in its own process, None when it failed."""
+    """Run a benchmark in its own process and return its figures, or None if it failed."""
     with tempfile.TemporaryDirectory(prefix="devui-bench-", ignore_cleanup_errors=True) as folder:
         store = asked.postgres or f"sqlite:///{Path(folder) / 'devui.sqlite3'}"
         done = subprocess.run(

@@ -1,4 +1,4 @@
-"""`append_event`, one after the other: in a new session, a long one, beside a large state, and under the recorder."""
+"""Sequential `append_event`: in a new session, a long one, beside a large state, and with the recorder."""
 
 from __future__ import annotations
 
@@ -37,13 +37,13 @@ async def append_time(service: BaseSessionService, name: str, **given: object) -
 
 
 async def time_on(service: BaseSessionService, session: Session) -> float:
-    """Return the median of an append to a session. Its events are made before: an agent has them anyway."""
+    """Return the median of an append to a session. Its events are created before, as an agent has them anyway."""
     made = [event(turn) for turn in range(TURNS + WARM_UP)]
     return await median_of(lambda _: service.append_event(session, made.pop()), TURNS, warm_up=WARM_UP)
 
 
 async def long_history_time() -> float:
-    """Return the median of an append to a session that has many events."""
+    """Return the median of an append to a session with many events."""
     service = ours()
     await asyncio.to_thread(long_session, "long", HISTORY)
     session = await service.get_session(
@@ -54,7 +54,7 @@ async def long_history_time() -> float:
 
 
 def state_of(size: int) -> dict[str, str]:
-    """Return a state of so many keys of one kilobyte."""
+    """Return a state of that many keys of one kilobyte."""
     return {f"k{number}": "x" * 1000 for number in range(size)}
 
 

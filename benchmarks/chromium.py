@@ -1,4 +1,4 @@
-"""A Chromium that a benchmark drives. Nothing is loaded from outside: a page waits for no other machine."""
+"""Chromium for benchmarks. It loads nothing from other hosts, so that no page waits for one."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from playwright.sync_api import Browser, Page, ViewportSize, sync_playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 SIZE = ViewportSize(width=1440, height=900)
 STAY_HERE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
-"""No other machine has an address. Playwright's routes would keep them out too, and cost every request 10 to 30 ms."""
+"""No other host resolves. Playwright's routes would block them, too, but cost every request 10 to 30 ms."""
 
 
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
-    """Start the Chromium that `BENCH_CHROMIUM` names, else the first on the path."""
+    """Start the Chromium of `BENCH_CHROMIUM`, else the first on the path."""
     found = os.environ.get("BENCH_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", STAY_HERE])
@@ -32,7 +32,7 @@ def new_page(browser: Browser) -> Page:
 
 
 def held(page: Page) -> dict[str, float]:
-    """Return what a page holds once its garbage is gone: `Nodes`, `JSHeapUsedSize` in bytes, and more."""
+    """Return a page's figures after garbage collection: `Nodes`, `JSHeapUsedSize` in bytes, and more."""
     protocol = page.context.new_cdp_session(page)
     protocol.send("HeapProfiler.collectGarbage")
     protocol.send("Performance.enable")

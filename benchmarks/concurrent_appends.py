@@ -1,4 +1,4 @@
-"""50 sessions of one user, 20 appends each, all at once, every one of them to the user's and the app's state."""
+"""Concurrent appends: 20 each to 50 sessions of one user, every one to the user's and the app's state, too."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ SESSIONS = 50
 APPENDS = 20
 BUDGET = 1000
 TIMES = 4
-"""How many times the rate of the peer it must be at least, on PostgreSQL."""
+"""Least rate as a multiple of the peer's, on PostgreSQL."""
 
 
 async def rate(service: BaseSessionService) -> tuple[float, int]:
-    """Return the appends a second that were stored, and how many were refused by the database."""
+    """Return the stored appends per second, and the number that the database refused."""
     refused = 0
     sessions = [await session_of(service, f"c{number}") for number in range(SESSIONS)]
 

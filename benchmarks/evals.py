@@ -1,7 +1,7 @@
-"""An evalset of 40 cases from the command line, beside `adk eval` on the same cases; a large one; the web beside it.
+"""An evalset of 40 cases on the command line, beside `adk eval` on the same cases; a large one; the web during a run.
 
 `adk eval` needs google-adk[eval], which takes 600 MB: `--adk-eval PYTHON` names an interpreter that has it.
-Bytecode is compiled by first, untimed runs. `--full`: 1,000 cases in place of 100.
+Bytecode is compiled in untimed first runs. `--full`: 1,000 cases instead of 100.
 """
 
 from __future__ import annotations
@@ -30,19 +30,19 @@ MANY, REPETITIONS = (1000, 3) if FULL else (100, 3)
 TURNS = 3
 BUDGET = 3.5
 OF_ADK_EVAL = 0.35
-"""Most that the evalset may take on a new store, as a part of what `adk eval` takes in the same run."""
+"""Longest time on a new store, as a share of `adk eval`'s in the same run."""
 
 MANY_BUDGET = 90.0
 """Seconds for 3,000 attempts."""
 
 ALONE = ("one_city", "two_cities_at_once", "packing_reads_temp_state", "no_station")
-"""Cases that any order passes: `adk eval` runs all cases on one user's state."""
+"""Cases that pass in any order: `adk eval` runs all cases on one user's state."""
 
 PASSED = {"DevUI": re.compile(r"(\d+) of \d+ passed"), "adk eval": re.compile(r"Tests passed: (\d+)")}
 
 
 def write_evalsets(*sizes: int) -> tuple[Path, list[Path]]:
-    """Write the agents and evalsets of these sizes to a folder of our own; return the agent's, and the files."""
+    """Write agents and evalsets of these sizes to a new folder; return the agent's folder and the files."""
     agents = FOLDER / "agents"
     shutil.copytree(AGENTS, agents, ignore=shutil.ignore_patterns("__pycache__", ".adk", "*.evalset.json"))
     evalset = json.loads((AGENTS / "weather" / "lookups.evalset.json").read_text())
@@ -58,9 +58,9 @@ def write_evalsets(*sizes: int) -> tuple[Path, list[Path]]:
 def time_of(
     command: Sequence[str], agents: Path, passed: re.Pattern[str], *, new_stores: bool = False
 ) -> tuple[float, str]:
-    """Return the median wall time of a command in seconds, and how many cases passed.
+    """Return the median wall time of a command in seconds, and the number of passed cases.
 
-    `new_stores`: each time on a store that is not there yet, as a build has it.
+    `new_stores`: use a new store each time, as a CI build does.
     """
     times, said = [], ""
     for turn in range(TURNS + 1):
@@ -82,7 +82,7 @@ def time_of(
 
 
 def many_attempts(agent: Path, evalset: Path) -> Figure:
-    """Return how long a large evalset takes, start included."""
+    """Return the duration of a large evalset, including the start."""
     command = (sys.executable, str(ROOT / "manage.py"), "run_evals", str(agent), str(evalset))
     start = time.perf_counter()
     done = subprocess.run(
@@ -96,7 +96,7 @@ def many_attempts(agent: Path, evalset: Path) -> Figure:
 
 
 def memory_of_the_web(agent: Path, evalset: Path) -> list[Figure]:
-    """Return by how much the server's memory grows while a large run goes on, its page followed: at first and then."""
+    """Return the growth of the server's memory during a large run whose page is open: at the start and later."""
     name = evalset.name.removesuffix(".evalset.json")
     with server(OURS, agents=agent.parent) as (address, _):
         _post(address, "/api/v1/evals/runs", {"app": agent.name, "evalset": name, "cases": ["case-0"]})
@@ -117,7 +117,7 @@ def memory_of_the_web(agent: Path, evalset: Path) -> list[Figure]:
 
 
 def _ended(address: str, run_id: str) -> int:
-    """Return how many attempts of a run have ended."""
+    """Return the number of ended attempts of a run."""
     runs = json.loads(_get(address, "/api/v1/evals/runs?limit=5"))["runs"]
     [counts] = [run["counts"] for run in runs if run["id"] == run_id]
     return sum(count for name, count in counts.items() if name != "total")
@@ -135,7 +135,7 @@ def _resident(address: str) -> float:
 
 
 def _settled(address: str, patience: float = 600.0) -> bool:
-    """Return whether no eval run is under way any more, within some seconds."""
+    """Tell whether all eval runs end within some seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
         runs = json.loads(_get(address, "/api/v1/evals/runs?limit=5"))["runs"]

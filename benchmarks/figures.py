@@ -1,4 +1,4 @@
-"""A measured figure, and the table of them."""
+"""Measured figures and their table."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True)
 class Figure:
-    """What was measured, in which unit, beside the budget and the peer; None: there is none.
+    """A measured value with its unit, budget and peer; None if there is none.
 
-    `more_is_better` says how to read it: a rate is met from the budget up, a time from the budget down.
+    `more_is_better`: a rate meets its budget from below up, a time from above down.
     """
 
     what: str
@@ -24,14 +24,14 @@ class Figure:
 
     @property
     def ratio(self) -> float | None:
-        """How many times better than the peer; below 1 is worse."""
+        """Factor by which it is better than the peer; below 1 is worse."""
         if not self.peer or not self.ours:
             return None
         return self.ours / self.peer if self.more_is_better else self.peer / self.ours
 
     @property
     def met(self) -> str:
-        """Whether the budget was met."""
+        """Whether the budget is met."""
         if self.budget is None:
             return ""
         return (
@@ -41,12 +41,12 @@ class Figure:
         )
 
     def as_line(self) -> str:
-        """Return the figure as a line of JSON, as a benchmark's process hands it over."""
+        """Return the figure as a line of JSON, the output of a benchmark's process."""
         return json.dumps(asdict(self))
 
 
 def table(figures: Iterable[Figure]) -> str:
-    """Return the figures as a table of text."""
+    """Return the figures as a text table."""
     head = ("what", "DevUI", "budget", "", "peer", "times better", "peer is")
     rows = [head, *map(_row, figures)]
     widths = [max(len(row[column]) for row in rows) for column in range(len(head))]

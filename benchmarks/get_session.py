@@ -1,4 +1,4 @@
-"""`get_session` of a session of 10,000 events: the first read, and that of the next turn in a runtime."""
+"""`get_session` of a session of 10,000 events: the first read, and the reads of later turns in a runtime."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ TURNS = 5
 
 
 async def read(service: BaseSessionService) -> tuple[Session, float]:
-    """Return the long session, and how long reading it duration, in milliseconds."""
+    """Return the long session, and the duration of reading it in milliseconds."""
     start = time.perf_counter()
     session = await service.get_session(app_name=APP, user_id=USER, session_id="big")
     duration = (time.perf_counter() - start) * 1000
@@ -39,12 +39,12 @@ async def read(service: BaseSessionService) -> tuple[Session, float]:
 
 
 async def cold_time(service: BaseSessionService) -> float:
-    """Return the time of the first read, in milliseconds."""
+    """Return the duration of the first read, in milliseconds."""
     return (await read(service))[1]
 
 
 async def next_turn_time() -> float:
-    """Return the median of the reads that begin the turns after the first, in milliseconds."""
+    """Return the median of the reads at the start of later turns, in milliseconds."""
     ahead = ReadAhead(delay=0)
     service = DjangoSessionService(ahead=ahead)
     session, _ = await read(service)

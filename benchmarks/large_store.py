@@ -27,18 +27,18 @@ from sessions_app.search import event_index
 from sessions_app.store import json_sql, tokens
 
 EVENTS = 20
-"""Of each session."""
+"""Events per session."""
 
 USERS, APPS = 1_000, 5
 BATCH = 2_000
 KEYS, WRITES = 8, 6
-"""Keys of each session that are written again and again, and how often."""
+"""Keys of each session that are written repeatedly, and the number of writes."""
 
 TURNS = (("user", "user"), ("planner", "tool_call"), ("planner", "tool_result"), ("planner", "agent"))
 
 
 class Rows(NamedTuple):
-    """Where rows of the bulk go: a table and its columns."""
+    """Destination of bulk rows: a table and its columns."""
 
     table: str
     columns: str
@@ -77,7 +77,7 @@ VALUES ('user', %s, 'tier', 'tier', 1, %s, '', false, 'append', 0, %s, '', 0, ''
 
 
 def fill(sessions: int) -> None:
-    """Put so many sessions into an empty store, the last one the newest; and a user's tier into the state of each."""
+    """Fill an empty store with that many sessions, oldest first, and the state of each with a user's tier."""
     now = time.time()
     _fill_users()
     with _without_indexes() if ON_POSTGRES else nullcontext():
@@ -101,7 +101,7 @@ def _add(rows: Rows, *values: object) -> None:
 
 
 def _put() -> None:
-    """Write what waits, sessions first."""
+    """Write the collected rows, sessions first."""
     with transaction.atomic(), connection.cursor() as cursor:
         if ON_POSTGRES:
             cursor.execute("SET LOCAL session_replication_role = replica")  # no look-up of foreign keys
@@ -140,7 +140,7 @@ def _vector(entry: event_index.EventEntry) -> tuple[int, str]:
 
 @contextmanager
 def _without_indexes() -> Iterator[None]:
-    """Take the indexes that hold no rule from the tables, and make them again at the end: that is far faster."""
+    """Drop the indexes without a constraint, and create them again at the end, which is far faster."""
     tables = [EventWords._meta.db_table, SessionWords._meta.db_table, *(rows.table for rows in BULK)]
     with connection.cursor() as cursor:
         cursor.execute(
@@ -215,7 +215,7 @@ def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
 
 
 def _odd_word(number: int, sessions: int) -> str:
-    """Return a word that few sessions hold, or that only the oldest half does."""
+    """Return a word that few sessions contain, or only the oldest half."""
     if number % 1_000 == 0:
         return "thunderstorm"
     return "antique" if number <= sessions // 2 else "modern"
@@ -235,7 +235,7 @@ def _traits(number: int, sessions: int, *, failed: bool) -> Iterator[tuple[str, 
 
 
 def _state(number: int, sessions: int) -> Iterator[tuple[str, list[str]]]:
-    """Yield the keys of a session with their values, in the order they were written."""
+    """Yield keys and values of a session in write order."""
     for key in range(KEYS):
         yield f"key{key}", [str(number % 100 + turn) for turn in range(WRITES)]
     yield "retries", [str(value) for value in range(min(6, number % 7) + 1)]
@@ -248,7 +248,7 @@ def _state(number: int, sessions: int) -> Iterator[tuple[str, list[str]]]:
 
 
 def _advance_sequences() -> None:
-    """Let PostgreSQL go on behind the keys that were given here."""
+    """Advance PostgreSQL's sequences beyond the keys assigned here."""
     with connection.cursor() as cursor:
         for statement in connection.ops.sequence_reset_sql(no_style(), [AgentSession, UserScope]):
             cursor.execute(statement)

@@ -16,11 +16,11 @@ STATE = {f"k{number}": "x" * 500 for number in range(4)}
 """2 KB."""
 
 SHARE = 0.5
-"""Most of the peer's time that it may take, on SQLite."""
+"""Longest time as a share of the peer's, on SQLite."""
 
 
 async def list_time(service: BaseSessionService, app: str, users: int, state: dict[str, Any]) -> float:
-    """Return the median of listing all of them, in milliseconds."""
+    """Return the median of listing all sessions, in milliseconds."""
     for number in range(SESSIONS):
         await service.create_session(
             app_name=app, user_id=f"user{number % users}", session_id=f"s{number}", state=state

@@ -1,7 +1,7 @@
-"""A session that is watched while events arrive: how much the page shifts, and how soon an event is on the screen.
+"""A session page while events arrive: layout shift, and delay until an event is on the screen.
 
-Each event tells when it was made, just before it is appended; the page tells when it had painted it. Both read the
-clock of this machine, so the append itself is within the figure.
+Each event contains the time of its creation, just before it is appended; the page records when it has painted the
+event. Both use the clock of this machine, so the figure includes the append.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ APP = "watched"
 ARRIVING = 500
 TIMED = 500 if FULL else 300
 PAUSE = 0.05
-"""Seconds between timed events: a page shows each by itself."""
+"""Seconds between timed events, so that a page shows each by itself."""
 
 AGENT = """import asyncio
 import time
@@ -71,7 +71,7 @@ async def tell(app, user, name, events, pause):
 
 asyncio.run(tell(*sys.argv[1:]))
 """
-"""Another process with its own session service, as a script beside the server has."""
+"""Another process with its own session service, such as a script beside the server."""
 
 CLOCK = """() => {
     window.shown = new Map();
@@ -91,7 +91,7 @@ CLOCK = """() => {
     };
     new MutationObserver(look).observe(document.getElementById("window"), { childList: true, subtree: true });
 }"""
-"""Notes for every event how many milliseconds after it was made a frame had shown it."""
+"""Records for every event the milliseconds from its creation to a frame that shows it."""
 
 SHIFT = """() => {
     window.shift = 0;
@@ -102,7 +102,7 @@ SHIFT = """() => {
 
 
 def agents() -> Path:
-    """Write the agent that tells the time; return the folder of agents."""
+    """Write the agent that sends its time; return the agents folder."""
     folder = FOLDER / "watched-agents"
     (folder / APP).mkdir(parents=True)
     (folder / APP / "__init__.py").write_text("from . import agent\n")
@@ -112,7 +112,7 @@ def agents() -> Path:
 
 @contextlib.contextmanager
 def watched(browser: Browser, address: str, name: str, query: str = "") -> Iterator[Page]:
-    """Open a session's page; it is live."""
+    """Open the live page of a session."""
     page = new_page(browser)
     page.goto(f"{address}/sessions/{APP}/{USER}/{name}/{query}")
     page.locator("[data-live=live]").wait_for()
@@ -121,20 +121,20 @@ def watched(browser: Browser, address: str, name: str, query: str = "") -> Itera
 
 
 def tell_from_afar(name: str, events: int, pause: float) -> None:
-    """Let another process append events."""
+    """Append events from another process."""
     arguments = (APP, USER, name, str(events), str(pause))
     subprocess.run([sys.executable, "-c", WRITER, *arguments], cwd=ROOT, check=True)
 
 
 def tell_from_runtime(address: str, name: str) -> None:
-    """Let the agent's own process append events."""
+    """Append events from the agent's own process."""
     message = {"role": "user", "parts": [{"text": "go"}]}
     body = {"appName": APP, "userId": USER, "sessionId": name, "newMessage": message}
     httpx.post(f"{address}/run", json=body, timeout=600, trust_env=False).raise_for_status()
 
 
 def delays(page: Page, tell: threading.Thread) -> list[float]:
-    """Return the milliseconds from made to painted of each event that is told."""
+    """Return the milliseconds from creation to paint of each event."""
     page.evaluate(CLOCK)
     tell.start()
     page.wait_for_function(
@@ -163,7 +163,7 @@ def shift(page: Page, name: str) -> float:
 
 
 async def sessions(*names: str) -> None:
-    """Make the sessions that are watched."""
+    """Create the sessions to watch."""
     for name in names:
         await ours().create_session(app_name=APP, user_id=USER, session_id=name)
 

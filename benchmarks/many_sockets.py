@@ -1,7 +1,7 @@
-"""500 sockets on one session: how late the last of them hears of an event, and how long others wait meanwhile.
+"""500 sockets on one session: delay of an event at the last socket, and delay of other requests meanwhile.
 
-Each event tells when it was made, just before it is appended; each socket notes when it had come. The sockets are
-opened by a process of their own, which shares the machine with the server.
+Each event contains the time of its creation, just before it is appended; each socket records the arrival. A separate
+process opens the sockets and shares the machine with the server.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ MADE = re.compile(r"made (\d+\.\d+)")
 
 
 def agents() -> Path:
-    """Write the agent that tells the time; return the folder of agents."""
+    """Write the agent that sends its time; return the agents folder."""
     folder = FOLDER / "crowd-agents"
     (folder / APP).mkdir(parents=True)
     (folder / APP / "__init__.py").write_text("from . import agent\n")
@@ -43,7 +43,7 @@ def agents() -> Path:
 
 
 def longest_wait(address: str, done: threading.Event) -> list[float]:
-    """Ask for `/health` again and again until it is done; return the seconds of each answer."""
+    """Request `/health` repeatedly until told to stop; return the seconds of each response."""
     waits: list[float] = []
     with httpx.Client(trust_env=False, timeout=PATIENCE) as client:
         while not done.wait(0.02):
@@ -54,13 +54,13 @@ def longest_wait(address: str, done: threading.Event) -> list[float]:
 
 
 def new_session(address: str) -> str:
-    """Make a session; return its id."""
+    """Create a session; return its id."""
     made = httpx.post(f"{address}/apps/{APP}/users/{USER}/sessions", json={}, trust_env=False)
     return str(made.raise_for_status().json()["id"])
 
 
 def run_seconds(address: str, session: str) -> float:
-    """Let the agent run in a session; return how long it took."""
+    """Run the agent in a session; return the duration."""
     began = time.perf_counter()
     tell_from_runtime(address, session)
     return time.perf_counter() - began
@@ -100,7 +100,7 @@ def main() -> None:
 
 
 async def listen(address: str) -> None:
-    """Open the sockets; print how late each event was at the last of them, when all have heard all."""
+    """Open the sockets; print the delay of each event at the last of them, when all have received all."""
     heard: dict[str, list[float]] = {}
     gate = asyncio.Semaphore(OPENED_AT_ONCE)
     opened = asyncio.Barrier(SOCKETS + 1)

@@ -1,7 +1,7 @@
 """A session of 10,000 events (`--full`: 1,000,000) opened in Chromium: its first rows, its nodes, its memory.
 
-Beside it, `adk web` with its own front end opens a session of 1,000 events (`--full`: 10,000) of the same content, and
-so do we: it loads and draws all of them, which took 88 s for 10,000 once.
+For comparison, `adk web` with its own front end and DevUI open a session of 1,000 events (`--full`: 10,000) of the same
+content: ADK's page loads and draws all of them, which took 88 s for 10,000.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ PEER_EVENTS = 10_000 if FULL else 1_000
 TURNS = 5
 PEER_TURNS = 1
 PATIENCE = 600.0 if FULL else 240.0
-"""Seconds that `adk web` may take."""
+"""Longest time in seconds for `adk web`."""
 
 REST_MS = 500
 PEER_APP = "bench"
@@ -40,7 +40,7 @@ root_agent = LlmAgent(name="agent", model="none")
 
 @dataclass(frozen=True)
 class Opened:
-    """How a page opened: seconds to its first visible row, nodes and megabytes of heap once it is at rest."""
+    """Figures of an opened page: seconds to its first visible row, nodes and megabytes of heap when it is idle."""
 
     seconds: float
     nodes: float
@@ -51,7 +51,7 @@ def opened(browser: Browser, url: str, row: str, patience: float = 60.0) -> Open
     """Open a page and wait for the first element that `row` selects.
 
     Raises:
-        TimeoutError: none was visible within `patience` seconds.
+        TimeoutError: no element was visible within `patience` seconds.
     """
     page = new_page(browser)
     try:
@@ -74,7 +74,7 @@ def median_of(times: Iterable[Opened]) -> Opened:
 
 
 def own(browser: Browser) -> tuple[Opened, Opened]:
-    """Return how the long session opened, and the one that the peer opens too."""
+    """Return the figures of the long session, and of the one that the peer opens, too."""
     with server(OURS) as (address, _):
         found = [
             median_of(
@@ -87,7 +87,7 @@ def own(browser: Browser) -> tuple[Opened, Opened]:
 
 
 def events(number: int) -> Iterable[Event]:
-    """Yield what `long_session` stores, as ADK's own."""
+    """Yield the events of `long_session` as ADK's."""
     for seq in range(1, number + 1):
         made = event(seq)
         made.author = "user" if seq % 4 == 0 else "agent"
@@ -95,7 +95,7 @@ def events(number: int) -> Iterable[Event]:
 
 
 def peers_agents() -> Path:
-    """Write an agent whose sessions stand where `adk web` looks for them; return the folder of agents."""
+    """Write an agent with sessions for `adk web`; return the agents folder."""
     folder = FOLDER / "adk-agents"
     (folder / PEER_APP / ".adk").mkdir(parents=True)
     (folder / PEER_APP / "__init__.py").write_text("from . import agent\n")
@@ -108,7 +108,7 @@ def peers_agents() -> Path:
 
 
 def theirs(browser: Browser, agents: Path) -> Opened:
-    """Return how `adk web` opens its session.
+    """Return the figures of `adk web`.
 
     Raises:
         NeverServed: it did not start.

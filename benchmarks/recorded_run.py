@@ -1,4 +1,4 @@
-"""What the recorder costs a run: an event of an agent that writes state, and a call of a model, with it and without."""
+"""Cost of the recorder in a run: an event of an agent that writes state, and a model call, with and without it."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Plugins = list[BasePlugin]
 
 
 class Writer(BaseAgent):
-    """Yields so many events, each with a key in every scope."""
+    """Yields that many events, each with a key in every scope."""
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         for number in range(EVENTS + WARM_UP):
@@ -40,7 +40,7 @@ class Writer(BaseAgent):
 
 
 class Short(BaseLlm):
-    """Answers at once."""
+    """Model that answers at once."""
 
     model: str = "short"
 
@@ -52,13 +52,13 @@ class Short(BaseLlm):
 
 
 def runner(agent: BaseAgent, plugins: Plugins) -> Runner:
-    """Return a runner over our service."""
+    """Return a runner over DevUI's services."""
     app = App(name=APP, root_agent=agent, plugins=plugins)
     return Runner(app=app, session_service=ours(), auto_create_session=True)
 
 
 async def event_time(plugins: Plugins) -> float:
-    """Return the median of an event in one run, in milliseconds: made, stored and handed on."""
+    """Return the median of an event in one run, in milliseconds: created, stored and yielded."""
     times = []
     async with runner(Writer(name="writer"), plugins) as running:
         before = time.perf_counter()
@@ -72,7 +72,7 @@ async def event_time(plugins: Plugins) -> float:
 
 
 async def turn_time(plugins: Plugins) -> float:
-    """Return the median of a turn with one call of a model in a session that grows, in milliseconds."""
+    """Return the median of a turn with one model call in a growing session, in milliseconds."""
     times = []
     async with runner(LlmAgent(name="speaker", model=Short()), plugins) as running:
         for number in range(CALLS + WARM_UP):
@@ -91,7 +91,7 @@ def said(text: str) -> types.Content:
 
 
 async def rows() -> list[Figure]:
-    """Measure both, without the recorder and with it. The peer of a row is the same without."""
+    """Measure both without and with the recorder. The peer of a row is the same without."""
     found = []
     for what, measure in (
         ("event of a run, stored", event_time),

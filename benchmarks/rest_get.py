@@ -1,4 +1,4 @@
-"""What a REST `GET` of a session of 10,000 events costs before it is sent."""
+"""Cost of a REST `GET` of a session of 10,000 events before it is sent."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ EVENTS = 10_000
 
 
 async def own_answer(_: int) -> int:
-    """Join the answer from the texts of the store; return its length."""
+    """Join the response from the stored texts; return its length."""
     snapshot = await units_of_work.read(snapshots.take_snapshot, APP, USER, "big")
     return sum([len(text) async for text in snapshots.stream_json(snapshot)])
 
 
 async def peers_answer(_: int) -> int:
-    """Make the answer as ADK's server does (`cli/api_server.py`), over its own store; return its length."""
+    """Build the response like ADK's server (`cli/api_server.py`), over its own store; return its length."""
     session = await peers()["SqliteSessionService"].get_session(app_name=APP, user_id=USER, session_id="big")
     assert session is not None
     body = public_session(session).model_dump(mode="json", by_alias=True, exclude_none=True)

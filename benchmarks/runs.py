@@ -1,8 +1,8 @@
-"""What a run costs on top of ADK's own, how soon its words are seen, and a message on a session of 10,000 events.
+"""Overhead of a run over ADK's own, delay until its text is visible, and a message in a session of 10,000 events.
 
-The agents note when they did something (`made …`), by the clock of this machine, which the page and the client read
-too. `adk api_server` runs the same agents in the same run; the long session's peer is ADK's Runner over
-InMemorySessionService, without any server.
+The agents record times (`made …`) with the clock of this machine, which the page and the client use, too.
+`adk api_server` runs the same agents in the same run; the long session's peer is ADK's Runner over
+InMemorySessionService, without a server.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ EVENTS = 200
 LONG = 10_000
 TURNS = 9
 RESTS_S = {2.0: "", 0.0: ", sent as the answer comes"}
-"""Seconds between an answer and the next message, and how that is called: a person reads, a program may not."""
+"""Seconds between an answer and the next message, with a label: a person reads, a program may not."""
 PATIENCE_MS = 120_000
 
 AGENT = """import asyncio
@@ -142,7 +142,7 @@ def body(app: str, session: str, *, streaming: bool = False) -> dict[str, object
 
 
 def run_seconds(address: str, app: str, turns: int) -> float:
-    """Return the median seconds of a whole run over ADK's own path, each on a session of its own."""
+    """Return the median seconds of a whole run over ADK's own path, each in its own session."""
     times = []
     with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
         for turn in range(turns + 1):
@@ -173,9 +173,9 @@ def first_token(address: str) -> float:
 
 
 def send(page: Page, text: str, pattern: str) -> tuple[float, float, str]:
-    """Send a message by the console.
+    """Send a message with the console.
 
-    Return when Enter was pressed and when a further match of a pattern was seen, in milliseconds, and that match.
+    Return the time of Enter, the time of a new match of a pattern, in milliseconds, and that match.
     """
     before = len(re.findall(pattern, page.locator("#column-timeline").inner_text()))
     page.locator("#message").fill(text)
@@ -187,7 +187,7 @@ def send(page: Page, text: str, pattern: str) -> tuple[float, float, str]:
 
 
 def rest(page: Page) -> None:
-    """Wait until nothing runs."""
+    """Wait until no run is active."""
     page.locator(".run:not(.run-ended)").first.wait_for(state="detached", timeout=PATIENCE_MS)
 
 
@@ -218,7 +218,7 @@ def seen_message(browser: Browser, address: str) -> float:
 
 @contextlib.contextmanager
 def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
-    """Open a session's page; it is live."""
+    """Open the live page of a session."""
     page = new_page(browser)
     page.goto(f"{address}/sessions/{APP}/{USER}/{name}/")
     page.locator("[data-live=live]").wait_for(timeout=PATIENCE_MS)
@@ -227,7 +227,7 @@ def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
 
 
 def to_the_model(address: str, pk: int, rest_s: float) -> float:
-    """Return the median seconds from a message on the long session to its model, once a turn has been taken.
+    """Return the median seconds from a message in the long session to its model call, after a first turn.
 
     Args:
         rest_s: seconds between an answer and the next message.
@@ -251,7 +251,7 @@ def to_the_model(address: str, pk: int, rest_s: float) -> float:
 
 
 def in_memory(folder: Path, rest_s: float) -> float:
-    """Return what ADK's Runner takes to the model on as long a session over its InMemorySessionService."""
+    """Return the seconds to the model call of ADK's Runner in an equally long session over InMemorySessionService."""
     done = subprocess.run(
         [sys.executable, "-c", IN_MEMORY, str(folder), str(LONG), str(TURNS), str(rest_s)],
         cwd=ROOT,

@@ -1,4 +1,4 @@
-"""Servers that a benchmark starts, each in a process of its own, ended with what it started."""
+"""Servers for benchmarks, each in its own process, ended with its children."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ OURS = (sys.executable, str(ROOT / "manage.py"), "web")
 ADK_WEB = (sys.executable, "-m", "google.adk.cli", "web")
 
 PATIENCE = 120.0
-"""Seconds a server may take to its first page."""
+"""Longest time in seconds to a server's first page."""
 
 
 class NeverServed(Exception):
@@ -33,10 +33,10 @@ def server(
     environment: Mapping[str, str] | None = None,
     agents: Path = AGENTS,
 ) -> Iterator[tuple[str, float]]:
-    """Start a server of agents, else the examples; yield its address and the seconds from start to its first page.
+    """Start a server of agents, by default the examples; yield its address and the seconds to its first page.
 
     Raises:
-        NeverServed: `page` was not answered with 200.
+        NeverServed: `page` did not return 200.
     """
     port = _free_port()
     start = time.perf_counter()
@@ -65,7 +65,7 @@ def _free_port() -> int:
 
 
 def _status(port: int, page: str) -> int:
-    """Return the status of a page, 0 when nobody answers yet."""
+    """Return the status of a page; 0 if nothing answers yet."""
     connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE)
     try:
         connection.request("GET", page)

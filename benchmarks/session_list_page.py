@@ -1,7 +1,7 @@
-"""The session list, as the server makes its page, in a store of many sessions with their events and ledger.
+"""The session list as the server renders its page, in a store of many sessions with events and ledger.
 
-Figures are processor time: of this process and, on PostgreSQL, of the backend that it asked. So what else the machine
-does shows little in them. A store that holds sessions already is measured as it is.
+Figures are processor time of this process and, on PostgreSQL, of its backend, so that other load on the machine hardly
+matters. A store that contains sessions already is measured as it is.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from sessions_app.models import AgentSession
 
 SESSIONS = 100_000 if FULL else 2_000
 TIMES = 10
-"""Pages made of each query, after two to warm up. A backend's time is told in hundredths of a second."""
+"""Pages rendered per query, after two to warm up. A backend's time has a resolution of 10 ms."""
 
 QUERIES = (
     *("app:app1", "user:user3", "is:error"),
@@ -45,7 +45,7 @@ QUERIES = (
     ),
     *("tool:get_weather old_key missing -tool:old_tool errors>5", "is:idle title:zzz"),
 )
-"""Terms that many sessions meet, few, only the oldest, one or none: see `large_store`."""
+"""Terms that many sessions match, few, only the oldest, one or none; see `large_store`."""
 
 TEXTS = (
     *("thunderstorm", "sunny", "antique", "weather sunny", '"sunny in town 50"', "-sunny", "-antique"),
@@ -55,7 +55,7 @@ TEXTS = (
 
 
 async def fill_peer(name: str, peer: BaseSessionService) -> None:
-    """Put as many sessions, without events, into a store of ADK."""
+    """Fill ADK's store with as many sessions, without events."""
     await session_of(peer, "first")
     if name == "SqliteSessionService":
         rows = ((APP, f"{USER}{number % 50}", f"s{number}", number) for number in range(SESSIONS))
@@ -67,7 +67,7 @@ async def fill_peer(name: str, peer: BaseSessionService) -> None:
 
 
 async def cost_of_peer(name: str, peer: BaseSessionService) -> float:
-    """Return the milliseconds that a list of ADK's takes of this process, the median of five."""
+    """Return the median processor time of ADK's list in this process, of five, in milliseconds."""
     await fill_peer(name, peer)
     taken = []
     for _ in range(6):
@@ -78,7 +78,7 @@ async def cost_of_peer(name: str, peer: BaseSessionService) -> float:
 
 
 def cost_of(made: Callable[[], None]) -> tuple[float, float]:
-    """Return the milliseconds that something takes of this process, in the median, and of the backend on average."""
+    """Return the median processor time of a call in this process, and the mean of the backend, in milliseconds."""
     for _ in range(2):
         made()
     taken, asked = [], _backend_s()
@@ -90,7 +90,7 @@ def cost_of(made: Callable[[], None]) -> tuple[float, float]:
 
 
 def _backend_s() -> float:
-    """Return the processor time of the backend so far, in seconds; 0 where there is none on this machine."""
+    """Return the processor time of the backend so far, in seconds; 0 if it does not run on this machine."""
     if not ON_POSTGRES:
         return 0.0
     with connection.cursor() as cursor:

@@ -1,6 +1,6 @@
-"""How long it takes to the first page, and what of that is imports; what a new store costs beside one that exists.
+"""Time to the first page and its share of imports; cost of a new store over an existing one.
 
-Bytecode is compiled by first, untimed runs.
+Bytecode is compiled in untimed first runs.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from benchmarks.serving import ADK_WEB, OURS, server
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
 TURNS = 5
 OF_ADK_WEB = 0.5
-"""Most that the first page may take, as a part of what `adk web` takes in the same run."""
+"""Longest time to the first page, as a share of `adk web`'s in the same run."""
 
 NEW_STORE_S = 0.3
-"""Most that a new store may take longer than one that exists, in seconds."""
+"""Most additional seconds for a new store."""
 
 PREPARE = """
 import sys, time, devui
@@ -37,18 +37,18 @@ print(time.perf_counter() - start)
 
 
 def first_page_time(command: Sequence[str], page: str) -> float:
-    """Return the time from the start of a server to its first page, in seconds."""
+    """Return the seconds from the start of a server to its first page."""
     with server(command, page) as (_, seconds):
         return seconds
 
 
 def new_store() -> str:
-    """Return the URL of a store that is not there yet."""
+    """Return the URL of a store that does not exist yet."""
     return f"sqlite:///{FOLDER / uuid.uuid4().hex}.sqlite3"
 
 
 def store_time(url: Callable[[], str]) -> float:
-    """Return how long a fresh interpreter takes to make a store ready, without its imports, in seconds."""
+    """Return the seconds that a new interpreter needs to prepare a store, without imports."""
     done = subprocess.run(
         [sys.executable, "-c", PREPARE, url()], check=True, stdout=subprocess.PIPE, text=True
     )
@@ -56,14 +56,14 @@ def store_time(url: Callable[[], str]) -> float:
 
 
 def import_time(statement: str) -> float:
-    """Return the wall time of a fresh interpreter that runs `statement`, in seconds."""
+    """Return the wall time of a new interpreter that runs `statement`, in seconds."""
     start = time.perf_counter()
     subprocess.run([sys.executable, "-c", statement], check=True, capture_output=True)
     return time.perf_counter() - start
 
 
 def medians(ours: Callable[[], float], peer: Callable[[], float]) -> tuple[float, float]:
-    """Return the median of each, measured in turns, so that both meet the same load."""
+    """Return the median of each, measured alternately, so that both have the same load."""
     ours(), peer()  # compile
     pairs = [(ours(), peer()) for _ in range(TURNS)]
     own, theirs = zip(*pairs, strict=True)

@@ -25,11 +25,11 @@ SELECT 'session', %(pk)s, 'key' || (i %% %(keys)s), 'key' || (i %% %(keys)s), i,
     'append', 1.0 * i, %(pk)s, 'ann', 'long', i, 'e' || i, 'i', 'agent', 'tool', 'look', '', %(no)s
 FROM n
 """
-"""One row of the ledger an event; the events themselves are not read."""
+"""One ledger row per event; the events themselves are not read."""
 
 
 def fill() -> AgentSession:
-    """Make a session with a ledger of `ROWS` rows over `KEYS` keys."""
+    """Create a session with a ledger of `ROWS` rows over `KEYS` keys."""
     session = writes.create_session(writes.SessionKey("", APP, USER, "long"))
     with connection.cursor() as cursor:
         cursor.execute(LEDGER, {"rows": ROWS, "pk": session.pk, "keys": KEYS, "no": False})

@@ -1,6 +1,6 @@
-"""The store a benchmark measures, its peers, and what is put into them.
+"""The measured store, its peers, and their content.
 
-Import this first: it configures Django.
+Import this module first: it configures Django.
 """
 
 from __future__ import annotations
@@ -45,12 +45,12 @@ WORDS = (
 
 
 def ours() -> DjangoSessionService:
-    """Return the service that is measured."""
+    """Return the measured service."""
     return DjangoSessionService()
 
 
 def peers() -> dict[str, BaseSessionService]:
-    """Return ADK's own services on the same kind of database, as far as they can be imported here."""
+    """Return ADK's own services on the same kind of database, as far as they are installed."""
     found: dict[str, BaseSessionService] = {}
     if not ON_POSTGRES:
         found["SqliteSessionService"] = SqliteSessionService(str(FOLDER / "adk.sqlite3"))
@@ -63,7 +63,7 @@ def peers() -> dict[str, BaseSessionService]:
 
 
 def missing_peers() -> str:
-    """Return the words for a row without a peer."""
+    """Return the text for a row without a peer."""
     return "DatabaseSessionService needs sqlalchemy, which is not installed"
 
 
@@ -75,7 +75,7 @@ def _database_url() -> str:
 
 
 def event(number: int) -> Event:
-    """Return an event as an agent makes them: some text, and one key in each scope."""
+    """Return an event like an agent's: some text, and one key in each scope."""
     return Event(
         author="agent",
         invocation_id=f"i{number // 4}",
@@ -92,9 +92,9 @@ async def session_of(service: BaseSessionService, name: str, **given: Any) -> Se
 
 
 def fill_ours(name: str, events: Iterable[Event]) -> None:
-    """Append events, some in a transaction, which is faster than one by one.
+    """Append events in batches, which is faster than one by one.
 
-    All in one would be slow on PostgreSQL: the shared scopes' rows keep a version of every update of theirs.
+    One transaction for all would be slow on PostgreSQL: the rows of shared scopes keep a version of each update.
     """
     key = writes.SessionKey("", APP, USER, name)
     waiting = iter(events)
@@ -105,7 +105,7 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
 
 
 def long_session(name: str, events: int, agent: str = "agent") -> None:
-    """Make a session of many events: messages of the user between the agent's, each with text and a key written."""
+    """Create a session of many events: the user's messages between the agent's, each with text and a written key."""
     session = writes.create_session(writes.SessionKey("", APP, USER, name))
     records = {author: _record_by(author) for author in ("user", agent)}
     for start in range(1, events + 1, BATCH):
@@ -144,16 +144,16 @@ SELECT 'session', e.session_id, 'turn', 'turn', e.seq, '1', NULL, '', %(no)s, 'a
     'ann', 'long', e.seq, e.event_id, e.invocation_id, e.author, 'delta', '', '', %(no)s
 FROM sessions_app_event e WHERE e.session_id = %(pk)s
 """
-"""One row of the ledger for each event of a session."""
+"""One ledger row per event of a session."""
 
 
 def fill_sqlite_peer(name: str, events: Iterable[Event]) -> None:
-    """Put events into the tables of ADK's `SqliteSessionService`."""
+    """Write events to the tables of ADK's `SqliteSessionService`."""
     fill_sqlite(FOLDER / "adk.sqlite3", APP, name, events)
 
 
 def fill_sqlite(file: Path, app: str, name: str, events: Iterable[Event]) -> None:
-    """Put events into a file of ADK's `SqliteSessionService`, in the form it gives them."""
+    """Write events to a file of ADK's `SqliteSessionService`, in its format."""
     rows = (
         (
             made.id,
@@ -175,7 +175,7 @@ def fill_sqlite(file: Path, app: str, name: str, events: Iterable[Event]) -> Non
 
 
 def fill_database_peer(name: str, events: Iterable[Event]) -> None:
-    """Put events into the tables of ADK's `DatabaseSessionService`, in the form it gives them."""
+    """Write events to the tables of ADK's `DatabaseSessionService`, in its format."""
     rows = [
         (
             made.id,
@@ -203,7 +203,7 @@ FILLERS = {"SqliteSessionService": fill_sqlite_peer, "DatabaseSessionService": f
 
 
 async def times_of(work: Callable[[int], Awaitable[Any]], turns: int, warm_up: int = 0) -> list[float]:
-    """Return how long each turn took, in milliseconds; the first ones warm up and are left out."""
+    """Return the milliseconds of each turn without the first ones, which warm up."""
     times = []
     for turn in range(warm_up + turns):
         start = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Stepping through the state of a session: from a key pressed to the board painted, in Chromium.
+"""Stepping through the state of a session: from a key press to the painted board, in Chromium.
 
-What a reader feels is measured in the browser: from the key to the frame that shows the board of the next event. What
-of it is the server's is measured beside it, without a browser: the processor time of the answer, and its bytes.
+The browser measures the time from the key to the frame that shows the board of the next event. The server's share, the
+processor time of the response and its bytes, is measured separately, without a browser.
 """
 
 from __future__ import annotations
@@ -49,11 +49,11 @@ CLOCK = """() => {
         });
     }).observe(document.body, { childList: true, subtree: true, attributes: true, attributeFilter: ["data-at"] });
 }"""
-"""Notes the time from each key to the frame that shows the board of another event."""
+"""Records the time from each key to the frame that shows the board of another event."""
 
 
 def story() -> None:
-    """Make a session whose events write one key after the other, and a long one with as many keys."""
+    """Create a session whose events write one key after the other, and a long one with as many keys."""
     asyncio.run(session_of(ours(), "steps", state={f"key{number}": 0 for number in range(KEYS)}))
     fill_ours("steps", (told(number) for number in range(EVENTS)))
     long_session("long", LONG)
@@ -71,7 +71,7 @@ def told(number: int) -> Event:
 
 
 def times_of(page: Page, key: str, steps: int) -> list[float]:
-    """Return the milliseconds that each step took."""
+    """Return the milliseconds of each step."""
     page.evaluate(CLOCK)
     for number in range(1, steps + 1):
         page.keyboard.press(key)
@@ -81,7 +81,7 @@ def times_of(page: Page, key: str, steps: int) -> list[float]:
 
 
 def painted(browser: Browser, address: str, name: str, start: int) -> list[float]:
-    """Return the milliseconds from key to painted board of steps back from an event."""
+    """Return the milliseconds from key to painted board for steps back from an event."""
     page = new_page(browser)
     page.goto(f"{address}/sessions/{APP}/{USER}/{name}/?seq={start}")
     page.locator("[data-live=live]").wait_for()
@@ -89,7 +89,7 @@ def painted(browser: Browser, address: str, name: str, start: int) -> list[float
 
 
 def answered(name: str, start: int) -> Iterator[tuple[float, int]]:
-    """Yield the milliseconds of processor time and the bytes of each step's answer, as the page asks for it."""
+    """Yield processor time in milliseconds and bytes of each step's response."""
     session = AgentSession.objects.get(app_name=APP, user_id=USER, session_id=name)
     client, mark = Client(), state_mark_of(session)
     headers = {"HX-Request": "true", "HX-Target": "board"}

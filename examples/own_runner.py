@@ -55,7 +55,7 @@ async def run(user: str, session_id: str, turns: int, pause: float) -> None:
 
 
 def describe(event: Event) -> str:
-    """One line for an event: who, what, and which state keys it wrote."""
+    """Return a line for an event: author, content, and the state keys that it wrote."""
     parts = (event.content.parts if event.content else None) or []
     said = [part.text for part in parts if part.text]
     called = [f"{asked.name}({asked.args})" for asked in event.get_function_calls()]

@@ -1,4 +1,4 @@
-"""A judge and a simulated user that need no network: free, and the same every time.
+"""A judge and a simulated user without network: free and deterministic.
 
 ADK finds the models of judges (`judge_model`) and of simulated users (`user_simulator_config.model`) by their names
 in its `LLMRegistry`. `register()` puts these two there; an agent calls it when it is loaded, so they are known to
@@ -35,7 +35,7 @@ PLAN, HISTORY, REPLY = "# Conversation Plan", "# Conversation History", "# Gener
 NO_REQUEST = ("Goal:", "Communication style:")
 STOP = "</finished>"
 LONG = 4
-"""Letters of a word that a context is searched for; shorter ones stand everywhere."""
+"""Letters of a word from which a context is searched for it; shorter words occur everywhere."""
 
 
 class Offline(BaseLlm):
@@ -57,22 +57,22 @@ class Offline(BaseLlm):
         )
 
     def answer(self, prompt: str) -> str:
-        """What the model says."""
+        """Return the text of the model's answer."""
         raise NotImplementedError
 
 
 class OfflineJudge(Offline):
-    """Judges as ADK's metrics ask it to."""
+    """Answers the prompts of ADK's metrics."""
 
     model: str = "offline-judge"
 
     @classmethod
     def supported_models(cls) -> list[str]:
-        """The name to be given as `judge_model`."""
+        """Return the name for `judge_model`."""
         return ["offline-judge"]
 
     def answer(self, prompt: str) -> str:
-        """Tell the prompts of the metrics apart, and answer in the form that each reads."""
+        """Recognize the metric of a prompt, and answer in its format."""
         if "<properties>" in prompt:
             return "\n\n".join(_rubrics(prompt))
         if "Sentence Segmentation Output" in prompt:
@@ -86,23 +86,23 @@ class OfflineJudge(Offline):
 
 
 class OfflineUser(Offline):
-    """Says what the plan of a scenario lists."""
+    """Sends the lines of a scenario's plan."""
 
     model: str = "offline-user"
 
     @classmethod
     def supported_models(cls) -> list[str]:
-        """The name to be given as `user_simulator_config.model`."""
+        """Return the name for `user_simulator_config.model`."""
         return ["offline-user"]
 
     def answer(self, prompt: str) -> str:
-        """The first line of the plan that was not said yet; when all were, the end of the conversation."""
+        """Return the first line of the plan that was not sent yet; after the last, the end of the conversation."""
         history = prompt.rpartition(HISTORY)[2]
         return next((line for line in _requests(prompt) if f"user: {line}" not in history), STOP)
 
 
 def register() -> None:
-    """Make both known to ADK in this process."""
+    """Register both with ADK in this process."""
     for model in (OfflineJudge, OfflineUser):
         LLMRegistry.register(model)
 
@@ -120,7 +120,7 @@ def _rubrics(prompt: str) -> Iterator[str]:
 
 
 def _listed(properties: str) -> list[tuple[str, str]]:
-    """The ids and texts of rubrics: lines, or JSON where a whole conversation is judged."""
+    """Return ids and texts of rubrics from lines, or from JSON where a whole conversation is judged."""
     if properties.startswith("["):
         return [(rubric["id"], rubric["property"]) for rubric in json.loads(properties)]
     return [(rubric["id"] or "", rubric["text"]) for rubric in RUBRIC.finditer(properties)]
@@ -148,7 +148,7 @@ def _valid(prompt: str) -> str:
 
 
 def _follows(prompt: str) -> bool:
-    """Tell whether a simulated message is a line of the plan that was not said before, or its end in time."""
+    """Tell whether a simulated message is an unsent line of the plan, or its end at the right time."""
     reply = prompt.rpartition(REPLY)[2].strip()
     history = prompt.rpartition(REPLY)[0].rpartition(HISTORY)[2]
     left = [line for line in _requests(prompt) if f"user: {line}" not in history]
@@ -162,12 +162,12 @@ def _requests(prompt: str) -> list[str]:
 
 
 def _between(text: str, start: str, end: str) -> str:
-    """The last stretch of a text between two marks: the prompts hold examples before it."""
+    """Return the last text between two marks: prompts contain examples before it."""
     return text.rpartition(start)[2].partition(end)[0].strip()
 
 
 def _last(text: str, marks: tuple[str, ...]) -> str:
-    """What follows the last of these marks."""
+    """Return the text after the last of these marks."""
     places = [text.rfind(mark) for mark in marks]
     return text[max(places) :] if max(places) >= 0 else text
 

@@ -28,18 +28,18 @@ OTHER_AGENT = "For context:"  # how ADK opens what another agent said
 
 
 def call(tool: str, **args: object) -> types.Part:
-    """A function call, as a model would ask for it."""
+    """Return a function call of a model."""
     return types.Part.from_function_call(name=tool, args=args)
 
 
 def think(text: str) -> types.Part:
-    """A thought, which is shown apart from the answer."""
+    """Return a thought, which is shown apart from the answer."""
     return types.Part(text=text, thought=True)
 
 
 @dataclass(frozen=True)
 class Turn:
-    """What one model call sees."""
+    """The content of one model call."""
 
     text: str
     """What the user said last."""
@@ -53,7 +53,7 @@ class Turn:
     """What the named groups of the rule's pattern matched."""
 
     def __getitem__(self, group: str) -> str:
-        """What a named group of the rule's pattern matched."""
+        """Return the text that a named group of the rule's pattern matched."""
         return self.words[group]
 
     @property
@@ -68,7 +68,7 @@ class Turn:
 
     @classmethod
     def of(cls, request: LlmRequest) -> Turn:
-        """Read the request that ADK has built for this call."""
+        """Parse the request that ADK has built for this call."""
         text = said = ""
         results: list[types.FunctionResponse] = []
         for content in request.contents:
@@ -87,14 +87,14 @@ class Turn:
 
 @dataclass(frozen=True)
 class Rule:
-    """When the user's text matches `pattern` and the last tool to answer was `after`, give `reply`."""
+    """Gives `reply` if the user's text matches `pattern` and the last tool to answer was `after`."""
 
     pattern: str = ""
     reply: Reply | Callable[[Turn], Reply] = ""
     after: str = ""
 
     def answer(self, turn: Turn) -> Reply | None:
-        """The reply to this turn, or None when the rule does not fit."""
+        """Return the reply to this turn; None if the rule does not apply."""
         match = re.search(self.pattern, turn.text, re.IGNORECASE)
         if match is None or turn.tool != self.after:
             return None
@@ -103,7 +103,7 @@ class Rule:
 
 
 class ScriptedLlm(BaseLlm):
-    """A `BaseLlm` that answers with the first of its rules that fits."""
+    """A `BaseLlm` that answers with the first matching rule."""
 
     model: str = "scripted-1"
     rules: list[Rule]
@@ -140,12 +140,12 @@ def _content(parts: list[types.Part]) -> types.Content:
 
 
 def _delay() -> float:
-    """Seconds to wait before each streamed chunk."""
+    """Return the seconds to wait before each streamed chunk."""
     return float(os.environ.get("DEVUI_EXAMPLE_DELAY_MS", "30")) / 1000
 
 
 def _tokens(parts: Sequence[types.Part]) -> int:
-    """Four characters a token: the usual rule of thumb, and the same every time."""
+    """Return the number of tokens, by the rule of thumb of four characters each."""
     size = 0
     for part in parts:
         asked, told = part.function_call, part.function_response

@@ -1,3 +1,3 @@
-"""People, files, money and things that go wrong."""
+"""An office assistant: people, files, money and failures."""
 
 from . import agent as agent

@@ -68,7 +68,7 @@ async def hand_over_to_memory(callback_context: CallbackContext) -> None:
 
 
 def leave(turn: Turn) -> Reply:
-    """Tell where a request stands that somebody else decides."""
+    """Report the status of a request that another person decides."""
     status = turn.result.get("status", "answered")
     if status == "pending":
         return "Ticket {ticket}: {days} days of leave, pending.".format(**turn.result)
@@ -76,7 +76,7 @@ def leave(turn: Turn) -> Reply:
 
 
 def paid(turn: Turn) -> Reply:
-    """Tell whether the payment was made."""
+    """Report whether the payment was made."""
     return "I did not pay." if "error" in turn.result else "I paid {amount} to {to}.".format(**turn.result)
 
 

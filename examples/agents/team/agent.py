@@ -39,28 +39,28 @@ def look_up(topic: str, shelf: str) -> dict[str, str]:
 
 
 def plan(turn: Turn) -> Reply:
-    """Three points, on one line so that it fits into an instruction."""
+    """Return three points on one line, so that they fit into an instruction."""
     return f"1. The history of {turn.facts['topic']}. 2. The figures. 3. The outlook."
 
 
 def draft(turn: Turn) -> Reply:
-    """The history alone at first; with the figure once the critic has asked for one."""
+    """Return the history alone at first, then with the figure that the critic has requested."""
     figure = " Today there are {number}." if turn.facts["feedback"] else ""
     return ("{history}." + figure).format(**turn.facts)
 
 
 def criticise(turn: Turn) -> Reply:
-    """End the loop when the draft holds the figure."""
+    """End the loop if the draft contains the figure."""
     return call("exit_loop") if turn.facts["number"] in turn.facts["draft"] else "Add a figure."
 
 
 def publish(turn: Turn) -> Reply:
-    """The draft under its title."""
+    """Return the draft under its title."""
     return f"# {turn.facts['topic'].capitalize()}\n\n{turn.facts['draft']}"
 
 
 def translate(turn: Turn) -> Reply:
-    """A phrase from the book, or an honest no."""
+    """Return a phrase from the book, or say that it is missing."""
     phrase, language = turn["phrase"].lower(), turn["language"].lower()
     return PHRASES.get((phrase, language), f"I cannot say '{phrase}' in {language} yet.")
 
@@ -71,7 +71,7 @@ def transfer(agent: str) -> Reply:
 
 
 def researcher(name: str, shelf: str) -> LlmAgent:
-    """An agent that looks one thing up and leaves it in the state under the shelf's name."""
+    """Return an agent that looks one thing up and stores it in the state under the shelf's name."""
     rules = [
         Rule(after="look_up", reply=lambda turn: str(turn.result["found"])),
         Rule(reply=lambda turn: call("look_up", topic=turn.facts["topic"], shelf=shelf)),
@@ -140,13 +140,13 @@ REPORT = r"report (on|about) (?P<topic>\w+)(?P<pause>.*only the plan)?"
 
 
 def begin(turn: Turn) -> Reply:
-    """Open the report that the user asked for."""
+    """Open the requested report."""
     stop_after = "planner" if turn["pause"] else ""
     return call("start_report", topic=turn["topic"], stop_after=stop_after)
 
 
 def resume(turn: Turn) -> Reply:
-    """Go on with the report, if there is one."""
+    """Continue the report, if there is one."""
     return str(turn.result["error"]) if "error" in turn.result else transfer("report_pipeline")
 
 

@@ -1,4 +1,4 @@
-"""Checkpoint and restore: each step of the pipeline notes itself in the state key `checkpoint`.
+"""Checkpoint and restore: each step of the pipeline records itself in the state key `checkpoint`.
 
 `"checkpoint": {"done": ["planner", "research"], "stop_after": ""}`
 """
@@ -30,7 +30,7 @@ def continue_report(tool_context: ToolContext) -> dict[str, object]:
 
 
 def skip_done_step(callback_context: CallbackContext) -> types.Content | None:
-    """Before a step: pass over it when it is done already, or when the report is paused."""
+    """Callback before a step: skip it if it is done, or if the report is paused."""
     checkpoint, step = callback_context.state["checkpoint"], callback_context.agent_name
     if step in checkpoint["done"]:
         return _note(f"{step}: kept from the checkpoint.")
@@ -40,14 +40,14 @@ def skip_done_step(callback_context: CallbackContext) -> types.Content | None:
 
 
 def save_step(callback_context: CallbackContext) -> None:
-    """After a step: note it as done."""
+    """Callback after a step: record it as done."""
     checkpoint = callback_context.state["checkpoint"]
     done = [*checkpoint["done"], callback_context.agent_name]
     callback_context.state["checkpoint"] = {**checkpoint, "done": done}
 
 
 def _note(text: str) -> types.Content:
-    """A thought, because plain text would replace what the step has stored under its `output_key`."""
+    """Return a thought: plain text would replace the value that the step has stored under its `output_key`."""
     return types.Content(role="model", parts=[types.Part(text=text, thought=True)])
 
 

@@ -107,14 +107,14 @@ def advise(turn: Turn) -> Reply:
 
 
 def greet(turn: Turn) -> Reply:
-    """Greet by name, and pick up where the last session ended."""
+    """Greet by name, and continue where the last session ended."""
     name, city = turn.facts["user name"], turn.facts["last city"]
     hello = f"Hello {name}!" if name else "Hello! Tell me your name and I will remember it."
     return f"{hello} Last time you asked about {city}." if city else hello
 
 
 def look_up(*cities: str) -> Reply:
-    """Ask for all cities at once."""
+    """Call the tool for all cities at once."""
     return [call("get_weather", city=city) for city in cities if city] or "Which city?"
 
 

@@ -1,4 +1,4 @@
-"""A writer that streams: first its thoughts, then Markdown, token by token.
+"""A writer that streams its thoughts, then Markdown, token by token.
 
 Its instruction is a function (an `InstructionProvider`): ADK fills in no placeholders, the function reads
 the state itself. `initial_state.json` seeds every new session; the App adds an instruction for all agents.
@@ -18,7 +18,7 @@ from . import texts
 
 
 def instruction(context: ReadonlyContext) -> str:
-    """Built anew for every model call."""
+    """Return the instruction; called for every model call."""
     tone = context.state.get("tone", "plain")
     style = context.state.get("app:house_style", "as you like")
     return f"Write what the user asks for.\n\ntone: {tone}\nhouse style: {style}"
@@ -32,7 +32,7 @@ def set_tone(tone: str, tool_context: ToolContext) -> dict[str, str]:
 
 
 def write(template: str, thought: str) -> Callable[[Turn], Reply]:
-    """A reply that thinks, then writes the template about the user's topic in the session's tone."""
+    """Return thoughts, then the template about the user's topic in the session's tone."""
 
     def reply(turn: Turn) -> Reply:
         topic = turn.words.get("topic") or "the sea"
@@ -43,7 +43,7 @@ def write(template: str, thought: str) -> Callable[[Turn], Reply]:
 
 
 def shorten(turn: Turn) -> Reply:
-    """The first full sentence of what was written last."""
+    """Return the first full sentence of the last text."""
     first = re.search(r"^[A-Z][^.\n]*\.", turn.said, re.MULTILINE)
     return [think("One sentence has to carry it."), first[0]] if first else "There is nothing to shorten."
 

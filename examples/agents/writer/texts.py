@@ -1,4 +1,4 @@
-"""What the writer writes: `{topic}`, `{tone}` and `{name}`, the topic as a Python name, are filled in."""
+"""Texts of the writer, with the placeholders `{topic}`, `{tone}` and `{name}`, the topic as a Python name."""
 
 ARTICLE = """\
 ## A note on {topic}
