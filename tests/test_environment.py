@@ -25,7 +25,11 @@ import pytest
         ("DEVUI_TRUSTED_PROXIES", "nginx", "DEVUI_TRUSTED_PROXIES: 'nginx' is not an IP address or network"),
         ("DEVUI_TRUSTED_PROXIES", "10.0.0.1/8", "DEVUI_TRUSTED_PROXIES: '10.0.0.1/8' is not an IP address"),
         ("DEVUI_TRUSTED_PROXIES", "*", "DEVUI_TRUSTED_PROXIES: '*' is not an IP address or network"),
-        ("DATABASE_URL", "mysql://here/name", "DATABASE_URL='mysql://here/name' names no store"),
+        (
+            "DATABASE_URL",
+            "mysql://here/name",
+            "DATABASE_URL='mysql://here/name' is not a supported store URL",
+        ),
     ],
 )
 def test_a_variable_that_cannot_be_meant_is_refused_in_one_line(tmp_path, variable, value, told):

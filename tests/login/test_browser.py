@@ -52,7 +52,7 @@ def elsewhere(server: str) -> Iterator[str]:
     serving.server_close()
 
 
-def test_one_comes_in_goes_on_and_goes_out(open_window: OpenWindow, server: str):
+def test_log_in_browse_and_log_out(open_window: OpenWindow, server: str):
     page = open_window(server).new_page()
     page.goto("/runs/?status=done")
     page.get_by_label("Password").fill("not the password")
@@ -68,7 +68,7 @@ def test_one_comes_in_goes_on_and_goes_out(open_window: OpenWindow, server: str)
     expect(page.get_by_label("Password")).to_be_visible()
 
 
-def test_the_page_breaks_no_rule_of_accessibility(open_window: OpenWindow, server: str):
+def test_login_page_is_accessible(open_window: OpenWindow, server: str):
     for scheme in ("light", "dark"):
         page = open_window(server, color_scheme=scheme).new_page()
         page.set_viewport_size({"width": 390, "height": 800})
@@ -80,9 +80,7 @@ def test_the_page_breaks_no_rule_of_accessibility(open_window: OpenWindow, serve
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 
-def test_who_comes_from_another_site_is_let_in_by_the_strict_cookie(
-    open_window: OpenWindow, server: str, elsewhere: str
-):
+def test_link_from_another_site_uses_the_strict_cookie(open_window: OpenWindow, server: str, elsewhere: str):
     page = open_window(server).new_page()
     page.goto(elsewhere)
     page.get_by_role("link").click()
@@ -95,7 +93,7 @@ def test_who_comes_from_another_site_is_let_in_by_the_strict_cookie(
     expect(page).to_have_url(f"{server}/runs/?status=done")
 
 
-def test_a_page_that_is_open_when_the_login_ends_says_so(open_window: OpenWindow, server: str):
+def test_open_page_says_when_the_login_ends(open_window: OpenWindow, server: str):
     window = open_window(server)
     page = window.new_page()
     page.goto("/runs/")

@@ -32,7 +32,7 @@ def given(monkeypatch: pytest.MonkeyPatch):
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_a_password_is_kept_as_a_hash_in_a_file_of_its_owner(data, given):
+def test_password_is_stored_as_hash_in_a_private_file(data, given):
     given(f"{PASSWORD}\n")
     assert PASSWORD not in run()
     assert stat.S_IMODE(credentials_file.login_file().stat().st_mode) == 0o600
@@ -44,7 +44,7 @@ def test_a_password_is_kept_as_a_hash_in_a_file_of_its_owner(data, given):
     assert [file.name for file in data.iterdir()] == ["login.json"]
 
 
-def test_an_empty_one_is_made_up_and_shown(data, given):
+def test_empty_password_is_generated_and_shown(data, given):
     given("\n")
     shown = run().partition("Password: ")[2].partition("\n")[0]
     assert len(shown) >= 16
@@ -53,7 +53,7 @@ def test_an_empty_one_is_made_up_and_shown(data, given):
     assert check_password(shown, login.password)
 
 
-def test_a_terminal_asks_twice(data, monkeypatch):
+def test_terminal_prompts_twice(data, monkeypatch):
     terminal = io.StringIO()
     terminal.isatty = lambda: True  # a terminal for this test
     monkeypatch.setattr("sys.stdin", terminal)
@@ -74,7 +74,7 @@ def test_a_short_password_is_refused_and_the_old_one_stays(login, given):
     assert credentials_file.read_login() == login
 
 
-def test_a_token_is_shown_once_and_kept_as_a_hash(login):
+def test_token_is_shown_once_and_stored_as_hash(login):
     token = run("--token").split("Bearer ")[1].split()[0]
     assert token not in credentials_file.login_file().read_text()
     now = credentials_file.read_login()
@@ -92,13 +92,13 @@ def test_a_token_needs_a_password_first(data):
         run("--token")
 
 
-def test_it_is_taken_away(login):
-    assert "nobody" in run("--remove")
+def test_login_is_removed(login):
+    assert "no longer requires a login" in run("--remove")
     assert credentials_file.read_login() is None
     assert "no login" in run("--remove")
 
 
-def test_one_that_cannot_be_read_is_set_up_anew(login, given):
+def test_unreadable_login_can_be_replaced(login, given):
     credentials_file.login_file().write_text("{")
     given(f"{PASSWORD}\n")
     run()
@@ -106,7 +106,7 @@ def test_one_that_cannot_be_read_is_set_up_anew(login, given):
 
 
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"password": "", "key": "", "token": ""}', "\x00"])
-def test_what_is_no_login_is_none_that_lets_people_in(data, content):
+def test_malformed_login_file_refuses_everyone(data, content):
     data.mkdir()
     credentials_file.login_file().write_text(content)
     with pytest.raises(credentials_file.LoginUnreadable):
@@ -114,14 +114,14 @@ def test_what_is_no_login_is_none_that_lets_people_in(data, content):
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "192.0.2.1", "example.org"])
-def test_the_network_is_refused_with_the_command_that_sets_a_login_up(host):
+def test_network_host_without_login_names_the_command(host):
     with pytest.raises(BadInput, match="anybody on the network") as refused:
         server.open_listener(host, 8000)
     assert "python manage.py login" in refused.value.hint
     assert "ssh -L 8000:127.0.0.1:8000" in refused.value.hint
 
 
-def test_with_a_login_the_network_may_come(login):
+def test_network_host_is_allowed_with_a_login(login):
     with server.open_listener("0.0.0.0", 0, has_login=True) as listening:
         assert listening.getsockname()[0] == "0.0.0.0"
 
@@ -129,7 +129,7 @@ def test_with_a_login_the_network_may_come(login):
 @pytest.mark.parametrize(
     ("host", "named"), [("192.0.2.1", "192.0.2.1"), ("fd00::1", "[fd00::1]"), ("0.0.0.0", None)]
 )
-def test_a_server_on_the_network_needs_the_login_and_knows_its_own_address(settings, host, named):
+def test_network_server_requires_login_and_knows_its_host(settings, host, named):
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
     said = io.StringIO()
     Web(stderr=said)._open_to_network(host)
@@ -138,7 +138,7 @@ def test_a_server_on_the_network_needs_the_login_and_knows_its_own_address(setti
     assert "TLS" in said.getvalue()
 
 
-def test_a_data_folder_that_cannot_be_written_is_told(tmp_path: Path, settings, given):
+def test_unwritable_data_folder_is_explained(tmp_path: Path, settings, given):
     (tmp_path / "file").write_text("")
     settings.DATA_DIR = tmp_path / "file"
     given(f"{PASSWORD}\n")

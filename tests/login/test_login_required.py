@@ -27,13 +27,13 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_nobody_is_asked_as_long_as_no_login_is_set_up(web, data):
+async def test_no_login_is_required_until_one_is_set_up(web, data):
     assert (await web.get(INSIDE)).status_code == 200
     assert (await web.get("/login/")).status_code == 404
     assert "no-store" not in (await web.get(INSIDE)).headers.get("cache-control", "")
 
 
-async def test_every_address_is_behind_the_login(web, login):
+async def test_every_address_requires_the_login(web, login):
     for address in set(addresses()) - OPEN:
         for method in ("GET", "POST", "DELETE"):
             answer = await web.request(method, address, headers={"Accept": "application/json"})
@@ -53,7 +53,7 @@ async def test_every_address_is_behind_the_login(web, login):
         "/dev/apps",
     ],
 )
-async def test_programs_are_told_whatever_they_accept(web, login, path):
+async def test_programs_get_401_whatever_they_accept(web, login, path):
     answer = await web.post(path, json={})
     assert (answer.status_code, answer.json()["detail"]) == (401, "Login required")
 
@@ -67,11 +67,11 @@ async def test_programs_are_told_whatever_they_accept(web, login, path):
         "/dev-ui/",
     ],
 )
-async def test_files_and_adks_own_front_end_are_behind_it_too(web, login, path):
+async def test_files_and_adk_front_end_require_the_login(web, login, path):
     assert (await web.get(path, headers={"Sec-Fetch-Mode": "no-cors"})).status_code == 401
 
 
-async def test_what_the_page_looks_by_is_not(web, login):
+async def test_files_of_the_login_page_are_public(web, login):
     page = await web.get("/login/")
     tree = parse(page.content)
     asked = [link.attrs["href"] for link in tree.all("link")] + [
@@ -92,12 +92,12 @@ async def test_what_the_page_looks_by_is_not(web, login):
         "//login/",
     ],
 )
-async def test_no_other_spelling_of_an_open_address_opens_another(web, login, path):
+async def test_spelling_of_a_public_address_opens_no_other(web, login, path):
     assert (await web.get(path, headers={"Accept": "application/json"})).status_code in {401, 404}
     assert "sessions" not in (await web.get(path)).text
 
 
-async def test_a_person_is_led_to_the_page_and_back(web, login):
+async def test_browser_is_redirected_to_login_and_back(web, login):
     refused = await web.get("/sessions/?q=a b&app=ü", headers={"Accept": "text/html"})
     assert refused.status_code == 303
     where = refused.headers["location"]
@@ -108,7 +108,7 @@ async def test_a_person_is_led_to_the_page_and_back(web, login):
     assert (await web.get(INSIDE)).status_code == 200
 
 
-async def test_the_cookie_is_of_this_server_alone_and_no_script_reads_it(web, login):
+async def test_cookie_is_host_only_and_http_only(web, login):
     told = (await log_in(web)).headers["set-cookie"]
     assert told.startswith(f"{login.cookie}=")
     assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= {part.strip() for part in told.split(";")}
@@ -119,7 +119,7 @@ async def test_the_cookie_is_of_this_server_alone_and_no_script_reads_it(web, lo
     assert behind_tls.status_code == 403  # the proxy's origin is not allowed yet
 
 
-async def test_behind_a_proxy_with_tls_the_cookie_is_never_sent_without(web, login, settings):
+async def test_cookie_is_secure_behind_a_tls_proxy(web, login, settings):
     settings.DEVUI_ALLOW_ORIGINS = ["https://devui.example"]
     told = await web.post("/login/", data={"password": PASSWORD}, headers={"Origin": "https://devui.example"})
     assert "Secure" in told.headers["set-cookie"]
@@ -128,7 +128,7 @@ async def test_behind_a_proxy_with_tls_the_cookie_is_never_sent_without(web, log
 @pytest.mark.parametrize(
     "given", ["", "wrong horse battery", PASSWORD.upper(), PASSWORD + " ", "x" * 100_000, "\x00"]
 )
-async def test_a_wrong_password_is_told_at_its_field_and_lets_nobody_in(web, login, given):
+async def test_wrong_password_is_shown_at_its_field(web, login, given):
     answer = await log_in(web, given)
     assert answer.status_code == 422
     assert "set-cookie" not in answer.headers
@@ -160,26 +160,26 @@ async def test_a_wrong_password_is_told_at_its_field_and_lets_nobody_in(web, log
         "",
     ],
 )
-async def test_the_page_leads_nowhere_else(web, login, elsewhere):
+async def test_login_redirects_only_to_own_pages(web, login, elsewhere):
     assert (await log_in(web, next=elsewhere)).headers["location"] == "/"
     inside = await web.get("/login/", params={"next": elsewhere})
     assert (inside.status_code, inside.headers["location"]) == (303, "/")
 
 
 @pytest.mark.parametrize("length", [3_000, 40_000])
-async def test_a_long_address_without_the_login_leads_to_its_page_and_then_to_the_first(web, login, length):
+async def test_login_from_a_long_address_leads_to_the_home_page(web, login, length):
     answer = await web.get("/sessions/", params={"q": "a" * length}, headers={"Sec-Fetch-Mode": "navigate"})
     assert (answer.status_code, answer.headers["location"]) == (303, "/login/")
 
 
-async def test_what_somebody_wants_next_is_no_markup(web, login):
+async def test_next_page_is_escaped(web, login):
     page = await web.get(
         "/login/", params={"next": '/"><script>alert(1)</script>'}, headers={"Sec-Fetch-Site": "cross-site"}
     )
     assert "<script>alert" not in page.text
 
 
-async def test_another_site_can_log_nobody_in_or_out(web, login):
+async def test_other_sites_cannot_log_in_or_out(web, login):
     for headers in ({"Origin": EVIL}, {"Sec-Fetch-Site": "cross-site"}, {"Sec-Fetch-Site": "same-site"}):
         assert (await web.post("/login/", data={"password": PASSWORD}, headers=headers)).status_code == 403
     await log_in(web)
@@ -188,14 +188,14 @@ async def test_another_site_can_log_nobody_in_or_out(web, login):
     assert (await web.get(INSIDE)).status_code == 200
 
 
-async def test_host_and_origin_are_checked_for_who_has_the_login_too(web, login):
+async def test_host_and_origin_are_checked_with_a_login(web, login):
     await log_in(web)
     assert (await web.get("/", headers={"Host": "evil.example"})).status_code == 403
     assert (await web.get("/", headers={"Origin": EVIL})).status_code == 403
     assert (await web.post("/run", headers={"Sec-Fetch-Site": "same-site"})).status_code == 403
 
 
-async def test_who_comes_from_another_site_is_asked_once_more_with_the_strict_cookie(web, login):
+async def test_request_from_another_site_is_repeated_with_the_cookie(web, login):
     """A strict cookie is not sent with the first request, such as one that a provider of identities redirects."""
     arrives = {"Sec-Fetch-Site": "cross-site"}
     page = parse((await web.get("/login/?next=/runs/signed-in/%3Fcode=1", headers=arrives)).content)
@@ -205,7 +205,7 @@ async def test_who_comes_from_another_site_is_asked_once_more_with_the_strict_co
     assert not [meta for meta in page.all("meta") if meta.attrs.get("http-equiv") == "refresh"]
 
 
-async def test_logging_out_ends_copies_of_the_cookie_too(web, login):
+async def test_logout_invalidates_copies_of_the_cookie(web, login):
     copied = (await log_in(web)).cookies[login.cookie]
     out = await web.post("/logout/", headers={"Origin": "http://127.0.0.1"})
     assert (out.status_code, out.headers["location"]) == (303, "/login/")
@@ -213,7 +213,7 @@ async def test_logging_out_ends_copies_of_the_cookie_too(web, login):
     assert (await web.get(INSIDE)).status_code == 401
 
 
-async def test_an_ended_login_is_forgotten_when_its_cookie_has_expired(web, login):
+async def test_record_of_ended_login_is_removed_after_expiry(web, login):
     await log_in(web)
     await web.post("/logout/")
     [mark] = (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).iterdir()
@@ -224,14 +224,14 @@ async def test_an_ended_login_is_forgotten_when_its_cookie_has_expired(web, logi
     assert other != mark
 
 
-async def test_nobody_is_let_in_when_the_ended_logins_cannot_be_read(web, login):
+async def test_unreadable_ended_logins_refuse_everyone(web, login):
     await log_in(web)
     (credentials_file.login_file().parent / credentials_file.ENDED_FOLDER).write_text("")
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_unreadable")
 
 
-async def test_a_new_password_ends_every_login_and_keeps_the_token(web, login):
+async def test_new_password_ends_all_logins_but_not_the_token(web, login):
     token = credentials_file.replace_token()
     await log_in(web)
     credentials_file.set_password("another long password")
@@ -239,19 +239,19 @@ async def test_a_new_password_ends_every_login_and_keeps_the_token(web, login):
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
 
 
-async def test_a_login_ends_by_itself(web, login, monkeypatch):
+async def test_login_expires(web, login, monkeypatch):
     await log_in(web)
     monkeypatch.setattr(authentication, "AGE_S", -1)
     assert (await web.get(INSIDE)).status_code == 401
 
 
 @pytest.mark.parametrize("value", ["", "x", "::", "a:b:c", "é", "x" * 10_000, "1:zzzzzz:" + "A" * 43])
-async def test_a_made_up_cookie_is_worth_nothing(web, login, value):
+async def test_forged_cookie_is_refused(web, login, value):
     cookie = f"{login.cookie}={value}".encode()
     assert (await web.get(INSIDE, headers={"Cookie": cookie})).status_code == 401
 
 
-async def test_a_cookie_signed_by_djangos_own_key_is_worth_nothing(web, login):
+async def test_cookie_signed_by_secret_key_is_refused(web, login):
     from django.core.signing import TimestampSigner
 
     web.cookies.set(
@@ -260,7 +260,7 @@ async def test_a_cookie_signed_by_djangos_own_key_is_worth_nothing(web, login):
     assert (await web.get(INSIDE)).status_code == 401
 
 
-async def test_programs_come_in_by_the_token(web, login):
+async def test_token_authenticates_programs(web, login):
     token = credentials_file.replace_token()
     assert (await web.get(INSIDE, headers=bearer(token))).status_code == 200
     assert (await web.get(INSIDE, headers={"Authorization": f"bearer   {token} "})).status_code == 200
@@ -268,29 +268,29 @@ async def test_programs_come_in_by_the_token(web, login):
 
 
 @pytest.mark.parametrize("wrong", ["", "devui_", PASSWORD, "x" * 5000, "é"])
-async def test_no_other_token_lets_a_program_in(web, login, wrong):
+async def test_wrong_token_is_refused(web, login, wrong):
     token = credentials_file.replace_token()
     for given in (f"Bearer {wrong}", f"Basic {token}", token, f"Bearer {token}x", f"Bearer {token[:-1]}"):
         answer = await web.get(INSIDE, headers={"Authorization": given.encode()})
         assert answer.status_code == 401, given
 
 
-async def test_without_a_token_the_empty_one_lets_nobody_in(web, login):
+async def test_empty_token_is_refused_if_none_is_set(web, login):
     assert (await web.get(INSIDE, headers={"Authorization": "Bearer "})).status_code == 401
 
 
-async def test_a_part_of_a_page_is_refused_in_words_a_script_can_read(web, login):
+async def test_htmx_request_without_login_gets_json(web, login):
     answer = await web.get("/sessions/", headers={"HX-Request": "true", "Accept": "text/html"})
     assert (answer.status_code, answer.json()["detail"]) == (401, "Login required")
 
 
-async def test_a_form_that_comes_too_late_is_told_that_nothing_was_done(web, login):
+async def test_form_after_the_login_ended_has_no_effect(web, login):
     answer = await web.post("/runs/start/1/", data={"message": "Hi"}, headers={"Accept": "text/html"})
     assert answer.status_code == 401
     assert "your request was not carried out" in answer.text
 
 
-async def test_answers_behind_the_login_are_kept_by_no_cache(web, login):
+async def test_authenticated_responses_are_not_cached(web, login):
     await log_in(web)
     answer = await web.get(INSIDE)
     assert answer.headers["cache-control"] == "no-store"
@@ -298,15 +298,13 @@ async def test_answers_behind_the_login_are_kept_by_no_cache(web, login):
 
 
 @pytest.mark.usefixtures("transactional_db", "agents_dir")
-async def test_pages_offer_the_way_out_to_who_came_in(web, login):
+async def test_pages_offer_logout_after_login(web, login):
     await log_in(web)
     page = parse((await web.get("/sessions/")).content)
     assert page.one("form", action="/logout/").attrs["method"] == "post"
 
 
-async def test_an_allowed_origin_asks_in_advance_without_a_login_and_comes_in_by_the_token(
-    web, login, settings
-):
+async def test_allowed_origin_gets_preflight_and_uses_the_token(web, login, settings):
     settings.DEVUI_ALLOW_ORIGINS = ["https://ui.example"]
     ask = {"Origin": "https://ui.example", "Access-Control-Request-Method": "GET"}
     assert (await web.options(INSIDE, headers=ask)).status_code == 200
@@ -317,7 +315,7 @@ async def test_an_allowed_origin_asks_in_advance_without_a_login_and_comes_in_by
     )
 
 
-async def test_a_login_that_cannot_be_read_lets_nobody_in(web, login):
+async def test_unreadable_login_refuses_everyone(web, login):
     await log_in(web)
     credentials_file.login_file().write_text("{")
     answer = await web.get(INSIDE)
@@ -325,7 +323,7 @@ async def test_a_login_that_cannot_be_read_lets_nobody_in(web, login):
     assert (await web.get("/login/")).status_code == 503
 
 
-async def test_a_server_on_the_network_answers_nobody_when_its_login_is_gone(web, data, settings):
+async def test_network_server_without_login_refuses_everyone(web, data, settings):
     settings.DEVUI_LOGIN_REQUIRED = True
     answer = await web.get(INSIDE)
     assert (answer.status_code, answer.json()["code"]) == (503, "login_missing")

@@ -56,7 +56,7 @@ async def test_without_a_login_sockets_are_open(data):
     assert (await answer_to(opening([]), CONNECT))["type"] == "websocket.accept"
 
 
-async def test_a_browser_opens_one_by_its_cookie_and_a_program_by_the_token(login):
+async def test_socket_opens_with_cookie_or_token(login):
     assert (await answer_to(opening(cookie(login)), CONNECT))["type"] == "websocket.accept"
     token = f"Bearer {credentials_file.replace_token()}".encode()
     assert (await answer_to(opening([(b"authorization", token)]), CONNECT))["type"] == "websocket.accept"
@@ -68,17 +68,17 @@ async def test_a_browser_opens_one_by_its_cookie_and_a_program_by_the_token(logi
     ids=["nothing", "made up", "bytes", "bytes as token"],
 )
 @pytest.mark.parametrize("path", ["/ws/sessions/1/", "/ws/evals/runs/r1/", "/run_live"])
-async def test_nobody_else_opens_any_of_the_servers(login, headers, path):
+async def test_sockets_without_login_are_denied(login, headers, path):
     assert (await answer_to(opening(headers, application, path), CONNECT))["type"] != "websocket.accept"
 
 
-async def test_a_server_on_the_network_without_its_login_opens_none(data, settings):
+async def test_network_server_without_login_denies_sockets(data, settings):
     settings.DEVUI_LOGIN_REQUIRED = True
     assert (await answer_to(opening([]), CONNECT))["type"] != "websocket.accept"
 
 
 @pytest.mark.parametrize("end", ["password", "logout", "unreadable"])
-async def test_an_open_socket_hears_and_tells_nothing_once_its_login_has_ended(login, end):
+async def test_open_socket_is_closed_when_its_login_ends(login, end):
     headers = cookie(login)
     socket = opening(headers)
     await answer_to(socket, CONNECT)
@@ -96,7 +96,7 @@ async def test_an_open_socket_hears_and_tells_nothing_once_its_login_has_ended(l
     await socket.wait(5)
 
 
-async def test_a_socket_that_only_tells_is_closed_at_its_next_word(login):
+async def test_sending_socket_is_closed_at_its_next_message(login):
     async def teller(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await receive()
         await send({"type": "websocket.accept"})

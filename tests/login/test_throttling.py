@@ -28,7 +28,7 @@ class Clock:
         return self.now
 
 
-async def test_an_address_tries_a_few_times_and_then_waits(login):
+async def test_attempts_of_an_address_are_limited(login):
     clock = Clock()
     attempts = PasswordThrottle(clock)
     for _ in range(MAX_ATTEMPTS):
@@ -41,7 +41,7 @@ async def test_an_address_tries_a_few_times_and_then_waits(login):
     assert await attempts.check(login, PASSWORD, "10.0.0.1")
 
 
-async def test_the_right_password_takes_back_what_was_mistyped(login):
+async def test_right_password_clears_failed_attempts(login):
     attempts = PasswordThrottle(Clock())
     for _ in range(3):
         for _ in range(MAX_ATTEMPTS - 1):
@@ -49,7 +49,7 @@ async def test_the_right_password_takes_back_what_was_mistyped(login):
         assert await attempts.check(login, PASSWORD, "10.0.0.1")
 
 
-async def test_many_at_once_are_no_way_around(login):
+async def test_concurrent_attempts_do_not_evade_the_limit(login):
     attempts = PasswordThrottle(Clock())
     found = await asyncio.gather(
         *(attempts.check(login, "wrong", "10.0.0.1") for _ in range(50)), return_exceptions=True
@@ -57,7 +57,7 @@ async def test_many_at_once_are_no_way_around(login):
     assert [one for one in found if one is False] == [False] * MAX_ATTEMPTS
 
 
-async def test_many_addresses_wait_in_a_short_line(login):
+async def test_queue_of_attempts_is_bounded(login):
     attempts = PasswordThrottle(Clock())
     found = await asyncio.gather(
         *(attempts.check(login, "wrong", f"10.0.0.{n}") for n in range(50)), return_exceptions=True
@@ -65,7 +65,7 @@ async def test_many_addresses_wait_in_a_short_line(login):
     assert sum(isinstance(one, TooManyAttempts) for one in found) >= 50 - module.MAX_WAITING
 
 
-async def test_what_is_remembered_of_addresses_is_bounded(login, monkeypatch):
+async def test_number_of_recorded_addresses_is_bounded(login, monkeypatch):
     monkeypatch.setattr(module, "MAX_ADDRESSES", 10)
     attempts = PasswordThrottle(Clock())
     for n in range(30):
@@ -73,7 +73,7 @@ async def test_what_is_remembered_of_addresses_is_bounded(login, monkeypatch):
     assert len(attempts._tries) == 10 < MAX_ADDRESSES
 
 
-def test_a_whole_network_of_ipv6_is_one_address():
+def test_ipv6_network_counts_as_one_address():
     assert (
         client_network("2001:db8::1") == client_network("2001:db8::ffff:1") != client_network("2001:db8:1::1")
     )

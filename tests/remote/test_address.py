@@ -11,7 +11,7 @@ from devui.remote import RemoteAddress
 from sessions_app.errors import BadInput
 
 
-def test_an_address_is_a_name_and_a_url_without_its_account():
+def test_address_has_name_and_url_without_account():
     address = RemoteAddress.read("go=https://ann:s%C3%A9cret@example.com:8443/api/")
     assert address == RemoteAddress("go", "https://example.com:8443/api", ("ann", "sécret"))
     assert RemoteAddress.read("a-b_1=http://[::1]:9/").url == "http://[::1]:9"
@@ -37,7 +37,7 @@ def test_an_address_is_a_name_and_a_url_without_its_account():
         ("go=http://host/#secret", "a query or a fragment"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_way_out(given, why):
+def test_invalid_address_is_refused_with_hint(given, why):
     with pytest.raises(BadInput) as refused:
         RemoteAddress.read(given)
     assert why in refused.value.message
@@ -47,7 +47,7 @@ def test_what_is_no_address_is_refused_with_the_way_out(given, why):
 @pytest.mark.parametrize(
     "given", ["go=http://ann:secret@host:port", "go=ftp://ann:secret@host", "http://ann:secret@host"]
 )
-def test_no_refusal_shows_a_password(given):
+def test_refusals_contain_no_password(given):
     with pytest.raises(BadInput) as refused:
         RemoteAddress.read(given)
     assert "secret" not in f"{refused.value} {refused.value.hint}"
@@ -58,7 +58,7 @@ def test_two_servers_of_one_name_are_refused():
         RemoteAddress.read_all(["go=http://a", "go=http://b"])
 
 
-def test_addresses_of_the_environment_are_not_inherited_by_what_is_started_later(monkeypatch):
+def test_addresses_in_the_environment_are_not_inherited(monkeypatch):
     monkeypatch.setenv("DEVUI_RUNTIMES", "go=http://ann:hunter2@127.0.0.1:1, py=http://127.0.0.1:2")
     addresses = RemoteAddress.read_all(environment.pop_list("DEVUI_RUNTIMES"))
     assert [(each.name, each.account) for each in addresses] == [("go", ("ann", "hunter2")), ("py", None)]

@@ -43,7 +43,7 @@ def answering(*answers: tuple[str, Any]) -> Starlette:
     return Starlette(routes=[route(*each) for each in answers])
 
 
-async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web):
+async def test_unreachable_server_is_shown_and_found_when_it_starts(store, web):
     port = free_port()
     remote = JavaScript()
     async with connected(f"far=http://127.0.0.1:{port}") as runtimes:
@@ -77,7 +77,7 @@ async def test_a_server_that_is_off_is_told_and_found_when_it_starts(store, web)
         ([("/list-apps", lambda request: Response(b"[" * 100_000))], "is not a list of names"),
     ],
 )
-async def test_what_is_no_adk_server_is_told_as_such(store, answers, why):
+async def test_response_of_another_server_is_explained(store, answers, why):
     async with served(answering(*answers)):
         [told] = remotes.all_remotes()
         assert why in told.problem
@@ -109,7 +109,7 @@ async def test_a_redirect_is_never_followed(store, web):
     assert called == []
 
 
-async def test_an_account_is_sent_and_never_shown(store, web, caplog):
+async def test_credentials_are_sent_but_never_shown(store, web, caplog):
     seen = []
 
     def apps(request: Request) -> Response:
@@ -144,7 +144,7 @@ async def raw(answer: bytes) -> AsyncIterator[str]:
         yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}"
 
 
-async def test_a_server_of_another_protocol_is_told(store):
+async def test_server_of_another_protocol_is_explained(store):
     async with raw(b"SSH-2.0-OpenSSH_9.6\r\n") as address, connected(f"far=http://{address}"):
         assert "does not speak HTTP" in remotes.all_remotes()[0].problem
 
@@ -156,7 +156,7 @@ async def read_stream(line: RemoteHttpClient) -> None:
 
 
 @pytest.mark.parametrize("body", [b"x" * 50_000, b"x\n" * 25_000])
-async def test_an_answer_without_end_is_not_read(body, monkeypatch):
+async def test_endless_response_is_refused(body, monkeypatch):
     monkeypatch.setattr(lines, "MAX_FRAME", 10_000)
 
     async def forever() -> AsyncIterator[bytes]:
@@ -207,7 +207,7 @@ GOOD = b"data: " + json.dumps(EVENT).encode() + b"\n\n"
         ([b": nothing\n\n", b"data:\n\n", b"data: null\n\n"], "", 0),
     ],
 )
-async def test_a_stream_of_nonsense_fails_the_run_with_what_came_before_kept(store, web, frames, why, kept):
+async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, web, frames, why, kept):
     stored = {
         "id": "s1",
         "appName": "clerk",
@@ -233,7 +233,7 @@ async def test_a_stream_of_nonsense_fails_the_run_with_what_came_before_kept(sto
 
 
 @pytest.mark.parametrize("answer", [{"id": 7}, [], {"id": "s1", "userId": "ann", "events": 7}, "text", None])
-async def test_what_is_no_session_is_refused_and_nothing_is_kept(store, web, answer):
+async def test_malformed_session_is_refused_and_not_copied(store, web, answer):
     remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", answer))
     async with served(remote):
         asked = await web.get(f"{SESSIONS}/s1")
@@ -254,7 +254,7 @@ async def test_ids_never_lead_to_other_paths_of_the_server(store, web):
 
 
 @pytest.mark.soak
-async def test_a_page_of_html_that_refuses_is_not_shown_to_anybody(store, web):
+async def test_html_error_page_is_not_shown(store, web):
     page = Response("<html><script>alert(1)</script></html>", 500)
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: page))
     async with served(remote):
@@ -262,7 +262,7 @@ async def test_a_page_of_html_that_refuses_is_not_shown_to_anybody(store, web):
         assert asked.json()["detail"].endswith("answers 500: without an explanation")
 
 
-async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_before(store, web):
+async def test_malformed_frame_fails_the_run_and_keeps_earlier_events(store, web):
     stored = {
         "id": "s1",
         "appName": "clerk",
@@ -283,7 +283,7 @@ async def test_a_frame_that_cannot_be_read_fails_the_run_and_keeps_what_came_bef
         assert await units_of_work.read(Event.objects.count) == 1
 
 
-async def test_a_server_that_chooses_the_ids_of_sessions_itself_is_taken_at_its_word(store, web):
+async def test_session_id_assigned_by_the_server_is_used(store, web):
     session = {
         "id": "its-own",
         "appName": "clerk",
@@ -321,7 +321,7 @@ EMPTY = {"id": "s1", "appName": "clerk", "userId": "ann", "state": {}, "events":
         ("GET", f"{SESSIONS}/s1/artifacts", None),
     ],
 )
-async def test_a_failure_of_the_server_is_told_as_its_own(store, web, method, path, body):
+async def test_server_failure_is_reported_as_upstream_failure(store, web, method, path, body):
     broken = Response('{"detail": "the disk is full"}', 500, media_type="application/json")
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: broken))
     async with served(remote) as runtimes:
@@ -332,7 +332,7 @@ async def test_a_failure_of_the_server_is_told_as_its_own(store, web, method, pa
     assert "The server's log has the cause." in asked.json()["hint"]
 
 
-async def test_a_run_that_its_server_fails_to_begin_is_told_as_the_failure_of_the_server(store, web):
+async def test_run_that_cannot_start_reports_the_server_failure(store, web):
     broken = Response("out of memory", 503, media_type="text/plain")
     remote = answering(
         ("/list-apps", ["clerk"]),
@@ -355,9 +355,7 @@ async def test_a_run_that_its_server_fails_to_begin_is_told_as_the_failure_of_th
     assert "Remote server 'far'" in run.error
 
 
-async def test_the_list_of_remote_servers_is_looked_at_again_and_says_when_their_agents_are_others(
-    store, web
-):
+async def test_home_page_says_when_remote_agents_change(store, web):
     asks = {"HX-Request": "true", "HX-Target": "remotes"}
     apps: list[str] = ["clerk"]
     remote = answering(("/list-apps", lambda request: JSONResponse(apps)))
@@ -379,7 +377,7 @@ async def test_the_list_of_remote_servers_is_looked_at_again_and_says_when_their
     assert "<html" not in same + other + gone
 
 
-async def test_a_run_whose_server_is_gone_is_told_as_that(store, web):
+async def test_run_reports_that_its_server_is_gone(store, web):
     remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", EMPTY))
     body = {
         "appName": "clerk@far",

@@ -67,7 +67,7 @@ async def test_a_run_is_recorded_alike_whatever_the_language(web, language):
 
 @pytest.mark.soak
 @of_every_language
-async def test_what_a_run_wrote_is_known_at_each_event(web, language):
+async def test_state_is_known_at_each_event_of_a_run(web, language):
     async with served(language().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         session = await the_session()
@@ -82,7 +82,7 @@ async def test_what_a_run_wrote_is_known_at_each_event(web, language):
 
 @pytest.mark.soak
 @of_every_language
-async def test_an_answer_that_is_awaited_is_given_by_the_next_run(web, language):
+async def test_pending_call_is_answered_by_the_next_run(web, language):
     remote = language()
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
@@ -112,7 +112,7 @@ async def test_a_session_is_deleted_there_and_here(web, language):
 
 @pytest.mark.soak
 @of_every_language
-async def test_an_id_that_is_taken_overwrites_nothing(web, language):
+async def test_existing_session_id_is_not_overwritten(web, language):
     remote = language()
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
@@ -122,7 +122,7 @@ async def test_an_id_that_is_taken_overwrites_nothing(web, language):
 
 
 @pytest.mark.parametrize("language", [Go, JavaScript], ids=["synthetic Go", "synthetic JavaScript"])
-async def test_an_error_that_the_stream_tells_fails_the_run(web, language):
+async def test_error_in_the_stream_fails_the_run(web, language):
     async with served(language().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         run = await ended(await started(web, (await the_session()).pk, "fail"))
@@ -130,7 +130,7 @@ async def test_an_error_that_the_stream_tells_fails_the_run(web, language):
         assert run.last_seq == 1  # the message is kept there, so it is here
 
 
-async def test_a_stream_that_breaks_off_fails_the_run_as_java_does_it(web):
+async def test_broken_stream_fails_the_run(web):
     async with served(Java().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         run = await ended(await started(web, (await the_session()).pk, "fail"))
@@ -149,7 +149,7 @@ async def test_a_key_that_java_removes_is_removed_here(web):
         assert "REMOVED" not in json.dumps(session)
 
 
-async def test_go_is_sent_no_field_that_it_does_not_know(web):
+async def test_go_gets_no_unknown_fields(web):
     remote = Go()
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
@@ -163,7 +163,7 @@ async def test_go_is_sent_no_field_that_it_does_not_know(web):
         assert sent["newMessage"]["parts"][1]["inlineData"]["data"] == "+/8="  # the alphabet that Go reads
 
 
-async def test_what_a_server_cannot_be_told_is_refused_before_it_runs(web):
+async def test_unsupported_options_are_refused_before_the_run(web):
     remote = Go()
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
@@ -178,7 +178,7 @@ async def test_what_a_server_cannot_be_told_is_refused_before_it_runs(web):
 
 
 @pytest.mark.soak
-async def test_times_that_go_does_not_tell_are_those_of_arrival_and_stay(web):
+async def test_missing_times_of_go_become_arrival_times(web):
     async with served(Go().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
@@ -223,7 +223,7 @@ async def test_runs_on_one_session_take_turns(web):
         assert (await ended(second)).status == "done"
 
 
-async def test_a_run_that_goes_on_when_the_server_stops_is_cancelled_and_says_why(web):
+async def test_server_stop_cancels_active_run_with_reason(web):
     remote = JavaScript()
     async with served(remote.app()) as runtimes:
         await web.post(SESSIONS, json={"sessionId": "s1"})
@@ -246,7 +246,7 @@ async def test_a_run_is_cancelled_by_closing_its_stream(web):
         await remote.went_away.wait()
 
 
-async def test_what_waits_when_the_web_ends_is_run_by_the_next_web_once_the_server_answers(web):
+async def test_queued_run_is_executed_by_the_next_web_process(web):
     remote = JavaScript()
     async with serve(remote.app(), server_header=False) as address:
         far = f"far=http://{address}"
@@ -267,7 +267,7 @@ async def test_what_waits_when_the_web_ends_is_run_by_the_next_web_once_the_serv
             assert [(await ended(run)).status for run in (waiting, lost)] == ["done", "done"]
 
 
-async def test_what_waits_for_an_app_that_its_server_has_no_more_ends_with_the_reason(web):
+async def test_queued_run_of_a_removed_app_fails_with_reason(web):
     remote = JavaScript()
     async with serve(remote.app(), server_header=False) as address:
         async with connected(f"far=http://{address}"):

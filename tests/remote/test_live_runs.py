@@ -68,7 +68,7 @@ def texts() -> list[str]:
     return [content["parts"][0]["text"] for content in contents if content]
 
 
-async def test_a_live_run_is_talked_to_in_both_directions_and_its_copy_is_what_the_server_keeps(there, here):
+async def test_live_run_goes_both_ways_and_is_copied(there, here):
     async with dial(here) as socket:
         await socket.send(saying("hello"))
         assert await heard(socket) == "heard hello"
@@ -88,9 +88,7 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_its_copy_is_what_t
     assert (await the_session()).mirrored.behind == ""
 
 
-async def test_a_server_that_does_not_end_a_run_whose_client_has_said_all_is_left_in_silence(
-    there, here, monkeypatch
-):
+async def test_silent_server_is_left_after_the_client_closes(there, here, monkeypatch):
     monkeypatch.setattr(live_runs, "SILENCE_S", 0.2)
     async with dial(here) as socket:
         await socket.send(saying("hello"))
@@ -102,7 +100,7 @@ async def test_a_server_that_does_not_end_a_run_whose_client_has_said_all_is_lef
 
 
 @pytest.mark.soak
-async def test_what_is_said_is_read_while_the_run_goes_on(there, here):
+async def test_copy_is_updated_during_the_live_run(there, here):
     async with dial(here) as socket:
         await socket.send(saying("hello"))
         assert await heard(socket) == "heard hello"
@@ -121,7 +119,7 @@ async def until_stored(frames: AsyncIterator[dict[str, Any]]) -> AsyncIterator[d
             return
 
 
-async def test_who_hangs_up_without_a_word_cancels_the_run(there, here):
+async def test_disconnect_cancels_the_live_run(there, here):
     async with dial(here) as socket:
         await socket.send(saying("hello"))
         await heard(socket)
@@ -149,13 +147,13 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(there, here)
     assert (run.status, "kaput" in run.error) == ("failed", True)
 
 
-async def test_a_session_that_is_not_there_is_told_as_adk_does(there, here):
+async def test_missing_session_is_reported_like_adk(there, here):
     async with dial(here, "nobody") as socket:
         assert await closed(socket) == (1002, "Session not found")
     assert await units_of_work.read(Run.objects.count) == 0
 
 
-async def test_a_query_that_the_server_refuses_opens_no_socket_and_is_told_by_the_run(there, here):
+async def test_refused_query_opens_no_socket_and_fails_the_run(there, here):
     with pytest.raises(InvalidStatus) as refusal:
         await dial(here, more="&modalities=SMELL")
     assert refusal.value.response.status_code == 403
@@ -164,7 +162,7 @@ async def test_a_query_that_the_server_refuses_opens_no_socket_and_is_told_by_th
     assert "refuses the socket (403)" in run.error
 
 
-async def test_a_server_that_is_gone_says_so(there, here):
+async def test_unreachable_server_closes_with_a_reason(there, here):
     (await runs.provider().client("parrot@far"))._server.http.base = "http://127.0.0.1:1"
     async with dial(here) as socket:
         code, reason = await closed(socket)
@@ -204,7 +202,7 @@ async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> A
 
 
 @pytest.mark.soak
-async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
+async def test_redirect_of_a_socket_is_not_followed(web, here):
     async with answering(web, 302), dial(here, app="clerk@far") as socket:
         code, reason = await closed(socket)
     assert (code, "redirects (302), and redirects are not followed" in reason) == (1011, True)
@@ -212,7 +210,7 @@ async def test_a_server_that_leads_elsewhere_is_not_followed(web, here):
 
 
 @pytest.mark.soak
-async def test_a_server_that_fails_is_told_by_its_status_and_words(web, here):
+async def test_server_failure_closes_with_status_and_message(web, here):
     async with answering(web, 500, b'{"detail": "out of tapes"}'), dial(here, app="clerk@far") as socket:
         code, reason = await closed(socket)
     assert (code, "answers 500: out of tapes" in reason) == (1011, True)
@@ -220,7 +218,7 @@ async def test_a_server_that_fails_is_told_by_its_status_and_words(web, here):
     assert (run.error_type, "modalities" in run.error) == ("UpstreamFailed", False)
 
 
-async def test_who_hangs_up_while_nothing_is_said_leaves_nothing_waiting(there, here):
+async def test_disconnect_in_silence_leaves_no_task(there, here):
     async with dial(here) as socket:
         await socket.send(saying("hello"))
         await heard(socket)
@@ -229,7 +227,7 @@ async def test_who_hangs_up_while_nothing_is_said_leaves_nothing_waiting(there, 
 
 
 @pytest.mark.parametrize("language", [JavaScript, Rust])
-async def test_where_the_adk_has_no_live_runs_none_is_offered(web, here, language):
+async def test_live_runs_are_offered_only_where_supported(web, here, language):
     remote = language()
     async with serve(remote.app(), server_header=False) as address, connected(f"far=http://{address}"):
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
@@ -244,7 +242,7 @@ async def test_where_the_adk_has_no_live_runs_none_is_offered(web, here, languag
     assert "that has no live runs" in live.one("div", css="empty").text
 
 
-async def test_the_page_offers_to_speak_with_an_agent_of_python(there, web):
+async def test_page_offers_live_runs_of_python_agents(there, web):
     session = await the_session()
     await started(web, session.pk, "hello")
     page = (await AsyncClient().get(f"/sessions/id/{session.pk}/")).content.decode()

@@ -63,7 +63,7 @@ async def same(web: httpx.AsyncClient, there: httpx.AsyncClient, session_id: str
     return here
 
 
-async def test_its_agents_stand_beside_the_local_ones_and_are_described(web, there):
+async def test_remote_agents_are_listed_and_described(web, there):
     assert "office@py" in (await web.get("/list-apps")).json()
     page = await web.get("/agents/office@py/", headers={"HX-Request": "true", "HX-Target": "agent-card"})
     assert page.status_code == 200
@@ -75,7 +75,7 @@ async def test_its_agents_stand_beside_the_local_ones_and_are_described(web, the
     assert (office["rootAgentName"], office["language"]) == ("office", "python")
 
 
-async def test_a_run_is_recorded_as_it_streams_and_is_exactly_what_the_server_keeps(web, there):
+async def test_streamed_run_equals_the_session_on_the_server(web, there):
     key = await begin(web, state={"mood": "calm", "user:name": "Ann", "app:house": 7})
     run = await ended(await started(web, key, "Take a note: tea at four", streaming=True))
     assert (run.status, run.error) == ("done", "")
@@ -103,7 +103,7 @@ async def test_a_run_is_recorded_as_it_streams_and_is_exactly_what_the_server_ke
 
 
 @pytest.mark.soak
-async def test_what_happens_there_meanwhile_comes_with_the_next_read(web, there):
+async def test_next_read_brings_changes_made_on_the_server(web, there):
     await begin(web)
     asked = {"appName": "office", "userId": "ann", "sessionId": "s1"}
     message = {"newMessage": {"role": "user", "parts": [{"text": "Take a note: by phone"}]}}
@@ -114,7 +114,7 @@ async def test_what_happens_there_meanwhile_comes_with_the_next_read(web, there)
 
 
 @pytest.mark.soak
-async def test_a_long_running_call_and_a_confirmation_are_answered_through_it(web, there):
+async def test_long_running_call_and_confirmation_are_answered(web, there):
     key = await begin(web)
     waiting = await ended(await started(web, key, "Pay 120 to Acme"))
     assert waiting.status == "waiting"
@@ -135,7 +135,7 @@ async def test_a_long_running_call_and_a_confirmation_are_answered_through_it(we
     assert (await ended(waiting.pk)).status == "done"
 
 
-async def test_a_failure_of_the_agent_is_that_of_the_run(web, there):
+async def test_agent_failure_fails_the_run(web, there):
     key = await begin(web)
     run = await ended(await started(web, key, "Break it"))
     assert (run.status, run.error_type) == ("failed", "RuntimeError")
@@ -203,7 +203,7 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
 
 
 @pytest.mark.soak
-async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_reading(web, there):
+async def test_copy_is_read_only_and_can_be_forked(web, there):
     key = await begin(web)
     await ended(await started(web, key, "Take a note: tea"))
     session = await the_session()
@@ -220,7 +220,7 @@ async def test_the_copy_is_not_to_be_changed_by_hand_and_can_be_forked_for_readi
 
 
 @pytest.mark.soak
-async def test_a_server_that_comes_back_with_other_sessions_is_told_by_the_copy(web, there, oracle):
+async def test_copy_says_when_its_session_left_the_server(web, there, oracle):
     key = await begin(web)
     await ended(await started(web, key, "Hello"))
     oracle[1].sessions.clear()
@@ -232,7 +232,7 @@ async def test_a_server_that_comes_back_with_other_sessions_is_told_by_the_copy(
     assert (run.status, run.error_type) == ("failed", "SessionMissing"), run.error
 
 
-async def test_sessions_that_a_server_has_are_found_when_it_is_met(oracle, web):
+async def test_sessions_of_a_new_server_are_copied(oracle, web):
     server, service = oracle
     for held in (service.sessions, service.user_state, service.app_state):
         held.clear()

@@ -157,7 +157,7 @@ def _waiting_call() -> str:
     return found
 
 
-async def test_the_real_api_server_of_python_is_recorded_and_its_end_survived(web):
+async def test_real_python_server_is_recorded_and_may_die(web):
     with python_server() as url:
         async with connected(f"py={url}") as runtimes:
             await web.post("/apps/weather@py/users/ann/sessions", json={"sessionId": "s1"})
@@ -174,7 +174,7 @@ async def test_the_real_api_server_of_python_is_recorded_and_its_end_survived(we
             assert (await web.get("/")).status_code == 200
 
 
-async def test_the_real_api_server_of_python_is_spoken_with(web):
+async def test_real_python_server_has_live_runs(web):
     from devui.asgi import application
 
     with python_server(LIVE_AGENTS) as url:
@@ -257,7 +257,7 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
 
 
 @pytest.mark.parametrize("given", ["nonsense", "go=ftp://ann:hunter2@host"])
-def test_a_server_that_cannot_be_meant_is_refused_in_one_line(tmp_path, given):
+def test_invalid_server_is_refused_in_one_line(tmp_path, given):
     said = refused("--runtime", given, store=tmp_path / "web.sqlite3")
     assert "--runtime NAME=URL" in said
     assert "hunter2" not in said

@@ -45,7 +45,7 @@ async def row() -> AgentSession:
     return await units_of_work.read(AgentSession.objects.select_related("mirrored").get)
 
 
-async def test_an_event_that_the_stream_told_otherwise_becomes_what_the_session_has(store):
+async def test_streamed_event_is_replaced_by_the_session_version(store):
     await bring()
     streamed = told("e1", "first words", errorCode="X", usageMetadata={"totalTokenCount": 5})
     await units_of_work.write(mirrors.append_event, KEY, arrival(streamed), 5.0)
@@ -65,7 +65,7 @@ async def test_an_event_that_the_stream_told_otherwise_becomes_what_the_session_
     assert [await units_of_work.read(found, words) for words in ("first", "other")] == [0, 1]
 
 
-async def test_an_event_whose_change_of_state_is_another_one_is_left_and_named(store):
+async def test_event_with_another_state_delta_is_kept_and_reported(store):
     await bring()
     await units_of_work.write(mirrors.append_event, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
     await bring(told("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))
@@ -79,14 +79,14 @@ async def test_an_event_whose_change_of_state_is_another_one_is_left_and_named(s
     assert json.loads(await units_of_work.read(state)) == 2
 
 
-async def test_what_was_not_streamed_is_never_rewritten(store):
+async def test_events_without_stream_are_never_rewritten(store):
     await bring(told("e1", "as it came"))
     await bring(told("e1", "as somebody else says"))
     event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["content"]["parts"] == [{"text": "as it came"}]
 
 
-async def test_an_event_that_its_server_has_no_more_stays_and_is_told(store):
+async def test_event_removed_on_the_server_stays_and_is_reported(store):
     await bring(told("e1", "one"), told("e2", "two", timestamp=5.5))
     await bring(told("e1", "one"))
     assert await units_of_work.read(Event.objects.count) == 2

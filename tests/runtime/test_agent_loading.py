@@ -70,9 +70,7 @@ def test_an_error_without_words_is_told_by_its_name(tmp_path: Path):
 @pytest.mark.parametrize(
     "code", ["raise KeyboardInterrupt", "raise BaseException('odd')", "import sys; sys.exit(3)"]
 )
-def test_a_request_for_a_module_that_raised_what_is_no_exception_is_refused_as_any_other(
-    tmp_path: Path, code: str
-):
+def test_request_after_a_base_exception_in_a_module_is_refused(tmp_path: Path, code: str):
     app = app_of(tmp_path)
     (tmp_path / app).mkdir()
     (tmp_path / app / "agent.py").write_text(code)

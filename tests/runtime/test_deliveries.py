@@ -49,7 +49,7 @@ async def is_assigned(run: Run) -> Run:
     return await until(lambda: read_run(run), lambda row: row.runtime and row.runtime.server_id)
 
 
-async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_by_the_next(own: Stage):
+async def test_run_is_redelivered_if_its_process_dies_during_delivery(own: Stage):
     nap = await block(own)
     queued = await own.queue(await own.session("napper"), 'call nap {"seconds": 0}')
     handing_over = asyncio.create_task(dispatch._hand_over("napper", queued.pk))
@@ -64,7 +64,7 @@ async def test_a_run_whose_process_dies_while_the_console_hands_it_over_is_run_b
 
 
 @pytest.mark.soak
-async def test_a_run_that_was_handed_over_before_its_process_died_is_run_by_the_next(own: Stage, monkeypatch):
+async def test_delivered_run_goes_to_the_next_process_after_a_death(own: Stage, monkeypatch):
     monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
     nap = await block(own)
     queued = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
@@ -75,7 +75,7 @@ async def test_a_run_that_was_handed_over_before_its_process_died_is_run_by_the_
 
 
 @pytest.mark.soak
-async def test_a_process_that_dies_when_it_begins_is_replaced_only_so_often(own: Stage, agents_dir):
+async def test_dying_processes_are_replaced_a_limited_number_of_times(own: Stage, agents_dir):
     agent = agents_dir / "talker" / "agent.py"
     dies = "import os\nfrom sessions_app.runs import lifecycle as rows\nrows.claim = lambda *given: os._exit(9)\n"
     agent.write_text(dies + agent.read_text())
@@ -235,7 +235,7 @@ async def test_a_run_whose_agent_is_gone_at_the_next_start_ends_with_the_reason(
     assert "was started without a remote server 'far'. Start it with --runtime far=URL." in remote.error
 
 
-async def test_what_a_server_that_was_killed_left_queued_is_taken_up_by_one_that_runs(supervise):
+async def test_queued_run_of_a_killed_server_is_taken_by_a_running_one(supervise):
     async with supervise(sweep=0.05) as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
         gone = await stage.queue(await stage.session("gone"), "say hi")

@@ -48,7 +48,7 @@ async def test_a_blocking_agent_holds_up_no_other_and_is_cancelled_alone(stage: 
 
 
 @pytest.mark.soak
-async def test_runs_that_share_a_process_with_a_cancelled_one_say_why_they_crashed(stage: Stage):
+async def test_runs_crashed_by_a_cancellation_give_the_reason(stage: Stage):
     blocking, beside = await stage.session("napper"), await stage.session("napper")
     talk = await stage.start(beside, "say " + " ".join(["word"] * 2_000_000), streaming=True)
     await until(lambda: read_run(talk), lambda row: row.status == Status.RUNNING)
@@ -114,7 +114,7 @@ async def test_os_exit_crashes_the_run_and_the_next_one_works(stage: Stage):
     assert (await stage.run(session, "say hi")).status == Status.DONE
 
 
-async def test_what_is_no_exception_fails_the_run_all_the_same(stage: Stage):
+async def test_base_exception_fails_the_run(stage: Stage):
     session = await stage.session("trouble")
 
     failed = await stage.run(session, "call fail_badly {}")

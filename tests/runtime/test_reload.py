@@ -62,9 +62,7 @@ async def ran_by(session: AgentSession) -> list[str]:
     return [event.author for event in await read_events(session) if event.author != "user"]
 
 
-async def test_what_is_saved_while_a_process_starts_is_what_runs_and_what_the_run_is_said_to_have_run(
-    supervise, agents_dir: Path
-):
+async def test_code_saved_during_a_start_is_loaded_and_recorded(supervise, agents_dir: Path):
     source, may_load = agents_dir / "talker" / "agent.py", agents_dir / "may_load"
     waiting = f"import time, pathlib\nwhile not pathlib.Path({str(may_load)!r}).exists(): time.sleep(0.01)\n"
     (agents_dir / "services.py").write_text(waiting)

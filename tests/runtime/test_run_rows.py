@@ -174,9 +174,7 @@ def test_runs_of_a_process_that_is_gone_are_orphans(session):
     assert RuntimeProcess.objects.get(pk=runtime.pk).stopped_at is not None
 
 
-def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_waits_for_the_next(
-    session, monkeypatch
-):
+def test_unstarted_run_belongs_to_the_server_until_it_ends(session, monkeypatch):
     server = processes.register("web", processes.SERVER_APP, os.getpid(), "")
     runtime = processes.register("r2", "weather", os.getpid(), "v1", server.pk)
     run = new_run(session)
@@ -190,7 +188,7 @@ def test_what_a_process_has_not_begun_is_its_servers_while_that_lives_and_then_w
     assert status(run) == Status.QUEUED
 
 
-def test_what_waits_behind_a_run_that_crashed_with_its_server_is_left_behind_in_order(session, runtime):
+def test_runs_queued_behind_a_crashed_one_are_left_in_order(session, runtime):
     begun, first, second = new_run(session), new_run(session), new_run(session)
     lifecycle.claim(begun.pk, runtime.pk, "v1")
     for run in (second, first):
@@ -239,9 +237,7 @@ def test_a_run_of_adks_path_crashes_with_the_process_that_its_caller_waits_for(s
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_queued_run_nobody_took_is_left_behind_after_a_while_whatever_the_clock_says(
-    session, monkeypatch, tmp_path, step
-):
+def test_untaken_run_is_left_behind_despite_clock_changes(session, monkeypatch, tmp_path, step):
     clock = Clock(monkeypatch, tmp_path / "shift")
     run = new_run(session)
     assert lifecycle.abandoned_runs() == []

@@ -153,7 +153,7 @@ async def test_a_run_config_that_cannot_be_is_a_failed_run(stage: Stage):
     assert "max_llm_cals" in run.error
 
 
-async def test_a_run_that_cannot_begin_waits_to_say_so_for_the_end_of_the_one_before(stage: Stage):
+async def test_run_that_cannot_start_fails_in_its_turn(stage: Stage):
     session = await stage.session("talker")
     words = " ".join(f"w{n}" for n in range(60))
     speaking = await stage.start(session, f"say {words}", streaming=True)

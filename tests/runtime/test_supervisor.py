@@ -58,9 +58,7 @@ async def test_agent_folder_named_like_an_option_is_a_name(own: Stage, agents_di
     assert is_running(await pid_of(own, "-rf"))
 
 
-async def test_an_agent_that_raises_no_exception_when_imported_is_shown_with_the_place(
-    own: Stage, agents_dir
-):
+async def test_base_exception_during_import_is_shown_with_its_line(own: Stage, agents_dir):
     (agents_dir / "talker" / "agent.py").write_text("raise KeyboardInterrupt('odd')\n")
     session = await own.session("talker")
 
@@ -75,7 +73,7 @@ async def test_an_agent_that_raises_no_exception_when_imported_is_shown_with_the
     assert (status, json.loads(answer)["code"]) == (500, "agent_not_loaded")
 
 
-async def test_an_agent_whose_error_holds_half_a_character_is_shown_as_any_other(own: Stage, agents_dir):
+async def test_agent_error_with_lone_surrogate_is_shown(own: Stage, agents_dir):
     (agents_dir / "talker" / "agent.py").write_text("raise ValueError('half \\ud83d')\n")
     session = await own.session("talker")
 
@@ -102,7 +100,7 @@ root_agent = Agent(name="talker")
 """What libraries raise when a connection is lost: asyncio takes it for a task that somebody cancelled."""
 
 
-async def test_a_cancellation_that_nobody_asked_for_fails_the_run(own: Stage, agents_dir):
+async def test_cancellation_by_the_agent_fails_the_run(own: Stage, agents_dir):
     (agents_dir / "talker" / "agent.py").write_text(GIVES_UP)
     session = await own.session("talker")
 
@@ -117,9 +115,7 @@ async def test_a_cancellation_that_nobody_asked_for_fails_the_run(own: Stage, ag
     assert failed.error in answer
 
 
-async def test_a_process_that_does_not_answer_as_it_should_is_ended_with_what_waits_for_it(
-    own: Stage, agents_dir
-):
+async def test_process_with_invalid_response_is_ended(own: Stage, agents_dir):
     spoils = "from devui.runtime.host import RuntimeHost\nRuntimeHost.health = lambda self: 1 / 0\n"
     agent = agents_dir / "talker" / "agent.py"
     agent.write_text(spoils + agent.read_text())
@@ -133,7 +129,7 @@ async def test_a_process_that_does_not_answer_as_it_should_is_ended_with_what_wa
     assert "ZeroDivisionError" in crashed.error
 
 
-async def test_a_process_that_cannot_serve_what_a_flag_names_is_told_with_the_reason(supervise):
+async def test_process_with_an_unusable_flag_reports_the_reason(supervise):
     async with supervise(options=RuntimeOptions(artifact_service_uri="foo://x")) as stage:
         session = await stage.session("talker")
         run = await stage.queue(session, "say hi")
@@ -220,7 +216,7 @@ async def test_old_code_that_does_not_finish_is_ended_after_the_limit(supervise,
 
 
 @pytest.mark.soak
-async def test_an_idle_process_is_ended_but_none_with_a_run_and_started_again_when_needed(supervise):
+async def test_idle_process_is_ended_and_restarted_on_demand(supervise):
     async with supervise(idle=0.2, sweep=0.05) as stage:
         long = await stage.run(await stage.session("talker"), "say " + " ".join(["word"] * 30))
         assert long.status == Status.DONE, "it took longer than a process may be idle"
@@ -233,7 +229,7 @@ async def test_an_idle_process_is_ended_but_none_with_a_run_and_started_again_wh
 
 
 @pytest.mark.soak
-async def test_of_many_idle_processes_the_newest_are_kept(supervise):
+async def test_only_the_newest_idle_processes_stay(supervise):
     async with supervise(max_idle=1, sweep=0.5) as stage:
         old = await pid_of(stage, "talker")
         new = await pid_of(stage, "napper")

@@ -86,7 +86,7 @@ async def test_refused_client_that_goes_on_sending_reads_the_answer(login, addre
         assert await client.ended() == b""
 
 
-async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch):
+async def test_refused_client_is_drained_for_a_limited_time(login, address, monkeypatch):
     monkeypatch.setattr(body_admission, "DRAIN_S", 0.1)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
@@ -94,7 +94,7 @@ async def test_refused_client_is_not_heard_for_long(login, address, monkeypatch)
         assert await client.ended() == b""
 
 
-async def test_few_refused_clients_are_heard_to_the_end(login, monkeypatch):
+async def test_number_of_drained_clients_is_limited(login, monkeypatch):
     monkeypatch.setattr(body_admission, "DRAIN_S", 600)
     monkeypatch.setattr(body_admission, "MAX_ANONYMOUS", 2)
     async with serve(BodyAdmission(get_asgi_application())) as address, AsyncExitStack() as stack:
@@ -123,7 +123,7 @@ async def test_person_whose_login_has_ended_is_told_without_a_read_body(login, a
     assert b"your request was not carried out" in answer.body
 
 
-async def test_login_that_ends_while_a_body_comes_is_heeded(login, address):
+async def test_login_that_ends_during_a_body_is_refused(login, address):
     mine = cookie(login)
     body = state_of(LARGE)
     async with connected(address) as client:
@@ -133,7 +133,7 @@ async def test_login_that_ends_while_a_body_comes_is_heeded(login, address):
         assert (await client.answer()).status == 401
 
 
-async def test_who_has_the_login_sends_bodies(login, address):
+async def test_authenticated_client_can_send_bodies(login, address):
     body = state_of(LARGE)
     async with connected(address) as client:
         for _ in range(2):  # on one connection
@@ -149,14 +149,14 @@ async def _skip_answer(client: Connection) -> None:
         await client.reader.readuntil(b"\r\n0\r\n\r\n")
 
 
-async def test_form_of_the_login_is_short(login, address):
+async def test_login_form_size_is_limited(login, address):
     form = {"Content_Type": "application/x-www-form-urlencoded"}
     async with connected(address) as client:
         await client.ask("POST", "/login/", **form, Content_Length=str(body_admission.MAX_LOGIN_FORM + 1))
         assert (await client.answer()).status == 413
 
 
-async def test_few_forms_of_the_login_are_read_at_once(login, monkeypatch):
+async def test_number_of_concurrent_login_forms_is_limited(login, monkeypatch):
     monkeypatch.setattr(body_admission, "MAX_ANONYMOUS", 2)
     form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
     async with serve(BodyAdmission(get_asgi_application())) as address, AsyncExitStack() as stack:
@@ -171,7 +171,7 @@ async def test_few_forms_of_the_login_are_read_at_once(login, monkeypatch):
 
 
 @pytest.mark.parametrize("length", ["announced", "chunked"])
-async def test_bodies_at_once_have_one_room(data, guarded, address, length):
+async def test_concurrent_bodies_share_a_quota(data, guarded, address, length):
     async with AsyncExitStack() as stack:
         first = await stack.enter_async_context(connected(address))
         if length == "announced":
@@ -204,7 +204,7 @@ async def _until(holds: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
+async def test_slow_body_is_refused(data, guarded, address, monkeypatch):
     monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
@@ -213,7 +213,7 @@ async def test_slow_body_is_given_up(data, guarded, address, monkeypatch):
     await _until(lambda: guarded.quota._sum == 0)
 
 
-async def test_slow_page_form_is_given_up_with_a_page(data, address, monkeypatch):
+async def test_slow_form_gets_an_error_page(data, address, monkeypatch):
     monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
     async with connected(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}

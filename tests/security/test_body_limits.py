@@ -88,7 +88,7 @@ async def test_a_form_with_files_may_be_larger_but_not_on_the_api(limited):
         assert (await client.post("/run", files=FILES)).status_code == 413
 
 
-async def test_a_person_is_told_by_a_page(limited):
+async def test_browser_gets_an_error_page(limited):
     async with over(limited, Accept="text/html") as client:
         answer = await client.post("/evals/upload/", files=FILES | {"more": ("a", b"x" * LIMIT)})
     assert answer.status_code == 413
@@ -134,7 +134,7 @@ async def test_a_large_body_of_our_own_api_is_too(web, threads):
 @pytest.mark.parametrize(
     ("path", "status"), [("/apps/weather/users/ann/sessions", 422), ("/api/v1/views", 400)]
 )
-async def test_a_large_body_that_is_no_json_is_refused_as_a_small_one(web, path, status):
+async def test_large_malformed_json_is_refused(web, path, status):
     answers = [
         await web.post(path, content=b"{" * size, headers={"Content-Type": "application/json"})
         for size in (10, LARGE)
@@ -158,7 +158,7 @@ async def test_a_large_form_is_read_beside_the_event_loop(web, monkeypatch):
     assert [name.startswith("devui-body") for name in read] == [True]
 
 
-async def test_a_large_form_that_is_none_is_refused(web):
+async def test_large_malformed_form_is_refused(web):
     headers = {"Content-Type": "multipart/form-data", "Accept": "text/html"}  # without a boundary
     answer = await web.post("/evals/upload/", content=b"x" * LARGE, headers=headers)
     assert answer.status_code == 400

@@ -34,7 +34,7 @@ async def test_every_endpoint_answers_errors_in_the_one_shape(web):
     assert {400, 404, 405, 422, 503} <= seen
 
 
-async def test_every_page_says_what_is_wrong_where_scripts_and_people_find_it(web):
+async def test_every_page_shows_errors_in_its_alert(web):
     seen = set()
     async for address, answer, where in refusals(web, Accept="text/html"):
         if address.strip("/").split("/")[0] in {
@@ -50,7 +50,7 @@ async def test_every_page_says_what_is_wrong_where_scripts_and_people_find_it(we
     assert {404, 405} <= seen
 
 
-async def test_a_form_that_cannot_be_read_is_refused_and_nothing_is_logged_as_ours(web, caplog):
+async def test_malformed_form_is_refused_without_an_error_log(web, caplog):
     without_boundary = {"content": b"user=u", "headers": {"Content-Type": "multipart/form-data"}}
     for path in ("/sessions/new/", "/memory/add/", "/artifacts/upload/"):
         answer = await web.post(path, **without_boundary)
@@ -59,7 +59,7 @@ async def test_a_form_that_cannot_be_read_is_refused_and_nothing_is_logged_as_ou
     assert not [record for record in caplog.records if record.name == "devui.web.error_responses"]
 
 
-async def test_a_number_that_no_integer_can_be_read_from_is_a_fault_of_who_sent_it(store, web):
+async def test_invalid_number_is_a_client_error(store, web):
     state = f'{{"n": {"9" * 5000}}}'
     asked = {"content": f'{{"state": {state}, "stateDelta": {state}}}', "headers": GARBAGE}
     for path in ("/run", "/run_sse", "/apps/a/users/u/sessions", "/dev/apps/a/eval-sets"):
@@ -72,7 +72,7 @@ async def test_a_number_that_no_integer_can_be_read_from_is_a_fault_of_who_sent_
     assert "more than 4300 digits" in form.text
 
 
-async def test_a_program_is_told_in_json_on_any_address(web):
+async def test_programs_get_json_errors_everywhere(web):
     for path in ("/nothing/", "/api/v1/nothing", "/apps/x"):
         program = await web.get(path, headers={"Accept": "application/json"})
         assert program.status_code == 404
@@ -106,7 +106,7 @@ async def test_pages_show_people_no_codes_of_errors(store, web):
         assert "_not_found" not in said, path
 
 
-async def test_what_was_sent_and_refused_leads_back_to_its_form_and_nowhere_else(store, web):
+async def test_refused_form_links_back_to_its_page_only(store, web):
     host = str(web.base_url.host)
     sent = {"app": "weather", "user": "ann", "session": "none", "name": "none"}
     for referer, ways_on in (
@@ -123,7 +123,7 @@ async def test_what_was_sent_and_refused_leads_back_to_its_form_and_nowhere_else
         assert [link.attrs["href"] for link in links] == ways_on, referer
 
 
-async def test_what_was_not_expected_is_logged_and_not_shown(web, monkeypatch, caplog):
+async def test_unexpected_error_is_logged_and_not_shown(web, monkeypatch, caplog):
     from sessions_app.api import snapshots
 
     def broken(app_name: str, user_id: str) -> str:

@@ -87,7 +87,7 @@ async def test_the_own_origin_may_read_and_write(web):
 
 
 @pytest.mark.parametrize("site", ["cross-site", "same-site", "nonsense"])
-async def test_what_a_browser_calls_cross_site_writes_nothing(web, session, site):
+async def test_cross_site_requests_cannot_write(web, session, site):
     for method in ("POST", "PATCH", "PUT", "DELETE"):
         answer = await web.request(method, SESSIONS + "/s1", headers={"Sec-Fetch-Site": site})
         assert answer.status_code == 403, method
@@ -96,7 +96,7 @@ async def test_what_a_browser_calls_cross_site_writes_nothing(web, session, site
 
 
 @pytest.mark.parametrize("site", ["none", "same-origin"])
-async def test_what_a_person_or_our_own_page_sends_is_written(web, site):
+async def test_own_pages_can_write(web, site):
     assert (await web.post(SESSIONS, json={}, headers={"Sec-Fetch-Site": site})).status_code == 200
 
 
@@ -159,7 +159,7 @@ class TestAllowedOrigins:
         assert answer.headers["access-control-allow-origin"] == EVIL
 
 
-def test_an_allowed_origin_vouches_for_its_host():
+def test_host_of_an_allowed_origin_is_allowed():
     from devui.config import environment
 
     origins = ["https://proxy.example:8443", r"regex:https://.*\.example", "http://[::1]:3000"]
@@ -167,7 +167,7 @@ def test_an_allowed_origin_vouches_for_its_host():
     assert environment.origin_hosts(["*"]) == ["*"]
 
 
-def test_a_pattern_that_is_none_is_refused_by_name():
+def test_invalid_origin_pattern_is_refused():
     from django.core.exceptions import ImproperlyConfigured
 
     from devui.web import origins

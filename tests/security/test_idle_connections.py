@@ -53,7 +53,7 @@ async def test_connection_without_request_is_closed(address, sent):
         assert await client.ended() == b""
 
 
-async def test_head_that_never_ends_is_given_up(address):
+async def test_endless_headers_are_closed(address):
     async with connected(address) as client:
         ending = asyncio.create_task(client.ended())
         await client.send(b"GET / HTTP/1.1\r\n")
@@ -63,7 +63,7 @@ async def test_head_that_never_ends_is_given_up(address):
         assert await ending == b""
 
 
-async def test_second_request_that_never_ends_is_given_up(address):
+async def test_endless_second_request_is_closed(address):
     async with connected(address) as client:
         await client.ask("GET", "/")
         assert (await client.answer()).body == b"ok"

@@ -62,7 +62,7 @@ async def test_a_page_of_another_origin_opens_none(origin):
     ],
     ids=["no origin", "no host", "rebound host", "two origins", "two hosts"],
 )
-async def test_a_handshake_that_does_not_say_who_asks_is_denied(headers):
+async def test_handshake_without_origin_is_denied(headers):
     assert not await opens(headers)
 
 
