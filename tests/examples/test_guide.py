@@ -128,7 +128,7 @@ def test_every_command_of_the_guide_runs_and_does_what_the_guide_says(reader: Re
 
 def test_the_guide_names_controls_that_the_pages_have() -> None:
     pages = " ".join(path.read_text() for path in (ROOT / "templates").rglob("*.html"))
-    pages += (ROOT / "devui/web/context.py").read_text()
+    pages += (ROOT / "devui/web/page_context.py").read_text()
     named = set(re.findall(r"\*\*([A-Z][\w ]+)\*\*", GUIDE)) - {"Run all 7 cases"}
     assert len(named) > 4
     assert [name for name in named if name not in pages] == []
@@ -146,6 +146,7 @@ def test_contributing_names_tests_and_make_targets_that_exist() -> None:
         re.findall(r"^make ([\w-]+)", page, re.MULTILINE),
     )
     makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert len(tests) > 2 and len(targets) > 5
+    assert len(tests) > 2
+    assert len(targets) > 5
     assert [path for path in tests if not (ROOT / path).is_file()] == []
     assert [target for target in targets if f"\n{target}:" not in makefile] == []
