@@ -1,4 +1,4 @@
-"""Errors that say what happened, which rule was broken and what to do. Each carries its HTTP status."""
+"""Errors with a message, a hint and an HTTP status."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ from typing import Any, ClassVar
 
 
 class DevUIError(Exception):
-    """An error meant for a person: a message that names the object and the rule, and a hint that names the way out.
+    """An error for users: the message says what happened and why, the hint what to do.
 
     Attributes:
-        back: address of the page where one can go on, when the page of the error should lead there.
+        back: address that the error page links to, if any.
     """
 
     status: ClassVar[int] = 500
@@ -23,14 +23,14 @@ class DevUIError(Exception):
 
 
 class BadInput(DevUIError):
-    """What the caller sent cannot be meant."""
+    """The request is invalid."""
 
     status = 400
     code = "bad_input"
 
 
 class InvalidBody(BadInput):
-    """A request body does not have the shape that is asked for. `errors` lists the faults as pydantic does."""
+    """A request body does not match its schema. `errors` lists the faults as pydantic does."""
 
     status = 422
     code = "invalid"
@@ -43,14 +43,14 @@ class InvalidBody(BadInput):
 
 
 class Forbidden(DevUIError):
-    """What is asked for is nothing that DevUI does, whoever asks."""
+    """DevUI does not allow the request, whoever makes it."""
 
     status = 403
     code = "forbidden"
 
 
 class NotFound(DevUIError):
-    """The object named does not exist."""
+    """The object does not exist."""
 
     status = 404
     code = "not_found"
@@ -69,13 +69,13 @@ class EventMissing(NotFound):
 
 
 class InvocationMissing(NotFound):
-    """The session has no event of this invocation."""
+    """The session has no such invocation."""
 
     code = "invocation_not_found"
 
 
 class AlreadyExists(DevUIError):
-    """The id is taken."""
+    """The id is already in use."""
 
     status = 409
     code = "already_exists"
@@ -89,13 +89,13 @@ class StaleSession(DevUIError):
 
 
 class StaleKey(StaleSession):
-    """Somebody wrote the key since the caller read it; nothing was written."""
+    """The key has changed since the caller read it; nothing was written."""
 
     code = "stale_key"
 
 
 class DuplicateEvent(DevUIError):
-    """Another event of this session has the same id and a different body; nothing was written."""
+    """The session has a different event with the same id; nothing was written."""
 
     status = 409
     code = "duplicate_event"
@@ -109,39 +109,39 @@ class SessionBusy(DevUIError):
 
 
 class InvocationFinished(DevUIError):
-    """An invocation that is to go on has come to its end, or is under way, in a later run."""
+    """The invocation to resume has finished, or is active in a later run."""
 
     status = 409
     code = "invocation_finished"
 
 
 class RuntimeUnavailable(DevUIError):
-    """The process that runs the agent cannot answer."""
+    """The runtime of the agent does not respond."""
 
     status = 503
     code = "runtime_unavailable"
 
 
 class AgentNotLoaded(DevUIError):
-    """The agent's own code failed when it was imported; ADK's server answers 500 then, too."""
+    """The agent's code failed on import. The status is 500, as in ADK's server."""
 
     code = "agent_not_loaded"
 
 
 class UpstreamFailed(RuntimeUnavailable):
-    """A remote server answered, but with a failure of its own, or with nothing that an ADK server says."""
+    """A remote server responded with an error, or not like an ADK server."""
 
     status = 502
     code = "upstream_failed"
 
 
 class ServerStopping(RuntimeUnavailable):
-    """The server comes to its end. What it has queued waits for the next one."""
+    """The server is stopping. Its queued runs wait for the next server."""
 
     code = "server_stopping"
 
     def __init__(self) -> None:
-        super().__init__("The server is stopping.", hint="Start it again: what is queued goes on then.")
+        super().__init__("The server is stopping.", hint="Start it again. Queued runs continue then.")
 
 
 class SchemaTooNew(DevUIError):
@@ -152,45 +152,45 @@ class SchemaTooNew(DevUIError):
 
 
 class ContentMissing(DevUIError):
-    """The file beside the store that holds an artifact's content is gone."""
+    """The file with an artifact's content is missing."""
 
     code = "content_missing"
 
 
 class StoreFault(DevUIError):
-    """The store failed, whatever was asked of it."""
+    """The store failed."""
 
     status = 503
     code = "store_fault"
 
 
 class StoreFull(StoreFault):
-    """The store has no room left; nothing was written."""
+    """The store has no space left; nothing was written."""
 
     status = 507
     code = "store_full"
 
 
 class StoreReadOnly(StoreFault):
-    """The store can be read but not written; nothing was written."""
+    """The store is read-only; nothing was written."""
 
     code = "store_read_only"
 
 
 class StoreUnavailable(StoreFault):
-    """The store cannot be reached or read. An append that was under way may have been stored, or not."""
+    """The store cannot be reached or read. An append in progress may or may not have been stored."""
 
     code = "store_unavailable"
 
 
 class StoreBusy(StoreFault):
-    """Another process has been writing for longer than writes wait; nothing was written."""
+    """Another process held the write lock for too long; nothing was written."""
 
     code = "store_busy"
 
 
 class StoreCorrupt(StoreFault):
-    """The store's content is damaged: it has to be restored, and trying again does not help."""
+    """The store is damaged and must be restored; retrying does not help."""
 
     status = 500
     code = "store_corrupt"

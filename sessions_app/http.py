@@ -1,8 +1,4 @@
-"""What views of every room share: the request as our middleware leaves it, pages that answer in part, JSON
-text, files to be saved.
-
-A leaf: it imports nothing of DevUI.
-"""
+"""Helpers for views: the request type, partial pages, redirects, JSON responses and downloads."""
 
 from __future__ import annotations
 
@@ -27,9 +23,9 @@ class HttpRequest(http.HttpRequest):
 
 
 def wants_partial(request: http.HttpRequest, target: str) -> bool:
-    """Tell whether htmx asks for the content of the element with the id `target` and not for a page.
+    """Tell whether htmx requests the content of the element with the id `target` instead of a page.
 
-    Boosted links and a history entry that is no longer in the cache need whole pages.
+    Boosted links and uncached history entries need whole pages.
     """
     htmx: HtmxDetails | None = getattr(request, "htmx", None)
     if not htmx or htmx.boosted or htmx.history_restore_request:
@@ -46,7 +42,7 @@ def render_partial(
     target: str = "",
     status: int = 200,
 ) -> http.HttpResponse:
-    """Render a page, or only its `{% partialdef %}` named `partial` when htmx's target is that part.
+    """Render a page, or only its `{% partialdef %}` named `partial` if that is htmx's target.
 
     Args:
         partial: name of the partial in the template.
@@ -57,25 +53,25 @@ def render_partial(
 
 
 def redirect_to(request: http.HttpRequest, address: str) -> http.HttpResponse:
-    """Return a response by which the browser goes to an address of ours, whether a form or htmx has asked."""
+    """Return a redirect to an address of DevUI, for a form or for htmx."""
     if not getattr(request, "htmx", False):
         return http.HttpResponseRedirect(address)
     return http.HttpResponse(status=204, headers={"HX-Redirect": address})
 
 
 def json_text(text: str | bytes, status: int = 200) -> http.HttpResponse:
-    """Return a response of JSON that is text already."""
+    """Return a response with JSON text."""
     return http.HttpResponse(text, status=status, content_type="application/json")
 
 
 def download(file: IO[bytes], name: str, content_type: str) -> http.StreamingHttpResponse:
-    """Return a response that is saved as a file of this name. It closes the file when all is sent."""
+    """Return a response that downloads a file under this name. It closes the file at the end."""
     headers = {"Content-Disposition": f'attachment; filename="{name}"'}
     return http.StreamingHttpResponse(_chunks(file), content_type=content_type, headers=headers)
 
 
 async def _chunks(file: IO[bytes]) -> AsyncIterator[bytes]:
-    """Yield a file piece by piece: of one that is not asynchronous Django would first hold all."""
+    """Yield a file in chunks; Django would load a synchronous iterator completely."""
     with file:
         while chunk := await asyncio.to_thread(file.read, CHUNK):
             yield chunk

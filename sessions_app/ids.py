@@ -1,4 +1,4 @@
-"""What names a session, and which ids a store can hold. Pure."""
+"""Session keys, and validation of ids. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sessions_app import scopes
 from sessions_app.errors import BadInput
 
 ID_BYTES = 512
-"""Longest id in UTF-8 bytes; four of them fit an index entry on both databases."""
+"""Longest id in UTF-8 bytes; four ids fit into an index entry on both databases."""
 
 
 class SessionKey(NamedTuple):
-    """What names a session: its realm (empty: real life), app, user and id."""
+    """The unique key of a session: realm (empty by default), app, user and id."""
 
     realm: str
     app_name: str
@@ -23,7 +23,7 @@ class SessionKey(NamedTuple):
 
 
 def is_storable(*ids: str) -> bool:
-    """Tell whether a store can hold these ids at all; a database refuses to look for one it cannot."""
+    """Tell whether the store can hold these ids. Queries for other ids would raise database errors."""
     return all(map(scopes.is_clean, ids))
 
 
@@ -34,15 +34,15 @@ def _require_storable(name: str) -> str:
 
 
 StorableText = Annotated[str, AfterValidator(_require_storable)]
-"""What a request's body names something by: a database refuses to look for a text it cannot hold."""
+"""A name in a request body that the store can hold."""
 
 
 RowKey = Annotated[int, Field(ge=1, le=2**63 - 1)]
-"""What a request names a row by: a database fails to look for a number that it cannot hold."""
+"""A primary key in a request, within the column's range."""
 
 
 def check_ids(key: SessionKey) -> None:
-    """Refuse ids that no store can index or hold.
+    """Refuse a session key with ids that the store cannot hold or index.
 
     Raises:
         BadInput: naming the id and the rule.
@@ -52,7 +52,7 @@ def check_ids(key: SessionKey) -> None:
 
 
 def check_event_ids(event_id: str, invocation_id: str) -> None:
-    """Refuse an event whose ids no store can index or hold.
+    """Refuse event ids that the store cannot hold or index.
 
     Raises:
         BadInput: naming the id and the rule.
@@ -62,7 +62,7 @@ def check_event_ids(event_id: str, invocation_id: str) -> None:
 
 
 def check_id(name: str, value: str) -> None:
-    """Refuse one id that is too long or holds what text columns cannot (NUL, lone surrogates).
+    """Refuse an id that is too long, or contains characters that text columns cannot hold (NUL, lone surrogates).
 
     Raises:
         BadInput: naming the id and the rule.

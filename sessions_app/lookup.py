@@ -1,4 +1,4 @@
-"""Sessions and events by what names them in an address, or a refusal that says what is not there."""
+"""Find sessions and events by the keys in an address, or raise an error that names what is missing."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sessions_app.paths import session_url
 
 
 def find_session(pk: int, *, locked: bool = False) -> AgentSession:
-    """Return a session by its surrogate key; `locked`, inside a transaction, keeps its row until the end of that.
+    """Return a session by its primary key; `locked` locks its row until the end of the transaction.
 
     Raises:
-        SessionMissing: there is none, or it was deleted.
+        SessionMissing: no such session exists, or it was deleted.
     """
     rows = AgentSession.objects.select_for_update() if locked else AgentSession.objects
     session = rows.filter(pk=pk).first()
@@ -24,27 +24,27 @@ def find_session(pk: int, *, locked: bool = False) -> AgentSession:
 
 
 def session_missing(pk: int) -> SessionMissing:
-    """Return the refusal of a key that no session has."""
+    """Return the error for a primary key that no session has."""
     return SessionMissing(
         f"Session not found: {pk}",
-        hint="It may have been deleted: the list of sessions, or GET /api/v1/sessions, tells which there are.",
+        hint="It may have been deleted. The session list and GET /api/v1/sessions show the existing sessions.",
     )
 
 
 MAX_DIGITS = 18
-"""Of an event's number: what a column of 64 bits holds."""
+"""Most digits of an event's number, to fit into a 64-bit column."""
 
 
 def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event:
-    """Return a session's event. Its body is read when it is asked for.
+    """Return a session's event. Its body is loaded on access.
 
     Args:
-        session: whose event it is.
-        event_id: ADK's id of the event, or its number as text. Where both match, the id wins.
+        session: the event's session.
+        event_id: ADK's id of the event, or its number as text. If both match, the id wins.
         seq: the event's number.
 
     Raises:
-        EventMissing: it has no such event; the nearest is named.
+        EventMissing: the session has no such event; the hint names the nearest one.
     """
     events = Event.objects.filter(session=session).defer("data", "private")
     event = events.filter(event_id=event_id).first() if event_id else None
@@ -58,7 +58,7 @@ def find_event(session: AgentSession, *, event_id: str = "", seq: int | None = N
 
 
 def _number_in(text: str) -> int | None:
-    """Return the number of an event that is written as text."""
+    """Return an event number written as text; None for other texts."""
     is_number = text.isascii() and text.isdecimal() and len(text) <= MAX_DIGITS
     return int(text) if is_number else None
 
@@ -75,11 +75,11 @@ def _event_missing(session: AgentSession, event_id: str, seq: int | None) -> Eve
 
 
 def load_event_body(pk: int, seq: int) -> str:
-    """Return the JSON of an event, by its session's surrogate key and its `seq`.
+    """Return the JSON of an event by its session's primary key and its `seq`.
 
     Raises:
-        SessionMissing: there is no such session, or it was deleted.
-        EventMissing: it has no such event.
+        SessionMissing: no such session exists, or it was deleted.
+        EventMissing: the session has no such event.
     """
     return find_event(find_session(pk), seq=seq).data
 
@@ -93,7 +93,7 @@ WITH RECURSIVE apps(app_name) AS (
 )
 SELECT app_name{columns} FROM apps WHERE app_name IS NOT NULL
 """
-"""The apps that have sessions, by skipping along the index: one seek an app, however many sessions it has."""
+"""Query for the apps with sessions, by a loose index scan: one seek per app."""
 
 
 def list_apps_with_sessions() -> list[str]:
@@ -102,7 +102,7 @@ def list_apps_with_sessions() -> list[str]:
 
 
 def fetch_app_rows(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
-    """Return a row for each app that has sessions: its name, then the values of `columns` (SQL)."""
+    """Return a row per app with sessions: its name, then the values of `columns` (SQL)."""
     with connection.cursor() as cursor:
         cursor.execute(_APPS.format(columns=columns))
         return list(cursor.fetchall())

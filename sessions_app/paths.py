@@ -1,8 +1,8 @@
-"""Ids in paths. They may hold any character, so a path part is percent-encoded and kept apart from the slashes.
+"""Ids in URL paths. Ids may contain any characters, including slashes, so path segments are percent-encoded.
 
-ASGI servers decode `%2F` into `path`, where it can no longer be told from a separator. `RawPathSegments` rebuilds
+ASGI servers decode `%2F` in `path`, where it is then indistinguishable from a separator. `RawPathSegments` rebuilds
 `path` from `raw_path` with `%2F` and `%25` still encoded, and the `seg` converter decodes them. Plain `reverse()`
-and `{% url %}` quote the percent sign once more; use `seg_reverse` and `{% seg_url %}`.
+and `{% url %}` quote the percent sign twice; use `seg_reverse` and `{% seg_url %}`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:  # servers load this module before Django is set up
 
 AsgiScope = dict[str, Any]
 UNQUOTED = "!$&'()*+,;=~:@"
-"""What Django leaves as it is in a path, the slash aside."""
+"""Characters that Django does not quote in a path, except the slash."""
 
 _HINTS = {
     "app": "GET /list-apps names the apps.",
@@ -30,19 +30,19 @@ _HINTS = {
 }
 
 KEY_PREFIX = "id"
-"""First part of the addresses that name a session by its key."""
+"""First segment of addresses with a session's primary key."""
 
 AsgiApp = Callable[[AsgiScope, Any, Any], Awaitable[None]]
 
 
 class RawPathSegments:
-    """ASGI wrapper that keeps `%2F` and `%25` of the raw path encoded in `path`."""
+    """ASGI middleware that preserves `%2F` and `%25` of the raw path in `path`."""
 
     def __init__(self, app: AsgiApp) -> None:
         self.app = app
 
     async def __call__(self, scope: AsgiScope, receive: Any, send: Any) -> None:
-        """Pass the scope on, with a rebuilt path where it matters."""
+        """Call the app, with a rebuilt path if necessary."""
         raw: bytes | None = scope.get("raw_path")
         if raw and (b"%2f" in raw.lower() or b"%25" in raw):
             escaped = raw.split(b"?")[0].decode("latin-1").replace("%2f", "%2F").replace("%25", "%2525")
@@ -51,12 +51,12 @@ class RawPathSegments:
 
 
 class SegmentConverter:
-    """Path converter of one id: any characters, empty too (ADK allows an empty user id)."""
+    """Path converter of one id: any characters, or empty (ADK allows an empty user id)."""
 
     regex = "[^/]*"
 
     def to_python(self, value: str) -> str:
-        """Decode what `RawPathSegments` kept encoded."""
+        """Decode the characters that `RawPathSegments` left encoded."""
         return value.replace("%2F", "/").replace("%2f", "/").replace("%25", "%")
 
     def to_url(self, value: str) -> str:
@@ -65,7 +65,7 @@ class SegmentConverter:
 
 
 class RestConverter(SegmentConverter):
-    """Path converter of a name at the end of a path: it may hold slashes, as the names of artifacts do."""
+    """Path converter of a name at the end of a path, which may contain slashes, such as an artifact's name."""
 
     regex = ".+"
 
@@ -75,12 +75,12 @@ register_converter(RestConverter, "rest")
 
 
 def seg_reverse(name: str, **kwargs: Any) -> str:
-    """Return the URL of a route with `seg` parts. `reverse` quotes the percent signs again; that is undone here."""
+    """Return the URL of a route with `seg` parts. Undoes the second quoting of percent signs by `reverse`."""
     return reverse(name, kwargs=kwargs).replace("%25", "%")
 
 
 def fixed_url(name: str) -> str:
-    """Return the URL of a route without parts, as `reverse` does, but once for all rows of all pages."""
+    """Return the URL of a route without parameters, like `reverse` but cached."""
     return _fixed_url(name, get_script_prefix(), get_urlconf())
 
 
@@ -90,7 +90,7 @@ def _fixed_url(name: str, prefix: str, urlconf: str | None) -> str:
 
 
 def url_by_key(name: str, pk: int) -> str:
-    """Return the URL of a route whose one part is a primary key `pk`, as `reverse` does, but once for all keys."""
+    """Return the URL of a route whose only parameter is `pk`, like `reverse` but cached for all keys."""
     before, after = _around_key(name, get_script_prefix(), get_urlconf())
     return f"{before}{pk}{after}"
 
@@ -103,10 +103,10 @@ def _around_key(name: str, prefix: str, urlconf: str | None) -> tuple[str, str]:
 
 
 def session_url(session: AgentSession) -> str:
-    """Return a session's page.
+    """Return the address of a session's page.
 
-    A session of a realm is named by its key. So are those whose ids have no address of their own: `.` and `..` cannot
-    stand in a URL path, and an app called `id` would share its addresses with those by key.
+    It contains the primary key if the session has a realm, or ids that cannot be in an address: `.` and `..` are not
+    allowed in a URL path, and an app named `id` would clash with the addresses by primary key.
     """
     ids = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}
     if session.realm or session.app_name == KEY_PREFIX or any(part in {".", ".."} for part in ids.values()):
@@ -115,17 +115,17 @@ def session_url(session: AgentSession) -> str:
 
 
 def upstream_path(app_name: str, user_id: str, session_id: str | None = None) -> str:
-    """Return the path of a user's sessions, or of one, at ADK's server, whose routes cannot match a slash.
+    """Return the path of a user's sessions, or of one session, on ADK's server, whose routes cannot match a slash.
 
     Raises:
-        BadInput: an id holds one.
+        BadInput: an id contains a slash.
     """
     path = f"/apps/{_quote_upstream('app', app_name)}/users/{_quote_upstream('user', user_id)}/sessions"
     return path if session_id is None else f"{path}/{_quote_upstream('session', session_id)}"
 
 
 def upstream_dev_path(app_name: str, *parts: str) -> str:
-    """Return a development path of an app at ADK's server.
+    """Return a development path of an app on ADK's server.
 
     Raises:
         BadInput: a part holds a slash.
@@ -135,9 +135,9 @@ def upstream_dev_path(app_name: str, *parts: str) -> str:
 
 
 def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: str = "") -> str:
-    """Return the path of a session's artifacts, or of one, at ADK's server. A name may hold slashes.
+    """Return the path of a session's artifacts, or of one, on ADK's server. Its name may contain slashes.
 
-    Clients would go up the path where a part of a name is dots.
+    Segments of dots are quoted, because clients would resolve them.
 
     Raises:
         BadInput: an id holds a slash.

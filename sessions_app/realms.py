@@ -1,4 +1,4 @@
-"""Private worlds beside real life, whose realm is empty: what a realm is for is told by how its name begins."""
+"""Realms: isolated namespaces of sessions, by the prefix of the realm's name. The default realm is empty."""
 
 from __future__ import annotations
 
@@ -8,45 +8,45 @@ from sessions_app.errors import BadInput
 from sessions_app.models import AgentSession
 
 ATTEMPT = "eval/"
-"""Of eval attempts, which are kept as they ran."""
+"""Prefix for eval attempts, which are read-only."""
 
 FORK = "fork/"
-"""Of forks that were given state of their own; what follows is made."""
+"""Prefix for forks with isolated state."""
 
 COPYING = "forming/"
-"""Of forks that are being copied: each gets its place when it is whole."""
+"""Prefix for forks that are still being copied."""
 
 PURGED = "purged/"
-"""Of sessions that are being removed; the session's key follows."""
+"""Prefix for sessions that are being removed; the session's primary key follows."""
 
 DELETED = "deleted/"
-"""Of sessions that a person deleted and may have back; the session's key follows."""
+"""Prefix for deleted sessions that can be restored; the session's primary key follows."""
 
 HIDDEN = (COPYING, PURGED, DELETED)
 
 
 def is_hidden(session: AgentSession) -> bool:
-    """Tell whether nobody sees a session: it was deleted, and may come back or not, or it is not whole yet."""
+    """Tell whether a session is hidden: it is deleted, being removed or being copied."""
     return session.realm.startswith(HIDDEN)
 
 
 def exclude_hidden(rows: QuerySet[AgentSession]) -> QuerySet[AgentSession]:
-    """Leave out the sessions that were deleted, or are not whole yet."""
+    """Leave out hidden sessions."""
     for unseen in HIDDEN:
         rows = rows.exclude(realm__startswith=unseen)
     return rows
 
 
 def is_read_only(session: AgentSession) -> bool:
-    """Tell whether a session is kept as it ran: an eval attempt's."""
+    """Tell whether a session is read-only because it belongs to an eval attempt."""
     return session.realm.startswith(ATTEMPT)
 
 
 def refuse_read_only(session: AgentSession) -> None:
-    """Refuse to change a session that is kept as it ran.
+    """Refuse to change a read-only session.
 
     Raises:
-        BadInput: it is an eval attempt's.
+        BadInput: the session belongs to an eval attempt.
     """
     if is_read_only(session):
         raise BadInput(
@@ -56,5 +56,5 @@ def refuse_read_only(session: AgentSession) -> None:
 
 
 def is_isolated_fork(session: AgentSession) -> bool:
-    """Tell whether a session is a fork with a private world, which is nobody's result and may go on."""
+    """Tell whether a session is a fork with isolated state."""
     return session.realm.startswith(FORK)

@@ -1,8 +1,8 @@
-"""Credentials left out of everything that leaves the store.
+"""Remove credentials from everything that leaves the store.
 
-The rule for structured values is ADK's `_redact_credential_secrets` (`google/adk/auth/auth_credential.py`), restated
-here because the web process must not import ADK; a test holds the two together. In the texts of errors, where ADK
-leaves them, credentials are found by what they look like and by the names before them.
+The rule for structured values is ADK's `_redact_credential_secrets` (`google/adk/auth/auth_credential.py`), repeated
+here because the web process must not import ADK; a test compares both. In error texts, which ADK does not redact,
+credentials are recognized by their form and by the names before them.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ _CREDENTIAL_KEYS = (
     "exchanged_auth_credential",
 )
 _CREDENTIAL_MARKERS = frozenset({"authType", "auth_type", "name", *_REQUESTED_KEYS, *_CREDENTIAL_KEYS})
-"""A dict without any of these holds no credential of its own; nearly all are told by that alone."""
+"""A dict without any of these keys contains no credential of its own: a fast check for nearly all dicts."""
 
 
 REDACTED = "[redacted]"
@@ -82,7 +82,7 @@ _KEYS_IN_TEXT = re.compile(
     """,
     re.VERBOSE,
 )
-"""Keys that are known by their beginnings."""
+"""API keys with a known prefix."""
 
 _NAMED_IN_TEXT = re.compile(
     r"""
@@ -98,20 +98,20 @@ _NAMED_IN_TEXT = re.compile(
     """,
     re.VERBOSE | re.IGNORECASE,
 )
-"""Values behind names that say that they are credentials: in addresses, headers, JSON, Python and shells.
+"""Values after names of credentials: in URLs, headers, JSON, Python and shell code.
 
-Repetitions are bounded where a match can fail behind them, so that a hostile text takes linear time.
+Repetitions before a possible mismatch are bounded, so that a hostile text takes linear time.
 """
 
 
 def redact_text(text: str) -> str:
-    """Return the text of an error without the keys, tokens and passwords that libraries quote in theirs."""
+    """Return an error text without the keys, tokens and passwords that libraries quote."""
     text = _NAMED_IN_TEXT.sub(rf"\g<name>{REDACTED}", text)
     return _KEYS_IN_TEXT.sub(REDACTED, text)
 
 
 def redact_error_texts(value: Any) -> Any:
-    """Return a JSON value with every text in it redacted as the text of an error."""
+    """Return a JSON value in which all texts are redacted as error texts."""
     if isinstance(value, str):
         return redact_text(value)
     if isinstance(value, list):
@@ -122,7 +122,7 @@ def redact_error_texts(value: Any) -> Any:
 
 
 def redact(value: Any) -> Any:
-    """Return a JSON value without the secrets of the credentials in it. Values outside credentials are untouched."""
+    """Return a JSON value without the secrets of credentials. Other values are unchanged."""
     if isinstance(value, list):
         return [redact(item) for item in value]
     if not isinstance(value, dict):

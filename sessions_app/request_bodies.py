@@ -1,7 +1,7 @@
-"""Request bodies of ADK's paths: camelCase or snake_case, refused in the words of ADK's server.
+"""Parse and validate request bodies of ADK's paths, in camelCase or snake_case, with the errors of ADK's server.
 
-ADK's server is FastAPI's, so a body that does not validate is answered 422 with a list of faults, each with
-`type`, `loc`, `msg` and `input`. One whose content type is not JSON is text, and text is no object.
+ADK's server uses FastAPI: an invalid body gets status 422 and a list of faults, each with `type`, `loc`, `msg` and
+`input`. A body whose content type is not JSON counts as text.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Body(BaseModel):
 
 
 class CreateSession(Body):
-    """Body of the creation of a session. `events` are for ADK's own server to judge."""
+    """Body that creates a session. ADK's own server validates `events`."""
 
     session_id: str | None = None
     state: dict[str, Any] | None = None
@@ -37,13 +37,13 @@ class CreateSession(Body):
 
 
 class UpdateSession(Body):
-    """Body of a change of a session's state."""
+    """Body that changes a session's state."""
 
     state_delta: dict[str, Any]
 
 
 class RunTarget(Body):
-    """What of a run's body says who is asked; ADK's own server judges the rest."""
+    """The fields of a run's body that name the session; ADK's own server validates the rest."""
 
     app_name: str | None = None
     user_id: str
@@ -52,24 +52,24 @@ class RunTarget(Body):
 
 T = TypeVar("T")
 NO_BODY: Any = object()
-"""What `parse` returns of a request without a body; null is a value."""
+"""Result of `parse` for a request without a body; null is a value."""
 
 MAX_LEVELS = 250
-"""Deepest nesting of what ADK's server stores and can answer with: pydantic writes some 255 levels."""
+"""Deepest nesting that ADK's server can return: pydantic serializes some 255 levels."""
 
 _PARSED_BODY = "devui_parsed_body"
 _thread = ThreadPoolExecutor(1, thread_name_prefix="devui-body")
-"""Parses large bodies one after the other: each holds Python's lock, and the event loop has its turn in between."""
+"""Parses large bodies one at a time, because parsing holds the GIL."""
 
 _ENDPOINT_KEYS = frozenset({"app_name", "user_id", "state", "session_id"})
 
 
 def parse(request: HttpRequest) -> Any:
-    """Return the request's body as JSON, `EMPTY`, or text when its content type is not JSON.
+    """Return the request's body as JSON, as text if its content type is not JSON, or `NO_BODY`.
 
     Raises:
-        InvalidBody: it is no JSON.
-        BadInput: it is no text either.
+        InvalidBody: the body is not JSON.
+        BadInput: the body is not UTF-8 text.
     """
     if not request.body:
         return NO_BODY
@@ -86,22 +86,22 @@ def parse_json(request: HttpRequest) -> Any:
     """Return the request's body as JSON, whatever its content type.
 
     Raises:
-        ValueError, RecursionError: it is no JSON.
+        ValueError, RecursionError: the body is not JSON.
     """
     parsed: Future[Any] | None = request.__dict__.pop(_PARSED_BODY, None)
     return _loads(request) if parsed is None else parsed.result()
 
 
 async def parse_in_thread(request: HttpRequest) -> None:
-    """Parse the request's body in the thread for large bodies, for whoever calls `parse_json` next."""
+    """Parse the request's body in the thread for large bodies; the next call of `parse_json` uses the result."""
     parsing = _thread.submit(_loads, request)
     setattr(request, _PARSED_BODY, parsing)
-    with suppress(Exception):  # raised where the body is asked for
+    with suppress(Exception):  # raised by `parse_json`
         await asyncio.wrap_future(parsing)
 
 
 async def read_form_in_thread(request: HttpRequest) -> None:
-    """Read the request's form and its files in the thread for large bodies.
+    """Read the request's form and files in the thread for large bodies.
 
     Raises:
         SuspiciousOperation, BadRequest, MultiPartParserError: see `HttpRequest.POST`.
@@ -115,10 +115,10 @@ def _loads(request: HttpRequest) -> Any:
 
 
 def validate(body: Any, shape: type[T]) -> T:
-    """Return a parsed body in the shape asked for.
+    """Return a parsed body validated as the given type.
 
     Raises:
-        InvalidBody: it is empty or has another shape.
+        InvalidBody: the body is missing or does not match.
     """
     if body is NO_BODY:
         fault = {"type": "missing", "loc": ["body"], "msg": "Field required", "input": None}
@@ -131,19 +131,19 @@ def validate(body: Any, shape: type[T]) -> T:
 
 
 def validate_optional(body: Any, shape: type[T]) -> T | None:
-    """Return a parsed body in the shape asked for, or None when it is empty or null.
+    """Return a parsed body validated as the given type; None if it is missing or null.
 
     Raises:
-        InvalidBody: it has another shape.
+        InvalidBody: the body does not match.
     """
     return None if body is NO_BODY or body is None else validate(body, shape)
 
 
 def refuse_deep_nesting(body: Any) -> None:
-    """Refuse a body that ADK's server would store and then fail to answer with.
+    """Refuse a body that ADK's server would store but could not return.
 
     Raises:
-        BadInput: it is nested deeper than `MOST_LEVELS`.
+        BadInput: the body is nested deeper than `MAX_LEVELS`.
     """
     levels, level = 0, [body] if isinstance(body, dict | list) else []
     while level:
@@ -158,10 +158,10 @@ def refuse_deep_nesting(body: Any) -> None:
 
 
 def refuse_options(options: dict[str, Any] | None) -> None:
-    """Refuse options for the session service: ours has none.
+    """Refuse options for the session service, which DevUI's does not have.
 
     Raises:
-        BadInput: in the words of ADK's server (`ApiServer._create_session`).
+        BadInput: options were sent. The messages are those of ADK's server (`ApiServer._create_session`).
     """
     if bound := _ENDPOINT_KEYS & set(options or ()):
         names = ", ".join(sorted(bound))

@@ -1,7 +1,8 @@
-"""State by scope: prefixes, canonical values and merging. Pure: no database, no agent runtime.
+"""State scopes: key prefixes, canonical values and merging. Pure.
 
 The rules are ADK's (`google/adk/sessions/state.py`, `_session_util.py`): a key's prefix names its scope, only the
-first prefix is stripped, prefixes are case-sensitive, a dict replaces and never merges, None is a value.
+first prefix is stripped, prefixes are case-sensitive, a dict replaces the old value and is never merged, None is a
+value.
 """
 
 from __future__ import annotations
@@ -24,13 +25,13 @@ TEMP_PREFIX = "temp:"
 PREFIX = {Scope.SESSION: "", Scope.USER: USER_PREFIX, Scope.APP: APP_PREFIX}
 
 KEY_ID_BYTES = 200
-"""Longest key, in UTF-8 bytes, that is indexed as it is; a longer one is indexed by its hash."""
+"""Longest key, in UTF-8 bytes, that is indexed directly; longer keys are indexed by their hash."""
 
 INT_BITS = 14_000
-"""Longest integer, in bits, that stays one: some 4,200 decimal digits."""
+"""Longest integer, in bits, that stays an integer: some 4,200 decimal digits."""
 
 MAX_DEPTH = 100
-"""Deepest nesting that is kept: every reader parses it."""
+"""Deepest nesting that is stored; every JSON parser supports it."""
 
 _REPLACEMENT = "\N{REPLACEMENT CHARACTER}"
 
@@ -40,13 +41,13 @@ _dumps_strictly = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), al
 
 @dataclass(frozen=True, slots=True)
 class CanonicalValue:
-    """A state value in the one spelling that the event, the state row and the ledger share.
+    """A state value in its canonical form, which the event, the state row and the ledger share.
 
     Attributes:
         data: the JSON value itself.
-        public: its JSON text with credentials left out.
-        private: its whole JSON text, when `public` leaves something out; else None.
-        note: why `data` is not what the agent wrote (`bytes`, `NaN`, `Infinity`, …); empty when it is.
+        public: its JSON text without credentials.
+        private: its whole JSON text if `public` omits something, else None.
+        note: why `data` differs from what the agent wrote (`bytes`, `NaN`, `Infinity`, …); empty if it does not.
     """
 
     data: Any
@@ -65,14 +66,14 @@ class ScopedDelta:
     temp: dict[str, Any]
 
     def stored(self) -> Iterable[tuple[Scope, str, Any]]:
-        """Yield (scope, key, value) of what is kept, in the order rows are locked: session, user, app; keys sorted."""
+        """Yield (scope, key, value) of all stored keys in locking order: session, user, app, each sorted by key."""
         for scope, part in ((Scope.SESSION, self.session), (Scope.USER, self.user), (Scope.APP, self.app)):
             for key in sorted(part):
                 yield scope, key, part[key]
 
 
 def split_delta(delta: Mapping[str, Any]) -> ScopedDelta:
-    """Split a state delta, or an initial state, by the scopes its prefixes name."""
+    """Split a state delta, or an initial state, by the scopes of its keys."""
     scoped = ScopedDelta({}, {}, {}, {})
     for raw, value in delta.items():
         key = canonicalize_key(raw)
@@ -88,10 +89,10 @@ def split_delta(delta: Mapping[str, Any]) -> ScopedDelta:
 
 
 def scope_of(key: str) -> tuple[Scope, str]:
-    """Return the stored scope of a prefixed key and its bare name.
+    """Return the scope of a prefixed key and its name without the prefix.
 
     Raises:
-        ValueError: the key is `temp:`, which no scope stores.
+        ValueError: the key is a `temp:` key, which is never stored.
     """
     if key.startswith(TEMP_PREFIX):
         raise ValueError(f"{key!r} is temporary: it lives in one invocation and no scope stores it.")
@@ -103,7 +104,7 @@ def scope_of(key: str) -> tuple[Scope, str]:
 
 
 def merge(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what an agent reads: session ∪ `app:` + app ∪ `user:` + user, in ADK's order."""
+    """Return the state that an agent reads: session, `app:` and `user:` keys, merged in ADK's order."""
     state = dict(session)
     state.update((APP_PREFIX + key, value) for key, value in app.items())
     state.update((USER_PREFIX + key, value) for key, value in user.items())
@@ -111,35 +112,35 @@ def merge(session: Mapping[str, Any], user: Mapping[str, Any], app: Mapping[str,
 
 
 HASH_PREFIX = "\x1f"
-"""How the id of a key begins that is too long to be one itself."""
+"""Prefix of the id of a key that is too long to index directly."""
 
 
 def key_id(key: str) -> str:
-    """Return what a key is indexed by: itself, or a hash when it is longer than a btree entry should be."""
+    """Return the indexed form of a key: the key itself, or its hash if it is too long."""
     if len(key.encode()) <= KEY_ID_BYTES:
         return key
     return HASH_PREFIX + sha256(key.encode()).hexdigest()
 
 
 def canonicalize_key(key: Any) -> str:
-    """Return a state key every store can hold: text, without NUL and lone surrogates."""
+    """Return a state key that the store can hold: text without NUL and lone surrogates."""
     return clean_text(key if isinstance(key, str) else _text(key, str))
 
 
 def is_clean(text: str) -> bool:
-    """Tell whether a text column can hold a text as it is."""
+    """Tell whether a text column can hold a text unchanged."""
     return clean_text(text) == text
 
 
 def clean_text(text: str) -> str:
-    """Replace what no UTF-8 text column can hold (NUL, lone surrogates) by U+FFFD."""
+    """Replace characters that text columns cannot hold (NUL, lone surrogates) by U+FFFD."""
     if "\x00" in text:
         text = text.replace("\x00", _REPLACEMENT)
     return replace_surrogates(text)
 
 
 def clean_error(text: str) -> str:
-    """Return the text of an error as a column can hold it, without the credentials in it."""
+    """Return an error text that a column can hold, without credentials."""
     return redact_text(clean_text(text))
 
 
@@ -155,9 +156,9 @@ def replace_surrogates(text: str) -> str:
 
 
 def canonicalize(value: Any, key: str = "") -> CanonicalValue:
-    """Return the one JSON form of a state value. Never raises: what is not JSON becomes text and is noted.
+    """Return the canonical form of a state value. Never raises: values that are not JSON become text, with a note.
 
-    Some keys say that their value is a credential (`sessions_app.redaction`).
+    The key matters because some names mark credentials (`sessions_app.redaction`).
     """
     notes: set[str] = set()
     data, text = _canonicalize(value, notes.add)
@@ -169,7 +170,7 @@ def canonicalize(value: Any, key: str = "") -> CanonicalValue:
 
 
 def to_jsonable(value: Any) -> Any:
-    """Return the JSON form of anything, as `canonical` has it."""
+    """Return the JSON form of any value, by the same rules as `canonicalize`."""
     return _canonicalize(value, lambda note: None)[0]
 
 
@@ -179,17 +180,17 @@ def dumps(data: Any) -> str:
 
 
 def is_same_json(left: str, right: str) -> bool:
-    """Compare JSON texts by value: databases reorder keys."""
+    """Tell whether two JSON texts have the same value; databases reorder keys."""
     return left == right or _sort_keys(left) == _sort_keys(right)
 
 
 def dump_storable(data: Any) -> str:
-    """Return compact JSON text that every store holds and every reader parses.
+    """Return compact JSON text that every store can hold and every parser reads.
 
     Raises:
-        ValueError: something in `data` has no such form (`jsonable` has one for it): NaN, a lone surrogate, an
+        ValueError: `data` contains a value without such a form (see `to_jsonable`): NaN, a lone surrogate, an
             integer of thousands of digits, a cycle.
-        RecursionError: it is nested too deeply.
+        RecursionError: `data` is nested too deeply.
     """
     text = _dumps_strictly(data)
     if not text.isascii():
@@ -237,7 +238,7 @@ def _to_jsonable(value: Any, note: Callable[[str], None], depth: int = 0) -> Any
 
 
 def _to_bounded_jsonable(value: Any, note: Callable[[str], None], above: tuple[int, ...]) -> Any:
-    """Return the JSON form of a value that is cyclic or nested too deeply, cut where it is."""
+    """Return the JSON form of a cyclic or too deeply nested value, truncated at that point."""
     if type(value) not in (dict, list):
         return _leaf(value, note)
     if id(value) in above:
@@ -273,7 +274,7 @@ def _items(value: dict[Any, Any], note: Callable[[str], None]) -> Iterable[tuple
 
 
 def _long_int(value: int, note: Callable[[str], None]) -> str:
-    """Python writes, and most readers parse, no decimal of more than 4,300 digits."""
+    """Return a long integer in hexadecimal. Python and most parsers refuse decimals of more than 4,300 digits."""
     note("int")
     return hex(value)
 
@@ -285,7 +286,7 @@ def _not_finite(value: float, note: Callable[[str], None]) -> str:
 
 
 def _from_python(value: Any, note: Callable[[str], None], depth: int) -> Any:
-    """Turn what is no JSON type into its JSON form as pydantic does, else into text."""
+    """Convert a value that is not a JSON type as pydantic does, otherwise to text."""
     note("bytes" if isinstance(value, bytes | bytearray | memoryview) else type(value).__name__[:12])
     if isinstance(value, memoryview):
         value = bytes(value)
@@ -299,7 +300,7 @@ def _from_python(value: Any, note: Callable[[str], None], depth: int) -> Any:
 
 
 def _text(value: Any, form: Callable[[Any], str]) -> str:
-    """Return a value's `str` or `repr`; what raises there too is named by its type."""
+    """Return a value's `str` or `repr`; its type's name if that raises."""
     try:
         return replace_surrogates(form(value))
     except Exception:
