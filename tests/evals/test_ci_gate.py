@@ -104,9 +104,9 @@ import devui
 devui.setup(migrate=False)
 from pathlib import Path
 from evals_app.runs import folder_orders as ordering
-from evals_app.engine.local_runner import owner
+from evals_app.engine.local_runner import own_new_runs
 agents, app_name = ordering.agent_at(Path(sys.argv[1]))
-with owner(app_name):
+with own_new_runs(app_name):
     ordering.order(agents, app_name, ordering.Wish("s", ()))
     os.kill(os.getpid(), signal.SIGKILL)
 """
