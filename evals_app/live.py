@@ -48,8 +48,8 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
         """Accept, and start following."""
         await self.accept()
         query = parse_qs(self.scope["query_string"].decode("latin-1"))
-        named = {name: values[0] for name, values in query.items()}
-        self.task = asyncio.create_task(self._follow(self.scope["url_route"]["kwargs"], named))
+        query_values = {name: values[0] for name, values in query.items()}
+        self.task = asyncio.create_task(self._follow(self.scope["url_route"]["kwargs"], query_values))
 
     async def disconnect(self, code: int) -> None:
         """Stop following."""
@@ -60,21 +60,21 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
         """Ignore what a page says: it acts by ordinary requests."""
 
-    async def _follow(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def _follow(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         try:
-            await self._tell(named, query)
+            await self._tell(route, query)
         except page_socket.PageGone:
             return
         except StoreFault as fault:
-            log.warning("The socket of %s is closed and opened again: %s", dict(named), fault.message)
+            log.warning("The socket of %s is closed and opened again: %s", dict(route), fault.message)
             await self.close(code=TRY_AGAIN)
         except Exception:
-            log.exception("The socket of %s failed.", dict(named))
+            log.exception("The socket of %s failed.", dict(route))
             await self.close(code=TRY_AGAIN)
         else:
             await self.close()
 
-    async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         """Send what happens until nothing follows. `named` stands in the address, `query` behind it."""
         raise NotImplementedError
 
@@ -82,10 +82,10 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
 class RunSocket(_Telling):
     """Sends what happens to a run after `?after=<revision>`."""
 
-    async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
-        run_id, after = named["run_id"], query.get("after", "")
+    async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+        run_id, after = route["run_id"], query.get("after", "")
         cursor = int(after) if after.isdecimal() else 0
-        said_at = time.monotonic()
+        last_sent = time.monotonic()
         async with RunBroadcast.join(run_id, partial(RunBroadcast, run_id)) as broadcast:
             await broadcast.wait_for_fresh_view()
             while True:
@@ -96,13 +96,13 @@ class RunSocket(_Telling):
                         self, broadcast.render_once(cursor, partial(page_socket.to_json, message))
                     )
                     cursor = message["cursor"]
-                    said_at = time.monotonic()
+                    last_sent = time.monotonic()
                     if message["type"] == "end":
                         return
                     await asyncio.sleep(PAUSE_S)
-                if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - said_at)):
+                if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - last_sent)):
                     await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
-                    said_at = time.monotonic()
+                    last_sent = time.monotonic()
 
 
 class RunBroadcast(Broadcast[tuple[int, str] | None]):
@@ -124,23 +124,23 @@ def _standing_of(run_id: str) -> tuple[int, str] | None:
 class EvalsetSocket(_Telling):
     """Tells when an evalset's file says something else than `?digest=`, whoever changed it."""
 
-    async def _tell(self, named: Mapping[str, Any], query: Mapping[str, str]) -> None:
-        path, known = await units_of_work.read(_file_of, named["pk"]), query.get("digest", "")
+    async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+        path, digest = await units_of_work.read(_file_of, route["pk"]), query.get("digest", "")
         stamp: tuple[int, int] | None = (-1, -1)
         was_gone = False
-        said_at = time.monotonic()
+        last_sent = time.monotonic()
         while path is not None:
             now = await asyncio.to_thread(_stamp, path)
             if now != stamp:
                 stamp = now
-                found = await units_of_work.write(_look_again, named["pk"])
-                if found["digest"] != known or found["gone"] != was_gone:
-                    known, was_gone = found["digest"], found["gone"]
-                    await page_socket.send_text(self, page_socket.to_json({"type": "file", **found}))
-                    said_at = time.monotonic()
-            if time.monotonic() - said_at > BEAT_S:
+                file_state = await units_of_work.write(_look_again, route["pk"])
+                if file_state["digest"] != digest or file_state["gone"] != was_gone:
+                    digest, was_gone = file_state["digest"], file_state["gone"]
+                    await page_socket.send_text(self, page_socket.to_json({"type": "file", **file_state}))
+                    last_sent = time.monotonic()
+            if time.monotonic() - last_sent > BEAT_S:
                 await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
-                said_at = time.monotonic()
+                last_sent = time.monotonic()
             await asyncio.sleep(LOOK_S)
 
 

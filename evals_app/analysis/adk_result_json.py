@@ -47,11 +47,11 @@ def ids(app_name: str, agent_folder: Path) -> list[str]:
     """Return the ids of an app's results: of ended runs, and of files that `adk web` left and that are not here."""
     ended = EvalRun.objects.filter(app_name=app_name).exclude(status__in=EvalRun.ACTIVE)
     rows = ended.order_by("created_at").values_list("evalset__evalset_id", "created_at")
-    known = [f"{app_name}_{evalset_id}_{created_at}" for evalset_id, created_at in rows]
+    run_ids = [f"{app_name}_{evalset_id}_{created_at}" for evalset_id, created_at in rows]
     files = (
         path.name.removesuffix(adk_results.SUFFIX) for path in adk_results.find_result_files(agent_folder)
     )
-    return list(dict.fromkeys([*known, *files]))
+    return list(dict.fromkeys([*run_ids, *files]))
 
 
 def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
@@ -72,8 +72,8 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
         }
     for path in adk_results.find_result_files(agent_folder):
         if path.name == f"{result_id}{adk_results.SUFFIX}":
-            found = adk_results.read_result(path).model_dump(mode="json", by_alias=True, exclude_none=True)
-            return {**found, "evalSetResultName": result_id}
+            data = adk_results.read_result(path).model_dump(mode="json", by_alias=True, exclude_none=True)
+            return {**data, "evalSetResultName": result_id}
     raise NotFound(f"Eval set result `{result_id}` not found.", hint="GET …/eval_results lists them.")
 
 
@@ -90,12 +90,12 @@ def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[Json]:
         for index, case in enumerate(json.loads(run.version.content)["eval_cases"])
     }
     for attempt in attempts.order_by("case_index", "repetition"):
-        found = _case(run, attempt, expected.get(attempt.case_index, []))
+        case_result = _case(run, attempt, expected.get(attempt.case_index, []))
         if sessions:
-            _add_criteria(found, criteria)
+            _add_criteria(case_result, criteria)
             if attempt.session:
-                found["sessionDetails"] = _session(attempt.session)
-        yield found
+                case_result["sessionDetails"] = _session(attempt.session)
+        yield case_result
 
 
 def _add_criteria(case: Json, criteria: Mapping[str, Any]) -> None:
@@ -128,37 +128,37 @@ def _turns(attempt: EvalAttempt, expected: Iterable[Json], rows: Iterable[Metric
     for row in rows:
         if row.invocation is not None:
             by_turn.setdefault(row.invocation, []).append(_metric(row))
-    for number, (actual, wanted) in enumerate(zip_longest(json.loads(attempt.actual), expected)):
+    for number, (actual, expected_turn) in enumerate(zip_longest(json.loads(attempt.actual), expected)):
         if actual is None:
             return
         turn = {"actualInvocation": _camel(actual), "evalMetricResults": by_turn.get(number, [])}
-        yield turn if wanted is None else {**turn, "expectedInvocation": _camel(wanted)}
+        yield turn if expected_turn is None else {**turn, "expectedInvocation": _camel(expected_turn)}
 
 
 def _metric(row: MetricResult) -> Json:
-    said: Json = {
+    data: Json = {
         "metricName": row.metric,
         "evalStatus": METRIC[MetricResult.Status(row.status)],
         "details": {},
     }
     for name, value in (("threshold", row.threshold), ("score", row.score)):
         if value is not None and math.isfinite(value):
-            said[name] = value
+            data[name] = value
     details = json.loads(row.details)
     rubrics = details.get("rubrics") or []
     scores = [
-        {"rubricId": one.get("rubric_id", ""), **_given(one, "rationale", "score")}
-        for one in rubrics
-        if isinstance(one, Mapping)
+        {"rubricId": rubric.get("rubric_id", ""), **_given(rubric, "rationale", "score")}
+        for rubric in rubrics
+        if isinstance(rubric, Mapping)
     ]
     if row.reason and row.status == MetricResult.Status.NOT_EVALUATED:
         scores.append({"rubricId": WHY, "rationale": row.reason})
     if scores:
-        said["details"] = {"rubricScores": scores}
-    spent = {to_camel(name): amount for name, amount in details.items() if isinstance(amount, int | float)}
-    if spent and row.metric in SPENT:
-        said["details"][SPENT[row.metric]] = spent
-    return said
+        data["details"] = {"rubricScores": scores}
+    amounts = {to_camel(name): amount for name, amount in details.items() if isinstance(amount, int | float)}
+    if amounts and row.metric in SPENT:
+        data["details"][SPENT[row.metric]] = amounts
+    return data
 
 
 def _failure(attempt: EvalAttempt) -> list[Json]:
@@ -169,8 +169,8 @@ def _failure(attempt: EvalAttempt) -> list[Json]:
     return [{"metricName": "run", "evalStatus": FAILED, "details": {"rubricScores": [why]}}]
 
 
-def _given(found: Mapping[str, Any], *names: str) -> Json:
-    return {name: found[name] for name in names if found.get(name) is not None}
+def _given(values: Mapping[str, Any], *names: str) -> Json:
+    return {name: values[name] for name in names if values.get(name) is not None}
 
 
 def _camel(invocation: Json) -> Json:
@@ -201,10 +201,10 @@ def result_file(run: EvalRun) -> str:
 def _snake(value: Any) -> Any:
     """Return our own camel case as ADK's files spell it; what it holds of agents is spelled by its own model."""
     if isinstance(value, list):
-        return [_snake(one) for one in value]
+        return [_snake(item) for item in value]
     if not isinstance(value, dict):
         return value
-    return {to_snake_case(name): _AS_STORED.get(name, _snake)(one) for name, one in value.items()}
+    return {to_snake_case(name): _AS_STORED.get(name, _snake)(item) for name, item in value.items()}
 
 
 def _invocation(value: Json) -> Json:
@@ -234,12 +234,12 @@ _AS_STORED: dict[str, Callable[[Any], Any]] = {
 
 def _run(app_name: str, result_id: str) -> EvalRun | None:
     """Return the run that an id names: app, evalset and the time of its start, as ADK makes them."""
-    named, _, stamp = result_id.rpartition("_")
-    if not named.startswith(f"{app_name}_"):
+    prefix, _, stamp = result_id.rpartition("_")
+    if not prefix.startswith(f"{app_name}_"):
         return None
     try:
         started = float(stamp)
     except ValueError:
         return None
     runs = EvalRun.objects.select_related("evalset", "version").filter(app_name=app_name, created_at=started)
-    return runs.filter(evalset__evalset_id=named.removeprefix(f"{app_name}_")).first()
+    return runs.filter(evalset__evalset_id=prefix.removeprefix(f"{app_name}_")).first()

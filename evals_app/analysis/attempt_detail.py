@@ -175,8 +175,8 @@ class Detail:
     @property
     def scenario(self) -> Mapping[str, Any] | None:
         """The scenario of a simulated conversation."""
-        found: Mapping[str, Any] | None = self.case.get("conversation_scenario")
-        return found
+        scenario: Mapping[str, Any] | None = self.case.get("conversation_scenario")
+        return scenario
 
 
 def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
@@ -221,7 +221,11 @@ def _results_of(attempt: EvalAttempt) -> list[MetricResult]:
 def _whole_of(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> MetricVerdict:
     """Return what a metric said of the whole, with what it said of the turns."""
     metric = verdict.result.metric
-    of_turns = [one for one in results if one.result.metric == metric and one.result.invocation is not None]
+    of_turns = [
+        result
+        for result in results
+        if result.result.metric == metric and result.result.invocation is not None
+    ]
     return replace(verdict, of_turns=of_turns)
 
 
@@ -236,13 +240,13 @@ def _checks(verdict: MetricVerdict) -> list[StateCheck]:
         return []
     return [
         StateCheck(
-            path=str(one.get("path", "")),
-            turn=None if one.get("turn") is None else one["turn"] + 1,
-            matches=bool(one.get("matches")),
-            expected=json.dumps(one.get("expected"), ensure_ascii=False),
-            actual=json.dumps(one["actual"], ensure_ascii=False) if "actual" in one else None,
+            path=str(check.get("path", "")),
+            turn=None if check.get("turn") is None else check["turn"] + 1,
+            matches=bool(check.get("matches")),
+            expected=json.dumps(check.get("expected"), ensure_ascii=False),
+            actual=json.dumps(check["actual"], ensure_ascii=False) if "actual" in check else None,
         )
-        for one in verdict.details.get("state") or []
+        for check in verdict.details.get("state") or []
     ]
 
 
@@ -250,10 +254,10 @@ def _moment(
     attempt: EvalAttempt, turns: Sequence[Turn], actual: Sequence[Invocation], session_pk: int | None
 ) -> Moment | None:
     """Return the first divergence with its event: of a call that is missing, the last event of its turn."""
-    found = next(((turn, pair) for turn in turns for pair in turn.calls if pair.first), None)
-    if found is None or session_pk is None:
+    divergence = next(((turn, pair) for turn in turns for pair in turn.calls if pair.first), None)
+    if divergence is None or session_pk is None:
         return None
-    turn, pair = found
+    turn, pair = divergence
     events = Event.objects.filter(session=session_pk)
     if seq := (pair.actual or {}).get("seq"):
         events = events.filter(seq=seq)
@@ -288,8 +292,8 @@ class Expectation:
     @property
     def scenario(self) -> Mapping[str, Any] | None:
         """The scenario of a simulated conversation."""
-        found: Mapping[str, Any] | None = self.case.get("conversation_scenario")
-        return found
+        scenario: Mapping[str, Any] | None = self.case.get("conversation_scenario")
+        return scenario
 
     @property
     def start(self) -> Mapping[str, Any]:
@@ -346,7 +350,7 @@ class _Turns:
 
     def pair(self, expected: Sequence[Invocation], actual: Sequence[Invocation]) -> list[Turn]:
         """Return the turns, as many as there are on either side. Only the first divergence of all is marked."""
-        turns = [self._turn(index, *both) for index, both in enumerate(zip_longest(expected, actual))]
+        turns = [self._turn(index, *sides) for index, sides in enumerate(zip_longest(expected, actual))]
         diverged = False
         for turn in turns:
             if diverged:
@@ -355,15 +359,22 @@ class _Turns:
         return turns
 
     def _turn(self, index: int, expected: Invocation | None, actual: Invocation | None) -> Turn:
-        wanted, got = invocations.answer_text(expected or {}), invocations.answer_text(actual or {})
-        both_answered = bool(wanted) and actual is not None and wanted != got
-        left, right = text_diff.compare_texts(wanted, got) if both_answered else _unmarked(wanted, got)
+        expected_text, actual_text = (
+            invocations.answer_text(expected or {}),
+            invocations.answer_text(actual or {}),
+        )
+        both_answered = bool(expected_text) and actual is not None and expected_text != actual_text
+        expected_pieces, actual_pieces = (
+            text_diff.compare_texts(expected_text, actual_text)
+            if both_answered
+            else _unmarked(expected_text, actual_text)
+        )
         return Turn(
             number=index + 1,
             user=invocations.user_text(expected or actual or {}),
-            expected=left,
-            actual=right,
-            has_expected=bool(wanted),
+            expected=expected_pieces,
+            actual=actual_pieces,
+            has_expected=bool(expected_text),
             has_actual=actual is not None,
             calls=self._calls(expected, actual) if actual is not None else [],
             steps=invocations.steps(actual or {}),
@@ -373,13 +384,15 @@ class _Turns:
         )
 
     def _calls(self, expected: Invocation | None, actual: Invocation) -> list[CallPair]:
-        wanted = invocations.tool_calls(expected or {})
-        got = [
+        expected_calls = invocations.tool_calls(expected or {})
+        actual_calls = [
             {**call, "seq": self.event_of_calls.get(call["id"])} for call in invocations.tool_calls(actual)
         ]
-        judged = expected is not None and (self.criterion is not None or wanted)
+        judged = expected is not None and (self.criterion is not None or expected_calls)
         # Where nothing is expected, no call is one too many.
-        return align(wanted, got, MatchRules.of(self.criterion) if judged else MatchRules("IN_ORDER"))
+        return align(
+            expected_calls, actual_calls, MatchRules.of(self.criterion) if judged else MatchRules("IN_ORDER")
+        )
 
 
 def _unmarked(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:

@@ -51,24 +51,26 @@ def find_baseline(run: EvalRun, name: str) -> EvalRun:
         BadInput: the beginning is that of several runs.
     """
     if name in {"baseline", "previous"}:
-        found = baseline_of(run) if name == "baseline" else before(run)
-        if found is None:
-            said, instead = (
+        baseline = baseline_of(run) if name == "baseline" else before(run)
+        if baseline is None:
+            message, instead = (
                 ("no run is marked as baseline", "Mark one on its page (Make baseline)")
                 if name == "baseline"
                 else ("there is no run before this one that came to outcomes", "Run the evalset once")
             )
-            raise NotFound(f"{run.evalset.evalset_id}: {said}.", hint=f"{instead}, or name a run by its id.")
-        return found
+            raise NotFound(
+                f"{run.evalset.evalset_id}: {message}.", hint=f"{instead}, or name a run by its id."
+            )
+        return baseline
     runs = EvalRun.objects.select_related("version", "evalset").filter(evalset=run.evalset).exclude(pk=run.pk)
-    named = list(runs.filter(pk__startswith=name)[:2]) if name else []
-    if not named:
+    matching_runs = list(runs.filter(pk__startswith=name)[:2]) if name else []
+    if not matching_runs:
         raise NotFound(
             f"{run.evalset.evalset_id} has no other run {name!r}.", hint="The evalset's page lists its runs."
         )
-    if len(named) > 1:
+    if len(matching_runs) > 1:
         raise BadInput(f"Several runs begin with {name!r}.", hint="Give more of the id.")
-    return named[0]
+    return matching_runs[0]
 
 
 def offered(run: EvalRun) -> list[EvalRun]:
@@ -94,7 +96,7 @@ def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None =
         raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
     left, right = outcomes_of(then, case_ids), outcomes_of(now, case_ids)
     for side, other in ((left, right), (right, left)):
-        for key in [key for key, one in side.items() if not one.ran and not _ran(other.get(key))]:
+        for key in [key for key, outcomes in side.items() if not outcomes.ran and not _ran(other.get(key))]:
             del side[key]
     differing = [
         key
@@ -129,11 +131,11 @@ def cases_of(version: EvalSetVersion) -> Sequence[_Case]:
 @lru_cache(maxsize=128)
 def _cases(pk: int, digest: str) -> Sequence[_Case]:
     """Return the cases of a version, which never changes; the digest tells stores apart."""
-    seen: Counter[str] = Counter()
+    positions: Counter[str] = Counter()
     cases = []
     for case in version_contents.read_cases(pk, digest):
-        seen[case["eval_id"]] += 1
-        cases.append(_Case(CaseKey(case["eval_id"], seen[case["eval_id"]]), _digest(_meant(case))))
+        positions[case["eval_id"]] += 1
+        cases.append(_Case(CaseKey(case["eval_id"], positions[case["eval_id"]]), _digest(_meant(case))))
     return cases
 
 
@@ -171,12 +173,12 @@ def _ran_on(models: str, policy: str, adk_version: str) -> str:
 @lru_cache(maxsize=256)
 def _judged_by(config: str) -> str:
     """Return a digest of a configuration; a bare threshold and a criterion of only that are the same."""
-    told = json.loads(config)
+    config_data = json.loads(config)
     criteria = {
         name: criterion if isinstance(criterion, Mapping) else {"threshold": criterion}
-        for name, criterion in (told.get("criteria") or {}).items()
+        for name, criterion in (config_data.get("criteria") or {}).items()
     }
-    return _digest({**told, "criteria": criteria})
+    return _digest({**config_data, "criteria": criteria})
 
 
 class _Row(NamedTuple):
@@ -221,28 +223,32 @@ def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[C
 
 
 def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
-    passed = [one for one in attempts if one.status == Status.PASSED]
-    judged = [one for one in attempts if has_outcome(one.status, one.error_type)]
-    failed = [one for one in judged if one.status != Status.PASSED]
-    shown = next(iter(failed or passed or attempts), None)
+    passed = [attempt for attempt in attempts if attempt.status == Status.PASSED]
+    judged = [attempt for attempt in attempts if has_outcome(attempt.status, attempt.error_type)]
+    failed = [attempt for attempt in judged if attempt.status != Status.PASSED]
+    attempt_to_open = next(iter(failed or passed or attempts), None)
     return Outcomes(
         same=same,
         passed=len(passed),
         failed=len(failed),
         unjudged=len(attempts) - len(judged),
-        attempt=shown.pk if shown else None,
-        session=shown.session if shown else None,
-        tokens=_mean(one.tokens or None for one in judged),
-        seconds=_mean(one.seconds for one in judged),
-        cost=_mean(one.cost if one.tokens else None for one in judged),
+        attempt=attempt_to_open.pk if attempt_to_open else None,
+        session=attempt_to_open.session if attempt_to_open else None,
+        tokens=_mean(attempt.tokens or None for attempt in judged),
+        seconds=_mean(attempt.seconds for attempt in judged),
+        cost=_mean(attempt.cost if attempt.tokens else None for attempt in judged),
     )
 
 
 def _mean(values: Iterable[float | None]) -> float | None:
     """Return the mean of values; None when one is not known, or there are none."""
-    found = list(values)
-    known = [value for value in found if value is not None]
-    return sum(known) / len(known) if known and len(known) == len(found) else None
+    all_values = list(values)
+    known_values = [value for value in all_values if value is not None]
+    return (
+        sum(known_values) / len(known_values)
+        if known_values and len(known_values) == len(all_values)
+        else None
+    )
 
 
 def history(
@@ -266,8 +272,12 @@ def history(
     for run_id, index, passed, total in by_case:
         one = known[run_id]
         case = cases_of(one.version)[index]
-        wanted = same.get(case.key)
-        if wanted is None or case.digest != wanted.data or _judged_by(one.config) != wanted.judged_by:
+        case_versions = same.get(case.key)
+        if (
+            case_versions is None
+            or case.digest != case_versions.data
+            or _judged_by(one.config) != case_versions.judged_by
+        ):
             continue
         counts = counted[case.key][sameness_of(one, case.digest)]
         counts[True] += passed
@@ -278,9 +288,9 @@ def history(
     }
 
 
-def changes_by_index(run: EvalRun, found: Comparison) -> dict[int, CaseChange]:
+def changes_by_index(run: EvalRun, comparison: Comparison) -> dict[int, CaseChange]:
     """Return what a comparison says of the cases of its later run, by their place in its evalset."""
-    changes = {case.key: case for case in found.cases}
+    changes = {case.key: case for case in comparison.cases}
     places = enumerate(cases_of(run.version))
     return {index: changes[case.key] for index, case in places if case.key in changes}
 
@@ -307,8 +317,8 @@ def currency_of(run: EvalRun) -> str:
 
 def _priced_by(run: EvalRun) -> str:
     """Return the currency of a run's prices with a digest of them, wherever their file was."""
-    kept = json.loads(run.prices).get("price")
-    return f"{currency_of(run)} {_digest(kept)[:6]}" if kept else "nothing"
+    price_entries = json.loads(run.prices).get("price")
+    return f"{currency_of(run)} {_digest(price_entries)[:6]}" if price_entries else "nothing"
 
 
 def _facts(run: EvalRun) -> list[tuple[str, str]]:

@@ -185,12 +185,14 @@ class Comparison:
     @property
     def regressions(self) -> list[str]:
         """Why the run has regressed, a sentence each; empty when it has not."""
-        said = [f"{case.key.id}: {case.because}" for case in self.of(Verdict.REGRESSED)]
+        sentences = [f"{case.key.id}: {case.because}" for case in self.of(Verdict.REGRESSED)]
         if self.whole.regressed and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
             fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases"
-            said.append(f"The run as a whole: {fell} (p = {self.whole.probability:.2g}, {self.whole.test}).")
-        return said
+            sentences.append(
+                f"The run as a whole: {fell} (p = {self.whole.probability:.2g}, {self.whole.test})."
+            )
+        return sentences
 
     @property
     def doubts(self) -> list[str]:
@@ -221,9 +223,9 @@ def compare(
     Returns:
         Every case of both, the worst first; the whole judged by a paired test; cost, tokens and seconds.
     """
-    known = history or {}
+    outcomes_by_case = history or {}
     keys = list(dict.fromkeys([*after, *before]))
-    cases = [_case(key, before.get(key), after.get(key), known.get(key, ())) for key in keys]
+    cases = [_case(key, before.get(key), after.get(key), outcomes_by_case.get(key, ())) for key in keys]
     order = {verdict: place for place, verdict in enumerate(Verdict)}
     cases.sort(key=lambda case: order[case.verdict])
     return Comparison(cases, whole_of(cases), list(_amounts(cases, one_currency)))
@@ -290,8 +292,11 @@ def whole_of(cases: Sequence[CaseChange]) -> Whole:
     """Judge the cases that can be compared by a paired test: each case is its own control."""
     found = [case.difference for case in cases]
     differences = [difference for difference in found if difference is not None]
-    worse, better = sum(one < 0 for one in differences), sum(one > 0 for one in differences)
-    if all(one in (-1.0, 0.0, 1.0) for one in differences):
+    worse, better = (
+        sum(difference < 0 for difference in differences),
+        sum(difference > 0 for difference in differences),
+    )
+    if all(difference in (-1.0, 0.0, 1.0) for difference in differences):
         probability, test = statistics.mcnemar_exact(worse, better), "exact McNemar test"
     else:
         probability, test = statistics.sign_flip(differences), "exact paired permutation test"
@@ -301,9 +306,9 @@ def whole_of(cases: Sequence[CaseChange]) -> Whole:
 def _amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:
     for name in ("cost", "tokens", "seconds"):
         pairs = [(getattr(case.before, name), getattr(case.after, name)) for case in cases if case.compared]
-        known = [pair for pair in pairs if None not in pair]
-        if not known or (name == "cost" and not one_currency):
+        complete_pairs = [pair for pair in pairs if None not in pair]
+        if not complete_pairs or (name == "cost" and not one_currency):
             yield Amount(name, 0, None, None)
             continue
-        before, after = (sum(side) / len(known) for side in zip(*known, strict=True))
-        yield Amount(name, len(known), before, after)
+        before, after = (sum(side) / len(complete_pairs) for side in zip(*complete_pairs, strict=True))
+        yield Amount(name, len(complete_pairs), before, after)

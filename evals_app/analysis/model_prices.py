@@ -28,12 +28,12 @@ class Model:
 def models_of_runs(table: Prices) -> list[Model]:
     """Return the models of the newest runs, agents' and judges', those without a price first."""
     rows = EvalRun.objects.order_by("-created_at").values_list("agent_models", "config")[:RUNS]
-    asked = Counter(
+    counts = Counter(
         name for models, config in rows for name in _names(json.loads(models), json.loads(config))
     )
     now = time.time()
-    found = [Model(name, count, table.price_of(name, now)) for name, count in asked.items()]
-    return sorted(found, key=lambda model: (model.price is not None, model.name))
+    models = [Model(name, count, table.price_of(name, now)) for name, count in counts.items()]
+    return sorted(models, key=lambda model: (model.price is not None, model.name))
 
 
 def _names(models: Mapping[str, Any], config: Mapping[str, Any]) -> set[str]:

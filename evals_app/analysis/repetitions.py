@@ -84,8 +84,8 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
         "finished_at",
     )
     attempts = list(run.attempts.filter(case_index=case_index).only(*fields).order_by("repetition"))
-    passed = sum(one.status == Status.PASSED for one in attempts)
-    judged = sum(has_outcome(one.status, one.error_type) for one in attempts)
+    passed = sum(attempt.status == Status.PASSED for attempt in attempts)
+    judged = sum(has_outcome(attempt.status, attempt.error_type) for attempt in attempts)
     chances = [(k, statistics.pass_hat_k(passed, judged, k)) for k in range(1, judged + 1)]
     case = baselines.cases_of(run.version)[case_index]
     same = baselines.sameness_of(run, case.digest)
@@ -102,15 +102,15 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
 
 
 def _change(then: EvalRun, now: EvalRun, key: CaseKey) -> CaseChange | None:
-    found = baselines.compare_runs(then, now, [key.id])
-    return next((case for case in found.cases if case.key == key), None)
+    comparison = baselines.compare_runs(then, now, [key.id])
+    return next((case for case in comparison.cases if case.key == key), None)
 
 
 def _scores(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
-    rows = MetricResult.objects.filter(attempt__in=[one.pk for one in attempts], invocation=None)
+    rows = MetricResult.objects.filter(attempt__in=[attempt.pk for attempt in attempts], invocation=None)
     by_metric: dict[str, list[float]] = {}
     for metric, score in rows.values_list("metric", "score"):
         if score is not None:
             by_metric.setdefault(metric, []).append(score)
-    found = [(column, statistics.spread(by_metric.get(column.name, ()))) for column in columns_of(run)]
-    return [Scores(column.name, column.threshold, spread) for column, spread in found if spread]
+    spreads = [(column, statistics.spread(by_metric.get(column.name, ()))) for column in columns_of(run)]
+    return [Scores(column.name, column.threshold, spread) for column, spread in spreads if spread]

@@ -109,8 +109,8 @@ def fisher_exact(passed: int, failed: int, passed_then: int, failed_then: int) -
     ours, theirs, passes = passed + failed, passed_then + failed_then, passed + passed_then
     low, high = max(0, passes - theirs), min(ours, passes)
     ways = [math.comb(ours, count) * math.comb(theirs, passes - count) for count in range(low, high + 1)]
-    seen = ways[passed - low]
-    unlikely = sum(way for way in ways if way <= seen * _TIE)
+    observed = ways[passed - low]
+    unlikely = sum(way for way in ways if way <= observed * _TIE)
     return float(unlikely / math.comb(ours + theirs, passes))
 
 
@@ -128,12 +128,12 @@ def sign_flip(differences: Iterable[float]) -> float:
     (by convolution, not one by one). When every difference is −1, 0 or 1 it is `mcnemar_exact`.
     """
     units = [round(difference * UNITS) for difference in differences]
-    seen = abs(sum(units))
+    observed = abs(sum(units))
     sizes = [abs(unit) for unit in units if unit]
     chances = {0: 1.0}
     for size in sorted(set(sizes)):
         chances = _convolved(chances, size, sizes.count(size))
-    return min(1.0, math.fsum(chance for total, chance in chances.items() if abs(total) >= seen))
+    return min(1.0, math.fsum(chance for total, chance in chances.items() if abs(total) >= observed))
 
 
 def _convolved(chances: dict[int, float], size: int, times: int) -> dict[int, float]:

@@ -82,14 +82,14 @@ class CaseHistory:
     @cached_property
     def rate(self) -> Rate:
         """All its stored outcomes together."""
-        known = [stop for stop in self.stops if stop]
-        return Rate(sum(stop.passed for stop in known), sum(stop.judged for stop in known))
+        stops = [stop for stop in self.stops if stop]
+        return Rate(sum(stop.passed for stop in stops), sum(stop.judged for stop in stops))
 
     @property
     def turns(self) -> int:
         """How often its outcome turned from one run to the next."""
         levels = [stop.level for stop in self.stops if stop and stop.judged]
-        return sum(left != right for left, right in pairwise(levels))
+        return sum(previous != following for previous, following in pairwise(levels))
 
 
 @dataclass(frozen=True)
@@ -114,10 +114,12 @@ def trend_of(evalset: EvalSet, page: int = 1) -> Trend:
         EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=EvalRun.ACTIVE)
     )
     newest = runs.exclude(status=EvalRun.Status.FAILED).order_by("-created_at")
-    shown = list(newest.defer("traceback", "version__content")[:RUNS])[::-1]
-    stops = _stops(shown)
-    points = list(_points(shown, stops))
-    histories = sorted(_histories(shown, stops), key=lambda one: (-one.turns, one.rate.value or 0.0))
+    shown_runs = list(newest.defer("traceback", "version__content")[:RUNS])[::-1]
+    stops = _stops(shown_runs)
+    points = list(_points(shown_runs, stops))
+    histories = sorted(
+        _histories(shown_runs, stops), key=lambda history: (-history.turns, history.rate.value or 0.0)
+    )
     pages = max(1, -(-len(histories) // CASES))
     page = min(max(1, page), pages)
     return Trend(
@@ -141,10 +143,10 @@ def _stops(runs: Sequence[EvalRun]) -> Stops:
         bad=Min("pk", filter=HAS_OUTCOME & ~Q(status=Status.PASSED)),
         first=Min("pk"),
     )
-    found: dict[str, dict[int, Stop]] = defaultdict(dict)
+    stops: dict[str, dict[int, Stop]] = defaultdict(dict)
     for run_id, index, passed, judged, bad, first in counted:
-        found[run_id][index] = Stop(passed, judged, bad or first, run_id)
-    return found
+        stops[run_id][index] = Stop(passed, judged, bad or first, run_id)
+    return stops
 
 
 def _points(runs: Sequence[EvalRun], stops: Stops) -> Iterator[Point]:
@@ -177,7 +179,7 @@ def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
         for index, case in enumerate(baselines.cases_of(run.version)):
             if stop := stops.get(run.pk, {}).get(index):
                 by_case.setdefault(case.key, [None] * len(runs))[place] = stop
-    yield from (CaseHistory(key, found) for key, found in by_case.items())
+    yield from (CaseHistory(key, stops_of_case) for key, stops_of_case in by_case.items())
 
 
 PLACES = 7

@@ -217,30 +217,30 @@ def _evalsets(app: str) -> list[EvalSetOut]:
     return [EvalSetOut.of(row) for row in rows.order_by("app_name", "evalset_id")]
 
 
-def _order(wanted: RunIn, run_id: str) -> EvalRun:
-    evalset = library.find_evalset(wanted.app, wanted.evalset)
+def _order(body: RunIn, run_id: str) -> EvalRun:
+    evalset = library.find_evalset(body.app, body.evalset)
     folder = configured_folder()
     beside = (
         config.config_beside(library.path_of(folder, evalset), evalset.path)
         if folder
         else config.default_config()
     )
-    return run_orders.order_run(evalset, run_form.order_from_json(beside, wanted.dict()), run_id)
+    return run_orders.order_run(evalset, run_form.order_from_json(beside, body.dict()), run_id)
 
 
 def _run_page(app: str, evalset: str, limit: int, before: str) -> RunPage:
-    named = {"app_name": app, "evalset__evalset_id": evalset}
+    criteria = {"app_name": app, "evalset__evalset_id": evalset}
     rows = EvalRun.objects.select_related("evalset", "version").filter(
-        **{name: value for name, value in named.items() if value}
+        **{name: value for name, value in criteria.items() if value}
     )
     page = pagination.paginate(rows, "created_at", before, size=limit, key=str)
     return RunPage(runs=[exports.run_facts(run) for run in page.rows], next=page.older or None)
 
 
 def _attempt(pk: int) -> dict[str, Any]:
-    found = EvalAttempt.objects.prefetch_related("results").filter(pk=pk).first()
-    if found is None:
+    attempt = EvalAttempt.objects.prefetch_related("results").filter(pk=pk).first()
+    if attempt is None:
         raise NotFound(
             f"No attempt {pk}.", hint="GET /api/v1/evals/runs/{id}/results lists a run's attempts."
         )
-    return exports.attempt_json(found)
+    return exports.attempt_json(attempt)

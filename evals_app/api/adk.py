@@ -100,9 +100,11 @@ async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[s
 @router.post(DEV + "/eval-sets")
 async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
     """Make an evalset, as a file beside the agent."""
-    asked = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
-    cases = [case.model_dump(mode="json", exclude_unset=True) for case in asked.eval_cases]
-    evalset = await units_of_work.write(file_changes.create_evalset, app_name, asked.eval_set_id, cases)
+    evalset_body = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
+    cases = [case.model_dump(mode="json", exclude_unset=True) for case in evalset_body.eval_cases]
+    evalset = await units_of_work.write(
+        file_changes.create_evalset, app_name, evalset_body.eval_set_id, cases
+    )
     return _json(await units_of_work.read(_evalset, evalset))
 
 
@@ -141,9 +143,9 @@ async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id
 
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. What the body leaves out, such as rubrics, stays as it is."""
-    sent = request_bodies.validate(request_bodies.parse(request), Json)
+    body = request_bodies.validate(request_bodies.parse(request), Json)
     await units_of_work.write(
-        lambda: adk_edits.replace_case(file_changes.current_evalset(app_name, evalset_id), case_id, sent)
+        lambda: adk_edits.replace_case(file_changes.current_evalset(app_name, evalset_id), case_id, body)
     )
     return _json(None)
 
@@ -158,12 +160,12 @@ async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case
 
 async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Make a session's conversation a case, which starts with the state that the session started with."""
-    asked = request_bodies.validate(request_bodies.parse(request), AddedSession)
-    session, start = await units_of_work.read(_session_and_start, app_name, asked)
+    body = request_bodies.validate(request_bodies.parse(request), AddedSession)
+    session, start = await units_of_work.read(_session_and_start, app_name, body)
     case = {
-        "eval_id": asked.eval_id,
+        "eval_id": body.eval_id,
         "conversation": await session_cases.fetch_conversation(session),
-        "session_input": {"app_name": app_name, "user_id": asked.user_id, "state": start},
+        "session_input": {"app_name": app_name, "user_id": body.user_id, "state": start},
         "creation_timestamp": time.time(),
     }
     await units_of_work.write(
@@ -219,51 +221,55 @@ for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:re
 
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
-    asked = request_bodies.validate(request_bodies.parse(request), AskedRun)
-    ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, asked))
+    body = request_bodies.validate(request_bodies.parse(request), AskedRun)
+    ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, body))
     async with subscribe() as ring:
-        while (found := await retry.read(_ended, ordered.pk)) is None:
+        while (ended_run := await retry.read(_ended, ordered.pk)) is None:
             await ring.wait()
-    if found.status == EvalRun.Status.FAILED:
-        raise BadInput(f"{found.error_type}: {found.error}", hint=found.hint or "The run's page says where.")
-    return await retry.read(lambda: list(adk_result_json.case_results(found)))
+    if ended_run.status == EvalRun.Status.FAILED:
+        raise BadInput(
+            f"{ended_run.error_type}: {ended_run.error}", hint=ended_run.hint or "The run's page says where."
+        )
+    return await retry.read(lambda: list(adk_result_json.case_results(ended_run)))
 
 
-def _order(app_name: str, evalset_id: str, asked: AskedRun, run_id: str) -> EvalRun:
-    if not asked.eval_metrics:
+def _order(app_name: str, evalset_id: str, body: AskedRun, run_id: str) -> EvalRun:
+    if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _listed(app_name, evalset_id)
     beside = configs.config_beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
     more = {
         name: value
         for name, value in (
-            ("live_model_config", asked.live_model_config),
-            ("user_simulator_config", asked.user_simulator_config),
+            ("live_model_config", body.live_model_config),
+            ("user_simulator_config", body.user_simulator_config),
         )
         if value is not None
     }
     config = configs.RunConfig({**beside.data, **more}, beside.source, beside.warnings)
-    wanted = {
-        "cases": asked.eval_case_ids or asked.eval_ids,
-        "metrics": [metric.metric_name for metric in asked.eval_metrics],
+    request_data = {
+        "cases": body.eval_case_ids or body.eval_ids,
+        "metrics": [metric.metric_name for metric in body.eval_metrics],
         "criteria": {
             metric.metric_name: metric.threshold
-            for metric in asked.eval_metrics
+            for metric in body.eval_metrics
             if metric.threshold is not None and metric.criterion is None
         },
     }
-    criteria = {one.metric_name: one.criterion for one in asked.eval_metrics if one.criterion is not None}
+    criteria = {
+        metric.metric_name: metric.criterion for metric in body.eval_metrics if metric.criterion is not None
+    }
     config = configs.RunConfig(
         {**config.data, "criteria": {**config.criteria, **criteria}}, config.source, config.warnings
     )
-    return run_orders.order_run(evalset, run_form.order_from_json(config, wanted), run_id)
+    return run_orders.order_run(evalset, run_form.order_from_json(config, request_data), run_id)
 
 
 def _ended(run_id: str) -> EvalRun | None:
-    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
-    if found is None:
+    run = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    if run is None:
         raise BadInput("The run was deleted before it had ended.", hint="Start another one.")
-    return None if found.active else found
+    return None if run.active else run
 
 
 def _evalset_ids(app_name: str) -> list[str]:
@@ -292,30 +298,30 @@ def _case(app_name: str, evalset_id: str, case_id: str) -> Json:
 
 def _evalset(evalset: EvalSet) -> Json:
     """Return an evalset as ADK's server does: its own fields in snake case, those of its cases in camel case."""
-    told = {
+    data = {
         "eval_set_id": evalset.evalset_id,
         "name": evalset.name or evalset.evalset_id,
         "description": evalset.description or None,
         "eval_cases": [_public(case) for case in file_changes.read_cases(evalset)],
         "creation_timestamp": 0.0,
     }
-    return {name: value for name, value in told.items() if value is not None}
+    return {name: value for name, value in data.items() if value is not None}
 
 
 def _public(case: EvalCase) -> Json:
     return case.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
-def _session_and_start(app_name: str, asked: AddedSession) -> tuple[AgentSession, Json]:
-    found = None
-    if is_storable(asked.user_id, asked.session_id):
-        named = {"app_name": app_name, "user_id": asked.user_id, "session_id": asked.session_id}
-        found = AgentSession.objects.filter(realm="", **named).first()
-    if found is None:
+def _session_and_start(app_name: str, body: AddedSession) -> tuple[AgentSession, Json]:
+    session = None
+    if is_storable(body.user_id, body.session_id):
+        key_fields = {"app_name": app_name, "user_id": body.user_id, "session_id": body.session_id}
+        session = AgentSession.objects.filter(realm="", **key_fields).first()
+    if session is None:
         raise SessionMissing(
-            "Session not found", hint=f"User {asked.user_id!r} has no session {asked.session_id!r}."
+            "Session not found", hint=f"User {body.user_id!r} has no session {body.session_id!r}."
         )
-    return found, history.state_at_start(found).merged()
+    return session, history.state_at_start(session).merged()
 
 
 def _result_ids(app_name: str) -> list[str]:

@@ -44,9 +44,9 @@ class CaseOut(Schema):
     case: dict[str, Any]
 
     @classmethod
-    def of(cls, found: TaggedCase) -> Self:
+    def of(cls, tagged_case: TaggedCase) -> Self:
         """Return what is told of a case."""
-        return cls(id=found.case["eval_id"], etag=found.etag, case=found.case)
+        return cls(id=tagged_case.case["eval_id"], etag=tagged_case.etag, case=tagged_case.case)
 
 
 class Copy(Schema):
@@ -60,10 +60,10 @@ class Copy(Schema):
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
 async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
     """List an evalset's cases in full, in the order of its file."""
-    found = await units_of_work.write(
+    tagged_cases = await units_of_work.write(
         lambda: api_edits.list_cases(file_changes.current_evalset(app, evalset))
     )
-    return [CaseOut.of(one) for one in found]
+    return [CaseOut.of(tagged_case) for tagged_case in tagged_cases]
 
 
 @router.post("/cases", response={201: CaseOut, **REFUSALS})
@@ -75,12 +75,12 @@ async def add_case(
     case: Sent,
 ) -> Status[CaseOut]:
     """Add a case at the end of an evalset's file. 409 when another one has its id."""
-    wanted = api_edits.parse_body(_text(request))
+    new_case = api_edits.parse_body(_text(request))
     return _told(
         response,
         201,
         await units_of_work.write(
-            lambda: api_edits.add_case(file_changes.current_evalset(app, evalset), wanted)
+            lambda: api_edits.add_case(file_changes.current_evalset(app, evalset), new_case)
         ),
     )
 
@@ -90,10 +90,10 @@ async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
     """Return a case. `ETag` stands for what it says."""
-    found = await units_of_work.write(
+    tagged_case = await units_of_work.write(
         lambda: api_edits.get_case(file_changes.current_evalset(app, evalset), id)
     )
-    return _told(response, 200, found)
+    return _told(response, 200, tagged_case)
 
 
 @router.put("/case", response={200: CaseOut, **REFUSALS})
@@ -110,11 +110,11 @@ async def put_case(
 
     409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
     """
-    wanted = api_edits.parse_body(_text(request))
-    made = await units_of_work.write(
-        lambda: api_edits.put_case(file_changes.current_evalset(app, evalset), id, wanted, if_match)
+    new_case = api_edits.parse_body(_text(request))
+    stored_case = await units_of_work.write(
+        lambda: api_edits.put_case(file_changes.current_evalset(app, evalset), id, new_case, if_match)
     )
-    return _told(response, 200, made)
+    return _told(response, 200, stored_case)
 
 
 @router.delete("/case", response={204: None, **REFUSALS})
@@ -133,10 +133,10 @@ async def copy_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, wanted: Copy
 ) -> Status[CaseOut]:
     """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
-    made = await units_of_work.write(
+    stored_case = await units_of_work.write(
         lambda: api_edits.duplicate_case(file_changes.current_evalset(app, evalset), id, wanted.id)
     )
-    return _told(response, 201, made)
+    return _told(response, 201, stored_case)
 
 
 def _text(request: HttpRequest) -> str:
@@ -144,6 +144,6 @@ def _text(request: HttpRequest) -> str:
     return request.body.decode(json.detect_encoding(request.body))
 
 
-def _told(response: HttpResponse, status: int, found: TaggedCase) -> Status[CaseOut]:
-    response["ETag"] = found.etag
-    return Status(status, CaseOut.of(found))
+def _told(response: HttpResponse, status: int, tagged_case: TaggedCase) -> Status[CaseOut]:
+    response["ETag"] = tagged_case.etag
+    return Status(status, CaseOut.of(tagged_case))

@@ -78,8 +78,8 @@ async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -
 async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
     """Ask one attempt to stop; one that has ended stays as it is."""
     run = await units_of_work.read(report.find_run, run_id)
-    found = await units_of_work.read(rerun.find_attempt, run, attempt)
-    await units_of_work.write(writes.request_cancel_attempt, found.pk)
+    attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
+    await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
     return Status(
         202, await units_of_work.read(lambda: exports.attempt_facts(rerun.find_attempt(run, attempt)))
     )

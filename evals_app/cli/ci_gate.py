@@ -42,8 +42,8 @@ class Gate:
             BadInput: the name matches several runs.
         """
         if self.name or self.fail_on == "regression":
-            wanted = EvalRun(evalset=evalset, created_at=time.time())
-            baselines.find_baseline(wanted, self.name or MARKED_BASELINE)
+            future_run = EvalRun(evalset=evalset, created_at=time.time())
+            baselines.find_baseline(future_run, self.name or MARKED_BASELINE)
 
     def hold(self, run: EvalRun) -> GateResult:
         """Compare an ended run with its baseline; return why it fails."""

@@ -48,15 +48,17 @@ class Console:
         if not (self._has_died and run.resumed):
             self._head(run)
         if run.resumed:
-            left = run.total - run.finished
-            said = f"  run {run.id} goes on: {left} of {run.total} attempts are left, the others stay"
-            self._line(f"{said}{_in_flight(alone) if alone else ''}")
+            remaining = run.total - run.finished
+            message = f"  run {run.id} goes on: {remaining} of {run.total} attempts are left, the others stay"
+            self._line(f"{message}{_in_flight(alone) if alone else ''}")
 
     def _head(self, run: EvalRun) -> None:
         """Write the cases and metrics of a run."""
         cases = run.total // run.num_runs
         times = f" × {run.num_runs}" if run.num_runs > 1 else ""
-        metrics = ", ".join(f"{one.name} ≥ {number(one.threshold)}" for one in report.columns_of(run))
+        metrics = ", ".join(
+            f"{column.name} ≥ {number(column.threshold)}" for column in report.columns_of(run)
+        )
         self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
         for warning in json.loads(run.warnings):
@@ -74,8 +76,8 @@ class Console:
         self._times.append(took)
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
         waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
-        said = f"{self._name(attempt)} {took:6.2f} s  {_outcome_text(outcome)}{again}{waited}".rstrip()
-        self._line(said, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
+        message = f"{self._name(attempt)} {took:6.2f} s  {_outcome_text(outcome)}{again}{waited}".rstrip()
+        self._line(message, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         return self._status()
 
     def _note_wait(self, attempt: EvalAttempt) -> None:
@@ -108,14 +110,14 @@ class Console:
         if run.status == EvalRun.Status.STOPPED:
             self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")
 
-    def held(self, held: GateResult) -> None:
+    def held(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
-        if held.then is None or held.comparison is None:
-            self._line(f"{held.run.evalset.path}: no run to compare with")
+        if result.then is None or result.comparison is None:
+            self._line(f"{result.run.evalset.path}: no run to compare with")
         else:
-            counts = ", ".join(f"{count} {verdict}" for verdict, count in held.comparison.counts.items())
-            self._line(f"{held.run.evalset.path} against run {held.then.id}: {counts}")
-        for why in held.fails:
+            counts = ", ".join(f"{count} {verdict}" for verdict, count in result.comparison.counts.items())
+            self._line(f"{result.run.evalset.path} against run {result.then.id}: {counts}")
+        for why in result.fails:
             self._line(why, "fails", "31")
 
     def died(self, how: str) -> None:

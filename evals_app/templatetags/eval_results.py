@@ -56,8 +56,8 @@ def points(value: float | None) -> str:
     """`{{ -0.125|points }}`: −12.5 points, a difference of rates."""
     if value is None:
         return "–"
-    told = round(100 * value, 1)
-    return f"{told:+.1f} points".replace("-", "−") if told else "±0 points"
+    rounded = round(100 * value, 1)
+    return f"{rounded:+.1f} points".replace("-", "−") if rounded else "±0 points"
 
 
 @register.filter

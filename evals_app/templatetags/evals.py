@@ -29,7 +29,9 @@ def took(run: EvalRun) -> float | None:
 @register.filter
 def call(value: Mapping[str, Any]) -> str:
     """`{{ call|call }}`: get_weather(city="Paris")."""
-    arguments = ", ".join(f"{name}={argument(given)}" for name, given in (value.get("args") or {}).items())
+    arguments = ", ".join(
+        f"{name}={argument(argument_value)}" for name, argument_value in (value.get("args") or {}).items()
+    )
     return f"{value.get('name', '')}({arguments})"
 
 
@@ -42,5 +44,5 @@ def argument(value: Any) -> str:
 @register.filter
 def scope_of(key: str) -> str:
     """`{% scope key|scope_of %}`: the scope that a key's prefix names."""
-    named, colon, _ = key.partition(":")
-    return named if colon and named in {"app", "user", "temp"} else "session"
+    prefix, colon, _ = key.partition(":")
+    return prefix if colon and prefix in {"app", "user", "temp"} else "session"

@@ -93,48 +93,52 @@ def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
 
 
 def _opened(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
-    found = library.find_evalset(app_name, evalset_id)
-    library.check_usable(found)
+    evalset = library.find_evalset(app_name, evalset_id)
+    library.check_usable(evalset)
     query = request.GET
     as_text = query.get("view") == "json"
     if "id" in query or "copy" in query:
         is_new = "copy" in query
-        place = case_review.case_index(found, query["copy" if is_new else "id"], query.get("at", ""))
-        opened = FormBase(found.digest, place, is_new)
-        kept = case_review.base_case(found, opened)
-        shown = _of_version(found, query, kept)
+        place = case_review.case_index(evalset, query["copy" if is_new else "id"], query.get("at", ""))
+        opened = FormBase(evalset.digest, place, is_new)
+        stored_case = case_review.base_case(evalset, opened)
+        shown_case = _of_version(evalset, query, stored_case)
     else:
-        opened, kept, shown = FormBase("", None, True), {}, {}
-    taken = {case["id"] for case in library.cases_of(found)}
-    data = case_review.copy_form(shown, taken) if opened.is_new and kept else form_of(shown)
-    if not shown:
-        data = {**data, "case_id": edits.free_id("case-1", taken), "turns": [{}]}
-    return _page(request, app_name, evalset_id, Page(opened, kept, data, _pretty(shown), as_text))
+        opened, stored_case, shown_case = FormBase("", None, True), {}, {}
+    existing_ids = {case["id"] for case in library.cases_of(evalset)}
+    data = (
+        case_review.copy_form(shown_case, existing_ids)
+        if opened.is_new and stored_case
+        else form_of(shown_case)
+    )
+    if not shown_case:
+        data = {**data, "case_id": edits.free_id("case-1", existing_ids), "turns": [{}]}
+    return _page(request, app_name, evalset_id, Page(opened, stored_case, data, _pretty(shown_case), as_text))
 
 
-def _of_version(evalset: EvalSet, query: QueryDict, kept: Json) -> Json:
+def _of_version(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
     """Return the case as a version had it that `?version=` names, else as it is."""
-    asked = query.get("version", "")
-    if not asked.isdecimal():
-        return kept
-    cases: list[Json] = json.loads(find_version(evalset, int(asked)).content)["eval_cases"]
-    return next((case for case in cases if case.get("eval_id") == kept.get("eval_id")), kept)
+    version = query.get("version", "")
+    if not version.isdecimal():
+        return stored_case
+    cases: list[Json] = json.loads(find_version(evalset, int(version)).content)["eval_cases"]
+    return next((case for case in cases if case.get("eval_id") == stored_case.get("eval_id")), stored_case)
 
 
 def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     """Return what a form comes to. Nothing is written."""
-    found = library.find_evalset(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     opened = _read_opened(post)
     data = parse_nested((name, post.get(name, "")) for name in post)
     raw, as_text = post.get("raw", "").replace("\r\n", "\n"), post.get("view") == "json"
     page = Page(opened, {}, data, raw, as_text)
     act = post.get("act", "review")
     try:
-        page = replace(page, kept=case_review.base_case(found, opened))
+        page = replace(page, kept=case_review.base_case(evalset, opened))
         if act.startswith(REARRANGING):
             return replace(page, data=rearrange_rows(data, act, NEW_ROW_DEFAULTS))
         make = case_review.json_parser(raw) if as_text else case_review.form_parser(data, app_name)
-        return replace(page, review=case_review.review_case(found, opened, make))
+        return replace(page, review=case_review.review_case(evalset, opened, make))
     except DevUIError as error:
         return replace(page, error=error)
 
@@ -151,20 +155,20 @@ def _read_opened(post: QueryDict) -> FormBase:
 
 
 def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
-    found = library.find_evalset(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
     change = page.review.change if page.review else None
-    shown = text_diff.diff_lines(change.before, change.after) if change else []
-    added, removed = text_diff.count_changes(shown)
+    diff = text_diff.diff_lines(change.before, change.after) if change else []
+    added, removed = text_diff.count_changes(diff)
     context = {
-        "evalset": found,
+        "evalset": evalset,
         "page": page,
         "draft": CaseForm.of(page.data, page.kept, errors),
         "raw": FormField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
         "case_id": page.kept.get("eval_id", "") if not page.opened.is_new else "",
         "change": change,
-        "lines": shown,
+        "lines": diff,
         "added": added,
         "removed": removed,
         "conflict": _sides(page.review),

@@ -42,17 +42,19 @@ class FileAct:
     fields: Mapping[str, str]
 
     @classmethod
-    def of(cls, given: QueryDict) -> FileAct:
+    def of(cls, fields: QueryDict) -> FileAct:
         """Read it.
 
         Raises:
             BadInput: there is no such act.
         """
-        act = given.get("act", "")
+        act = fields.get("act", "")
         if act not in TITLES:
             raise BadInput(f"Nothing is called {act!r}.", hint=f"Acts are {', '.join(TITLES)}.")
         names = ("id", "at", "to", "name", "description", "file_name", "file_text")
-        return cls(act, {name: given.get(name, "").replace("\r\n", "\n") for name in names if name in given})
+        return cls(
+            act, {name: fields.get(name, "").replace("\r\n", "\n") for name in names if name in fields}
+        )
 
     def edit(self, evalset: EvalSet) -> Edit | None:
         """Return the edit; None while a field is missing that says how.
@@ -141,8 +143,8 @@ def _show(
             worked_out = _worked_out(app_name, evalset_id, asked)
         except DevUIError as refused:
             error = refused
-    shown = text_diff.diff_lines(worked_out.before, worked_out.after) if worked_out else []
-    added, removed = text_diff.count_changes(shown)
+    diff = text_diff.diff_lines(worked_out.before, worked_out.after) if worked_out else []
+    added, removed = text_diff.count_changes(diff)
     context: dict[str, Any] = {
         "evalset": evalset,
         "title": TITLES[asked.act],
@@ -150,7 +152,7 @@ def _show(
         "fields": {"name": evalset.name, "description": evalset.description, **asked.fields},
         "place": _place(evalset, asked),
         "change": worked_out,
-        "lines": shown,
+        "lines": diff,
         "added": added,
         "removed": removed,
         "error": error,

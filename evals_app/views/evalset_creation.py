@@ -45,20 +45,20 @@ async def new(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         return await units_of_work.read(_new, request, request.GET)
     post = request.POST
-    about = {"description": said} if (said := post.get("description", "").strip()) else {}
+    about = {"description": description} if (description := post.get("description", "").strip()) else {}
     try:
-        made = await units_of_work.write(
+        evalset = await units_of_work.write(
             lambda: file_changes.create_evalset(
                 post.get("app", ""), post.get("id", "").strip(), [], form=post.get("form", "json"), **about
             )
         )
     except DevUIError as error:
         return await units_of_work.read(_new, request, post, error)
-    return redirect(evalset_url(made))
+    return redirect(evalset_url(evalset))
 
 
-def _new(request: HttpRequest, given: QueryDict, error: DevUIError | None = None) -> HttpResponse:
-    context = {"given": given, "apps": _apps(), "error": error}
+def _new(request: HttpRequest, fields: QueryDict, error: DevUIError | None = None) -> HttpResponse:
+    context = {"given": fields, "apps": _apps(), "error": error}
     return render(request, NEW, context, status=error.status if error else 200)
 
 
@@ -94,7 +94,7 @@ async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.UploadRes
             done.append(await units_of_work.write(uploads.store_upload, app_name, file))
         except DevUIError as error:
             refused.append((name, error))
-    if start and not refused and not any(one.start for one in done):
+    if start and not refused and not any(upload.start for upload in done):
         alone = BadInput(
             "The file says how sessions start, and no scenarios came with it.",
             hint="Choose both files: the scenarios, and the session they start with.",
@@ -105,13 +105,13 @@ async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.UploadRes
 
 def _upload(
     request: HttpRequest,
-    given: QueryDict,
+    fields: QueryDict,
     done: list[uploads.UploadResult],
     refused: Refused,
 ) -> HttpResponse:
     faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]
     context = {
-        "given": given,
+        "given": fields,
         "apps": _apps(),
         "done": done,
         "refused": faults,
@@ -157,23 +157,23 @@ class CasesWish:
     created: float
 
     @classmethod
-    def of(cls, given: QueryDict, *, is_form: bool) -> CasesWish:
+    def of(cls, fields: QueryDict, *, is_form: bool) -> CasesWish:
         """Read it; without a form, what a case usually expects."""
-        sessions = [int(pk) for pk in given.getlist("session") if pk.isdecimal() and len(pk) < 19]
+        sessions = [int(pk) for pk in fields.getlist("session") if pk.isdecimal() and len(pk) < 19]
         options = CaseOptions(True, True, None if len(sessions) > 1 else frozenset(), False)
         if is_form:
-            keys = None if "all_keys" in given else frozenset(given.getlist("key"))
-            options = CaseOptions("answers" in given, "steps" in given, keys, "turn_states" in given)
+            keys = None if "all_keys" in fields else frozenset(fields.getlist("key"))
+            options = CaseOptions("answers" in fields, "steps" in fields, keys, "turn_states" in fields)
         return cls(
             list(dict.fromkeys(sessions)),
-            given.get("first", ""),
-            given.get("last", ""),
-            given.getlist("case_id"),
-            given.get("target", ""),
-            given.get("new_id", "").strip(),
+            fields.get("first", ""),
+            fields.get("last", ""),
+            fields.getlist("case_id"),
+            fields.get("target", ""),
+            fields.get("new_id", "").strip(),
             options,
-            given.get("seen", ""),
-            _moment(given.get("created", "")),
+            fields.get("seen", ""),
+            _moment(fields.get("created", "")),
         )
 
 
@@ -188,18 +188,18 @@ async def record(request: HttpRequest) -> HttpResponse:
         SessionMissing: there is no such session.
         BadInput: none is named, or they are of several apps.
     """
-    given = request.POST if request.method == "POST" else request.GET
-    wish = CasesWish.of(given, is_form=request.method == "POST")
+    fields = request.POST if request.method == "POST" else request.GET
+    wish = CasesWish.of(fields, is_form=request.method == "POST")
     sources = await units_of_work.read(_sources, wish)
     app_name = sources[0].session.app_name
     await units_of_work.write(library.refresh_known, app_name)
-    if request.method != "POST" or given.get("act") == "choose":
+    if request.method != "POST" or fields.get("act") == "choose":
         return await units_of_work.read(_record, request, wish, sources)
     try:
-        said = {
+        conversations = {
             source.session.pk: await session_cases.fetch_conversation(source.session) for source in sources
         }
-        cases = await units_of_work.read(_cases, wish, sources, said)
+        cases = await units_of_work.read(_cases, wish, sources, conversations)
         worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
         if wish.seen == worked_out.mark:
             saved = await units_of_work.write(_saved, worked_out)
@@ -229,36 +229,36 @@ def _sources(wish: CasesWish) -> list[Source]:
             "No session is named." if not wish.sessions else f"{len(wish.sessions)} sessions are too many.",
             hint=f"Tick up to {MOST_SESSIONS} sessions in the list.",
         )
-    taken: set[str] = set()
-    found = [_source(find_session(pk), wish, place, taken) for place, pk in enumerate(wish.sessions)]
-    apps = sorted({source.session.app_name for source in found})
+    used_ids: set[str] = set()
+    sources = [_source(find_session(pk), wish, place, used_ids) for place, pk in enumerate(wish.sessions)]
+    apps = sorted({source.session.app_name for source in sources})
     if len(apps) > 1:
         raise BadInput(
             f"The sessions are of several agents: {', '.join(apps)}.",
             hint="An evalset is one agent's: choose sessions of one.",
         )
-    return found
+    return sources
 
 
-def _source(session: AgentSession, wish: CasesWish, place: int, taken: set[str]) -> Source:
+def _source(session: AgentSession, wish: CasesWish, place: int, used_ids: set[str]) -> Source:
     turns = session_cases.find_turns(session)
-    known = {turn.invocation_id for turn in turns}
-    first, last = (name if name in known else "" for name in (wish.first, wish.last))
+    invocation_ids = {turn.invocation_id for turn in turns}
+    first, last = (name if name in invocation_ids else "" for name in (wish.first, wish.last))
     part = session_cases.select_turns(turns, first, last) if len(wish.sessions) == 1 and turns else turns
-    given = wish.ids[place].strip() if place < len(wish.ids) else ""
+    requested_id = wish.ids[place].strip() if place < len(wish.ids) else ""
     keys = session_cases.find_written_keys(session, part)
-    name = edits.free_id(given or session_cases.suggest_id(session, part), taken)
-    taken.add(name)
+    name = edits.free_id(requested_id or session_cases.suggest_id(session, part), used_ids)
+    used_ids.add(name)
     return Source(session, turns, part, keys, name)
 
 
-def _cases(wish: CasesWish, sources: list[Source], said: dict[int, list[Json]]) -> list[Json]:
+def _cases(wish: CasesWish, sources: list[Source], conversations: dict[int, list[Json]]) -> list[Json]:
     """Return a case of each session."""
     return [
         session_cases.build_case(
             source.session,
             source.part,
-            said[source.session.pk],
+            conversations[source.session.pk],
             source.case_id,
             wish.options,
             wish.created,
@@ -275,8 +275,8 @@ def _record(
     error: DevUIError | None = None,
 ) -> HttpResponse:
     app_name = sources[0].session.app_name
-    shown = text_diff.diff_lines(change.before, change.after) if change else []
-    added, removed = text_diff.count_changes(shown)
+    diff = text_diff.diff_lines(change.before, change.after) if change else []
+    added, removed = text_diff.count_changes(diff)
     targets = EvalSet.objects.filter(app_name=app_name, gone=False, problems="[]").order_by("evalset_id")
     context = {
         "wish": wish,
@@ -286,7 +286,7 @@ def _record(
         "targets": list(targets.values_list("evalset_id", flat=True)),
         "change": change,
         "evalset": change.evalset if isinstance(change, EvalsetChange) else change,
-        "lines": shown,
+        "lines": diff,
         "added": added,
         "removed": removed,
         "error": error,
@@ -296,9 +296,9 @@ def _record(
     return render(request, RECORD, context, status=error.status if error else 200)
 
 
-def _moment(said: str) -> float:
+def _moment(text: str) -> float:
     """Return when a form was opened, which its cases keep: what is shown and what is written are the same."""
-    return float(said) if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", said) else round(time.time(), 3)
+    return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text) else round(time.time(), 3)
 
 
 def _apps() -> list[str]:

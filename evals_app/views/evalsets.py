@@ -48,12 +48,12 @@ async def index(request: HttpRequest) -> HttpResponse:
 
 
 def _index(request: HttpRequest, app: str) -> HttpResponse:
-    found = EvalSet.objects.filter(gone=False)
+    rows = EvalSet.objects.filter(gone=False)
     if app:
-        found = found.filter(app_name=app)
-    newest = report.newest_runs(found)
+        rows = rows.filter(app_name=app)
+    newest = report.newest_runs(rows)
     groups: dict[str, list[EvalsetRow]] = {name: [] for name in ([app] if app else overview.app_names())}
-    for evalset in found.order_by("app_name", "evalset_id").defer("cases"):
+    for evalset in rows.order_by("app_name", "evalset_id").defer("cases"):
         row = EvalsetRow(evalset, library.problems_of(evalset), newest.get(evalset.pk))
         groups.setdefault(evalset.app_name, []).append(row)
     context = {"groups": groups, "has_any": any(groups.values()), "app": app}
@@ -78,21 +78,21 @@ async def evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpR
 
 
 def _order(request: HttpRequest, app_name: str, evalset_id: str, run_id: str) -> EvalRun:
-    found = library.find_evalset(app_name, evalset_id)
-    order = run_form.order_from_form(request.POST, _config(found))
+    evalset_row = library.find_evalset(app_name, evalset_id)
+    order = run_form.order_from_form(request.POST, _config(evalset_row))
     if (text := request.POST.get("cases_with", "")) and not order.case_ids:
-        order = replace(order, case_ids=_ids_of_cases_with(found, text))
-    return run_orders.order_run(found, order, run_id)
+        order = replace(order, case_ids=_ids_of_cases_with(evalset_row, text))
+    return run_orders.order_run(evalset_row, order, run_id)
 
 
-def _ids_of_cases_with(found: EvalSet, text: str) -> list[str]:
+def _ids_of_cases_with(evalset_row: EvalSet, text: str) -> list[str]:
     """Return the ids of the cases that have a text.
 
     Raises:
         BadInput: none has it.
     """
-    listed = library.cases_of(found)
-    rows = CaseList.of(listed, _contents(found), text, size=len(listed)).rows
+    listed = library.cases_of(evalset_row)
+    rows = CaseList.of(listed, _contents(evalset_row), text, size=len(listed)).rows
     if not rows:
         raise BadInput(f"No case has {text!r} any more.", hint="Look for other cases, or run all.")
     return [case.id for case in rows]
@@ -101,35 +101,35 @@ def _ids_of_cases_with(found: EvalSet, text: str) -> list[str]:
 def _evalset_page(
     request: HttpRequest, app_name: str, evalset_id: str, error: DevUIError | None = None
 ) -> HttpResponse:
-    found = library.find_evalset(app_name, evalset_id)
-    problems = library.problems_of(found)
+    evalset_row = library.find_evalset(app_name, evalset_id)
+    problems = library.problems_of(evalset_row)
     try:
-        config = _config(found)
+        config = _config(evalset_row)
     except BadFile as broken:
         config, problems = configs.default_config(), [*problems, *broken.problems]
     opened = request.GET.get("case", "")
-    listed, contents = library.cases_of(found), _contents(found)
+    listed, contents = library.cases_of(evalset_row), _contents(evalset_row)
     place = int(opened) if opened.isdecimal() and int(opened) < len(listed) else None
     page = request.GET.get("page", "")
     cases = CaseList.of(
         listed, contents, request.GET.get("q", ""), int(page) if page.isdecimal() else 0, opened=place
     )
     context = {
-        "evalset": found,
+        "evalset": evalset_row,
         "problems": problems,
-        "warnings": library.warnings_of(found),
+        "warnings": library.warnings_of(evalset_row),
         "cases": cases,
         "opened": place,
         "opened_id": "" if place is None else listed[place]["id"],
         "saved": request.GET.getlist("saved"),
-        "case": _case(found, opened),
+        "case": _case(evalset_row, opened),
         "config": config,
         "choices": run_form.build_form(
-            config, request.POST if error else None, cases=contents, runs=_recorded(found)
+            config, request.POST if error else None, cases=contents, runs=_recorded(evalset_row)
         ),
         "error": error,
-        "runs": progress.annotate_actions(found.runs.order_by("-created_at"))[:RUNS_SHOWN],
-        "runnable": not problems and not found.gone and found.app_name in _runnable_apps(),
+        "runs": progress.annotate_actions(evalset_row.runs.order_by("-created_at"))[:RUNS_SHOWN],
+        "runnable": not problems and not evalset_row.gone and evalset_row.app_name in _runnable_apps(),
     }
     part, target = ("file", FILE) if wants_partial(request, FILE) else ("case", "case")
     return render_partial(
@@ -148,29 +148,29 @@ def _runnable_apps() -> list[str]:
     return folder.names() if folder else []
 
 
-def _case(found: EvalSet, opened: str) -> attempt_detail.Expectation | None:
+def _case(evalset_row: EvalSet, opened: str) -> attempt_detail.Expectation | None:
     """Return the case that is opened, as the file says it."""
-    version = found.versions.filter(digest=found.digest).first()
+    version = evalset_row.versions.filter(digest=evalset_row.digest).first()
     if version is None or not opened.isdecimal():
         return None
     cases = json.loads(version.content)["eval_cases"]
     return attempt_detail.expected_of(cases[int(opened)]) if int(opened) < len(cases) else None
 
 
-def _contents(found: EvalSet) -> list[dict[str, Any]]:
+def _contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
     """Return what the cases of the file say now, or said when it could be read last."""
-    version = found.versions.filter(digest=found.digest).first()
+    version = evalset_row.versions.filter(digest=evalset_row.digest).first()
     cases: list[dict[str, Any]] = json.loads(version.content)["eval_cases"] if version else []
     return cases
 
 
-def _recorded(found: EvalSet) -> list[EvalRun]:
+def _recorded(evalset_row: EvalSet) -> list[EvalRun]:
     """Return the newest runs whose recordings can be given again."""
-    return list(recorded_runs(found).defer("config", "traceback")[:RUNS_SHOWN])
+    return list(recorded_runs(evalset_row).defer("config", "traceback")[:RUNS_SHOWN])
 
 
-def _config(found: EvalSet) -> RunConfig:
+def _config(evalset_row: EvalSet) -> RunConfig:
     folder = configured_folder()
     if folder is None:
         return configs.default_config()
-    return configs.config_beside(library.path_of(folder, found), found.path)
+    return configs.config_beside(library.path_of(folder, evalset_row), evalset_row.path)

@@ -26,9 +26,9 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Ask one attempt to stop; the others go on."""
     run = await units_of_work.read(report.find_run, run_id)
-    found = await units_of_work.read(rerun.find_attempt, run, attempt)
-    await units_of_work.write(writes.request_cancel_attempt, found.pk)
-    return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={found.pk}")
+    attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
+    await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
+    return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt_row.pk}")
 
 
 @require_POST

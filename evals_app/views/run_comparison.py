@@ -24,10 +24,10 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
         NotFound: no such run.
     """
     now = report.find_run(run_id)
-    wanted = request.GET.get("with", "")
+    baseline_name = request.GET.get("with", "")
     then = (
-        baselines.find_baseline(now, wanted)
-        if wanted
+        baselines.find_baseline(now, baseline_name)
+        if baseline_name
         else baselines.baseline_of(now) or baselines.before(now)
     )
     context: dict[str, object] = {"run": now, "then": then, "offered": baselines.offered(now)}
@@ -37,20 +37,20 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
 
 
 def _compared(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
-    found = baselines.compare_runs(then, now)
+    comparison = baselines.compare_runs(then, now)
     verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()
     cases = [
         case
-        for case in found.cases
+        for case in comparison.cases
         if (not verdict or case.verdict == verdict) and text.casefold() in case.key.id.casefold()
     ]
     asked = request.GET.get("page", "1")
     pages = max(1, -(-len(cases) // PAGE))
     page = min(max(1, int(asked) if asked.isdecimal() else 1), pages)
     return {
-        "found": found,
-        "before_rate": _rate(found, lambda case: case.before),
-        "after_rate": _rate(found, lambda case: case.after),
+        "found": comparison,
+        "before_rate": _rate(comparison, lambda case: case.before),
+        "after_rate": _rate(comparison, lambda case: case.after),
         "changed": baselines.what_changed(then, now),
         "currency": baselines.currency_of(now),
         "one_currency": baselines.currency_of(then) == baselines.currency_of(now),
@@ -62,8 +62,8 @@ def _compared(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, ob
     }
 
 
-def _rate(found: Comparison, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
+def _rate(comparison: Comparison, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
     """Return the pass rate of one side over the cases that can be compared, each with the same weight."""
-    outcomes = [side(case) for case in found.cases if case.compared]
-    rates = [one.rate for one in outcomes if one is not None]
+    outcomes = [side(case) for case in comparison.cases if case.compared]
+    rates = [side_outcomes.rate for side_outcomes in outcomes if side_outcomes is not None]
     return Rate(sum(rates), len(rates))

@@ -26,34 +26,34 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run, or no such attempt in it.
     """
-    found = report.find_run(run_id)
-    filters = report.Filters.read(request.GET, order="file" if found.active else "worst")
-    baseline = None if found.active else baselines.baseline_of(found)
-    against = baselines.compare_runs(baseline, found) if baseline else None
+    eval_run = report.find_run(run_id)
+    filters = report.Filters.read(request.GET, order="file" if eval_run.active else "worst")
+    baseline = None if eval_run.active else baselines.baseline_of(eval_run)
+    against = baselines.compare_runs(baseline, eval_run) if baseline else None
     context = {
-        **report.run_context(found),
-        "matrix": report.matrix(found, filters),
+        **report.run_context(eval_run),
+        "matrix": report.matrix(eval_run, filters),
         "filters": filters,
         "kept": [(name, request.GET[name]) for name in KEPT if request.GET.get(name)],
         "baseline": baseline,
         "against": against,
-        "changes": baselines.changes_by_index(found, against) if against else {},
-        "detail": _detail(found, request.GET.get("attempt", "")),
-        "models": json.loads(found.agent_models),
-        "policy": json.loads(found.policy),
-        "limits": json.loads(found.limits),
-        "table": prices.prices_from_json(json.loads(found.prices)),
-        "warnings": json.loads(found.warnings),
+        "changes": baselines.changes_by_index(eval_run, against) if against else {},
+        "detail": _detail(eval_run, request.GET.get("attempt", "")),
+        "models": json.loads(eval_run.agent_models),
+        "policy": json.loads(eval_run.policy),
+        "limits": json.loads(eval_run.limits),
+        "table": prices.prices_from_json(json.loads(eval_run.prices)),
+        "warnings": json.loads(eval_run.warnings),
     }
     partial = next((name for name in ("filters", "matrix") if wants_partial(request, name)), "attempt")
     return render_partial(request, "devui/evals/run.html", context, partial=partial)
 
 
-def _detail(found: EvalRun, attempt: str) -> attempt_detail.Detail | None:
+def _detail(eval_run: EvalRun, attempt: str) -> attempt_detail.Detail | None:
     if not attempt:
         return None
     rows = EvalAttempt.objects.select_related("run", "run__version", "run__evalset")
-    row = rows.filter(run=found, pk=int(attempt)).first() if attempt.isdecimal() else None
+    row = rows.filter(run=eval_run, pk=int(attempt)).first() if attempt.isdecimal() else None
     if row is None:
         raise NotFound(f"The run has no attempt {attempt!r}.", hint="Open the run without it.")
     return attempt_detail.detail(row)
@@ -74,10 +74,10 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
     """Download a run as JSON, JUnit XML, CSV, one HTML page, or the file that ADK keeps of a run."""
     if kind not in EXPORTS:
         raise Http404
-    found = report.find_run(run_id)
+    eval_run = report.find_run(run_id)
     ending, content_type, render = EXPORTS[kind]
-    name = adk_result_json.result_id_of(found) if kind == "adk" else f"eval-{found.id}"
-    answer = HttpResponse(render([found]), content_type=content_type)
+    name = adk_result_json.result_id_of(eval_run) if kind == "adk" else f"eval-{eval_run.id}"
+    answer = HttpResponse(render([eval_run]), content_type=content_type)
     answer.headers["Content-Disposition"] = (
         content_disposition_header(True, f"{name}.{ending}") or "attachment"
     )

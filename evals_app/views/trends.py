@@ -20,9 +20,9 @@ def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     Raises:
         NotFound: no evalset has this app and id.
     """
-    found = library.find_evalset(app_name, evalset_id)
+    evalset = library.find_evalset(app_name, evalset_id)
     page = request.GET.get("page", "1")
-    context = {"evalset": found, "trend": trends.trend_of(found, int(page) if page.isdecimal() else 1)}
+    context = {"evalset": evalset, "trend": trends.trend_of(evalset, int(page) if page.isdecimal() else 1)}
     return render_partial(request, "devui/evals/trend.html", context, partial="histories")
 
 

@@ -11,14 +11,14 @@ from evals_app.analysis.trends import Trend
 from evals_app.models import EvalRun
 
 
-def comparison_facts(then: EvalRun, now: EvalRun, found: Comparison) -> dict[str, Any]:
+def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dict[str, Any]:
     """Return a comparison as JSON values: the cases, the whole, what it took, and in what the runs differ."""
-    whole = found.whole
+    whole = comparison.whole
     return {
         "before": then.pk,
         "after": now.pk,
-        "differences": [asdict(one) for one in baselines.what_changed(then, now)],
-        "counts": {str(verdict): count for verdict, count in found.counts.items()},
+        "differences": [asdict(difference) for difference in baselines.what_changed(then, now)],
+        "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
             "cases": whole.cases,
             "worse": whole.worse,
@@ -31,10 +31,15 @@ def comparison_facts(then: EvalRun, now: EvalRun, found: Comparison) -> dict[str
             "fixed": whole.fixed,
         },
         "amounts": {
-            one.name: {"before": one.before, "after": one.after, "cases": one.cases} for one in found.amounts
+            difference.name: {
+                "before": difference.before,
+                "after": difference.after,
+                "cases": difference.cases,
+            }
+            for difference in comparison.amounts
         },
-        "regressions": found.regressions,
-        "cases": [_case(case) for case in found.cases],
+        "regressions": comparison.regressions,
+        "cases": [_case(case) for case in comparison.cases],
     }
 
 
@@ -54,8 +59,8 @@ def _case(case: CaseChange) -> dict[str, Any]:
 def _side(side: Outcomes | None) -> dict[str, Any] | None:
     if side is None:
         return None
-    told = ("passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
-    return {name: getattr(side, name) for name in told}
+    names = ("passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
+    return {name: getattr(side, name) for name in names}
 
 
 def trend_facts(trend: Trend) -> list[dict[str, Any]]:

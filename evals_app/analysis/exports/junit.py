@@ -50,15 +50,15 @@ def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
         },
     )
     if attempt.status == Status.FAILED:
-        said = "; ".join(_missed(attempt))
-        told = {"type": _xml(attempt.cause), "message": _xml(said)}
-        ElementTree.SubElement(case, "failure", told).text = _xml(said)
+        reasons = "; ".join(_missed(attempt))
+        attributes = {"type": _xml(attempt.cause), "message": _xml(reasons)}
+        ElementTree.SubElement(case, "failure", attributes).text = _xml(reasons)
     elif attempt.status == Status.ERROR:
         facts = {"type": _xml(attempt.error_type), "message": _xml(attempt.error)}
         ElementTree.SubElement(case, "error", facts).text = _xml(attempt.traceback)
     elif attempt.status == Status.INCOMPLETE:
-        said = "; ".join(_missed(attempt))
-        ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml(said)})
+        reasons = "; ".join(_missed(attempt))
+        ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml(reasons)})
     elif attempt.status != Status.PASSED:
         ElementTree.SubElement(case, "skipped", {"message": str(attempt.status)})
     return case

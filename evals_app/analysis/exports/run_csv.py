@@ -22,12 +22,12 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 def as_csv(runs: Iterable[EvalRun]) -> str:
     """Return the attempts of runs as CSV (RFC 4180). What is unknown is empty, never 0."""
-    found = list(runs)
-    metrics = list(dict.fromkeys(column.name for run in found for column in report.columns_of(run)))
+    run_list = list(runs)
+    metrics = list(dict.fromkeys(column.name for run in run_list for column in report.columns_of(run)))
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*FACTS, *metrics])
-    for run in found:
+    for run in run_list:
         writer.writerows(_lines(run, metrics))
     return text.getvalue()
 
@@ -36,7 +36,9 @@ def _lines(run: EvalRun, metrics: list[str]) -> Iterator[list[Any]]:
     models = " ".join(sorted({str(model) for model in json.loads(run.agent_models).values()}))
     currency = json.loads(run.prices).get("currency", "")
     for attempt in attempts_of(run):
-        scores = {one.metric: one.score for one in attempt.results.all() if one.invocation is None}
+        scores = {
+            result.metric: result.score for result in attempt.results.all() if result.invocation is None
+        }
         facts = [
             *(run.id, run.app_name, run.evalset.evalset_id, attempt.case_id, attempt.repetition),
             *(attempt.status, attempt.cause, attempt.seconds, attempt.total_tokens, attempt.cost, currency),

@@ -27,7 +27,7 @@ def _run_json(run: EvalRun) -> dict[str, Any]:
     return {
         **run_facts(run),
         "rate": _rate_json(report.tally(run)),
-        "attempts": [attempt_json(one) for one in attempts_of(run)],
+        "attempts": [attempt_json(attempt) for attempt in attempts_of(run)],
     }
 
 
@@ -157,7 +157,7 @@ def sorted_results(attempt: EvalAttempt) -> list[MetricResult]:
     """Return what metrics said of an attempt: metric by metric, the whole before its turns."""
     return sorted(
         attempt.results.all(),
-        key=lambda one: (one.position, -1 if one.invocation is None else one.invocation),
+        key=lambda result: (result.position, -1 if result.invocation is None else result.invocation),
     )
 
 

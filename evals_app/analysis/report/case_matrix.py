@@ -48,14 +48,18 @@ class Filters:
     @classmethod
     def read(cls, query: Mapping[str, Any], *, order: str = "worst") -> Self:
         """Return the filters of a query string; what it cannot mean is left out."""
-        status, page, wanted = query.get("status", ""), query.get("page", "1"), query.get("order", order)
+        status, page, requested_order = (
+            query.get("status", ""),
+            query.get("page", "1"),
+            query.get("order", order),
+        )
         return cls(
             status=status if status in Status.values else "",
             cause=query.get("cause", ""),
             metric=query.get("metric", ""),
             text=query.get("q", "").strip(),
             mixed=query.get("mixed") == "1",
-            order=wanted if wanted in {"worst", "file"} else order,
+            order=requested_order if requested_order in {"worst", "file"} else order,
             page=int(page) if page.isdecimal() else 1,
         )
 
@@ -117,8 +121,8 @@ class CaseRow:
     def cost(self) -> float | None:
         """Cost of all repetitions; None when that of one that used tokens is unknown, or none did."""
         paid = [attempt.cost for attempt in self.attempts if attempt.total_tokens]
-        known = [cost for cost in paid if cost is not None]
-        return sum(known) if known and len(known) == len(paid) else None
+        known_costs = [cost for cost in paid if cost is not None]
+        return sum(known_costs) if known_costs and len(known_costs) == len(paid) else None
 
     @property
     def seconds(self) -> float | None:
@@ -129,7 +133,9 @@ class CaseRow:
     @cached_property
     def rate(self) -> Rate:
         """How many of the repetitions that have an outcome have passed."""
-        ended = [one.status for one in self.attempts if has_outcome(one.status, one.error_type)]
+        ended = [
+            attempt.status for attempt in self.attempts if has_outcome(attempt.status, attempt.error_type)
+        ]
         return Rate(ended.count(Status.PASSED), len(ended))
 
     @property
@@ -140,13 +146,15 @@ class CaseRow:
     @property
     def error(self) -> str:
         """The first error among the repetitions, in one line."""
-        found = next((attempt for attempt in self.attempts if attempt.error), None)
-        return f"{found.error_type}: {found.error.splitlines()[0]}" if found else ""
+        failed_attempt = next((attempt for attempt in self.attempts if attempt.error), None)
+        return (
+            f"{failed_attempt.error_type}: {failed_attempt.error.splitlines()[0]}" if failed_attempt else ""
+        )
 
     @property
     def waits_for(self) -> str:
         """What the first attempt that waits for a model waits for."""
-        running = (one.waits_for for one in self.attempts if one.status == Status.RUNNING)
+        running = (attempt.waits_for for attempt in self.attempts if attempt.status == Status.RUNNING)
         return next(filter(None, running), "")
 
     @property
@@ -249,23 +257,25 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
     """
     filters = filters or Filters()
     cases = _known(run)
-    shown = [case for case in cases if _is_wanted(case, filters)]
+    matching_cases = [case for case in cases if _is_wanted(case, filters)]
     if filters.metric:
         missed = _missed(run, filters.metric)
-        shown = [case for case in shown if case.index in missed]
-    sizes = Counter((case.worst, case.cause) for case in shown)
+        matching_cases = [case for case in matching_cases if case.index in missed]
+    sizes = Counter((case.worst, case.cause) for case in matching_cases)
     if filters.order == "worst":
-        shown.sort(key=lambda case: (-case.worst, -sizes[case.worst, case.cause], case.cause, case.index))
-    pages = max(1, -(-len(shown) // size))
+        matching_cases.sort(
+            key=lambda case: (-case.worst, -sizes[case.worst, case.cause], case.cause, case.index)
+        )
+    pages = max(1, -(-len(matching_cases) // size))
     page = min(max(1, filters.page), pages)
-    window = shown[(page - 1) * size : page * size]
+    window = matching_cases[(page - 1) * size : page * size]
     rows = {row.index: row for row in rows_of(run, [case.index for case in window])}
     return Matrix(
         columns=columns_of(run),
         groups=_grouped(window, rows, sizes if filters.order == "worst" else None),
         page=page,
         pages=pages,
-        total=len(shown),
+        total=len(matching_cases),
         statuses=_statuses(cases),
         causes=_causes(cases),
         mixed=sum(case.mixed for case in cases),
@@ -278,9 +288,9 @@ def tally(run: EvalRun) -> Tally:
     reliable = []
     for k in range(1, run.num_runs + 1):
         chances = [statistics.pass_hat_k(case.passed, case.judged, k) for case in judged]
-        known = [chance for chance in chances if chance is not None]
-        if known and len(known) == len(judged):
-            reliable.append((k, sum(known) / len(known)))
+        known_chances = [chance for chance in chances if chance is not None]
+        if known_chances and len(known_chances) == len(judged):
+            reliable.append((k, sum(known_chances) / len(known_chances)))
     mixed = sum(case.mixed for case in judged)
     return Tally(Rate(sum(case.passed / case.judged for case in judged), len(judged)), reliable, mixed)
 
@@ -299,8 +309,8 @@ def _known(run: EvalRun) -> list[_Known]:
         passed=Count("pk", filter=Q(status=Status.PASSED)),
         judged=Count("pk", filter=HAS_OUTCOME),
     )
-    found = rows.order_by("case_index").values_list("case_index", "id", "worst", "why", "passed", "judged")
-    return [_Known(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in found]
+    values = rows.order_by("case_index").values_list("case_index", "id", "worst", "why", "passed", "judged")
+    return [_Known(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in values]
 
 
 def _is_wanted(case: _Known, filters: Filters) -> bool:
@@ -378,18 +388,18 @@ def _row(attempts: list[EvalAttempt], columns: list[Column], results: Results) -
 
 
 def _cell(column: Column, results: Sequence[MetricResult | None]) -> Cell:
-    given = [result for result in results if result is not None]
-    if not given:
+    present = [result for result in results if result is not None]
+    if not present:
         return Cell(column.name, "", None, 0, 0)
-    spread = statistics.spread(result.score for result in given if result.score is not None)
+    spread = statistics.spread(result.score for result in present if result.score is not None)
     rank = {MetricResult.Status.FAILED: 3, MetricResult.Status.NOT_EVALUATED: 2}
-    worst = max(given, key=lambda result: rank.get(MetricResult.Status(result.status), 1))
+    worst = max(present, key=lambda result: rank.get(MetricResult.Status(result.status), 1))
     return Cell(
         metric=column.name,
         status=worst.status,
         score=spread.mean if spread else None,
-        passed=sum(result.status == MetricResult.Status.PASSED for result in given),
-        judged=len(given),
+        passed=sum(result.status == MetricResult.Status.PASSED for result in present),
+        judged=len(present),
         reason=worst.reason,
         spread=spread,
     )

@@ -108,13 +108,13 @@ def find_run(run_id: str) -> EvalRun:
     Raises:
         NotFound: no such run.
     """
-    found = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
-    if found is None:
+    run = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    if run is None:
         raise NotFound(
             f"No eval run {run_id!r}.",
             hint="The evalset's page lists its runs, as GET /api/v1/evals/runs does.",
         )
-    return found
+    return run
 
 
 def columns_of(run: EvalRun) -> list[Column]:
@@ -154,13 +154,13 @@ def spent(run: EvalRun) -> Spent:
 
 
 def _judges(run: EvalRun) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+    judges: dict[str, dict[str, int]] = {}
     for text in run.attempts.exclude(judge="{}").values_list("judge", flat=True):
         for model, used in json.loads(text).items():
-            known = found.setdefault(model, {})
+            tokens = judges.setdefault(model, {})
             for name, count in used.items():
-                known[name] = known.get(name, 0) + count
-    return found
+                tokens[name] = tokens.get(name, 0) + count
+    return judges
 
 
 def _reasons(run: EvalRun) -> list[Reason]:
@@ -168,8 +168,8 @@ def _reasons(run: EvalRun) -> list[Reason]:
     unrun = MetricResult.objects.filter(
         attempt__run=run, invocation=None, status=MetricResult.Status.NOT_EVALUATED
     )
-    found = unrun.values_list("metric", "reason").annotate(times=Count("pk")).order_by("-times", "metric")
-    return [Reason(metric, text, times) for metric, text, times in found[:REASONS]]
+    reasons = unrun.values_list("metric", "reason").annotate(times=Count("pk")).order_by("-times", "metric")
+    return [Reason(metric, text, times) for metric, text, times in reasons[:REASONS]]
 
 
 def _means(run: EvalRun) -> list[tuple[Column, float | None]]:
@@ -232,5 +232,5 @@ def reported(name: str) -> bool:
 
 def details_of(result: MetricResult) -> dict[str, Any]:
     """Return a result's details."""
-    found: dict[str, Any] = json.loads(result.details)
-    return found
+    details: dict[str, Any] = json.loads(result.details)
+    return details

@@ -99,8 +99,8 @@ class Command(BaseCommand):
             with quiet_logging() if options["verbosity"] < 2 else contextlib.nullcontext():
                 code = self._run(**options)
         except DevUIError as error:
-            said = "\n".join(filter(None, (error.message, error.hint)))
-            raise CommandError(said, returncode=COULD_NOT_RUN) from error
+            message = "\n".join(filter(None, (error.message, error.hint)))
+            raise CommandError(message, returncode=COULD_NOT_RUN) from error
         except KeyboardInterrupt:
             sys.exit(INTERRUPTED)
         except StoppedBySignal as stopped:
@@ -231,15 +231,15 @@ def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -
         return [_resume_run(agents, app_name, again, options)]
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
         return [
-            folder_orders.order_from_folder(agents, app_name, _evalset_request(wanted, options))
-            for wanted in options["evalsets"]
+            folder_orders.order_from_folder(agents, app_name, _evalset_request(argument, options))
+            for argument in options["evalsets"]
         ]
 
 
-def _evalset_request(wanted: EvalsetArgument, options: dict[str, Any]) -> EvalsetRequest:
+def _evalset_request(argument: EvalsetArgument, options: dict[str, Any]) -> EvalsetRequest:
     return EvalsetRequest(
-        wanted.name,
-        wanted.cases,
+        argument.name,
+        argument.cases,
         metrics=options["metrics"],
         criteria=dict(options["criteria"]),
         config=options["config"],
@@ -281,9 +281,9 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
     from evals_app.runs import rerun, writes
     from sessions_app.runs import lifecycle, processes
 
-    if given := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
+    if order_options := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
         raise BadInput(
-            f"A run goes on as it was ordered: {', '.join(given)} cannot be given.",
+            f"A run goes on as it was ordered: {', '.join(order_options)} cannot be given.",
             hint="Only --parallelism can; or start a new run of the evalset.",
         )
     if options["parallelism"] is not None:
@@ -311,20 +311,20 @@ def _find_run(app_name: str, name: str) -> EvalRun:
     runs = EvalRun.objects.select_related("evalset", "version").filter(app_name=app_name)
     if name != "last":
         runs = runs.filter(pk__startswith=name)
-    found = list(runs.order_by("-created_at")[:2])
-    if not found:
+    matching_runs = list(runs.order_by("-created_at")[:2])
+    if not matching_runs:
         raise NotFound(f"{app_name} has no eval run {name!r}.", hint="run_evals says the id of each run.")
-    if name != "last" and len(found) > 1:
+    if name != "last" and len(matching_runs) > 1:
         raise BadInput(f"Several eval runs begin with {name!r}.", hint="Give more of the id.")
-    return found[0]
+    return matching_runs[0]
 
 
 def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
     """Return the gate; a missing baseline is refused before anything runs."""
     gate = Gate(options["baseline"] or "", options["fail_on"] or "")
-    for wanted in options["evalsets"]:
+    for argument in options["evalsets"]:
         if gate != NO_GATE:
-            gate.check(folder_orders.find_evalset(agents, app_name, wanted.name))
+            gate.check(folder_orders.find_evalset(agents, app_name, argument.name))
     return gate
 
 
@@ -334,10 +334,10 @@ def _exit_code(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
         return COULD_NOT_RUN
     if gate == NO_GATE:
         return NOT_ALL_PASSED if any(run.passed < run.total for run in runs) else 0
-    held = [gate.hold(run) for run in runs]
-    for one in held:
-        console.held(one)
-    return NOT_ALL_PASSED if any(one.fails for one in held) else 0
+    results = [gate.hold(run) for run in runs]
+    for result in results:
+        console.held(result)
+    return NOT_ALL_PASSED if any(result.fails for result in results) else 0
 
 
 def _write_files(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
