@@ -1,4 +1,4 @@
-"""Sockets of pages of evals: what happens to a run, as JSON envelopes of HTML, and to an evalset's file."""
+"""Sockets of evals pages: changes of a run as JSON envelopes of HTML, and changes of an evalset's file."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ from sessions_app.live.broadcast import Broadcast
 from sessions_app.store import units_of_work
 
 PAUSE_S = 0.15
-"""Least time between two messages: a quick run changes many rows at once."""
+"""Minimum time between two messages: a fast run changes many rows at once."""
 
 BEAT_S = 15.0
-"""Longest silence: a page takes a longer one for a dead line."""
+"""Maximum time without a message: after a longer one a page reconnects."""
 
 LOOK_S = 0.7
-"""How often an evalset's file is looked at while a page shows it: any program may write it."""
+"""Interval of checks of an evalset's file while a page shows it: any program may write it."""
 
 TRY_AGAIN = 1011
 
@@ -39,7 +39,7 @@ log = logging.getLogger(__name__)
 
 
 class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """A socket that tells and hears nothing; it closes when nothing follows."""
+    """A socket that sends and ignores messages; it closes when no message follows."""
 
     channel_layer_alias = None
     task: asyncio.Task[None] | None = None
@@ -58,7 +58,7 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
             await asyncio.wait([self.task])
 
     async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Ignore what a page says: it acts by ordinary requests."""
+        """Ignore messages of a page, which uses ordinary requests for its actions."""
 
     async def _follow(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         try:
@@ -75,12 +75,12 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
             await self.close()
 
     async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
-        """Send what happens until nothing follows. `named` stands in the address, `query` behind it."""
+        """Send changes until none follows. `route`: parameters of the URL, `query`: its query string."""
         raise NotImplementedError
 
 
 class RunSocket(_Telling):
-    """Sends what happens to a run after `?after=<revision>`."""
+    """Sends changes of a run after `?after=<revision>`."""
 
     async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         run_id, after = route["run_id"], query.get("after", "")
@@ -106,7 +106,7 @@ class RunSocket(_Telling):
 
 
 class RunBroadcast(Broadcast[tuple[int, str] | None]):
-    """Tells of changes of a run: its revision and its status; None when there is none."""
+    """Broadcasts the revision and status of a run; None if the run does not exist."""
 
     def __init__(self, run_id: str) -> None:
         super().__init__()
@@ -122,7 +122,7 @@ def _standing_of(run_id: str) -> tuple[int, str] | None:
 
 
 class EvalsetSocket(_Telling):
-    """Tells when an evalset's file says something else than `?digest=`, whoever changed it."""
+    """Sends a message when an evalset's file differs from `?digest=`."""
 
     async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         path, digest = await units_of_work.read(_file_of, route["pk"]), query.get("digest", "")
@@ -150,7 +150,7 @@ def _file_of(pk: int) -> Path | None:
 
 
 def _stamp(path: Path) -> tuple[int, int] | None:
-    """Return what changes when a file does; None when it is gone."""
+    """Return size and modification time of a file; None if it is gone."""
     try:
         stat = path.stat()
     except OSError:
@@ -166,10 +166,10 @@ def _look_again(pk: int) -> dict[str, Any]:
 
 
 def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
-    """Return what a page that knows the run up to a revision does not know; None when that is nothing.
+    """Return the changes of a run after a revision; None without any.
 
-    Keys: type (`run`, or `end` when nothing follows), cursor, rows [{id, html}], many (more cases changed than a page
-    shows: there are no rows, it asks for its own), attempts (keys of those that changed), summary (HTML).
+    Keys: type (`run`, or `end` when no change follows), cursor, rows [{id, html}], many (more cases changed than a page
+    shows: rows is empty and the page requests its own), attempts (keys of changed ones), summary (HTML).
     """
     run = EvalRun.objects.select_related("evalset").filter(pk=run_id).first()
     if run is None:

@@ -1,4 +1,4 @@
-"""Runs as ADK's front end reads results: `EvalSetResult`, camel case (`google/adk/evaluation/eval_result.py`)."""
+"""Runs as eval results of ADK's front end: `EvalSetResult`, camel case (`google/adk/evaluation/eval_result.py`)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ METRIC = {
     MetricResult.Status.NOT_EVALUATED: NOT_EVALUATED,
     MetricResult.Status.INFORMATIONAL: INFORMATIONAL,
 }
-"""ADK's numbers (`EvalStatus`). What is neither passed nor failed was not evaluated."""
+"""ADK's numbers (`EvalStatus`). Other statuses are not evaluated."""
 
 SPENT = {"token_usage_v1": "tokenUsageDetails", "invocation_duration_v1": "durationDetails"}
 """Where ADK tells what the score of a metric is the sum of."""
@@ -44,7 +44,7 @@ WHY = "why"
 
 
 def ids(app_name: str, agent_folder: Path) -> list[str]:
-    """Return the ids of an app's results: of ended runs, and of files that `adk web` left and that are not here."""
+    """Return the ids of an app's results: of ended runs, and of result files that are not imported."""
     ended = EvalRun.objects.filter(app_name=app_name).exclude(status__in=EvalRun.ACTIVE)
     rows = ended.order_by("created_at").values_list("evalset__evalset_id", "created_at")
     run_ids = [f"{app_name}_{evalset_id}_{created_at}" for evalset_id, created_at in rows]
@@ -58,7 +58,7 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
     """Return a result.
 
     Raises:
-        NotFound: the app has none with this id.
+        NotFound: the app has no result with this id.
         BadInput: its file cannot be read.
     """
     run = _run(app_name, result_id)
@@ -78,10 +78,10 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
 
 
 def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[Json]:
-    """Yield what became of each case, once for each repetition.
+    """Yield the results of the cases, one per repetition.
 
     Args:
-        sessions: each with the session that it ran in, as ADK's own files have it, and what its metrics were held to.
+        sessions: include the session and the criteria of each, as ADK's own files do.
     """
     attempts = run.attempts.select_related("session").prefetch_related("results")
     criteria = json.loads(run.config).get("criteria") or {}
@@ -162,7 +162,7 @@ def _metric(row: MetricResult) -> Json:
 
 
 def _failure(attempt: EvalAttempt) -> list[Json]:
-    """Return why an attempt has no scores, in the place where ADK's front end shows scores."""
+    """Return why an attempt has no scores, in the field where ADK's front end shows scores."""
     if not attempt.error:
         return []
     why = {"rubricId": WHY, "rationale": f"{attempt.error_type}: {attempt.error}"}
@@ -178,14 +178,14 @@ def _camel(invocation: Json) -> Json:
 
 
 def result_id_of(run: EvalRun) -> str:
-    """Return the id that ADK would give a run's result (`_eval_set_results_manager_utils`)."""
+    """Return ADK's id of a run's result (`_eval_set_results_manager_utils`)."""
     return f"{run.app_name}_{run.evalset.evalset_id}_{run.created_at}".replace("/", "_")
 
 
 def result_file(run: EvalRun) -> str:
-    """Return a run as the file that ADK keeps of it, which `adk web` reads: `EvalSetResult`, snake case.
+    """Return a run as ADK's result file, which `adk web` reads: `EvalSetResult`, snake case.
 
-    It goes to `<agent>/.adk/eval_history/<id>.evalset_result.json`. Each case carries the session it ran in.
+    It belongs in `<agent>/.adk/eval_history/<id>.evalset_result.json`. Each case contains its session.
     """
     result_id = result_id_of(run)
     document = {

@@ -1,4 +1,4 @@
-"""One attempt read in full: turn by turn, expected beside actual, and the moment at which it went wrong. Only reads."""
+"""Details of one attempt: expected and actual turns, verdicts, and the first divergence. Read-only."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ REPORTED_AS = {
 
 @dataclass(frozen=True)
 class MetricVerdict:
-    """What one metric said, of a turn or of the whole."""
+    """Result of one metric for a turn or for the whole attempt."""
 
     result: MetricResult
     details: Mapping[str, Any]
@@ -47,7 +47,7 @@ class MetricVerdict:
 
     @property
     def reported_as(self) -> str:
-        """What a metric that is only reported counts."""
+        """The unit of an informational metric."""
         return REPORTED_AS.get(self.result.metric, self.label)
 
     @property
@@ -71,7 +71,7 @@ class MetricVerdict:
 
     @property
     def answers(self) -> list[str]:
-        """What the judge said, sample by sample."""
+        """The judge's replies, one per sample."""
         return list(self.details.get("judge_answers") or [])
 
     @property
@@ -86,7 +86,7 @@ class MetricVerdict:
 
 @dataclass(frozen=True)
 class Turn:
-    """One turn: what the user said, what was expected and what happened."""
+    """One turn: the user's message, expected and actual answer and tool calls."""
 
     number: int
     user: str
@@ -99,22 +99,22 @@ class Turn:
     verdicts: list[MetricVerdict]
     seconds: float | None
     trace: int | None = None
-    """The trace of its invocation: what took how long."""
+    """The trace of its invocation."""
 
     @property
     def has_answer(self) -> bool:
-        """Tell whether the agent said anything."""
+        """Tell whether the agent answered with text."""
         return any(piece.text for piece in self.actual)
 
     @property
     def calls_wrong(self) -> bool:
-        """Tell whether the tool calls are not those the metric's rules allow."""
+        """Tell whether the metric's rules do not allow the tool calls."""
         return any(pair.wrong for pair in self.calls)
 
 
 @dataclass(frozen=True)
 class StateCheck:
-    """One key of the state that was expected. `turn` counts from 1; None: at the end. None for a value: no such key."""
+    """One expected state key. `turn` counts from 1; None: at the end. A value of None: the key does not exist."""
 
     path: str
     turn: int | None
@@ -124,7 +124,7 @@ class StateCheck:
 
     @property
     def lines(self) -> list[DiffLine]:
-        """Both values line by line; empty when they are short enough for one line."""
+        """Both values line by line; empty if they fit on one line."""
         if self.matches or value_diff.is_brief(self.expected, self.actual):
             return []
         return value_diff.diff_lines(self.expected, self.actual)
@@ -132,7 +132,7 @@ class StateCheck:
 
 @dataclass(frozen=True)
 class Moment:
-    """Where an attempt first did something else than expected: the event, and the state that it ran on."""
+    """The first divergence of an attempt: its event, and the state before it."""
 
     turn: int
     pair: CallPair
@@ -142,7 +142,7 @@ class Moment:
 
 @dataclass(frozen=True)
 class Used:
-    """Tokens of one model, and what they cost; None is unknown."""
+    """Tokens of one model and their cost; None: unknown."""
 
     model: str
     tokens: Mapping[str, int]
@@ -151,7 +151,7 @@ class Used:
 
 @dataclass(frozen=True)
 class Detail:
-    """An attempt in full."""
+    """An attempt with all details."""
 
     attempt: EvalAttempt
     case: Mapping[str, Any]
@@ -169,7 +169,7 @@ class Detail:
 
     @property
     def checks_wrong(self) -> int:
-        """How many keys of the state are not as expected."""
+        """Number of state keys that are not as expected."""
         return sum(not check.matches for check in self.checks)
 
     @property
@@ -273,7 +273,7 @@ def _moment(
 
 @dataclass(frozen=True)
 class ExpectedTurn:
-    """What the user says in a turn, and what is expected of it. `said`: (author, text) on the way to the answer."""
+    """A user message and the expected turn. `said`: (author, text) of intermediate messages."""
 
     user: str
     answer: str
@@ -284,7 +284,7 @@ class ExpectedTurn:
 
 @dataclass(frozen=True)
 class Expectation:
-    """A case as its file says it, for a person to read."""
+    """A case as its file contains it."""
 
     case: Mapping[str, Any]
     turns: list[ExpectedTurn]
@@ -297,7 +297,7 @@ class Expectation:
 
     @property
     def start(self) -> Mapping[str, Any]:
-        """What the session starts with."""
+        """Initial session of the case."""
         return self.case.get("session_input") or {}
 
 

@@ -178,13 +178,13 @@ class Comparison:
 
     @property
     def counts(self) -> dict[Verdict, int]:
-        """How many cases there are of each verdict that occurs, the worst verdict first."""
+        """Number of cases by verdict, the worst verdict first."""
         counted = Counter(case.verdict for case in self.cases)
         return {verdict: counted[verdict] for verdict in Verdict if counted[verdict]}
 
     @property
     def regressions(self) -> list[str]:
-        """Why the run has regressed, a sentence each; empty when it has not."""
+        """Reasons for a regression, one sentence each; empty without one."""
         sentences = [f"{case.key.id}: {case.because}" for case in self.of(Verdict.REGRESSED)]
         if self.whole.regressed and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
@@ -196,7 +196,7 @@ class Comparison:
 
     @property
     def doubts(self) -> list[str]:
-        """What is neither sound nor regressed, a sentence each: flaky and unclear cases, and what is not judged."""
+        """Reasons for doubt, one sentence each: flaky and unclear cases, and cases without a verdict."""
         return [
             f"{case.key.id}: {case.because}"
             for case in self.cases

@@ -1,4 +1,4 @@
-"""Which models runs have asked, and what they cost now. Only reads."""
+"""Models that recent runs called, and their current prices. Read-only."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from evals_app.models import EvalRun
 from evals_app.runs.prices import Price, Prices
 
 RUNS = 200
-"""Runs that are looked at, the newest ones."""
+"""Number of newest runs that are read."""
 
 
 @dataclass(frozen=True)
 class Model:
-    """A model, in how many of the newest runs it was asked, and its price now; None: it has none."""
+    """A model, the number of recent runs that called it, and its current price (None: no price)."""
 
     name: str
     runs: int
@@ -26,7 +26,7 @@ class Model:
 
 
 def models_of_runs(table: Prices) -> list[Model]:
-    """Return the models of the newest runs, agents' and judges', those without a price first."""
+    """Return the models of agents and judges in the newest runs, those without a price first."""
     rows = EvalRun.objects.order_by("-created_at").values_list("agent_models", "config")[:RUNS]
     counts = Counter(
         name for models, config in rows for name in _names(json.loads(models), json.loads(config))

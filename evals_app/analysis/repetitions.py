@@ -1,4 +1,4 @@
-"""The repetitions of one case: in one run, in the stored history, and against the baseline. Only reads."""
+"""Repetitions of one case: in one run, in the stored history, and against the baseline. Read-only."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Status = EvalAttempt.Status
 
 @dataclass(frozen=True)
 class Scores:
-    """How the scores of one metric scatter over the repetitions."""
+    """Spread of one metric's scores over the repetitions."""
 
     metric: str
     threshold: float | None
@@ -56,7 +56,7 @@ class Repetitions:
 
     @property
     def stored(self) -> int:
-        """How many outcomes are stored of the case."""
+        """Number of stored outcomes of the case."""
         return sum(past.passed + past.failed for past in self.past)
 
     @property

@@ -1,7 +1,7 @@
-"""What repetitions and pairs of outcomes prove, and how surely. Pure: numbers in, numbers out.
+"""Statistics of repetitions and paired outcomes. Pure.
 
-Intervals are at 95 %. Tests are two-sided, exact, and return the probability of something at least as extreme if
-nothing but chance were at work.
+Intervals are at 95 %. Tests are two-sided, exact, and return the probability of a result at least as extreme under
+the null hypothesis.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from functools import lru_cache
 Z = 1.959963984540054
 """Standard deviations to both sides of 95 % of a normal distribution."""
 ALPHA = 0.05
-"""A probability at or below it is taken for more than chance."""
+"""Significance level."""
 UNITS = 2520
 """Differences of rates are told apart in 1/2520: exact for up to ten repetitions a case (2520 = lcm(1…10))."""
 MOST_REPETITIONS = 200
-"""Beyond this many repetitions nobody asks how many would tell."""
+"""Maximum number of repetitions that is computed as necessary."""
 _TIE = 1 + 1e-7
-"""Tables this near in probability are equally probable, as R's and scipy's Fisher test take them."""
+"""Tolerance for equal probabilities, as in Fisher's test of R and scipy."""
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Where the true value lies with 95 % confidence."""
+    """95 % confidence interval."""
 
     low: float
     high: float
@@ -33,7 +33,7 @@ class Interval:
 
 @dataclass(frozen=True)
 class Spread:
-    """How scores scatter. `deviation` is the sample's standard deviation; None for a single score."""
+    """Spread of scores. `deviation` is the sample's standard deviation; None for a single score."""
 
     mean: float
     deviation: float | None

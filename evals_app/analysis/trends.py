@@ -1,7 +1,7 @@
-"""An evalset over its runs: pass rates with their intervals, what changed in between, and every case's history.
+"""Trend of an evalset over its runs: pass rates with intervals, changes between runs, and histories of cases.
 
-Only reads. Coordinates are of the drawing that the template makes of it: percent of its width, so that it fits every
-window, and pixels of its height.
+Read-only. Coordinates refer to the drawing of the template: percent of its width, so that it fits every window, and
+pixels of its height.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from evals_app.runs.attempt_status import HAS_OUTCOME
 
 Status = EvalAttempt.Status
 RUNS = 40
-"""Runs that are drawn, the newest ones."""
+"""Number of newest runs that are drawn."""
 CASES = 50
-"""Cases a page of the histories."""
+"""Number of histories on a page."""
 
 LANES = (
     ("code", {"code", "commit"}),
@@ -35,12 +35,12 @@ LANES = (
     ("data", {"evalset"}),
     ("judges", {"judged by"}),
 )
-"""What may have changed between two runs, a line of the drawing each."""
+"""Possible changes between two runs, one line of the drawing each."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """A run in the trend. `changes` is in what it differs from the run before; cost None is unknown."""
+    """A run in the trend. `changes`: differences from the run before; cost None: unknown."""
 
     run: EvalRun
     rate: Rate
@@ -57,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Stop:
-    """What a case came to in one run; `attempt` is the worst one's key, to be opened."""
+    """Outcome of a case in one run; `attempt` is the key of its worst attempt."""
 
     passed: int
     judged: int
@@ -66,7 +66,7 @@ class Stop:
 
     @property
     def level(self) -> str:
-        """How well it did: all, some or none passed, or it was not judged."""
+        """The level of the outcome: all, some or none passed, or not judged."""
         if not self.judged:
             return "unknown"
         return "all" if self.passed == self.judged else "some" if self.passed else "none"
@@ -74,7 +74,7 @@ class Stop:
 
 @dataclass(frozen=True)
 class CaseHistory:
-    """One case over the runs; None where a run did not have it."""
+    """Outcomes of one case over the runs; None where a run did not contain it."""
 
     key: CaseKey
     stops: list[Stop | None]
@@ -87,7 +87,7 @@ class CaseHistory:
 
     @property
     def turns(self) -> int:
-        """How often its outcome turned from one run to the next."""
+        """Number of changes of its outcome from one run to the next."""
         levels = [stop.level for stop in self.stops if stop and stop.judged]
         return sum(previous != following for previous, following in pairwise(levels))
 
@@ -132,7 +132,7 @@ def trend_of(evalset: EvalSet, page: int = 1) -> Trend:
 
 
 Stops = Mapping[str, Mapping[int, Stop]]
-"""run → place of the case → what it came to"""
+"""run → position of the case → its outcome"""
 
 
 def _stops(runs: Sequence[EvalRun]) -> Stops:
@@ -183,7 +183,7 @@ def _histories(runs: Sequence[EvalRun], stops: Stops) -> Iterator[CaseHistory]:
 
 
 PLACES = 7
-"""Runs that the drawing has room for at least: a few runs stand as near each other as many."""
+"""Minimum number of runs that the drawing has room for."""
 TOP = 12.0
 HEIGHT = 180.0
 LANE = 20.0
@@ -205,7 +205,7 @@ class Dot:
 
 @dataclass(frozen=True)
 class Mark:
-    """Something that changed before a run."""
+    """A change before a run."""
 
     x: float
     changes: list[Difference]
@@ -222,14 +222,14 @@ class Lane:
 
 @dataclass(frozen=True)
 class Drawing:
-    """A trend as it is drawn: the pass rate above, what changed, time and cost below."""
+    """Layout of a trend: the pass rate above, changes, time and cost below."""
 
     points: list[Point]
     baseline: Point | None
 
     @property
     def bottom(self) -> float:
-        """Where a rate of 0 stands."""
+        """The y of a rate of 0."""
         return TOP + HEIGHT
 
     @property
@@ -244,7 +244,7 @@ class Drawing:
 
     @cached_property
     def dots(self) -> list[Dot]:
-        """The runs that were judged."""
+        """The runs with a pass rate."""
         slowest = max((point.seconds or 0.0 for point in self.points), default=0.0) or 1.0
         dearest = max((self.cost_of(point) or 0.0 for point in self.points), default=0.0) or 1.0
         return [
@@ -262,7 +262,7 @@ class Drawing:
         ]
 
     def x(self, place: int) -> float:
-        """Return where a run stands."""
+        """Return the x of a run."""
         return round(100 * (place + 0.5) / max(PLACES, len(self.points)), 2)
 
     def cost_of(self, point: Point) -> float | None:

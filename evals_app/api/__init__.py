@@ -1,4 +1,4 @@
-"""REST of evals under /api/v1/evals: evalsets, metrics, starting a run, its status and its results."""
+"""REST API of evals under /api/v1/evals: evalsets, metrics, starting a run, its status and its results."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from sessions_app.ids import StorableText
 from sessions_app.store import pagination, retry, units_of_work
 
 router = Router(tags=["evals"])
-"""Mounted by the composing room at /api/v1/evals."""
+"""Mounted by `devui` at /api/v1/evals."""
 
 router.add_router("", cases)
 router.add_router("", control)

@@ -1,7 +1,7 @@
-"""ADK's own paths of evals, so that its front end works on evalset files and on our runs.
+"""ADK's own paths of evals, so that its front end works with evalset files and DevUI's runs.
 
 Paths, bodies and statuses are those of `google/adk/cli/dev_server.py`, which has most of them in two spellings.
-Where its front end asks for what that server does not have, or loses what it does not show, it is answered here.
+Requests of its front end that ADK's server lacks are answered, too, and fields that it does not show are not lost.
 """
 
 from __future__ import annotations

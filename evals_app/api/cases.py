@@ -1,7 +1,7 @@
-"""REST of an evalset's cases: read, added, changed, copied and removed, each in its file's own words.
+"""REST API of an evalset's cases: read, add, change, copy and remove, in the spelling of its file.
 
-A case that was read has an `ETag`. Sent back as `If-Match`, a change is refused when the case says something else by
-then, with what it says.
+A case has an `ETag`. With `If-Match`, a change of a case that has changed meanwhile is refused; the error contains the
+current case.
 """
 
 from __future__ import annotations

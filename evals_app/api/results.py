@@ -1,4 +1,4 @@
-"""REST of what runs came to: two compared, an evalset over its runs, baselines, notes and prices."""
+"""REST API of results: comparison of two runs, trend of an evalset, baselines, notes and prices."""
 
 from __future__ import annotations
 

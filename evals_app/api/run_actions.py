@@ -1,4 +1,4 @@
-"""REST of what people do to runs: call attempts off, change how many go on at once, go on, try again, run again."""
+"""REST API of actions on runs: cancel, change the parallelism, resume, retry, repeat."""
 
 from __future__ import annotations
 

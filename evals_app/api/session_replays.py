@@ -1,4 +1,4 @@
-"""REST of sessions replayed: a run of what the user said in one, in a realm of its own."""
+"""REST API of session replays: a run of a session's user messages, in a realm of its own."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Filters of what runs came to: `{% load eval_results %}`."""
+"""Template filters for results of runs: `{% load eval_results %}`."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from evals_app.models import EvalRun
 register = template.Library()
 
 PIPS = 10
-"""Repetitions that are shown as marks; of more there is only the count."""
+"""Maximum number of repetitions that are shown as marks; of more the count is shown."""
 
 LONGEST_ID = 200
-"""Characters of a case's id in a list; the page of the case has the whole."""
+"""Maximum length of a case's id in a list; the page of the case shows it in full."""
 
 VERDICTS = {
     Verdict.REGRESSED: ("danger", "down"),

@@ -1,4 +1,4 @@
-"""Filters of the evals pages: `{% load evals %}`."""
+"""Template filters of the evals pages: `{% load evals %}`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A case written and edited: the form, what it would change of the file, both sides of a conflict."""
+"""Pages to create and edit a case: the form, a preview of the changes, both sides of a conflict."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True)
 class Page:
-    """What the page of a form shows beside its fields."""
+    """Context of the form's page besides its fields."""
 
     opened: FormBase
     kept: Json
@@ -126,7 +126,7 @@ def _of_version(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
 
 
 def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
-    """Return what a form comes to. Nothing is written."""
+    """Return the result of a submitted form, without writing it."""
     evalset = library.find_evalset(app_name, evalset_id)
     opened = _read_opened(post)
     data = parse_nested((name, post.get(name, "")) for name in post)

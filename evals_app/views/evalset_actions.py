@@ -1,6 +1,6 @@
-"""What people do to an evalset as a whole: cases taken out, moved and added, a name, an older form brought up to date.
+"""Actions on an evalset as a whole: remove, move and add cases, rename, convert an older form.
 
-Each shows first what it would change of the file; what was shown is what is written.
+Each first shows a preview; the file is written as shown.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TITLES = {
 
 @dataclass(frozen=True)
 class FileAct:
-    """What is to be done with an evalset's file, as fields say it."""
+    """An action on an evalset's file and its fields."""
 
     act: str
     fields: Mapping[str, str]

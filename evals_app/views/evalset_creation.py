@@ -1,4 +1,4 @@
-"""Evalsets made: a new one, uploaded ones, and cases of sessions."""
+"""Pages to create evalsets: a new one, uploads, and cases of sessions."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ RECORD = "devui/evals/record.html"
 
 MOST_FILES = 20
 MOST_SESSIONS = 50
-"""Sessions that become cases at once."""
+"""Maximum number of sessions that become cases at once."""
 
 Json = dict[str, Any]
 File = tuple[str, bytes]
-"""The name and the content of what is uploaded."""
+"""Name and content of an upload."""
 
 Refused = list[tuple[str, DevUIError]]
-"""Names of files and why each is refused; "": all of them."""
+"""Name of a file → why it was refused; "": all of them."""
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -144,7 +144,7 @@ class Source:
 
 @dataclass(frozen=True)
 class CasesWish:
-    """What is asked for: sessions, a part of one, where to, and what the cases are to expect."""
+    """A request to create cases: sessions, the part of one, target evalset, and expectations."""
 
     sessions: list[int]
     first: str

@@ -1,4 +1,4 @@
-"""Evalsets: the list, and one with its cases, its form and its runs."""
+"""Pages of evalsets: the list, and one evalset with its cases, run form and runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What people say of runs and attempts: notes, and which run is the baseline."""
+"""Notes on runs and attempts, and the baseline of an evalset."""
 
 from __future__ import annotations
 

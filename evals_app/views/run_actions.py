@@ -1,4 +1,4 @@
-"""What people do to runs: call them off, change how many attempts go on at once, and have them go on or run again."""
+"""Actions on runs: cancel, change the parallelism, resume, retry, repeat."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessions_app.store import units_of_work
 
 @require_POST
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Ask a run to stop. Its process hears of it within a second; one that does not react is ended."""
+    """Request the cancellation of a run. A process that does not react is ended."""
     await units_of_work.read(report.find_run, run_id)
     await dispatch.cancel_run(run_id)
     return redirect("eval-run", run_id=run_id)
@@ -24,7 +24,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
-    """Ask one attempt to stop; the others go on."""
+    """Request the cancellation of one attempt."""
     run = await units_of_work.read(report.find_run, run_id)
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
     await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
@@ -33,7 +33,7 @@ async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> Htt
 
 @require_POST
 async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Change how many attempts of a run go on at once, `at_once`."""
+    """Change how many attempts of a run execute at once (`at_once`)."""
     run = await units_of_work.read(report.find_run, run_id)
     number = _whole(request.POST.get("at_once", ""))
     run_orders.check_parallelism(number)
@@ -43,13 +43,13 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Go on with the attempts that came to no end."""
+    """Resume a run with its unfinished attempts."""
     return _page_of(await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id))))
 
 
 @require_POST
 async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Try again what failed or erred, or the attempt `attempt` alone."""
+    """Retry attempts that failed or erred, or the attempt `attempt` alone."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
     return _page_of(
         await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(report.find_run(run_id), chosen))
@@ -58,7 +58,7 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
 
 @require_POST
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
-    """Run the whole again, exactly as it was."""
+    """Repeat the whole run."""
     return _page_of(
         await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), run_id=new_id))
     )

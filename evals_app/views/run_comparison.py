@@ -1,4 +1,4 @@
-"""Two runs of an evalset beside each other."""
+"""Page that compares two runs of an evalset."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as people read it, and as files for others."""
+"""Report of a run as a page and as downloads."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessions_app.errors import NotFound
 from sessions_app.http import render_partial, wants_partial
 
 KEPT = ("status", "cause", "mixed", "order")
-"""Filters of the address that stay when the form of the others is sent."""
+"""Filters of the query string that are kept when the filter form is submitted."""
 
 
 @require_safe
@@ -66,7 +66,7 @@ EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
     "html": ("html", "text/html; charset=utf-8", exports.as_html),
     "adk": ("evalset_result.json", "application/json", lambda runs: adk_result_json.result_file(runs[0])),
 }
-"""kind → (ending of the file, its type, what writes it)"""
+"""kind → (file extension, content type, writer)"""
 
 
 @require_safe

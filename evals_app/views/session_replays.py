@@ -1,4 +1,4 @@
-"""A session replayed from its page."""
+"""Page to replay a session."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An evalset over its runs, and the prices that costs are reckoned by."""
+"""Pages of an evalset's trend and of prices."""
 
 from __future__ import annotations
 

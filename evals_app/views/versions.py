@@ -1,4 +1,4 @@
-"""What an evalset said over time: the list of its versions, and two of them side by side."""
+"""Pages of an evalset's versions: the list, and the comparison of two."""
 
 from __future__ import annotations
 

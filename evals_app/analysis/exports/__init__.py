@@ -1,4 +1,4 @@
-"""A run as a file for others to read: JSON, CSV, JUnit XML, one self-contained HTML page. Only reads."""
+"""Exports of a run: JSON, CSV, JUnit XML, one self-contained HTML page. Read-only."""
 
 from __future__ import annotations
 

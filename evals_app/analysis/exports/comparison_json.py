@@ -1,4 +1,4 @@
-"""Two runs compared, and an evalset over its runs, in JSON. Only reads."""
+"""Comparison of two runs, and the trend of an evalset, in JSON. Read-only."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from evals_app.models import EvalRun
 
 
 def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dict[str, Any]:
-    """Return a comparison as JSON values: the cases, the whole, what it took, and in what the runs differ."""
+    """Return a comparison as JSON values: cases, verdict of the whole, amounts, and differences of the runs."""
     whole = comparison.whole
     return {
         "before": then.pk,

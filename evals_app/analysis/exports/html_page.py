@@ -1,4 +1,4 @@
-"""A run as one page that needs nothing else. Only reads."""
+"""Export of runs as one self-contained HTML page. Read-only."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Status = EvalAttempt.Status
 
 
 def as_html(runs: Iterable[EvalRun]) -> str:
-    """Return runs as one page that needs nothing else and runs no script."""
+    """Return runs as one self-contained page without scripts."""
     return render_to_string("devui/evals/report.html", {"sections": [_section(run) for run in runs]})
 
 

@@ -1,4 +1,4 @@
-"""A run as JUnit XML, for CI. Only reads."""
+"""Export of runs as JUnit XML for CI. Read-only."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run as CSV: a line an attempt, a column a metric. Only reads."""
+"""Export of runs as CSV: one line per attempt, one column per metric. Read-only."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ FACTS = (
     *("seconds", "tokens", "cost", "currency", "error", "note", "session", "code", "commit", "models"),
 )
 FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""How a text begins that a spreadsheet takes for a formula."""
+"""First characters of a text that a spreadsheet reads as a formula."""
 
 
 def as_csv(runs: Iterable[EvalRun]) -> str:
-    """Return the attempts of runs as CSV (RFC 4180). What is unknown is empty, never 0."""
+    """Return the attempts of runs as CSV (RFC 4180). Unknown values are empty, never 0."""
     run_list = list(runs)
     metrics = list(dict.fromkeys(column.name for run in run_list for column in report.columns_of(run)))
     text = io.StringIO()
@@ -52,5 +52,5 @@ def _error(attempt: EvalAttempt) -> str:
 
 
 def _cell(value: Any) -> Any:
-    """Return a value as a spreadsheet may take it: a text that would be a formula gets an apostrophe."""
+    """Return a value for a spreadsheet: a text that would be a formula gets an apostrophe."""
     return f"'{value}" if isinstance(value, str) and value.startswith(FORMULA) else value

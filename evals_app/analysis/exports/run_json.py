@@ -1,4 +1,4 @@
-"""A run in JSON: everything that is known of it. Only reads."""
+"""Export of runs as JSON. Read-only."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def _rate_json(tally: report.Tally) -> dict[str, Any]:
 
 
 def run_facts(run: EvalRun) -> dict[str, Any]:
-    """Return what is known of a run, without its attempts."""
+    """Return the facts of a run without its attempts."""
     return {
         "id": run.id,
         "app": run.app_name,
@@ -86,7 +86,7 @@ def run_facts(run: EvalRun) -> dict[str, Any]:
 
 
 def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
-    """Return what is known of an attempt, without its turns."""
+    """Return the facts of an attempt without its turns."""
     return {
         "id": attempt.pk,
         "case": attempt.case_id,
@@ -125,7 +125,7 @@ def metric_json(result: MetricResult) -> dict[str, Any]:
 
 
 def attempt_json(attempt: EvalAttempt) -> dict[str, Any]:
-    """Return an attempt with its scores and what the agent did."""
+    """Return an attempt with its scores and actual turns."""
     return {
         **attempt_facts(attempt),
         "metrics": [metric_json(result) for result in sorted_results(attempt)],
@@ -134,19 +134,19 @@ def attempt_json(attempt: EvalAttempt) -> dict[str, Any]:
 
 
 def missed(result: MetricResult) -> str:
-    """Return in one line why a metric did not pass."""
+    """Return why a metric did not pass, in one line."""
     if result.status == MetricResult.Status.NOT_EVALUATED:
         return f"{result.metric}: {' '.join(result.reason.split())}"
     return f"{result.metric} {number(result.score)} < {number(result.threshold)}"
 
 
 def number(value: float | None) -> str:
-    """Return a score as people write it."""
+    """Return a score as text."""
     return "–" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
 
 
 def attempts_of(run: EvalRun) -> Iterator[EvalAttempt]:
-    """Yield the attempts of a run with what their reading needs, in the order of the file."""
+    """Yield the attempts of a run with their related rows, in file order."""
     rows = run.attempts.prefetch_related("results").order_by("case_index", "repetition")
     for attempt in rows.iterator(chunk_size=CHUNK):
         attempt.run = run  # one object: each row would bring the whole evalset along
@@ -154,7 +154,7 @@ def attempts_of(run: EvalRun) -> Iterator[EvalAttempt]:
 
 
 def sorted_results(attempt: EvalAttempt) -> list[MetricResult]:
-    """Return what metrics said of an attempt: metric by metric, the whole before its turns."""
+    """Return the results of an attempt by metric, the overall score before the turns."""
     return sorted(
         attempt.results.all(),
         key=lambda result: (result.position, -1 if result.invocation is None else result.invocation),

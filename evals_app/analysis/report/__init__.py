@@ -1,4 +1,4 @@
-"""A run read for people: as a whole, and as the matrix of its cases and metrics. Only reads."""
+"""Report of a run: its summary, and the matrix of its cases and metrics. Read-only."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ from evals_app.runs.progress import progress_of
 
 
 def run_context(run: EvalRun) -> dict[str, Any]:
-    """Return what templates show of a run as a whole, on its page and by its socket."""
+    """Return the template context of a run's summary, for its page and its socket."""
     return {
         "run": run,
         "summary": summary(run),

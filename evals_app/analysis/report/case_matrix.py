@@ -1,4 +1,4 @@
-"""The matrix of a run: its cases by its metrics, failures first and grouped by cause. Only reads."""
+"""Matrix of a run: cases by metrics, failures first and grouped by cause. Read-only."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SEVERITY = {
     Status.CANCELLED: 2,
     Status.PASSED: 1,
 }
-"""A case is as bad as its worst attempt."""
+"""Rank of each status; a case has that of its worst attempt."""
 BY_SEVERITY = {rank: str(status) for status, rank in SEVERITY.items()}
 PAGE = 100
 CAUSES_SHOWN = 12
@@ -35,7 +35,7 @@ CAUSES_SHOWN = 12
 
 @dataclass(frozen=True)
 class Filters:
-    """Which cases of a run are looked at, and in which order; an address says it."""
+    """Filters and order of a run's cases, from the query string."""
 
     status: str = ""
     cause: str = ""
@@ -47,7 +47,7 @@ class Filters:
 
     @classmethod
     def read(cls, query: Mapping[str, Any], *, order: str = "worst") -> Self:
-        """Return the filters of a query string; what it cannot mean is left out."""
+        """Return the filters of a query string; invalid values are ignored."""
         status, page, requested_order = (
             query.get("status", ""),
             query.get("page", "1"),
@@ -65,13 +65,13 @@ class Filters:
 
     @property
     def narrow(self) -> bool:
-        """Tell whether cases may be left out."""
+        """Tell whether a filter is set."""
         return bool(self.status or self.cause or self.metric or self.text or self.mixed)
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What a metric says of a case over its repetitions. `score` is their mean."""
+    """Result of a metric for a case over its repetitions. `score` is their mean."""
 
     metric: str
     status: str
@@ -132,7 +132,7 @@ class CaseRow:
 
     @cached_property
     def rate(self) -> Rate:
-        """How many of the repetitions that have an outcome have passed."""
+        """Pass rate of the repetitions that have an outcome."""
         ended = [
             attempt.status for attempt in self.attempts if has_outcome(attempt.status, attempt.error_type)
         ]
@@ -140,7 +140,7 @@ class CaseRow:
 
     @property
     def mixed(self) -> bool:
-        """Tell whether repetitions came to different outcomes: the same code, data and models."""
+        """Tell whether repetitions have different outcomes with the same code, data and models."""
         return 0 < self.rate.passed < self.rate.total
 
     @property
@@ -153,18 +153,18 @@ class CaseRow:
 
     @property
     def waits_for(self) -> str:
-        """What the first attempt that waits for a model waits for."""
+        """Reason why an attempt waits for a model; "" if none does."""
         running = (attempt.waits_for for attempt in self.attempts if attempt.status == Status.RUNNING)
         return next(filter(None, running), "")
 
     @property
     def noted(self) -> str:
-        """What people wrote about its attempts."""
+        """Notes on its attempts."""
         return "\n".join(attempt.note for attempt in self.attempts if attempt.note)
 
     @property
     def cause(self) -> str:
-        """Why the worst of its attempts did not pass."""
+        """Cause of its worst attempt."""
         return self.first.cause
 
 
@@ -180,11 +180,11 @@ class Group:
 
 @dataclass(frozen=True)
 class Tally:
-    """How the cases of a run did over their repetitions.
+    """Outcomes of a run's cases over their repetitions.
 
     Attributes:
-        reliable: (k, pass^k): the chance that k repetitions of a case all pass, over all cases.
-        mixed: how many cases have repetitions that came to different outcomes.
+        reliable: (k, pass^k): the probability that k repetitions of a case all pass, over all cases.
+        mixed: number of cases whose repetitions have different outcomes.
     """
 
     rate: Rate
@@ -235,7 +235,7 @@ class Matrix:
 
 @dataclass(frozen=True)
 class _Known:
-    """What is known of a case before its row is read."""
+    """Facts of a case that are read before its row."""
 
     index: int
     id: str
@@ -283,7 +283,7 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
 
 
 def tally(run: EvalRun) -> Tally:
-    """Return how the cases of a run did, each with the same weight: repetitions of a case are no further cases."""
+    """Return the outcomes of a run's cases, all with the same weight however often they are repeated."""
     judged = [case for case in _known(run) if case.judged]
     reliable = []
     for k in range(1, run.num_runs + 1):

@@ -1,4 +1,4 @@
-"""A run as a whole, in numbers. Only reads."""
+"""Summary of a run in numbers. Read-only."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Reason:
-    """Why a metric did not run, and in how many attempts."""
+    """Reason why a metric did not run, and the number of attempts."""
 
     metric: str
     text: str
@@ -45,12 +45,12 @@ class Reason:
 
 @dataclass(frozen=True)
 class Spent:
-    """What a run took of models. Cost is None while one attempt that used tokens has no price.
+    """Model usage of a run. The cost is None if an attempt that used tokens has no price.
 
     Attributes:
-        judges: {model: {prompt, output, cached, calls}} of judges and simulated users, not among the tokens.
-        judge_cost: None where it is unknown, or nobody was asked.
-        unpriced: how many attempts used tokens of models without a price.
+        judges: {model: {prompt, output, cached, calls}} of judges and simulated users, not included in the tokens.
+        judge_cost: None if it is unknown, or no judge was called.
+        unpriced: number of attempts that used models without a price.
     """
 
     tokens: int = 0
@@ -91,7 +91,7 @@ class Summary:
 
     @property
     def rest(self) -> list[str]:
-        """Return what became of the attempts that did not pass, in words."""
+        """Return the outcomes of attempts that did not pass, as text."""
         run = self.run
         counts = (
             (run.failed, "failed"),
@@ -132,7 +132,7 @@ def summary(run: EvalRun) -> Summary:
 
 
 def spent(run: EvalRun) -> Spent:
-    """Return what a run took of models so far."""
+    """Return the model usage of a run so far."""
     table = prices.prices_from_json(json.loads(run.prices))
     sums = run.attempts.aggregate(
         unpriced=Count("pk", filter=Q(cost=None, total_tokens__gt=0)),
@@ -180,7 +180,7 @@ def _means(run: EvalRun) -> list[tuple[Column, float | None]]:
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of the bar of a run: percent from the left, percent wide."""
+    """A segment of a run's bar: percent from the left, percent wide."""
 
     status: str
     count: int
@@ -189,7 +189,7 @@ class Segment:
 
 
 def bar(run: EvalRun) -> list[Segment]:
-    """Return the attempts of a run as stretches of a bar: what has passed first, what is left out at the end."""
+    """Return the attempts of a run as segments of a bar, passed ones first."""
     counts = (
         (Status.PASSED, run.passed),
         (Status.FAILED, run.failed),
@@ -226,7 +226,7 @@ def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
 
 
 def reported(name: str) -> bool:
-    """Tell whether a metric is only reported."""
+    """Tell whether a metric is informational."""
     return name in INFORMATIONAL_METRICS
 
 
