@@ -79,12 +79,7 @@ class DjangoSessionService(BaseSessionService):
             return await units_of_work.write(_create, key, state)
 
     async def get_or_create_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        ttl_s: float | None = None,
-        state: dict[str, Any] | None = None,
+        self, *, app_name: str, user_id: str, ttl_s: float | None = None, state: dict[str, Any] | None = None
     ) -> Session:
         """Return the user's newest session in the app if its last event is at most `ttl_s` seconds old.
 
@@ -105,12 +100,7 @@ class DjangoSessionService(BaseSessionService):
 
     @override
     async def get_session(
-        self,
-        *,
-        app_name: str,
-        user_id: str,
-        session_id: str,
-        config: GetSessionConfig | None = None,
+        self, *, app_name: str, user_id: str, session_id: str, config: GetSessionConfig | None = None
     ) -> Session | None:
         """Return a session with its events and merged state, or None if it does not exist."""
         key = self._key(app_name, user_id, session_id)

@@ -107,10 +107,7 @@ def _read_lineage(key: int) -> Lineage:
 
 
 def _compare(
-    left_key: int,
-    right_key: int,
-    at: tuple[str | None, str | None],
-    after: tuple[int | None, int | None],
+    left_key: int, right_key: int, at: tuple[str | None, str | None], after: tuple[int | None, int | None]
 ) -> Comparison:
     left, right = find_session(left_key), find_session(right_key)
     common = comparing.count_common_events(left, right)

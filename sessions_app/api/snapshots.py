@@ -147,10 +147,7 @@ def _around_events(row: AgentSession, state_text: str) -> tuple[str, str]:
 
 
 def _state_text(
-    row: AgentSession,
-    own: Iterable[tuple[str, str]],
-    shared: Iterable[tuple[str, str]],
-    temp: dict[str, Any],
+    row: AgentSession, own: Iterable[tuple[str, str]], shared: Iterable[tuple[str, str]], temp: dict[str, Any]
 ) -> str:
     """Join a session's keys, its shared keys, and its title under the key that ADK's front end reads."""
     texts = dict([*own, *shared])

@@ -51,8 +51,7 @@ Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tie
 At = QueryEx[str | None, P(description="Id or number of an event: return the state at that event.")]
 Revision = QueryEx[int | None, P(description="Refuse with 409 unless this is the session's revision.")]
 IfMatch = HeaderEx[
-    str | None,
-    P(alias="If-Match", description="`ETag` of the key: refuse with 409 if it was written since."),
+    str | None, P(alias="If-Match", description="`ETag` of the key: refuse with 409 if it was written since.")
 ]
 IfNoneMatch = HeaderEx[
     str | None, P(alias="If-None-Match", description="`*`: refuse with 409 if the key has a value.")
@@ -69,23 +68,13 @@ class NewValue(Schema):
 
 
 @router.get(STATE, response={200: StateOut, **ERRORS})
-async def get_state(
-    request: HttpRequest,
-    session: int,
-    at: At = None,
-    scope: OneScope = None,
-) -> StateOut:
+async def get_state(request: HttpRequest, session: int, at: At = None, scope: OneScope = None) -> StateOut:
     """Return a session's state, now or at an event, merged and by scope."""
     return await units_of_work.read(_read_state, session, at, scope)
 
 
 @router.get(f"{STATE}/keys", response={200: Keys, **ERRORS})
-async def list_keys(
-    request: HttpRequest,
-    session: int,
-    at: At = None,
-    scope: OneScope = None,
-) -> Keys:
+async def list_keys(request: HttpRequest, session: int, at: At = None, scope: OneScope = None) -> Keys:
     """Return the keys with their values and last writes, now or at an event."""
     return await units_of_work.read(_read_keys, session, at, scope)
 
@@ -125,11 +114,7 @@ async def put_key(
 
 @router.delete(f"{STATE}/key", response={200: EditOut, 409: Problem, **ERRORS})
 async def remove_key(
-    request: HttpRequest,
-    session: int,
-    key: Key,
-    revision: Revision = None,
-    if_match: IfMatch = None,
+    request: HttpRequest, session: int, key: Key, revision: Revision = None, if_match: IfMatch = None
 ) -> EditOut:
     """Remove a key from the state by an appended event.
 

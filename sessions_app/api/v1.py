@@ -16,15 +16,7 @@ from ninja.responses import Status
 
 from sessions_app import realms
 from sessions_app.api import branches, saved_views, session_actions, state, traces
-from sessions_app.api.schemas import (
-    EventPage,
-    NewRun,
-    Problem,
-    RunOut,
-    Runs,
-    SessionOut,
-    SessionPage,
-)
+from sessions_app.api.schemas import EventPage, NewRun, Problem, RunOut, Runs, SessionOut, SessionPage
 from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.http import json_text
 from sessions_app.lookup import find_session

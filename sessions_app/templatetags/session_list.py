@@ -73,9 +73,7 @@ class Row(_Pin):
 
 @register.simple_tag
 def session_rows(
-    sessions: Iterable[AgentSession],
-    hits: Mapping[int, Hit] | str = "",
-    in_place: bool | str = "",
+    sessions: Iterable[AgentSession], hits: Mapping[int, Hit] | str = "", in_place: bool | str = ""
 ) -> SafeString:
     """`{% session_rows page.rows hits %}`: rows of sessions.
 
@@ -88,9 +86,7 @@ def session_rows(
 
 @register.simple_tag(name="session_row")
 def row_of(
-    session: AgentSession,
-    hits: Mapping[int, Hit] | str = "",
-    in_place: bool | str = "",
+    session: AgentSession, hits: Mapping[int, Hit] | str = "", in_place: bool | str = ""
 ) -> SafeString:
     """`{% session_row session hits %}`: the row of one session."""
     return session_rows([session], hits, in_place)

@@ -184,11 +184,7 @@ async def _read_answer(session: AgentSession, request: HttpRequest) -> dict[str,
 
 
 def _form_context(session: AgentSession, draft: MessageDraft) -> dict[str, Any]:
-    return {
-        "session": session,
-        "draft": draft,
-        "back": session_url(session),
-    }
+    return {"session": session, "draft": draft, "back": session_url(session)}
 
 
 def _render_errors(

@@ -102,11 +102,7 @@ def compare(request: HttpRequest, pk: int) -> HttpResponse:
     if left is None or right is None:
         return _redirect_to_pair(session, left, right)
     compared = event_comparison.compare_events(session, left, right)
-    context = {
-        "session": session,
-        "name": session.name,
-        "compared": compared,
-    }
+    context = {"session": session, "name": session.name, "compared": compared}
     return render(request, "devui/sessions/inspector/compare.html", context)
 
 

@@ -159,11 +159,7 @@ def event_trace(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
 
 
 def _render_call(
-    request: HttpRequest,
-    session: AgentSession,
-    call: ModelCall | None,
-    listed: list[ModelCall],
-    **more: Any,
+    request: HttpRequest, session: AgentSession, call: ModelCall | None, listed: list[ModelCall], **more: Any
 ) -> HttpResponse:
     query = CallQuery(request.GET).read()
     context = {

@@ -115,12 +115,7 @@ def _external_url(query: Mapping[str, Any]) -> str:
 
 def _file_filter(query: Mapping[str, Any]) -> artifact_list.FileFilter:
     return artifact_list.FileFilter(
-        query["app"],
-        query["user"],
-        query["session"],
-        query["scope"] == "user",
-        query["realm"],
-        query["name"],
+        query["app"], query["user"], query["session"], query["scope"] == "user", query["realm"], query["name"]
     )
 
 
