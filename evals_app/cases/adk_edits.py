@@ -29,10 +29,10 @@ def find_case(evalset: EvalSet, case_id: str) -> EvalCase:
         NotFound: the evalset has no such case.
         BadFile: the file cannot be used.
     """
-    found = next((one for one in read_cases(evalset) if one.eval_id == case_id), None)
-    if found is None:
+    match = next((one for one in read_cases(evalset) if one.eval_id == case_id), None)
+    if match is None:
         raise _case_not_found(evalset, case_id)
-    return found
+    return match
 
 
 def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
@@ -43,7 +43,7 @@ def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
     """
 
     def edit(sheet: Sheet) -> None:
-        if any(known["eval_id"] == added["eval_id"] for known in sheet.cases):
+        if any(other["eval_id"] == added["eval_id"] for other in sheet.cases):
             raise BadInput(
                 f"Eval id `{added['eval_id']}` already exists in `{evalset.evalset_id}` eval set.",
                 hint="Choose another id, or delete that case first.",
@@ -53,7 +53,7 @@ def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
     edit_file(evalset, edit, origin)
 
 
-def replace_case(evalset: EvalSet, case_id: str, sent: Json) -> None:
+def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
     """Change a case as an editor sent it. What it did not send, such as rubrics, stays as it is.
 
     Raises:
@@ -64,14 +64,16 @@ def replace_case(evalset: EvalSet, case_id: str, sent: Json) -> None:
 
     def edit(sheet: Sheet) -> None:
         place = case_index(sheet, evalset, case_id)
-        kept = sheet.cases[place]
-        changed = _validate_case(_merge_fields(kept, _to_snake_case(kept, _without_editor_fields(sent))))
+        original = sheet.cases[place]
+        changed = _validate_case(
+            _merge_fields(original, _to_snake_case(original, _without_editor_fields(sent_case)))
+        )
         if changed["eval_id"] != case_id:
             raise BadInput(
                 "Eval id in EvalCase should match the eval id in the API route.",
                 hint="Delete the case and add it under its new id.",
             )
-        sheet.cases[place] = _without_defaults(kept, changed)
+        sheet.cases[place] = _without_defaults(original, changed)
 
     edit_file(evalset, edit, "api")
 
@@ -96,60 +98,62 @@ def case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
     Raises:
         NotFound: the evalset has no such case.
     """
-    found = next((at for at, one in enumerate(sheet.cases) if one["eval_id"] == case_id), None)
-    if found is None:
+    index = next((at for at, one in enumerate(sheet.cases) if one["eval_id"] == case_id), None)
+    if index is None:
         raise _case_not_found(evalset, case_id)
-    return found
+    return index
 
 
 def _validate_case(document: Mapping[str, Any]) -> Json:
     try:
-        found = EvalCase.model_validate(document)
+        validated = EvalCase.model_validate(document)
     except ValidationError as error:
         faults = error.errors(include_url=False, include_context=False)
         raise InvalidBody([{**fault, "loc": ["body", *fault["loc"]]} for fault in faults]) from error
-    return found.model_dump(mode="json", exclude_unset=True)
+    return validated.model_dump(mode="json", exclude_unset=True)
 
 
-def _to_snake_case(kept: Json, sent: Json) -> Json:
+def _to_snake_case(original: Json, sent_case: Json) -> Json:
     """Return what was sent in the file's spelling; a kind of conversation that was not sent is the one kept."""
-    whole = {name: value for name, value in sent.items() if value is not None}
-    if "conversation_scenario" in kept and not whole.get("conversation"):
+    whole = {name: value for name, value in sent_case.items() if value is not None}
+    if "conversation_scenario" in original and not whole.get("conversation"):
         whole.pop("conversation", None)
     if not {"conversation", "conversationScenario", "conversation_scenario"} & whole.keys():
-        whole |= {name: kept[name] for name in ("conversation", "conversation_scenario") if name in kept}
+        whole |= {
+            name: original[name] for name in ("conversation", "conversation_scenario") if name in original
+        }
     if not {"evalId", "eval_id"} & whole.keys():
-        whole["eval_id"] = kept["eval_id"]
+        whole["eval_id"] = original["eval_id"]
     return _validate_case(whole)
 
 
-def _merge_fields(kept: Json, sent: Json) -> Json:
+def _merge_fields(original: Json, sent_case: Json) -> Json:
     """Return what was sent, with the fields it leaves out of what it changes: of the case and of its turns."""
-    merged = {**kept, **sent}
-    if "session_input" in kept and "session_input" in sent:
-        merged["session_input"] = {**kept["session_input"], **sent["session_input"]}
-    turns = kept.get("conversation") or []
-    if "conversation" in sent:
+    merged = {**original, **sent_case}
+    if "session_input" in original and "session_input" in sent_case:
+        merged["session_input"] = {**original["session_input"], **sent_case["session_input"]}
+    turns = original.get("conversation") or []
+    if "conversation" in sent_case:
         merged["conversation"] = [
             {**(turns[place] if place < len(turns) else {}), **turn}
-            for place, turn in enumerate(sent["conversation"])
+            for place, turn in enumerate(sent_case["conversation"])
         ]
     return merged
 
 
-def _without_defaults(kept: Any, changed: Any) -> Any:
+def _without_defaults(original: Any, changed: Any) -> Any:
     """Return a case without what the editor was told for want of a value and the file never said."""
-    if isinstance(kept, dict) and isinstance(changed, dict):
+    if isinstance(original, dict) and isinstance(changed, dict):
         return {
             name: value
-            if name in AGENT_FIELDS or (name in kept and not isinstance(value, dict | list))
-            else _without_defaults(kept.get(name), value)
+            if name in AGENT_FIELDS or (name in original and not isinstance(value, dict | list))
+            else _without_defaults(original.get(name), value)
             for name, value in changed.items()
-            if name in kept or value not in ("", 0.0, {}, [], None)
+            if name in original or value not in ("", 0.0, {}, [], None)
         }
-    if isinstance(kept, list) and isinstance(changed, list):
+    if isinstance(original, list) and isinstance(changed, list):
         return [
-            _without_defaults(kept[place] if place < len(kept) else None, item)
+            _without_defaults(original[place] if place < len(original) else None, item)
             for place, item in enumerate(changed)
         ]
     return changed

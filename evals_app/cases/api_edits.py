@@ -31,8 +31,8 @@ class TaggedCase:
     @classmethod
     def of(cls, case: Json) -> TaggedCase:
         """Return a case with its tag, which hangs on what it says and not on how its file spells it."""
-        said = json.dumps(case, sort_keys=True)
-        return cls(case, f'"{sha256(said.encode()).hexdigest()[:32]}"')
+        body = json.dumps(case, sort_keys=True)
+        return cls(case, f'"{sha256(body.encode()).hexdigest()[:32]}"')
 
 
 class CaseChanged(DevUIError):
@@ -41,13 +41,13 @@ class CaseChanged(DevUIError):
     status: ClassVar[int] = 409
     code: ClassVar[str] = "case_changed"
 
-    def __init__(self, evalset: EvalSet, seen: str, now: TaggedCase) -> None:
+    def __init__(self, evalset: EvalSet, etag: str, now: TaggedCase) -> None:
         name = now.case["eval_id"]
         super().__init__(
-            f"Case {name!r} of {evalset.path} was changed since it had the ETag {seen}; nothing was written.",
+            f"Case {name!r} of {evalset.path} was changed since it had the ETag {etag}; nothing was written.",
             hint="Lay your change over `case`, and send it with If-Match `etag`.",
         )
-        self.errors = {"message": self.message, "if_match": seen, "etag": now.etag, "case": now.case}
+        self.errors = {"message": self.message, "if_match": etag, "etag": now.etag, "case": now.case}
 
 
 class BadCase(BadFile):
@@ -101,7 +101,7 @@ def add_case(evalset: EvalSet, case: Json) -> TaggedCase:
     return _written_case(file_changes.edit_file(evalset, edits.append_case(case), ORIGIN), -1)
 
 
-def put_case(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> TaggedCase:
+def put_case(evalset: EvalSet, case_id: str, case: Json, etag: str | None) -> TaggedCase:
     """Put a case in the place of another, whose id it may change. `seen` None: whatever that says.
 
     Raises:
@@ -114,14 +114,14 @@ def put_case(evalset: EvalSet, case_id: str, case: Json, seen: str | None) -> Ta
 
     def edit(sheet: Sheet) -> None:
         nonlocal place
-        place = _require_case(sheet, evalset, case_id, seen)
+        place = _require_case(sheet, evalset, case_id, etag)
         require_free_id(sheet, case, place)
         sheet.cases[place] = case
 
     return _written_case(file_changes.edit_file(evalset, edit, ORIGIN), place)
 
 
-def remove_case(evalset: EvalSet, case_id: str, seen: str | None) -> None:
+def remove_case(evalset: EvalSet, case_id: str, etag: str | None) -> None:
     """Remove a case. `seen` None: whatever it says.
 
     Raises:
@@ -131,7 +131,7 @@ def remove_case(evalset: EvalSet, case_id: str, seen: str | None) -> None:
     """
 
     def edit(sheet: Sheet) -> None:
-        del sheet.cases[_require_case(sheet, evalset, case_id, seen)]
+        del sheet.cases[_require_case(sheet, evalset, case_id, etag)]
 
     file_changes.edit_file(evalset, edit, ORIGIN)
 
@@ -147,19 +147,19 @@ def duplicate_case(evalset: EvalSet, case_id: str, new_id: str) -> TaggedCase:
 
     def edit(sheet: Sheet) -> None:
         source = sheet.cases[adk_edits.case_index(sheet, evalset, case_id)]
-        taken = {str(one["eval_id"]) for one in sheet.cases}
-        copy = {**source, "eval_id": new_id or free_id(case_id, taken)}
+        ids = {str(one["eval_id"]) for one in sheet.cases}
+        copy = {**source, "eval_id": new_id or free_id(case_id, ids)}
         require_free_id(sheet, copy, None)
         sheet.cases.append(copy)
 
     return _written_case(file_changes.edit_file(evalset, edit, ORIGIN), -1)
 
 
-def _require_case(sheet: Sheet, evalset: EvalSet, case_id: str, seen: str | None) -> int:
+def _require_case(sheet: Sheet, evalset: EvalSet, case_id: str, etag: str | None) -> int:
     place = adk_edits.case_index(sheet, evalset, case_id)
     now = TaggedCase.of(sheet.cases[place])
-    if seen is not None and seen != now.etag:
-        raise CaseChanged(evalset, seen, now)
+    if etag is not None and etag != now.etag:
+        raise CaseChanged(evalset, etag, now)
     return place
 
 

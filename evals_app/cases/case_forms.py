@@ -103,53 +103,53 @@ class AppliedForm:
         errors: what cannot be meant, by the name of the field.
     """
 
-    def __init__(self, data: Nested, kept: Json, app_name: str) -> None:
+    def __init__(self, data: Nested, base: Json, app_name: str) -> None:
         self.errors: dict[str, str] = {}
         self._data = data
         self._app_name = app_name
-        self.case = self._case(kept)
+        self.case = self._case(base)
 
-    def _case(self, kept: Json) -> Json:
-        case = {**kept, "eval_id": field_word(self._data, "case_id", kept.get("eval_id"))}
+    def _case(self, base: Json) -> Json:
+        case = {**base, "eval_id": field_word(self._data, "case_id", base.get("eval_id"))}
         if not case["eval_id"]:
             self.errors["case_id"] = "A case needs an id."
         is_scenario = field_text(self._data, "kind") == "scenario"
         states: list[Json | None] | None = None
         if is_scenario:
             case.pop("conversation", None)
-            case["conversation_scenario"] = self._scenario(kept.get("conversation_scenario") or {})
+            case["conversation_scenario"] = self._scenario(base.get("conversation_scenario") or {})
         else:
             case.pop("conversation_scenario", None)
-            turns = kept.get("conversation") or []
+            turns = base.get("conversation") or []
             forms = form_rows(self._data, "turns")
             case["conversation"] = [self._turn(at, form, turns) for at, form in enumerate(forms)]
             states = [self._json(form, "state", f"turns.{at}.state") for at, form in enumerate(forms)]
-        _set_field(case, "session_input", self._session(kept.get("session_input")))
-        _set_field(case, "rubrics", self._rubrics(self._data, "rubrics", kept.get("rubrics")))
-        _set_field(case, FINAL_STATE, self._state("final_state", kept.get(FINAL_STATE)))
-        _set_field(case, TURN_STATES, _turn_states(kept.get(TURN_STATES), states))
+        _set_field(case, "session_input", self._session(base.get("session_input")))
+        _set_field(case, "rubrics", self._rubrics(self._data, "rubrics", base.get("rubrics")))
+        _set_field(case, FINAL_STATE, self._state("final_state", base.get(FINAL_STATE)))
+        _set_field(case, TURN_STATES, _turn_states(base.get(TURN_STATES), states))
         return case
 
     def _turn(self, at: int, form: Nested, turns: list[Json]) -> Json:
         origin = _origin(form, turns)
-        kept: Json = turns[origin] if origin is not None else {}
-        said = message_text.with_text(kept.get("user_content"), field_text(form, "user"), "user")
-        if said is None or not (said.get("parts") or []):
+        base: Json = turns[origin] if origin is not None else {}
+        user_content = message_text.with_text(base.get("user_content"), field_text(form, "user"), "user")
+        if user_content is None or not (user_content.get("parts") or []):
             self.errors[f"turns.{at}.user"] = "What does the user say?"
-        turn = {**kept, "user_content": said or {"role": "user", "parts": []}}
-        answer = message_text.with_text(kept.get("final_response"), field_text(form, "answer"), "model")
+        turn = {**base, "user_content": user_content or {"role": "user", "parts": []}}
+        answer = message_text.with_text(base.get("final_response"), field_text(form, "answer"), "model")
         _set_field(turn, "final_response", answer)
-        old = kept.get("intermediate_data")
+        old = base.get("intermediate_data")
         data = expected_steps.with_steps(
             old, self._calls(at, form, old), self._said(at, form, old), self._app_name
         )
         _set_field(turn, "intermediate_data", data)
-        _set_field(turn, "rubrics", self._rubrics(form, "rubrics", kept.get("rubrics"), f"turns.{at}."))
+        _set_field(turn, "rubrics", self._rubrics(form, "rubrics", base.get("rubrics"), f"turns.{at}."))
         return turn
 
-    def _calls(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.ExpectedCall]:
-        old = expected_steps.calls_of(kept)
-        found = []
+    def _calls(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedCall]:
+        old = expected_steps.calls_of(base)
+        calls = []
         for place, row in enumerate(form_rows(form, "calls")):
             where = f"turns.{at}.calls.{place}"
             args = self._json(row, "args", f"{where}.args")
@@ -157,24 +157,24 @@ class AppliedForm:
             name = field_word(row, "name", old[origin].name if origin is not None else "")
             if not name:
                 self.errors[f"{where}.name"] = "Which tool is called?"
-            found.append(expected_steps.ExpectedCall(name, args or {}, origin))
-        return found
+            calls.append(expected_steps.ExpectedCall(name, args or {}, origin))
+        return calls
 
-    def _said(self, at: int, form: Nested, kept: Json | None) -> list[expected_steps.ExpectedText]:
-        listed = expected_steps.texts_of(kept)
-        found = []
+    def _said(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
+        listed = expected_steps.texts_of(base)
+        texts = []
         for place, row in enumerate(form_rows(form, "said")):
             origin = _origin(row, listed)
             old = listed[origin] if origin is not None else expected_steps.ExpectedText("", "")
             author = field_word(row, "author", old.author)
             if not author:
                 self.errors[f"turns.{at}.said.{place}.author"] = "Which agent says it?"
-            found.append(expected_steps.ExpectedText(author, field_text(row, "text", old.text), origin))
-        return found
+            texts.append(expected_steps.ExpectedText(author, field_text(row, "text", old.text), origin))
+        return texts
 
-    def _rubrics(self, form: Nested, name: str, kept: Any, where: str = "") -> list[Json] | None:
-        listed = kept or []
-        found = []
+    def _rubrics(self, form: Nested, name: str, base: Any, where: str = "") -> list[Json] | None:
+        listed = base or []
+        rubrics = []
         for place, row in enumerate(form_rows(form, name)):
             origin = _origin(row, listed)
             old: Json = listed[origin] if origin is not None else {}
@@ -187,64 +187,64 @@ class AppliedForm:
             for field, key in (("id", "rubric_id"), ("property", "")):
                 if not (rubric[key] if key else field_text(row, field).strip()):
                     self.errors[f"{where}{name}.{place}.{field}"] = "This is what a judge looks for."
-            found.append(rubric)
-        return found or (kept if kept == [] else None)
+            rubrics.append(rubric)
+        return rubrics or (base if base == [] else None)
 
-    def _scenario(self, kept: Json) -> Json:
+    def _scenario(self, base: Json) -> Json:
         goal, style = (" ".join(field_text(self._data, name).split()) for name in ("goal", "style"))
         plan = ConversationPlan(goal, style, field_text(self._data, "plan"))
-        found = {
-            **kept,
-            "starting_prompt": field_text(self._data, "starting_prompt", kept.get("starting_prompt")),
-            "conversation_plan": _keep_plan(str(plan), kept.get("conversation_plan")),
+        scenario = {
+            **base,
+            "starting_prompt": field_text(self._data, "starting_prompt", base.get("starting_prompt")),
+            "conversation_plan": _keep_plan(str(plan), base.get("conversation_plan")),
         }
-        for name, said in (("starting_prompt", found["starting_prompt"]), ("plan", str(plan))):
-            if not said.strip():
+        for name, content in (("starting_prompt", scenario["starting_prompt"]), ("plan", str(plan))):
+            if not content.strip():
                 self.errors[name] = "A simulated user needs it."
         persona = field_text(self._data, "persona")
         own = self._json(self._data, "persona_json", "persona_json") if persona == OWN_PERSONA else None
         if persona == OWN_PERSONA and own is None and "persona_json" not in self.errors:
             self.errors["persona_json"] = "Describe the persona as JSON, or choose one of ADK's."
-        _set_field(found, "user_persona", own or persona or None)
-        return found
+        _set_field(scenario, "user_persona", own or persona or None)
+        return scenario
 
-    def _session(self, kept: Any) -> Json | None:
-        old = kept or {}
-        given = {
+    def _session(self, base: Any) -> Json | None:
+        old = base or {}
+        names = {
             name: field_word(self._data, name, old.get(name))
             for name in ("app_name", "user_id", "session_id")
         }
         state = self._json(self._data, "state", "state")
-        if not any(given.values()) and not state:
-            rest = set(kept or {}) - {*given, "state"}
+        if not any(names.values()) and not state:
+            rest = set(base or {}) - {*names, "state"}
             if not rest:
                 return None
-        found = dict(kept or {})
-        found["app_name"] = given["app_name"] or self._app_name
-        found["user_id"] = given["user_id"] or DEFAULT_USER
-        _set_field(found, "session_id", given["session_id"] or None)
-        if state or "state" in found:
-            found["state"] = state or {}
-        return found
+        session = dict(base or {})
+        session["app_name"] = names["app_name"] or self._app_name
+        session["user_id"] = names["user_id"] or DEFAULT_USER
+        _set_field(session, "session_id", names["session_id"] or None)
+        if state or "state" in session:
+            session["state"] = state or {}
+        return session
 
-    def _state(self, name: str, kept: Any) -> Any:
-        found = self._json(self._data, name, name)
-        return found or (kept if kept is not None and not kept else None)
+    def _state(self, name: str, base: Any) -> Any:
+        state = self._json(self._data, name, name)
+        return state or (base if base is not None and not base else None)
 
     def _json(self, form: Nested, name: str, where: str) -> Json | None:
         """Return the object that a field holds; None when it is empty, or no object, which is told."""
-        said = field_text(form, name)
-        if not said.strip():
+        source = field_text(form, name)
+        if not source.strip():
             return None
         try:
-            found = json.loads(said, parse_constant=_refuse_constant)
+            value = json.loads(source, parse_constant=_refuse_constant)
         except json.JSONDecodeError as error:
             self.errors[where] = f"No JSON: {error.msg} (line {error.lineno}, column {error.colno})."
         except (ValueError, RecursionError) as error:
             self.errors[where] = f"No JSON: {error}."
         else:
-            if isinstance(found, dict):
-                return found
+            if isinstance(value, dict):
+                return value
             self.errors[where] = 'An object is needed, such as {"key": "value"}.'
         return None
 
@@ -258,19 +258,19 @@ def _refuse_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number in JSON")
 
 
-def _turn_states(kept: Any, states: list[Json | None] | None) -> Any:
+def _turn_states(base: Any, states: list[Json | None] | None) -> Any:
     """Return the states after turns as a case keeps them; None when there are none."""
     if states is None or not any(states):
-        return kept if isinstance(kept, list) and not any(kept) and len(kept) == len(states or []) else None
+        return base if isinstance(base, list) and not any(base) and len(base) == len(states or []) else None
     return states
 
 
-def _set_field(found: Json, name: str, value: Any) -> None:
+def _set_field(target: Json, name: str, value: Any) -> None:
     """Set a field; None takes it out, unless it was null before."""
     if value is not None:
-        found[name] = value
-    elif found.get(name) is not None:
-        del found[name]
+        target[name] = value
+    elif target.get(name) is not None:
+        del target[name]
 
 
 def _number(row: Nested) -> int | None:
@@ -298,7 +298,7 @@ class CaseForm:
     faults: int
 
     @classmethod
-    def of(cls, data: Nested, kept: Json, errors: Mapping[str, str]) -> CaseForm:
+    def of(cls, data: Nested, base: Json, errors: Mapping[str, str]) -> CaseForm:
         """Return the form of what it holds; `kept` is the case that it was opened on."""
 
         def field(name: str, value: str) -> FormField:
@@ -306,7 +306,7 @@ class CaseForm:
 
         return cls(
             {name: field(name, field_text(data, name)) for name in PLAIN},
-            [_turn_fields(field, at, row, kept) for at, row in enumerate(form_rows(data, "turns"))],
+            [_turn_fields(field, at, row, base) for at, row in enumerate(form_rows(data, "turns"))],
             _row_fields(field, data, "rubrics", "", RUBRIC),
             "scenario" if field_text(data, "kind") == "scenario" else "conversation",
             field_text(data, "persona"),
@@ -322,9 +322,9 @@ RUBRIC = ("origin", "id", "property", "description", "type")
 MakeField = Callable[[str, str], FormField]
 
 
-def _turn_fields(field: MakeField, at: int, row: Nested, kept: Json) -> Fields:
+def _turn_fields(field: MakeField, at: int, row: Nested, base: Json) -> Fields:
     where = f"turns.{at}."
-    turns = kept.get("conversation") or []
+    turns = base.get("conversation") or []
     origin = _origin(row, turns)
     old = turns[origin] if origin is not None else {}
     return {

@@ -57,18 +57,18 @@ class CaseList:
             opened: the place of a case.
             size: cases of a page.
         """
-        wanted = text.strip().casefold()
+        needle = text.strip().casefold()
         cases = [
             CaseRow(place, **{name: one[name] for name in _SHOWN}) for place, one in enumerate(summaries)
         ]
-        if wanted:
-            cases = [one for one in cases if _matches(one, contents, wanted)]
+        if needle:
+            cases = [one for one in cases if _matches(one, contents, needle)]
         if page < 1:
             page = next((at // size + 1 for at, one in enumerate(cases) if one.place == opened), 1)
         pages = max(1, -(-len(cases) // max(1, size)))
         page = min(page, pages)
-        shown = cases[(page - 1) * size : page * size]
-        return cls(text.strip(), shown, len(summaries), len(cases), page, pages)
+        page_cases = cases[(page - 1) * size : page * size]
+        return cls(text.strip(), page_cases, len(summaries), len(cases), page, pages)
 
     @property
     def previous(self) -> int:
@@ -84,11 +84,11 @@ class CaseList:
 _SHOWN = ("id", "turns", "scenario", "says")
 
 
-def _matches(case: CaseRow, contents: Sequence[Mapping[str, Any]], wanted: str) -> bool:
-    if wanted in case.id.casefold():
+def _matches(case: CaseRow, contents: Sequence[Mapping[str, Any]], needle: str) -> bool:
+    if needle in case.id.casefold():
         return True
     texts = _texts(contents[case.place]) if case.place < len(contents) else iter((case.says,))
-    return any(wanted in text.casefold() for text in texts)
+    return any(needle in text.casefold() for text in texts)
 
 
 def _texts(value: Any) -> Iterator[str]:

@@ -35,10 +35,10 @@ def append_cases(cases: list[Json]) -> Edit:
     """Return the edit that adds cases at the end; a case whose id is taken gets a number."""
 
     def edit(sheet: Sheet) -> None:
-        taken = {str(case.get("eval_id")) for case in sheet.cases}
+        ids = {str(case.get("eval_id")) for case in sheet.cases}
         for case in cases:
-            name = free_id(str(case.get("eval_id")), taken)
-            taken.add(name)
+            name = free_id(str(case.get("eval_id")), ids)
+            ids.add(name)
             sheet.cases.append({**case, "eval_id": name})
 
     return edit

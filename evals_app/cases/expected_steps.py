@@ -33,22 +33,22 @@ class ExpectedText:
 
 def calls_of(data: Json | None) -> list[ExpectedCall]:
     """Return the expected tool calls, in order."""
-    found = (data or {}).get("tool_uses") or [
+    calls = (data or {}).get("tool_uses") or [
         part["function_call"] for _, part in _parts(data, "function_call")
     ]
-    return [ExpectedCall(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(found)]
+    return [ExpectedCall(call.get("name") or "", call.get("args") or {}, at) for at, call in enumerate(calls)]
 
 
 def texts_of(data: Json | None) -> list[ExpectedText]:
     """Return what agents are expected to say on the way, in order."""
     listed = (data or {}).get("intermediate_responses") or []
-    said = [(author, _text(parts)) for author, parts in listed]
-    said += [(event.get("author") or "", part["text"]) for event, part in _parts(data, "text")]
-    return [ExpectedText(author, text, at) for at, (author, text) in enumerate(said)]
+    texts = [(author, _text(parts)) for author, parts in listed]
+    texts += [(event.get("author") or "", part["text"]) for event, part in _parts(data, "text")]
+    return [ExpectedText(author, text, at) for at, (author, text) in enumerate(texts)]
 
 
 def with_steps(
-    data: Json | None, calls: Sequence[ExpectedCall], said: Sequence[ExpectedText], author: str
+    data: Json | None, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText], author: str
 ) -> Json | None:
     """Return a turn's intermediate data with other calls and texts; what else it holds stays.
 
@@ -57,28 +57,30 @@ def with_steps(
         calls, said: as they are to be.
         author: who makes a call that is new to a list of events.
     """
-    if list(calls) == calls_of(data) and list(said) == texts_of(data):
+    if list(calls) == calls_of(data) and list(texts) == texts_of(data):
         return data
     if data is not None and "invocation_events" in data:
-        return _update_events(data, calls, said, author)
-    return _update_lists(data or {}, calls, said)
+        return _update_events(data, calls, texts, author)
+    return _update_lists(data or {}, calls, texts)
 
 
-def _update_lists(data: Json, calls: Sequence[ExpectedCall], said: Sequence[ExpectedText]) -> Json | None:
+def _update_lists(data: Json, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText]) -> Json | None:
     old_calls, old_said = data.get("tool_uses") or [], data.get("intermediate_responses") or []
-    found = dict(data)
+    updated = dict(data)
     if calls or old_calls:
-        found["tool_uses"] = [_merge_call(_item_at(old_calls, call.origin), call) for call in calls]
-    if said or old_said:
-        found["intermediate_responses"] = [_merge_text(_item_at(old_said, one.origin), one) for one in said]
-    return found if any(found.values()) or data else None
+        updated["tool_uses"] = [_merge_call(_item_at(old_calls, call.origin), call) for call in calls]
+    if texts or old_said:
+        updated["intermediate_responses"] = [
+            _merge_text(_item_at(old_said, one.origin), one) for one in texts
+        ]
+    return updated if any(updated.values()) or data else None
 
 
 def _merge_call(old: Any, new: ExpectedCall) -> Json:
-    found = {**(old or {}), "name": new.name, "args": new.args}
+    merged = {**(old or {}), "name": new.name, "args": new.args}
     if not new.args and old is not None and not old.get("args"):
-        found = {**old, "name": new.name}
-    return found
+        merged = {**old, "name": new.name}
+    return merged
 
 
 def _merge_text(old: Any, new: ExpectedText) -> list[Any]:
@@ -89,49 +91,51 @@ def _merge_text(old: Any, new: ExpectedText) -> list[Any]:
 
 
 def _update_events(
-    data: Json, calls: Sequence[ExpectedCall], said: Sequence[ExpectedText], author: str
+    data: Json, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText], author: str
 ) -> Json:
     """Change the parts of events where they are; what is new comes at the end."""
-    found = copy.deepcopy(data)
-    slots = [part for _, part in _parts(found, "function_call")]
+    updated = copy.deepcopy(data)
+    slots = [part for _, part in _parts(updated, "function_call")]
     old = [copy.deepcopy(part["function_call"]) for part in slots]
-    kept = [call for call in calls if call.origin is not None and call.origin < len(old)]
-    places = sorted({call.origin for call in kept if call.origin is not None})
-    for place, call in zip(places, kept, strict=False):
+    old_calls = [call for call in calls if call.origin is not None and call.origin < len(old)]
+    places = sorted({call.origin for call in old_calls if call.origin is not None})
+    for place, call in zip(places, old_calls, strict=False):
         slots[place]["function_call"] = _merge_call(old[call.origin or 0], call)
-    gone = [slot for place, slot in enumerate(slots) if place not in places]
-    answers = {slot["function_call"].get("id") for slot in gone} - {None, ""}
-    texts = [(event, part) for event, part in _parts(found, "text")]
-    still = {one.origin: one for one in said if one.origin is not None}
-    for place, (event, part) in enumerate(texts):
+    removed_parts = [slot for place, slot in enumerate(slots) if place not in places]
+    answers = {slot["function_call"].get("id") for slot in removed_parts} - {None, ""}
+    text_parts = [(event, part) for event, part in _parts(updated, "text")]
+    still = {one.origin: one for one in texts if one.origin is not None}
+    for place, (event, part) in enumerate(text_parts):
         if place in still:
             part["text"], event["author"] = still[place].text, still[place].author
         else:
-            gone.append(part)
-    _remove_parts(found, gone, answers)
+            removed_parts.append(part)
+    _remove_parts(updated, removed_parts, answers)
     new: list[tuple[str, Json]] = [
-        (author, {"function_call": _merge_call(None, call)}) for call in calls if call not in kept
+        (author, {"function_call": _merge_call(None, call)}) for call in calls if call not in old_calls
     ]
-    new += [(one.author, {"text": one.text}) for one in said if one.origin is None]
-    found["invocation_events"] += [
+    new += [(one.author, {"text": one.text}) for one in texts if one.origin is None]
+    updated["invocation_events"] += [
         {"author": by, "content": {"role": "model", "parts": [part]}} for by, part in new
     ]
-    return found
+    return updated
 
 
-def _remove_parts(data: Json, gone: Sequence[Json], answers: set[Any]) -> None:
+def _remove_parts(data: Json, removed_parts: Sequence[Json], answers: set[Any]) -> None:
     """Take parts out of the events, with the results of calls that go, and events that have nothing left."""
-    if not gone:
+    if not removed_parts:
         return
     events = []
     for event in data["invocation_events"]:
         parts = (event.get("content") or {}).get("parts")
         if parts:
-            left = [part for part in parts if not any(part is one for one in gone)]
-            left = [part for part in left if (part.get("function_response") or {}).get("id") not in answers]
-            if not left:
+            remaining = [part for part in parts if not any(part is one for one in removed_parts)]
+            remaining = [
+                part for part in remaining if (part.get("function_response") or {}).get("id") not in answers
+            ]
+            if not remaining:
                 continue
-            event["content"]["parts"] = left
+            event["content"]["parts"] = remaining
         events.append(event)
     data["invocation_events"] = events
 

@@ -61,8 +61,8 @@ class FormField:
             for part, number in pairwise([*self.name.split("."), ""])
             if not part.isdecimal()
         ]
-        said = ", ".join(words)
-        return said[:1].upper() + said[1:]
+        label = ", ".join(words)
+        return label[:1].upper() + label[1:]
 
     @property
     def lines(self) -> int:
@@ -84,10 +84,10 @@ def parse_nested(items: Iterable[tuple[str, str]]) -> Nested:
             continue
         inner = root
         for part in parts[:-1]:
-            found = inner.setdefault(part, {})
-            if not isinstance(found, dict):
+            child = inner.setdefault(part, {})
+            if not isinstance(child, dict):
                 break
-            inner = found
+            inner = child
         else:
             inner.setdefault(parts[-1], value)
     listed = _to_lists(root)
@@ -108,16 +108,16 @@ def field_text(data: Any, name: str, old: Any = "") -> str:
 
     A browser cannot send everything back as it was: what it would have made of `old` is `old`.
     """
-    found = data.get(name) if isinstance(data, dict) else None
-    said = found.replace("\r\n", "\n") if isinstance(found, str) else ""
-    return old if isinstance(old, str) and old and browser_text(old) == browser_text(said) else said
+    value = data.get(name) if isinstance(data, dict) else None
+    sent_text = value.replace("\r\n", "\n") if isinstance(value, str) else ""
+    return old if isinstance(old, str) and old and browser_text(old) == browser_text(sent_text) else sent_text
 
 
 def field_word(data: Any, name: str, old: Any = "") -> str:
     """Return the text of a field of one line, without white space around it unless `old` had it, as `text` does."""
-    said = field_text(data, name)
-    is_old = isinstance(old, str) and _one_line(old) == _one_line(said)
-    return old if is_old else said.strip()
+    sent_text = field_text(data, name)
+    is_old = isinstance(old, str) and _one_line(old) == _one_line(sent_text)
+    return old if is_old else sent_text.strip()
 
 
 def browser_text(value: str) -> str:
@@ -132,8 +132,8 @@ def _one_line(value: str) -> str:
 
 def form_rows(data: Any, name: str) -> list[Nested]:
     """Return the rows of a list of fields; what is none is left out."""
-    found = data.get(name) if isinstance(data, dict) else None
-    return [row for row in found if isinstance(row, dict)] if isinstance(found, list) else []
+    value = data.get(name) if isinstance(data, dict) else None
+    return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def rearrange_rows(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None) -> Nested:

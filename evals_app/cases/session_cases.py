@@ -71,7 +71,7 @@ def find_turns(session: AgentSession) -> list[SessionTurn]:
     )
     begins = {span["first"]: span for span in spans}
     marks = find_superseded_ranges(session, 1)
-    found: list[SessionTurn] = []
+    turns: list[SessionTurn] = []
     heads = Event.objects.filter(session=session, seq__in=list(begins), author="user").order_by("seq")
     for event in heads.defer("data", "private"):
         if marks.rewound_by(event):
@@ -81,8 +81,8 @@ def find_turns(session: AgentSession) -> list[SessionTurn]:
             continue  # an edit, or an answer to a question: ADK makes no turn of it
         span = begins[event.seq]
         says = str(summary.get("text") or "")[:PREVIEW_LENGTH]
-        found.append(SessionTurn(len(found) + 1, event.invocation_id, event.seq, span["last"], says))
-    return found
+        turns.append(SessionTurn(len(turns) + 1, event.invocation_id, event.seq, span["last"], says))
+    return turns
 
 
 def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[SessionTurn]:
@@ -93,10 +93,10 @@ def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[Se
         BadInput: the end comes before the beginning, or there are no turns.
     """
     names = [turn.invocation_id for turn in turns]
-    for wanted in filter(None, (first, last)):
-        if wanted not in names:
+    for invocation_id in filter(None, (first, last)):
+        if invocation_id not in names:
             raise InvocationMissing(
-                f"The session has no turn {wanted!r}.", hint="Rewound turns, and edits, are none."
+                f"The session has no turn {invocation_id!r}.", hint="Rewound turns, and edits, are none."
             )
     start, end = names.index(first) if first else 0, names.index(last) if last else len(names) - 1
     if start > end:
@@ -121,11 +121,11 @@ def initial_state(session: AgentSession, turn: SessionTurn) -> Json:
     What was sent along with the message is part of it: a case has no other place for that.
     """
     event = Event.objects.filter(session=session, seq=turn.first).defer("data", "private").get()
-    found = history.state_at(session, event)
-    hidden = _private_rows(row.pk for _, rows in found.scopes() for row in rows)
+    snapshot = history.state_at(session, event)
+    hidden = _private_rows(row.pk for _, rows in snapshot.scopes() for row in rows)
     return {
         scopes.PREFIX[scope] + row.key: json.loads(row.value or "null")
-        for scope, rows in found.scopes()
+        for scope, rows in snapshot.scopes()
         for row in rows
         if row.pk not in hidden and row.key != EVALUATION_KEY
     }
@@ -139,8 +139,8 @@ async def fetch_conversation(session: AgentSession) -> list[Json]:
     """
     client = await provider().client(session.app_name)
     whose = {"user_id": session.user_id, "session_id": session.session_id, "realm": session.realm}
-    found: list[Json] = await client.call("POST", "/devui/evals/conversation", whose)
-    return found
+    turns: list[Json] = await client.call("POST", "/devui/evals/conversation", whose)
+    return turns
 
 
 def build_case(
@@ -164,30 +164,30 @@ def build_case(
     Raises:
         BadInput: ADK makes no turn of any of them.
     """
-    said = {turn.get("invocation_id"): turn for turn in conversation}
-    kept = [turn for turn in turns if turn.invocation_id in said]
-    if not kept:
+    turns_by_id = {turn.get("invocation_id"): turn for turn in conversation}
+    case_turns = [turn for turn in turns if turn.invocation_id in turns_by_id]
+    if not case_turns:
         raise BadInput(
             f"Nothing that was said in session {session.session_id!r} makes a turn of a case.",
             hint="Choose other turns, or leave the session out.",
         )
     return {
         "eval_id": case_id,
-        "conversation": [_expected_turn(said[turn.invocation_id], options) for turn in kept],
+        "conversation": [_expected_turn(turns_by_id[turn.invocation_id], options) for turn in case_turns],
         "session_input": {
             "app_name": session.app_name,
             "user_id": session.user_id,
-            "state": initial_state(session, kept[0]),
+            "state": initial_state(session, case_turns[0]),
         },
         "creation_timestamp": created_at,
-        **_expected_states(session, kept, options),
+        **_expected_states(session, case_turns, options),
     }
 
 
 def _expected_states(session: AgentSession, turns: Sequence[SessionTurn], options: CaseOptions) -> Json:
     """Return the fields of a case that say which state is expected, at the end and after each turn."""
-    written = find_written_keys(session, turns)
-    final = _values(key for key in written if options.keys is None or key.name in options.keys)
+    written_keys = find_written_keys(session, turns)
+    final = _values(key for key in written_keys if options.keys is None or key.name in options.keys)
     expected: Json = {FINAL_STATE: final} if final else {}
     if options.turn_states:
         after_turns = [_values(_keys(session, turn.first, turn.last)) for turn in turns]
@@ -218,9 +218,9 @@ def _values(keys: Iterable[WrittenKey]) -> Json | None:
 
 
 def _keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
-    written = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
+    changes = StateChange.objects.filter(session=session, seq__gte=first, seq__lte=last).defer("private")
     newest: dict[tuple[str, str], StateChange] = {}
-    for row in written.exclude(key=EVALUATION_KEY).order_by("seq", "pk"):
+    for row in changes.exclude(key=EVALUATION_KEY).order_by("seq", "pk"):
         newest[(row.scope, row.key)] = row
     hidden = _private_rows(row.pk for row in newest.values())
     return [
@@ -232,9 +232,9 @@ def _keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
 
 def _private_rows(pks: Iterable[int]) -> set[int]:
     """Return which rows of the ledger hold what is not shown."""
-    found: set[int] = set()
+    private_pks: set[int] = set()
     every = list(pks)
     for start in range(0, len(every), history.CHUNK):
         rows = StateChange.objects.filter(pk__in=every[start : start + history.CHUNK], private__isnull=False)
-        found |= set(rows.values_list("pk", flat=True))
-    return found
+        private_pks |= set(rows.values_list("pk", flat=True))
+    return private_pks

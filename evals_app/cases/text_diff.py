@@ -24,26 +24,26 @@ def diff_lines(before: str, after: str) -> list[DiffLine]:
     start = _common_prefix(old, new)
     end = _common_prefix(old[start:][::-1], new[start:][::-1])
     start, end = max(start - CONTEXT, 0), max(end - CONTEXT, 0)
-    found = list(_hunks(old[start : len(old) - end], new[start : len(new) - end], start))
-    if not found and before != after:
+    diff = list(_hunks(old[start : len(old) - end], new[start : len(new) - end], start))
+    if not diff and before != after:
         return [DiffLine("skipped", "Only the ends of lines change.")]
-    if len(found) > MAX_SHOWN_LINES:
-        rest = len(found) - MAX_SHOWN_LINES
-        found = [
-            *found[:MAX_SHOWN_LINES],
+    if len(diff) > MAX_SHOWN_LINES:
+        rest = len(diff) - MAX_SHOWN_LINES
+        diff = [
+            *diff[:MAX_SHOWN_LINES],
             DiffLine("skipped", f"{rest:,} more lines change or surround what does."),
         ]
-    return found
+    return diff
 
 
-def count_changes(found: Sequence[DiffLine]) -> tuple[int, int]:
+def count_changes(diff: Sequence[DiffLine]) -> tuple[int, int]:
     """Return how many lines are added and removed."""
-    marks = [line.mark for line in found]
+    marks = [line.mark for line in diff]
     return marks.count("added"), marks.count("removed")
 
 
-def _common_prefix(left: Sequence[str], right: Sequence[str]) -> int:
-    return next((at for at, (one, other) in enumerate(zip_longest(left, right)) if one != other), len(left))
+def _common_prefix(first: Sequence[str], right: Sequence[str]) -> int:
+    return next((at for at, (one, other) in enumerate(zip_longest(first, right)) if one != other), len(first))
 
 
 def _hunks(old: list[str], new: list[str], start: int) -> Iterator[DiffLine]:

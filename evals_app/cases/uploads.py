@@ -83,14 +83,14 @@ def separate_session_start(
         BadFile: a file is meant to say it and cannot be used.
         BadInput: several files say it.
     """
-    found = [_parse_session_start(name, content) for name, content in files]
-    starts = [start for start in found if start]
+    starts_of_files = [_parse_session_start(name, content) for name, content in files]
+    starts = [start for start in starts_of_files if start]
     if len(starts) > 1:
         raise BadInput(
             f"{' and '.join(start.file_name for start in starts)} both say how sessions start.",
             hint="Upload scenarios with one such file at a time.",
         )
-    rest = [file for file, start in zip(files, found, strict=True) if start is None]
+    rest = [file for file, start in zip(files, starts_of_files, strict=True) if start is None]
     return next(iter(starts), None), rest
 
 
@@ -157,10 +157,10 @@ def cases_of(name: str, text: str) -> list[Json]:
         BadFile: it cannot be used.
     """
     loaded = load_document(text, name, name)
-    found = scenarios_of(loaded)
+    cases = scenarios_of(loaded)
     return (
-        found
-        if found is not None
+        cases
+        if cases is not None
         else [case_json(case) for case in parse_document(loaded, name).content.cases]
     )
 
@@ -175,17 +175,17 @@ def scenarios_of(loaded: LoadedDocument, start: SessionInput | None = None) -> l
     if not isinstance(document, dict) or "scenarios" not in document or "eval_cases" in document:
         return None
     try:
-        found = TypeAdapter(Scenarios).validate_json(loaded.as_json).scenarios
+        scenarios = TypeAdapter(Scenarios).validate_json(loaded.as_json).scenarios
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
-    given = {"session_input": start.model_dump(mode="json", exclude_unset=True)} if start else {}
+    session_input = {"session_input": start.model_dump(mode="json", exclude_unset=True)} if start else {}
     return [
         {
             "eval_id": f"scenario-{number}",
             "conversation_scenario": scenario.model_dump(mode="json", exclude_unset=True),
-            **given,
+            **session_input,
         }
-        for number, scenario in enumerate(found, 1)
+        for number, scenario in enumerate(scenarios, 1)
     ]
 
 

@@ -52,7 +52,7 @@ class VersionRow:
     def tally(self) -> list[tuple[str, int]]:
         """Return (kind, how many) of the kinds of changes there are."""
         kinds = ("added", "removed", "renamed", "changed", "moved")
-        return [(kind, found) for kind in kinds if (found := self.count(kind))]
+        return [(kind, count) for kind in kinds if (count := self.count(kind))]
 
 
 def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
@@ -61,14 +61,14 @@ def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
         evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: MAX_LISTED + 1]
     )
     contents = [json.loads(row.content) for row in rows]
-    found = []
+    version_rows = []
     for at, row in enumerate(rows[:MAX_LISTED]):
         before = rows[at + 1] if at + 1 < len(rows) else None
         older = contents[at + 1]["eval_cases"] if before else []
         changes = diff_cases(older, contents[at]["eval_cases"], with_lines=False)
         if case_id and not any(case_id in (one.case_id, one.was) and one.kind != "moved" for one in changes):
             continue
-        found.append(
+        version_rows.append(
             VersionRow(
                 row,
                 before,
@@ -78,7 +78,7 @@ def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
                 row.digest == evalset.digest,
             )
         )
-    return found
+    return version_rows
 
 
 def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
@@ -87,41 +87,43 @@ def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
     Raises:
         NotFound: it has no such version.
     """
-    found = evalset.versions.filter(pk=pk).first()
-    if found is None:
+    version = evalset.versions.filter(pk=pk).first()
+    if version is None:
         raise NotFound(
             f"Evalset {evalset.evalset_id!r} has no version {pk}.", hint="The list of versions has them all."
         )
-    return found
+    return version
 
 
 def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
     """Return how two versions differ: the evalset's own fields as a case "" first, then case by case."""
-    left, right = json.loads(older.content), json.loads(newer.content)
-    found = diff_cases(left["eval_cases"], right["eval_cases"])
-    about = [{name: one[name] for name in DESCRIPTION_FIELDS if one.get(name)} for one in (left, right)]
+    older_content, right = json.loads(older.content), json.loads(newer.content)
+    diffs = diff_cases(older_content["eval_cases"], right["eval_cases"])
+    about = [
+        {name: one[name] for name in DESCRIPTION_FIELDS if one.get(name)} for one in (older_content, right)
+    ]
     if not is_same_json(*about):
-        found.insert(0, CaseDiff("", "changed", "", _diff_lines(*about)))
-    return [one for one in found if not case_id or case_id in (one.case_id, one.was)]
+        diffs.insert(0, CaseDiff("", "changed", "", _diff_lines(*about)))
+    return [one for one in diffs if not case_id or case_id in (one.case_id, one.was)]
 
 
 def diff_cases(older: Sequence[Json], newer: Sequence[Json], *, with_lines: bool = True) -> list[CaseDiff]:
     """Return the cases that differ, in the order of the newer list, then those that are gone."""
     places = pair_cases(older, newer)
-    kept = [place for place in places if place is not None]
-    found = []
+    kept_places = [place for place in places if place is not None]
+    diffs = []
     for place, case in zip(places, newer, strict=True):
         before = None if place is None else older[place]
-        kind = _change_kind(before, case, place, kept)
+        kind = _change_kind(before, case, place, kept_places)
         if kind:
             lines = _diff_lines(before, case) if with_lines and kind != "moved" else []
             was = str(before["eval_id"]) if before and kind == "renamed" else ""
-            found.append(CaseDiff(str(case.get("eval_id")), kind, was, lines))
+            diffs.append(CaseDiff(str(case.get("eval_id")), kind, was, lines))
     for at, case in enumerate(older):
-        if at not in kept:
+        if at not in kept_places:
             lines = _diff_lines(case, None) if with_lines else []
-            found.append(CaseDiff(str(case.get("eval_id")), "removed", "", lines))
-    return found
+            diffs.append(CaseDiff(str(case.get("eval_id")), "removed", "", lines))
+    return diffs
 
 
 def pair_cases(older: Sequence[Json], newer: Sequence[Json]) -> list[int | None]:
@@ -139,7 +141,7 @@ def _is_same_case(old: Json, new: Json) -> bool:
     )
 
 
-def _change_kind(before: Json | None, case: Json, place: int | None, kept: list[int]) -> str:
+def _change_kind(before: Json | None, case: Json, place: int | None, kept_places: list[int]) -> str:
     if before is None:
         return "added"
     if before.get("eval_id") != case.get("eval_id"):
@@ -147,7 +149,10 @@ def _change_kind(before: Json | None, case: Json, place: int | None, kept: list[
     if not is_same_json(before, case):
         return "changed"
     return (
-        "moved" if kept != sorted(kept) and kept.index(place or 0) != sorted(kept).index(place or 0) else ""
+        "moved"
+        if kept_places != sorted(kept_places)
+        and kept_places.index(place or 0) != sorted(kept_places).index(place or 0)
+        else ""
     )
 
 

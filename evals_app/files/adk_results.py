@@ -88,8 +88,8 @@ class EvalsetResult(_BothSpellings):
 
 def find_result_files(agent_folder: Path) -> list[Path]:
     """Return the result files beside an agent, oldest name first. Links are left out."""
-    found = (agent_folder / HISTORY).glob(f"*{SUFFIX}")
-    return sorted(path for path in found if path.is_file() and not path.is_symlink())
+    paths = (agent_folder / HISTORY).glob(f"*{SUFFIX}")
+    return sorted(path for path in paths if path.is_file() and not path.is_symlink())
 
 
 def read_result(path: Path) -> EvalsetResult:
@@ -106,8 +106,8 @@ def read_result(path: Path) -> EvalsetResult:
     except ValidationError as error:
         first = error.errors()[0]
         where = ".".join(str(part) for part in first["loc"])
-        named = f"{path.name}: {where}" if where else path.name
-        raise BadInput(f"{named}: {first['msg']}.", hint="It is no result that ADK wrote.") from error
+        place = f"{path.name}: {where}" if where else path.name
+        raise BadInput(f"{place}: {first['msg']}.", hint="It is no result that ADK wrote.") from error
     except (OSError, ValueError, RecursionError) as error:
         raise BadInput(
             f"{path.name} cannot be read: {error}.", hint="Restore the file from a copy."
@@ -116,9 +116,9 @@ def read_result(path: Path) -> EvalsetResult:
 
 def criteria_of(result: EvalsetResult) -> Mapping[str, Any]:
     """Return what the metrics were held to: name → criterion, or threshold."""
-    found: dict[str, Any] = {}
+    criteria: dict[str, Any] = {}
     for case in result.eval_case_results:
         for metric in case.overall_eval_metric_results:
             if metric.threshold is not None or metric.criterion:
-                found.setdefault(metric.metric_name, metric.criterion or metric.threshold)
-    return found
+                criteria.setdefault(metric.metric_name, metric.criterion or metric.threshold)
+    return criteria

@@ -140,5 +140,5 @@ def expected_states(case: Mapping[str, Any]) -> list[ExpectedState]:
     What is no object, and what expects no key, is left out.
     """
     turns = case.get(TURN_STATES)
-    wanted = [*enumerate(turns if isinstance(turns, list) else []), (None, case.get(FINAL_STATE))]
-    return [ExpectedState(turn, values) for turn, values in wanted if isinstance(values, dict) and values]
+    states = [*enumerate(turns if isinstance(turns, list) else []), (None, case.get(FINAL_STATE))]
+    return [ExpectedState(turn, values) for turn, values in states if isinstance(values, dict) and values]

@@ -23,19 +23,21 @@ def load_json(text: str) -> tuple[Any, bool]:
 
     def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal repeated
-        found = dict(pairs)
-        repeated = repeated or len(found) < len(pairs)
-        return found
+        members = dict(pairs)
+        repeated = repeated or len(members) < len(pairs)
+        return members
 
     return json.loads(text, object_pairs_hook=made), repeated
 
 
 def describe_duplicates(text: str, kind: str) -> list[str]:
     """Return which keys of a text (json or yaml) are named again, each with the line and column where it is."""
-    found = list(_find_duplicates(parse_tree(text, kind)))
-    said = [_message(text, first, again) for first, again in found[:MAX_LISTED]]
+    duplicates = list(_find_duplicates(parse_tree(text, kind)))
+    messages = [_message(text, first, again) for first, again in duplicates[:MAX_LISTED]]
     return (
-        [*said, f"{len(found) - MAX_LISTED} more keys are named again."] if len(found) > MAX_LISTED else said
+        [*messages, f"{len(duplicates) - MAX_LISTED} more keys are named again."]
+        if len(duplicates) > MAX_LISTED
+        else messages
     )
 
 

@@ -114,23 +114,23 @@ def build_file(file_name: str, eval_set_id: str, cases: list[Json], **more: Any)
 
 
 def _description_of(document: Any) -> Json:
-    given = document if isinstance(document, dict) else {}
-    return {name: given[name] for name in ("name", "description") if name in given}
+    fields = document if isinstance(document, dict) else {}
+    return {name: fields[name] for name in ("name", "description") if name in fields}
 
 
 def _rewrite_text(file: EvalsetFile, new: Any) -> str:
     """Return a file's text that says something else."""
     try:
         write = json_edit.rewrite_json if file.content.format == "json" else yaml_edit.rewrite_yaml
-        said = write(file.text, file.document, new)
-        said.encode()
+        new_text = write(file.text, file.document, new)
+        new_text.encode()
     except yaml_edit.UneditableYaml as error:
         raise _cannot_edit(file.shown_as, str(error)) from error
     except json.JSONDecodeError as error:
         raise _cannot_edit(file.shown_as, "a YAML file in brackets cannot be changed in place") from error
     except (ValueError, UnicodeError) as error:
         raise _not_writable(file.shown_as, error) from error
-    return said
+    return new_text
 
 
 def _edit_document(document: Any, content: EvalSetContent, before: Sheet, after: Sheet, shown_as: str) -> Any:
@@ -163,15 +163,15 @@ def _is_camel_case(raw: Any) -> bool:
 
 
 def _edit_legacy(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
-    found = []
+    cases = []
     for place, case in zip(pair_items(before.cases, after.cases), after.cases, strict=True):
         raw = {} if place is None else document[place]
         if place is None or not is_same_json(before.cases[place], case):
             new = _to_legacy(case, shown_as)
-            kept = {name: value for name, value in raw.items() if name != "initial_session" or name in new}
-            raw = legacy.merge_fields(kept, new)
-        found.append(raw)
-    return found
+            fields = {name: value for name, value in raw.items() if name != "initial_session" or name in new}
+            raw = legacy.merge_fields(fields, new)
+        cases.append(raw)
+    return cases
 
 
 def _edit_flat(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
@@ -192,21 +192,21 @@ def _to_legacy(case: Json, shown_as: str) -> Json:
         BadInput: it says what that form has no place for.
         BadFile: it is no case.
     """
-    wanted = _validate_case(case, shown_as)
-    older = legacy.to_legacy_case(wanted)
+    model = _validate_case(case, shown_as)
+    older = legacy.to_legacy_case(model)
     try:
         says = legacy.OldCase.model_validate(older).modern()
     except ValidationError:
         says = None
-    if says is None or not is_same_json(_comparable(says), _comparable(wanted)):
-        raise _legacy_cannot_hold(shown_as, f"all that case {wanted.eval_id!r} says")
+    if says is None or not is_same_json(_comparable(says), _comparable(model)):
+        raise _legacy_cannot_hold(shown_as, f"all that case {model.eval_id!r} says")
     return older
 
 
 def _comparable(case: schema.EvalCase) -> Json:
     """Return what a case says, apart from roles, empty lists and fields that are not given."""
-    said: Json = case.model_dump(mode="json", exclude_defaults=True)
-    for turn in said.get("conversation") or []:
+    fields: Json = case.model_dump(mode="json", exclude_defaults=True)
+    for turn in fields.get("conversation") or []:
         for name, role in (("user_content", "user"), ("final_response", "model")):
             content = turn.get(name)
             if content is not None and content.get("role", role) == role:
@@ -215,7 +215,7 @@ def _comparable(case: schema.EvalCase) -> Json:
                 turn.pop(name, None)
         if not any((turn.get("intermediate_data") or {}).values()):
             turn.pop("intermediate_data", None)
-    return said
+    return fields
 
 
 def _validate_case(case: Json, shown_as: str) -> schema.EvalCase:

@@ -82,10 +82,10 @@ def agents_folder() -> AgentsFolder:
     Raises:
         NotFound: this server has none.
     """
-    found = configured_folder()
-    if found is None:
+    folder = configured_folder()
+    if folder is None:
         raise NotFound("This server has no folder of agents.", hint="Set DEVUI_AGENTS_DIR.")
-    return found
+    return folder
 
 
 def current_evalset(app_name: str, evalset_id: str) -> EvalSet:

@@ -66,18 +66,18 @@ class _JsonWriter:
 
     def _object(self, node: Node, old: dict[str, Any], new: dict[str, Any], pad: str) -> str:
         shape = self._shape(node, pad)
-        kept = [child for child in node.children if child.key in new]
-        names = {str(child.key) for child in kept}
+        remaining = [child for child in node.children if child.key in new]
+        names = {str(child.key) for child in remaining}
         texts = [
             self.text[child.start : child.node.start] + self._member(node, child, old, new, shape)
-            for child in kept
+            for child in remaining
         ]
         texts += [
             f"{self._string(name)}{self.colon}{self.dumped(value, shape.pad)}"
             for name, value in new.items()
             if name not in names
         ]
-        return self._joined(node, [*kept, *[None] * (len(texts) - len(kept))], texts, shape)
+        return self._joined(node, [*remaining, *[None] * (len(texts) - len(remaining))], texts, shape)
 
     def _member(self, node: Node, child: Child, old: Any, new: Any, shape: _Shape) -> str:
         if node.child(child.key) is not child:  # an earlier one of the same name, which no reader sees
@@ -87,22 +87,22 @@ class _JsonWriter:
     def _array(self, node: Node, old: list[Any], new: list[Any], pad: str) -> str:
         shape = self._shape(node, pad)
         places = pair_items(old, new)
-        kept = [None if place is None else node.children[place] for place in places]
+        children = [None if place is None else node.children[place] for place in places]
         texts = [
             self.dumped(item, shape.pad)
             if child is None or place is None
             else self.value(child.node, old[place], item, shape.pad or "")
-            for item, place, child in zip(new, places, kept, strict=True)
+            for item, place, child in zip(new, places, children, strict=True)
         ]
-        return self._joined(node, kept, texts, shape)
+        return self._joined(node, children, texts, shape)
 
-    def _joined(self, node: Node, kept: list[Child | None], texts: list[str], shape: _Shape) -> str:
+    def _joined(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
         """Return entries in their brackets, each with the space before it that it had, or that is usual there."""
         leads = {child.start: self._lead(node, at) for at, child in enumerate(node.children) if at}
-        said = shape.first + texts[0]
-        for child, text in zip(kept[1:], texts[1:], strict=True):
-            said += "," + (leads.get(child.start, shape.next) if child else shape.next) + text
-        return f"{self.text[node.start]}{said}{shape.last}{self.text[node.end - 1]}"
+        joined = shape.first + texts[0]
+        for child, text in zip(children[1:], texts[1:], strict=True):
+            joined += "," + (leads.get(child.start, shape.next) if child else shape.next) + text
+        return f"{self.text[node.start]}{joined}{shape.last}{self.text[node.end - 1]}"
 
     def _lead(self, node: Node, at: int) -> str:
         """Return the space between the comma (or the bracket) and an entry."""

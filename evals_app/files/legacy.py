@@ -50,11 +50,13 @@ class OldTurn(_Old):
     def modern(self) -> schema.Invocation:
         """Return the turn in the present form."""
         uses = [FunctionCall(name=use.tool_name, args=use.tool_input) for use in self.expected_tool_use]
-        said = [(one.author, [Part(text=one.text)]) for one in self.expected_intermediate_agent_responses]
+        responses = [
+            (one.author, [Part(text=one.text)]) for one in self.expected_intermediate_agent_responses
+        ]
         return schema.Invocation(
             user_content=Content(role="user", parts=[Part(text=self.query)]),
             final_response=Content(role="model", parts=[Part(text=self.reference)]),
-            intermediate_data=schema.IntermediateData(tool_uses=uses, intermediate_responses=said),
+            intermediate_data=schema.IntermediateData(tool_uses=uses, intermediate_responses=responses),
         )
 
 
@@ -111,12 +113,12 @@ def to_legacy_turns(case: schema.EvalCase) -> list[dict[str, Any]]:
 def _to_legacy_turn(turn: schema.Invocation) -> dict[str, Any]:
     steps = turn.intermediate_data
     uses = steps.tool_uses if isinstance(steps, schema.IntermediateData) else []
-    said = steps.intermediate_responses if isinstance(steps, schema.IntermediateData) else []
+    responses = steps.intermediate_responses if isinstance(steps, schema.IntermediateData) else []
     return {
         "query": _first_text(turn.user_content),
         "expected_tool_use": [{"tool_name": use.name, "tool_input": use.args} for use in uses],
         "expected_intermediate_agent_responses": [
-            {"author": author, "text": parts[0].text if parts else None} for author, parts in said
+            {"author": author, "text": parts[0].text if parts else None} for author, parts in responses
         ],
         "reference": _first_text(turn.final_response) if turn.final_response else "",
     }
@@ -140,24 +142,24 @@ def _without_empty(value: Any) -> Any:
 
 def merge_fields(raw: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
     """Return what a file says with new values: fields the reading ignores stay, empty ones are not added."""
-    found = {name: new.get(name, value) for name, value in raw.items()}
+    merged = {name: new.get(name, value) for name, value in raw.items()}
     for name, value in new.items():
         if name not in raw:
             if value not in ("", [], {}, None) or name in REQUIRED_FIELDS:
-                found[name] = _without_empty(value)
+                merged[name] = _without_empty(value)
         elif isinstance(value, list) and isinstance(raw[name], list):
-            known = raw[name]
-            places = pair_items(known, value)
-            found[name] = [
-                merge_fields(known[place], item)
-                if place is not None and isinstance(item, dict) and isinstance(known[place], dict)
+            old_items = raw[name]
+            places = pair_items(old_items, value)
+            merged[name] = [
+                merge_fields(old_items[place], item)
+                if place is not None and isinstance(item, dict) and isinstance(old_items[place], dict)
                 else merge_fields({}, item)
                 if isinstance(item, dict)
                 else item
                 for place, item in zip(places, value, strict=True)
             ]
         elif name == "initial_session" and isinstance(raw[name], dict):
-            found[name] = merge_fields(raw[name], value)
+            merged[name] = merge_fields(raw[name], value)
         elif not value and not raw[name]:
-            found[name] = raw[name]  # null, "", [] and {} all stand for nothing
-    return found
+            merged[name] = raw[name]  # null, "", [] and {} all stand for nothing
+    return merged

@@ -34,17 +34,17 @@ def find_files(folder: Path) -> dict[str, Path]:
     The id is the file's name without its ending, as in ADK; `*.test.json` keeps `.test`. Of several files that
     come to one id, ADK's own form has it; the others keep their ending. In an id stands U+FFFD for what is no text.
     """
-    found: dict[str, Path] = {}
+    files: dict[str, Path] = {}
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file()) if folder.is_dir() else []
     for suffix in EVALSET_SUFFIXES:
         for name in names:
             if name.endswith(suffix):
                 stem = scopes.clean_text(name.removesuffix(suffix))
-                found[stem if stem not in found else stem + suffix.removeprefix(".evalset")] = folder / name
+                files[stem if stem not in files else stem + suffix.removeprefix(".evalset")] = folder / name
     for name in names:
         if name.endswith(TEST_SUFFIX):
-            found[scopes.clean_text(name.removesuffix(".json"))] = folder / name
-    return dict(sorted(found.items()))
+            files[scopes.clean_text(name.removesuffix(".json"))] = folder / name
+    return dict(sorted(files.items()))
 
 
 def id_of_file(name: str) -> str:
@@ -62,14 +62,14 @@ def refresh(
 
     `written` is what was just written to one of them, so that it need not be read once more.
     """
-    known = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
+    rows = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
     files = find_files(agents.folder_of(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed meanwhile
-            _mirror(agents, app_name, evalset_id, path, known.get(evalset_id), origin, written)
-    left = [row for name, row in known.items() if name not in files and not row.gone]
-    if gone := [row.pk for row in left if not _exists(agents, row)]:
-        mark_gone(gone)
+            _mirror(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, written)
+    missing = [row for name, row in rows.items() if name not in files and not row.gone]
+    if gone_pks := [row.pk for row in missing if not _exists(agents, row)]:
+        mark_gone(gone_pks)
 
 
 def refresh_known(app_name: str = "") -> None:
@@ -94,8 +94,8 @@ def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
     path = path.resolve()
     beside = {file.resolve(): name for name, file in find_files(agents.folder_of(app_name)).items()}
     evalset_id = beside.get(path) or _unique_id(agents, app_name, path)
-    known = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
-    evalset = _mirror(agents, app_name, evalset_id, path, known)
+    row = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
+    evalset = _mirror(agents, app_name, evalset_id, path, row)
     check_usable(evalset)
     return evalset
 
@@ -121,25 +121,25 @@ def find_evalset(app_name: str, evalset_id: str) -> EvalSet:
     Raises:
         NotFound: no evalset has this app and id.
     """
-    found = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
-    if found is None:
+    evalset = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
+    if evalset is None:
         raise NotFound(
             f"Agent {app_name!r} has no evalset {evalset_id!r}.",
             hint=f"Evalsets are files such as {evalset_id}.evalset.json beside the agent.",
         )
-    return found
+    return evalset
 
 
 def cases_of(evalset: EvalSet) -> list[dict[str, Any]]:
     """Return the cases as lists show them: [{id, turns, scenario, says}]."""
-    found: list[dict[str, Any]] = json.loads(evalset.cases)
-    return found
+    cases: list[dict[str, Any]] = json.loads(evalset.cases)
+    return cases
 
 
 def warnings_of(evalset: EvalSet) -> list[str]:
     """Return what can hardly be meant."""
-    found: list[str] = json.loads(evalset.warnings)
-    return found
+    warnings: list[str] = json.loads(evalset.warnings)
+    return warnings
 
 
 def path_of(agents: AgentsFolder, evalset: EvalSet) -> Path:
@@ -170,26 +170,26 @@ def _mirror(
     app_name: str,
     evalset_id: str,
     path: Path,
-    known: EvalSet | None,
+    row: EvalSet | None,
     origin: str = ORIGIN_DISK,
     written: EvalsetFile | None = None,
 ) -> EvalSet:
     stamp = _stamp(path)
-    if known is not None and known.stamp == stamp and not known.gone:
-        return known
-    named = _display_path(agents, path)
-    shown = scopes.clean_text(named)
-    seen: dict[str, Any] = {"path": shown, "stamp": stamp}
+    if row is not None and row.stamp == stamp and not row.gone:
+        return row
+    real_name = _display_path(agents, path)
+    display_path = scopes.clean_text(real_name)
+    columns: dict[str, Any] = {"path": display_path, "stamp": stamp}
     try:
-        if shown != named:
-            raise BadFile([Problem(shown, "has a name that is not UTF-8: rename the file")])
-        text = read_text(path, shown)
-        seen["digest"] = digest_of(text)
+        if display_path != real_name:
+            raise BadFile([Problem(display_path, "has a name that is not UTF-8: rename the file")])
+        text = read_text(path, display_path)
+        columns["digest"] = digest_of(text)
         is_known = written is not None and (written.file_name, written.text) == (path.name, text)
-        content = written.content if written and is_known else parse(text, path.name, shown)
+        content = written.content if written and is_known else parse(text, path.name, display_path)
     except BadFile as error:
-        return mirror(app_name, evalset_id, {**seen, "problems": scopes.dumps(error.as_json())}, None)
-    return mirror(app_name, evalset_id, {**seen, **_summary(content)}, content.as_adk(), origin)
+        return mirror(app_name, evalset_id, {**columns, "problems": scopes.dumps(error.as_json())}, None)
+    return mirror(app_name, evalset_id, {**columns, **_summary(content)}, content.as_adk(), origin)
 
 
 def _summary(content: EvalSetContent) -> Mapping[str, Any]:
@@ -231,10 +231,10 @@ def _unique_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
         (end for end in (*EVALSET_SUFFIXES, ".json", *YAML_SUFFIXES) if path.name.endswith(end)), ""
     )
     name = path.name.removesuffix(suffix) or path.name
-    taken = EvalSet.objects.filter(app_name=app_name, evalset_id=name).exclude(
+    duplicates = EvalSet.objects.filter(app_name=app_name, evalset_id=name).exclude(
         path=_display_path(agents, path)
     )
-    return f"{name}~{sha256(str(path).encode()).hexdigest()[:6]}" if taken.exists() else name
+    return f"{name}~{sha256(str(path).encode()).hexdigest()[:6]}" if duplicates.exists() else name
 
 
 def _stamp(path: Path) -> str:

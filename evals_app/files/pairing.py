@@ -29,23 +29,23 @@ def pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
 
     Equal items go together first, those at one place before others, then those of one id, then those at one place.
     """
-    found: list[int | None] = [
+    matches: list[int | None] = [
         at if at < len(old) and is_same_json(old[at], one) else None for at, one in enumerate(new)
     ]
-    free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or found[at] is None)
+    free = dict.fromkeys(at for at in range(len(old)) if at >= len(new) or matches[at] is None)
     for keys in (_json_key, _id_key):
         places: defaultdict[str, list[int]] = defaultdict(list)
         for place in reversed(free):
             places[keys(old[place])].append(place)
         for at, item in enumerate(new):
-            if found[at] is None and (name := keys(item)) and places[name]:
-                found[at] = place = places[name].pop()
+            if matches[at] is None and (name := keys(item)) and places[name]:
+                matches[at] = place = places[name].pop()
                 del free[place]
-    for at, place in enumerate(found):
+    for at, place in enumerate(matches):
         if place is None and at in free:
-            found[at] = at
+            matches[at] = at
             del free[at]
-    return found
+    return matches
 
 
 def _json_key(item: Any) -> str:

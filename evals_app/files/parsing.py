@@ -145,8 +145,8 @@ def parse_case(text: str, *, strict: bool = False) -> schema.EvalCase:
         BadFile: with line, column and field of everything that is wrong; its file is called `case`.
     """
     loaded = load_document(text, "case.json", "case")
-    if strict and (found := list(find_non_json_numbers(loaded.document))):
-        raise BadFile(from_pydantic("case", text, loaded.document, found))
+    if strict and (numbers := list(find_non_json_numbers(loaded.document))):
+        raise BadFile(from_pydantic("case", text, loaded.document, numbers))
     try:
         return schema.EvalCase.model_validate_json(loaded.as_json)
     except ValidationError as error:
@@ -193,22 +193,22 @@ class LoadedDocument:
     @property
     def warnings(self) -> list[str]:
         """Return what no reader of such a text refuses and nobody can have meant."""
-        said = duplicate_keys.describe_duplicates(self.text, self.kind) if self.repeats else []
+        messages = duplicate_keys.describe_duplicates(self.text, self.kind) if self.repeats else []
         if _NON_JSON_NUMBER.search(self.text):
-            said += self._no_numbers()
-        return said
+            messages += self._no_numbers()
+        return messages
 
     def _no_numbers(self) -> list[str]:
         """Return where numbers stand that JSON does not have: Python reads them, other programs refuse the file."""
-        found = from_pydantic(
+        problems = from_pydantic(
             self.shown_as, self.text, self.document, find_non_json_numbers(self.document), self.kind
         )
-        said = [
+        messages = [
             f"Line {one.line}, column {one.column}: {_subject(one)} {one.what}."
-            for one in found[: duplicate_keys.MAX_LISTED]
+            for one in problems[: duplicate_keys.MAX_LISTED]
         ]
-        left = len(found) - duplicate_keys.MAX_LISTED
-        return [*said, f"{left} more numbers are not valid JSON."] if left > 0 else said
+        rest = len(problems) - duplicate_keys.MAX_LISTED
+        return [*messages, f"{rest} more numbers are not valid JSON."] if rest > 0 else messages
 
 
 def _subject(problem: Problem) -> str:
@@ -251,9 +251,14 @@ _old_turns = TypeAdapter(list[legacy.OldTurn])
 def _read_content(loaded: LoadedDocument, stem: str) -> EvalSetContent | None:
     document, as_json, kind = loaded.document, loaded.as_json, loaded.kind
     if isinstance(document, dict):
-        found = schema.EvalSet.model_validate_json(as_json)
+        evalset = schema.EvalSet.model_validate_json(as_json)
         return EvalSetContent(
-            found.eval_set_id, found.name or "", found.description or "", found.eval_cases, kind, "evalset"
+            evalset.eval_set_id,
+            evalset.name or "",
+            evalset.description or "",
+            evalset.eval_cases,
+            kind,
+            "evalset",
         )
     if not isinstance(document, list):
         return None

@@ -80,15 +80,15 @@ def _check_size(text: str) -> None:
             depth -= 1
 
 
-def _expanded_size(value: Any, known: dict[int, int]) -> int:
+def _expanded_size(value: Any, sizes: dict[int, int]) -> int:
     """Return about how many characters a value has with nothing shared; what is shared is looked at once."""
     if not isinstance(value, dict | list):
         return len(value) if isinstance(value, str) else 1
-    if id(value) not in known:
-        known[id(value)] = 0  # one that holds itself is refused where it becomes JSON
+    if id(value) not in sizes:
+        sizes[id(value)] = 0  # one that holds itself is refused where it becomes JSON
         parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
-        known[id(value)] = 1 + sum(_expanded_size(part, known) for part in parts)
-    return known[id(value)]
+        sizes[id(value)] = 1 + sum(_expanded_size(part, sizes) for part in parts)
+    return sizes[id(value)]
 
 
 class _Dumper(yaml.SafeDumper):

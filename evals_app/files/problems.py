@@ -47,10 +47,10 @@ class BadFile(BadInput):
     code: ClassVar[str] = "bad_file"
 
     def __init__(self, problems: Sequence[Problem], *, hint: str = "") -> None:
-        shown = [str(problem) for problem in problems[:MAX_SHOWN]]
+        messages = [str(problem) for problem in problems[:MAX_SHOWN]]
         if len(problems) > MAX_SHOWN:
-            shown.append(f"… and {len(problems) - MAX_SHOWN} more")
-        super().__init__("\n".join(shown), hint=hint)
+            messages.append(f"… and {len(problems) - MAX_SHOWN} more")
+        super().__init__("\n".join(messages), hint=hint)
         self.problems = list(problems)
 
     def as_json(self) -> list[dict[str, Any]]:
@@ -62,11 +62,11 @@ def from_pydantic(
     file: str, text: str, document: Any, errors: Iterable[ErrorDetails], kind: str = "json"
 ) -> list[Problem]:
     """Turn pydantic's errors into problems that point into the file's text, which is JSON or YAML by `kind`."""
-    found = list(errors)
-    if found and found[0]["type"] == "json_invalid":
-        return [_unreadable_problem(file, kind, str(found[0]["msg"]))]
+    details = list(errors)
+    if details and details[0]["type"] == "json_invalid":
+        return [_unreadable_problem(file, kind, str(details[0]["msg"]))]
     places = PositionFinder(text, kind)
-    return [_field_problem(file, places, document, error) for error in found]
+    return [_field_problem(file, places, document, error) for error in details]
 
 
 _JSON_FAULT = re.compile(
@@ -74,10 +74,10 @@ _JSON_FAULT = re.compile(
 )
 
 
-def _unreadable_problem(file: str, kind: str, said: str) -> Problem:
+def _unreadable_problem(file: str, kind: str, message: str) -> Problem:
     """Return what a stricter reader says of a document that Python's reads. Of YAML it does not know the place."""
-    fault = _JSON_FAULT.fullmatch(said)
-    what = fault["what"] if fault else said
+    fault = _JSON_FAULT.fullmatch(message)
+    what = fault["what"] if fault else message
     if "hex escape" in what or "surrogate" in what:
         what = "an escape stands for half of a character, which is no text: write the whole character"
     elif "recursion" in what:
@@ -114,11 +114,11 @@ def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]
         if key in UNION_TAGS:
             continue
         if isinstance(document, dict):
-            found = next((name for name in document if _same_field(str(name), str(key))), None)
-            if found is None:
+            name = next((name for name in document if _same_field(str(name), str(key))), None)
+            if name is None:
                 missing = to_snake_case(str(key))
                 break
-            document, key = document[found], found
+            document, key = document[name], name
         elif isinstance(document, list | tuple) and isinstance(key, int) and key < len(document):
             document = document[key]
         else:
@@ -127,8 +127,8 @@ def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]
     return path, missing
 
 
-def _same_field(left: str, right: str) -> bool:
-    return left == right or to_snake_case(left) == to_snake_case(right)
+def _same_field(first: str, right: str) -> bool:
+    return first == right or to_snake_case(first) == to_snake_case(right)
 
 
 def _format_path(path: Iterable[PathKey]) -> str:
@@ -167,10 +167,10 @@ _MESSAGES = {
 
 
 def _describe_error(error: ErrorDetails) -> str:
-    said = _MESSAGES.get(error["type"])
-    if said is None:
-        said = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
-    given = error.get("input")
-    if error["type"] in {"missing", "extra_forbidden", "value_error"} or isinstance(given, dict | list):
-        return said
-    return f"{said}, not {str(given)[:60]!r}" if isinstance(given, str) else f"{said}, not {given}"
+    message = _MESSAGES.get(error["type"])
+    if message is None:
+        message = error["msg"].removeprefix("Value error, ").replace("Input should be", "must be")
+    value = error.get("input")
+    if error["type"] in {"missing", "extra_forbidden", "value_error"} or isinstance(value, dict | list):
+        return message
+    return f"{message}, not {str(value)[:60]!r}" if isinstance(value, str) else f"{message}, not {value}"

@@ -22,18 +22,18 @@ class ConversationPlan:
     @classmethod
     def parse(cls, text: str) -> ConversationPlan:
         """Return the parts of a plan; one that does not begin with them is all steps."""
-        found = {GOAL: "", STYLE: ""}
+        values = {GOAL: "", STYLE: ""}
         rest = text
         for head in (GOAL, STYLE):
             line, _, behind = rest.partition("\n")
             if line.startswith(head):
-                found[head], rest = line.removeprefix(head), behind
-        whole = cls(found[GOAL], found[STYLE], rest.removeprefix("\n") if any(found.values()) else text)
+                values[head], rest = line.removeprefix(head), behind
+        whole = cls(values[GOAL], values[STYLE], rest.removeprefix("\n") if any(values.values()) else text)
         return whole if str(whole) == text else cls(steps=text)
 
     def __str__(self) -> str:
         """Return the plan as the simulated user reads it."""
-        heads = [head + said for head, said in ((GOAL, self.goal), (STYLE, self.style)) if said]
+        heads = [head + value for head, value in ((GOAL, self.goal), (STYLE, self.style)) if value]
         if not heads:
             return self.steps
         return "\n".join([*heads, "", self.steps] if self.steps else heads)

@@ -63,22 +63,22 @@ def _merge_value(raw: Any, before: Any, after: Any, camel: bool) -> Any:
 
 
 def _merge_fields(raw: Json, before: Json, after: Json, camel: bool) -> Json:
-    found: Json = {}
-    written: set[str] = set()
+    merged: Json = {}
+    names: set[str] = set()
     for name, value in raw.items():
-        known = name if name in before else to_snake_case(name)
-        if known not in before:  # what the reading left out stays
-            found[name] = value
-        elif known in after:
-            inner = camel and known not in FREE_NAME_FIELDS
-            found[name] = _merge_value(value, before[known], after[known], inner)
-        written.add(known)
+        snake_name = name if name in before else to_snake_case(name)
+        if snake_name not in before:  # what the reading left out stays
+            merged[name] = value
+        elif snake_name in after:
+            inner = camel and snake_name not in FREE_NAME_FIELDS
+            merged[name] = _merge_value(value, before[snake_name], after[snake_name], inner)
+        names.add(snake_name)
     for name, value in after.items():
-        if name not in written:
-            found[to_camel(name) if camel else name] = (
+        if name not in names:
+            merged[to_camel(name) if camel else name] = (
                 value if name in FREE_NAME_FIELDS else spell_fields(value, camel)
             )
-    return found
+    return merged
 
 
 def spell_fields(value: Any, camel: bool) -> Any:

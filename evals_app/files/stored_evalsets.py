@@ -16,7 +16,7 @@ from sessions_app.store import change_notification
 def mirror(
     app_name: str,
     evalset_id: str,
-    seen: Mapping[str, Any],
+    columns: Mapping[str, Any],
     content: Mapping[str, Any] | None,
     origin: str = "disk",
 ) -> EvalSet:
@@ -26,12 +26,14 @@ def mirror(
     """
     with transaction.atomic():
         evalset, _ = EvalSet.objects.update_or_create(
-            app_name=app_name, evalset_id=evalset_id, defaults={**seen, "gone": False, "seen_at": time.time()}
+            app_name=app_name,
+            evalset_id=evalset_id,
+            defaults={**columns, "gone": False, "seen_at": time.time()},
         )
         if content is not None:
             EvalSetVersion.objects.get_or_create(
                 evalset=evalset,
-                digest=seen["digest"],
+                digest=columns["digest"],
                 defaults={"content": scopes.dumps(content), "created_at": time.time(), "origin": origin},
             )
         change_notification.notify_after_commit()
@@ -47,11 +49,11 @@ def mark_gone(pks: Iterable[int]) -> None:
 
 def store_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> None:
     """Keep the metrics that a runtime described, where that is news."""
-    known = dict(KnownMetric.objects.values_list("name", "data"))
+    stored = dict(KnownMetric.objects.values_list("name", "data"))
     news = {metric["name"]: scopes.dumps(metric) for metric in metrics}
     with transaction.atomic():
         for name, data in news.items():
-            if known.get(name) != data:
+            if stored.get(name) != data:
                 KnownMetric.objects.update_or_create(
                     name=name, defaults={"data": data, "adk_version": adk_version, "seen_at": time.time()}
                 )

@@ -69,16 +69,16 @@ def parse_tree(text: str, kind: str) -> Node:
 
 
 def _skip_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
+    match = _SPACE.match(text, at)
+    return match.end() if match else at
 
 
 def _json_value(text: str, at: int) -> Node:
     if text[at] not in "{[":
-        found = _SCALAR.match(text, at)
-        if found is None:
+        match = _SCALAR.match(text, at)
+        if match is None:
             raise ValueError(f"no value at {at}")
-        return Node("scalar", at, found.end())
+        return Node("scalar", at, match.end())
     node = Node("object" if text[at] == "{" else "array", at, at, "flow")
     at = _skip_space(text, at + 1)
     while text[at] not in "}]":
@@ -124,19 +124,19 @@ class _YamlTreeBuilder:
         """Return the node that an event begins, and its text when it is the key of an entry."""
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
-            node, said = self.anchors[event.anchor]
-            return Node(node.kind, start, end, ALIAS, node.children), said
-        said = ""
+            node, scalar = self.anchors[event.anchor]
+            return Node(node.kind, start, end, ALIAS, node.children), scalar
+        scalar = ""
         if isinstance(event, yaml.ScalarEvent):
-            said = str(event.value)
+            scalar = str(event.value)
             node = Node("scalar", start, _scalar_end(self.text, start, end, event.style), event.style or "")
         elif isinstance(event, yaml.MappingStartEvent):
             node = self._filled("object", event, yaml.MappingEndEvent)
         else:
             node = self._filled("array", event, yaml.SequenceEndEvent)
         if event.anchor is not None:
-            self.anchors[event.anchor] = node, said
-        return node, said
+            self.anchors[event.anchor] = node, scalar
+        return node, scalar
 
     def _filled(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
         """Return a collection with what stands in it."""

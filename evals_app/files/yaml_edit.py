@@ -45,13 +45,13 @@ def rewrite_yaml(text: str, old: Any, new: Any) -> str:
 
 def _apply_splices(text: str, start: int, end: int, splices: list[_Splice]) -> str:
     """Return a stretch of a text with splices done that lie in it."""
-    said, at = [], start
+    pieces, at = [], start
     for splice in sorted(splices):
         if splice.start < at:
             raise UneditableYaml("two changes meet in one place")
-        said += [text[at : splice.start], splice.text]
+        pieces += [text[at : splice.start], splice.text]
         at = splice.end
-    return "".join([*said, text[at:end]])
+    return "".join([*pieces, text[at:end]])
 
 
 class _YamlWriter:
@@ -142,15 +142,15 @@ class _YamlWriter:
         pieces = self._pieces(node)
         column = self._column(node.start)
         sections = self._sections(pieces, set(places))
-        said: list[str] = []
+        texts: list[str] = []
         for place, item, splices in zip(places, new, within, strict=True):
             if place is None:
-                said.append(self._set_in(self._new_item(node, item), column) + "\n")
+                texts.append(self._set_in(self._new_item(node, item), column) + "\n")
             else:
                 start, _, end = pieces[place]
                 piece = sections[place] + _apply_splices(self.text, start, end, splices)
-                said.append(piece if piece.endswith("\n") else piece + "\n")
-        whole = "".join(said) + sections[len(pieces)]
+                texts.append(piece if piece.endswith("\n") else piece + "\n")
+        whole = "".join(texts) + sections[len(pieces)]
         end = pieces[-1][2]
         ends_line = self.text[:end].endswith("\n")
         yield _Splice(pieces[0][0], end, whole if ends_line else whole.removesuffix("\n"))
@@ -175,17 +175,17 @@ class _YamlWriter:
 
     def _pieces(self, node: Node) -> list[tuple[int, int, int]]:
         """Return (start, dash, end) of each item: its lines, with the comments and blank lines above them."""
-        found: list[tuple[int, int, int]] = []
+        pieces: list[tuple[int, int, int]] = []
         at = self._line_start(node.start)
         if self.text[at : node.start].strip(" "):
             raise UneditableYaml("a list that begins on the line of another cannot be reordered")
         at = self._comments_above(at)
         for child in node.children:
-            dash = self._dash(found[-1][2] if found else node.start)
+            dash = self._dash(pieces[-1][2] if pieces else node.start)
             end = self._next_line(max(child.node.end, dash + 1))
-            found.append((at, dash, end))
+            pieces.append((at, dash, end))
             at = end
-        return found
+        return pieces
 
     def _dash(self, at: int) -> int:
         while at < len(self.text):
@@ -206,19 +206,19 @@ class _YamlWriter:
             above = start
         return at
 
-    def _sections(self, pieces: list[tuple[int, int, int]], kept: set[int | None]) -> list[str]:
+    def _sections(self, pieces: list[tuple[int, int, int]], places: set[int | None]) -> list[str]:
         """Return what is set before each piece, and after the last: comments of sections whose first item goes."""
-        found, carried = [], ""
+        sections, carried = [], ""
         for at, (start, dash, _) in enumerate(pieces):
-            found.append(carried if at in kept else "")
-            carried = "" if at in kept else carried + self._section(start, dash)
-        return [*found, carried]
+            sections.append(carried if at in places else "")
+            carried = "" if at in places else carried + self._section(start, dash)
+        return [*sections, carried]
 
     def _section(self, start: int, dash: int) -> str:
         """Return what stays of the comments above an item that goes: those that a blank line sets apart."""
         above = self.text[start : self._line_start(dash)]
-        kept, apart, _ = above.rpartition("\n\n")
-        return f"{kept}{apart}" if kept.strip() else ""
+        section, apart, _ = above.rpartition("\n\n")
+        return f"{section}{apart}" if section.strip() else ""
 
     # --- texts ---
 
@@ -268,8 +268,8 @@ class _YamlWriter:
         return self.text.rfind("\n", 0, at) + 1
 
     def _line_end(self, at: int) -> int:
-        found = self.text.find("\n", at)
-        return len(self.text) if found < 0 else found
+        newline = self.text.find("\n", at)
+        return len(self.text) if newline < 0 else newline
 
     def _next_line(self, at: int) -> int:
         return min(self._line_end(at) + 1, len(self.text))

@@ -55,10 +55,10 @@ class ExportFilter:
     def sessions(self) -> QuerySet[AgentSession]:
         """Return the sessions, in a stable order."""
         names = {"app_name": self.app_name, "user_id": self.user_id, "session_id": self.session_id}
-        given: dict[str, Any] = {name: value for name, value in names.items() if value}
+        filters: dict[str, Any] = {name: value for name, value in names.items() if value}
         if self.pks:
-            given["pk__in"] = self.pks
-        return AgentSession.objects.filter(realm="", **given).order_by("app_name", "user_id", "session_id")
+            filters["pk__in"] = self.pks
+        return AgentSession.objects.filter(realm="", **filters).order_by("app_name", "user_id", "session_id")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,18 +69,18 @@ class ExportCounts:
     events: int
 
 
-def export_json(wanted: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
+def export_json(export_filter: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
     """Write sessions as JSON Lines: a header, then a record a line, events in the order of time.
 
     Raises:
         NotFound: no session is wanted.
         BadInput: the file exists, or cannot be written.
     """
-    with _create_file(wanted, path) as target, target.open("w", encoding="utf-8") as file:
-        return _write_json(_ExportReader(wanted, credentials), file)
+    with _create_file(export_filter, path) as target, target.open("w", encoding="utf-8") as file:
+        return _write_json(_ExportReader(export_filter, credentials), file)
 
 
-def export_adk_sqlite(wanted: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
+def export_adk_sqlite(export_filter: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
     """Write sessions as a store of ADK's `SqliteSessionService`, which `adk web` opens as `.adk/session.db`.
 
     That service sorts events by time: one that is older than what came before it changes its place.
@@ -89,34 +89,34 @@ def export_adk_sqlite(wanted: ExportFilter, path: Path, *, credentials: bool = F
         NotFound: no session is wanted.
         BadInput: the file exists, or cannot be written.
     """
-    with _create_file(wanted, path) as target, closing(sqlite3.connect(target)) as connection:
+    with _create_file(export_filter, path) as target, closing(sqlite3.connect(target)) as connection:
         connection.executescript(_ADK_TABLES)
-        done = _write_sqlite(_ExportReader(wanted, credentials), connection)
+        done = _write_sqlite(_ExportReader(export_filter, credentials), connection)
         connection.commit()
         return done
 
 
-def require_sessions(wanted: ExportFilter) -> None:
+def require_sessions(export_filter: ExportFilter) -> None:
     """Look whether any session would be exported.
 
     Raises:
         NotFound: none would.
     """
-    if not wanted.sessions().exists():
+    if not export_filter.sessions().exists():
         raise NotFound(
             "None of these sessions can be exported.",
             hint="Only sessions of real life are, and these may be deleted. Eval attempts are exported with their run.",
         )
 
 
-def export_zip(wanted: ExportFilter) -> IO[bytes]:
+def export_zip(export_filter: ExportFilter) -> IO[bytes]:
     """Return a ZIP file of sessions, each as `export_json` writes it, at its beginning. It stands on disk, unnamed.
 
     Raises:
         NotFound: no session is wanted.
     """
-    require_sessions(wanted)
-    names = list(wanted.sessions().values_list("pk", "app_name", "session_id"))
+    require_sessions(export_filter)
+    names = list(export_filter.sessions().values_list("pk", "app_name", "session_id"))
     file = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for pk, app_name, session_id in names:
@@ -133,9 +133,9 @@ def _safe_file_name(text: str) -> str:
 
 
 @contextmanager
-def _create_file(wanted: ExportFilter, path: Path) -> Iterator[Path]:
+def _create_file(export_filter: ExportFilter, path: Path) -> Iterator[Path]:
     """Yield a private file beside `path` that takes its name when all is written."""
-    if not wanted.sessions().exists():
+    if not export_filter.sessions().exists():
         raise NotFound("No session is wanted: none matches.", hint="Loosen the filters.")
     if path.exists():
         raise BadInput(f"{str(path)!r} exists already.", hint="Name a new file, or remove this one.")
@@ -157,7 +157,7 @@ def _create_file(wanted: ExportFilter, path: Path) -> Iterator[Path]:
 class _ExportReader:
     """What is exported, chunk by chunk, with or without credentials."""
 
-    wanted: ExportFilter
+    export_filter: ExportFilter
     credentials: bool
 
     def text(self, public: str, private: str | None) -> Any:
@@ -184,21 +184,23 @@ class _ExportReader:
         return ledger.values_list("timestamp", flat=True).first() or 0.0
 
     def sessions(self) -> Iterator[AgentSession]:
-        return self.wanted.sessions().iterator(CHUNK)
+        return self.export_filter.sessions().iterator(CHUNK)
 
     def apps(self) -> QuerySet[AppScope]:
-        names = self.wanted.sessions().values("app_name")
+        names = self.export_filter.sessions().values("app_name")
         return AppScope.objects.filter(realm="", app_name__in=names).order_by("app_name")
 
     def users(self) -> QuerySet[UserScope]:
-        found = UserScope.objects.filter(realm="", app_name__in=self.wanted.sessions().values("app_name"))
-        if self.wanted.user_id or self.wanted.session_id or self.wanted.pks:
-            found = found.filter(user_id__in=self.wanted.sessions().values("user_id"))
-        return found.order_by("app_name", "user_id")
+        users = UserScope.objects.filter(
+            realm="", app_name__in=self.export_filter.sessions().values("app_name")
+        )
+        if self.export_filter.user_id or self.export_filter.session_id or self.export_filter.pks:
+            users = users.filter(user_id__in=self.export_filter.sessions().values("user_id"))
+        return users.order_by("app_name", "user_id")
 
     def events(self) -> Iterator[Event]:
         """Yield events in the order they were appended in, across sessions."""
-        rows = Event.objects.filter(session__in=self.wanted.sessions()).select_related("session")
+        rows = Event.objects.filter(session__in=self.export_filter.sessions()).select_related("session")
         return rows.order_by("pk").iterator(CHUNK)
 
     def removed(self, event: Event) -> list[str]:
@@ -317,12 +319,14 @@ def snake_case(model: str, value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     fields = fields_of(model)
-    named = {}
+    renamed_fields = {}
     for key, item in value.items():
         name, kind = fields.get(fold_name(key), (key, ""))
-        known = fold_name(key) in fields
-        named[re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() if known else key] = _snake_field(kind, item)
-    return named
+        is_known = fold_name(key) in fields
+        renamed_fields[re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower() if is_known else key] = _snake_field(
+            kind, item
+        )
+    return renamed_fields
 
 
 def _snake_field(kind: str, item: Any) -> Any:

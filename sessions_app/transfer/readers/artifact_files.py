@@ -110,10 +110,10 @@ def artifacts_fingerprint(root: Path) -> str:
 
 def _folders(place: Path) -> list[Path]:
     try:
-        found = [entry for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
+        folders = [entry for entry in os.scandir(place) if entry.is_dir(follow_symlinks=False)]
     except OSError:
         return []
-    return sorted(Path(entry.path) for entry in found)
+    return sorted(Path(entry.path) for entry in folders)
 
 
 def _scope_versions(
@@ -130,18 +130,18 @@ def _scope_versions(
             if isinstance(read, UnreadableRow):
                 yield read
                 continue
-            told, path = read
-            filename = told.get("fileName")
+            metadata, path = read
+            filename = metadata.get("fileName")
             yield StoredArtifact(
                 app_name,
                 user_id,
                 session_id,
                 filename if isinstance(filename, str) and filename else folder.relative_to(root).as_posix(),
                 int(version.name),
-                _text(told.get("mimeType")),
-                _text(told.get("displayName")),
-                _mapping(told.get("customMetadata")),
-                _created_at(told.get("createTime"), path),
+                _text(metadata.get("mimeType")),
+                _text(metadata.get("displayName")),
+                _mapping(metadata.get("customMetadata")),
+                _created_at(metadata.get("createTime"), path),
                 path,
             )
 
@@ -157,17 +157,21 @@ def _read_version(version: Path, folder: Path) -> tuple[dict[str, Any], Path] | 
     if not payload.is_file():
         return UnreadableRow(str(version), "its content is missing")
     try:
-        told = json.loads(metadata.read_text(encoding="utf-8"))
+        metadata_json = json.loads(metadata.read_text(encoding="utf-8"))
     except FileNotFoundError:
-        told = {}
+        metadata_json = {}
     except (OSError, ValueError) as error:
         return UnreadableRow(str(metadata), f"it cannot be read: {error}")
-    return (told, payload) if isinstance(told, dict) else UnreadableRow(str(metadata), "it is no JSON object")
+    return (
+        (metadata_json, payload)
+        if isinstance(metadata_json, dict)
+        else UnreadableRow(str(metadata), "it is no JSON object")
+    )
 
 
-def _created_at(told: object, path: Path) -> float:
+def _created_at(created_at: object, path: Path) -> float:
     try:
-        return parse_timestamp(told)
+        return parse_timestamp(created_at)
     except ValueError:
         return path.stat().st_mtime
 

@@ -82,10 +82,10 @@ class SqliteDatabase:
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns; a view is no table."""
-        known = self._connection.execute(
+        has_table = self._connection.execute(
             "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]
         ).fetchone()
-        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", [table]) if known else ()
+        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", [table]) if has_table else ()
         return {row["name"] for row in rows}
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
@@ -101,12 +101,12 @@ class SqliteDatabase:
 
 def file_fingerprint(path: Path) -> str:
     """Return a text that changes with a file or with its write-ahead log."""
-    found = []
+    stamps = []
     for each in (path, path.with_name(path.name + "-wal")):
         if each.exists():
             status = each.stat()
-            found.append(f"{status.st_mtime_ns}-{status.st_size}")
-    return " ".join(found)
+            stamps.append(f"{status.st_mtime_ns}-{status.st_size}")
+    return " ".join(stamps)
 
 
 def _copy_sqlite(path: Path, copy: Path) -> None:

@@ -126,13 +126,13 @@ def _find_session_file(folder: Path) -> Path | None:
 
 
 def _session_file(folder: Path) -> Path:
-    found = _find_session_file(folder)
-    if found is None:
+    session_file = _find_session_file(folder)
+    if session_file is None:
         raise NotFound(
             f"The folder {str(folder)!r} holds neither {LOCAL_FOLDER}/{SESSION_FILE} nor artifacts.",
             hint="Name the folder of one agent that `adk web` has run, or a store itself.",
         )
-    return found
+    return session_file
 
 
 def _open_sqlite(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
@@ -174,8 +174,8 @@ def detect_format(database: Database, location: str) -> Format:
 def _detect_json_events(database: Database, location: str) -> Format:
     version = None
     if database.columns("adk_internal_metadata"):
-        known = {row["key"]: row["value"] for row in database.rows("SELECT * FROM adk_internal_metadata")}
-        version = known.get("schema_version")
+        metadata = {row["key"]: row["value"] for row in database.rows("SELECT * FROM adk_internal_metadata")}
+        version = metadata.get("schema_version")
     if version not in (None, KNOWN_VERSION):
         raise BadInput(
             f"{location!r} has schema version {version}; this DevUI knows {KNOWN_VERSION}.",
@@ -192,10 +192,10 @@ def _detect_json_events(database: Database, location: str) -> Format:
 
 def _timestamp_of(event_data: object) -> object:
     try:
-        found = decode_json(event_data)
+        event = decode_json(event_data)
     except ValueError:
         return None
-    return found.get("timestamp") if isinstance(found, dict) else None
+    return event.get("timestamp") if isinstance(event, dict) else None
 
 
 def _detect_actions(database: Database, events: set[str]) -> Format:

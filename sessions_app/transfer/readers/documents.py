@@ -48,8 +48,8 @@ class SessionDocument:
         self.remarks: list[str] = []
         self._path = path
         document = _load_json(path)
-        found = document if isinstance(document, list) else [document]
-        self._sessions = [_fold_names(each) for each in found if _is_session(each)]
+        sessions = document if isinstance(document, list) else [document]
+        self._sessions = [_fold_names(each) for each in sessions if _is_session(each)]
         self.is_empty = not self._sessions
         if self.is_empty and not may_be_empty:
             raise BadInput(
@@ -95,8 +95,8 @@ class SessionDocument:
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events session by session, in the order of the sessions' first event."""
-        wanted = [each for each in self._sessions if only is None or _owner(each) in only]
-        queues = [list(_events_of(each)) for each in wanted]
+        sessions = [each for each in self._sessions if only is None or _owner(each) in only]
+        queues = [list(_events_of(each)) for each in sessions]
         yield from merge_by_time(queues)
 
     def close(self) -> None:
@@ -246,8 +246,8 @@ def _load_json(path: Path) -> Any:
 
 def _is_session(value: Any) -> bool:
     folded = _fold_names(value) if isinstance(value, dict) else {}
-    named = all(isinstance(folded.get(name), str) for name in ("appname", "userid", "id"))
-    return named and isinstance(folded.get("events"), list | None)
+    has_names = all(isinstance(folded.get(name), str) for name in ("appname", "userid", "id"))
+    return has_names and isinstance(folded.get("events"), list | None)
 
 
 def _fold_names(session: dict[str, Any]) -> dict[str, Any]:

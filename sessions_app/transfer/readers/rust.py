@@ -75,11 +75,11 @@ def convert_part(value: Any) -> Any:
     """Return a part of adk-rust's content, told by the fields it has, as ADK spells it."""
     if not isinstance(value, Mapping):
         return value
-    known = dict(value)
+    fields = dict(value)
     for name, build in _PARTS:
-        if name in known:
-            return build(known)
-    return known
+        if name in fields:
+            return build(fields)
+    return fields
 
 
 def _blob(value: dict[str, Any]) -> dict[str, Any]:

@@ -53,43 +53,43 @@ class FolderScan:
 
     def fingerprint(self) -> str:
         """Return a text that changes when a file does, comes or goes. Agents' folders have their own."""
-        told = "\n".join(f"{path} {file_fingerprint(path)}" for path in (*self.stores, *self.documents))
-        return hashlib.sha256(told.encode("utf-8", "surrogateescape")).hexdigest()
+        stamps = "\n".join(f"{path} {file_fingerprint(path)}" for path in (*self.stores, *self.documents))
+        return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def scan_folder(root: Path, is_place: Callable[[Path], bool]) -> FolderScan:
     """Look at all files under a folder, by their first bytes. Links and hidden folders are not followed."""
-    found = FolderScan()
+    scan = FolderScan()
     for name, folders, files in os.walk(root):
         folder = Path(name)
         if VIRTUAL_ENVIRONMENT in files:
             folders.clear()
             continue
         if folder != root and is_place(folder):
-            found.places.append(folder)
+            scan.places.append(folder)
             folders.clear()
             continue
         folders[:] = sorted(
             each for each in folders if not each.startswith(".") and each not in SKIPPED_FOLDERS
         )
         for each in sorted(files):
-            _classify(folder / each, found)
-    return found
+            _classify(folder / each, scan)
+    return scan
 
 
-def _classify(path: Path, found: FolderScan) -> None:
+def _classify(path: Path, scan: FolderScan) -> None:
     try:
         head = _read_head(path)
         is_store = head.startswith(SQLITE_MAGIC) or (head[:1] == b"{" and is_export(path))
     except OSError:
-        found.documents.append(path)  # it is told of when it is opened again
+        scan.documents.append(path)  # it is told of when it is opened again
         return
     if is_store:
-        found.stores.append(path)
+        scan.stores.append(path)
     elif head.lstrip()[:1] in (b"{", b"["):
-        found.documents.append(path)
+        scan.documents.append(path)
     else:
-        found.others += 1
+        scan.others += 1
 
 
 def _read_head(path: Path) -> bytes:
@@ -154,8 +154,8 @@ class SessionFolder:
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions, each with the file it is taken from."""
         yield from self.unread
-        for held in self._held.values():
-            yield replace(held.session, part=self.named(held.path))
+        for file_session in self._held.values():
+            yield replace(file_session.session, part=self.named(file_session.path))
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own part of the merged state."""
@@ -168,15 +168,15 @@ class SessionFolder:
 
     def count_events(self) -> int | None:
         """Return how many events there are."""
-        return sum(held.events for held in self._held.values())
+        return sum(file_session.events for file_session in self._held.values())
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of time; each session's own events in the order they were appended."""
-        wanted = [owner for owner in self._held if only is None or owner in only]
-        wanted.sort(key=lambda owner: self._held[owner].first)
-        self._last_in = {self._held[owner].path: owner for owner in wanted}
+        owners = [owner for owner in self._held if only is None or owner in only]
+        owners.sort(key=lambda owner: self._held[owner].first)
+        self._last_in = {self._held[owner].path: owner for owner in owners}
         opened: dict[Path, SessionDocument] = {}
-        waiting, running = iter(wanted), list[tuple[float, int, StoredEvent | UnreadableRow, Any]]()
+        waiting, running = iter(owners), list[tuple[float, int, StoredEvent | UnreadableRow, Any]]()
         coming = next(waiting, None)
         number = 0
         while running or coming:
@@ -205,8 +205,8 @@ class SessionFolder:
             self.passed_over.append(path)
             return
         for shared in document.shared():
-            known = self._shared.get((shared.app_name, shared.user_id))
-            if known is None or known.updated_at <= shared.updated_at:
+            newest = self._shared.get((shared.app_name, shared.user_id))
+            if newest is None or newest.updated_at <= shared.updated_at:
                 self._shared[shared.app_name, shared.user_id] = shared
         for session in document.sessions():
             self._keep(path, document, session)
@@ -218,12 +218,14 @@ class SessionFolder:
             for event in document.events({session.owner})
             if isinstance(event, StoredEvent)
         ]
-        held = _FileSession(path, session, times[0] if times else float("-inf"), len(times))
-        known = self._held.get(session.owner)
-        if known is None:
-            self._held[session.owner] = held
+        file_session = _FileSession(path, session, times[0] if times else float("-inf"), len(times))
+        duplicate = self._held.get(session.owner)
+        if duplicate is None:
+            self._held[session.owner] = file_session
             return
-        older, newer = sorted((known, held), key=lambda each: (each.events, each.session.updated_at))
+        older, newer = sorted(
+            (duplicate, file_session), key=lambda each: (each.events, each.session.updated_at)
+        )
         self._held[session.owner] = newer
         self.remarks.append(
             f"{self.named(older.path)}: its session {session.owner} is in {self.named(newer.path)} too,"
@@ -232,8 +234,8 @@ class SessionFolder:
 
     def _files(self) -> Iterator[tuple[Path, set[Owner]]]:
         owners: dict[Path, set[Owner]] = {}
-        for owner, held in self._held.items():
-            owners.setdefault(held.path, set()).add(owner)
+        for owner, file_session in self._held.items():
+            owners.setdefault(file_session.path, set()).add(owner)
         yield from owners.items()
 
     def _events_of(

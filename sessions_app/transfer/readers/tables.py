@@ -135,10 +135,10 @@ class TableSource:
                 yield UnreadableRow(f"{what} {'/'.join(names)}", str(error) or type(error).__name__)
 
     def _where(self, *, by_user: bool = True) -> tuple[str, list[str]]:
-        wanted = {"app_name": self._choice.app_name, "user_id": self._choice.user_id if by_user else None}
-        given = {name: value for name, value in wanted.items() if value is not None}
-        terms = " AND ".join(f"{name} = %s" for name in given)
-        return (f" WHERE {terms}" if terms else ""), list(given.values())
+        columns = {"app_name": self._choice.app_name, "user_id": self._choice.user_id if by_user else None}
+        filters = {name: value for name, value in columns.items() if value is not None}
+        terms = " AND ".join(f"{name} = %s" for name in filters)
+        return (f" WHERE {terms}" if terms else ""), list(filters.values())
 
     def _session(self, row: Row) -> StoredSession:
         created, updated = parse_timestamp(row["create_time"]), parse_timestamp(row["update_time"])
@@ -259,10 +259,10 @@ def decode_json(value: Any) -> Any:
 
 
 def _decode_object(value: Any) -> dict[str, Any]:
-    found = decode_json(value)
-    if not isinstance(found, dict):
-        raise ValueError(f"a {type(found).__name__} stands where an object should")
-    return found
+    value_json = decode_json(value)
+    if not isinstance(value_json, dict):
+        raise ValueError(f"a {type(value_json).__name__} stands where an object should")
+    return value_json
 
 
 def first_row(database: Database, sql: str) -> Row:

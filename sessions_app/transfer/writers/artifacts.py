@@ -23,14 +23,14 @@ def import_artifacts(
     folder: ArtifactFolder, report: ImportReport, *, into_app: str | None = None, dry_run: bool = False
 ) -> None:
     """Import the versions that are not here yet; one that is here is compared, never changed."""
-    for found in folder.versions():
-        if isinstance(found, UnreadableRow):
-            report.unread.add(f"{found.where}: {found.why}")
+    for artifact in folder.versions():
+        if isinstance(artifact, UnreadableRow):
+            report.unread.add(f"{artifact.where}: {artifact.why}")
             continue
         try:
-            _import_version(found, report, into_app or found.app_name, dry_run)
+            _import_version(artifact, report, into_app or artifact.app_name, dry_run)
         except (BadInput, OSError) as error:
-            report.unread.add(f"{found}: {getattr(error, 'message', error)}")
+            report.unread.add(f"{artifact}: {getattr(error, 'message', error)}")
     for remark in folder.remarks:
         report.remarks.add(remark)
     if not dry_run:
@@ -40,35 +40,39 @@ def import_artifacts(
         )
 
 
-def _import_version(found: StoredArtifact, report: ImportReport, app_name: str, dry_run: bool) -> None:
-    key = artifact_versions.file_key("", app_name, found.user_id, found.session_id or None, found.filename)
-    content = found.path.read_bytes()
-    if twin := artifact_versions.list_versions(key).filter(version=found.version).first():
+def _import_version(artifact: StoredArtifact, report: ImportReport, app_name: str, dry_run: bool) -> None:
+    key = artifact_versions.file_key(
+        "", app_name, artifact.user_id, artifact.session_id or None, artifact.filename
+    )
+    content = artifact.path.read_bytes()
+    if twin := artifact_versions.list_versions(key).filter(version=artifact.version).first():
         if twin.sha256 != sha256(content).hexdigest():
-            report.conflicts.add(f"{found}: that version is here with other content")
+            report.conflicts.add(f"{artifact}: that version is here with other content")
         return
-    if not dry_run and not _store_version(key, found, content):
-        report.conflicts.add(f"{found}: an agent saved that version during the import")
+    if not dry_run and not _store_version(key, artifact, content):
+        report.conflicts.add(f"{artifact}: an agent saved that version during the import")
         return
     report.artifacts += 1
 
 
-def _store_version(key: FileKey, found: StoredArtifact, content: bytes) -> bool:
+def _store_version(key: FileKey, artifact: StoredArtifact, content: bytes) -> bool:
     with content_files.store_content(content) as payload:
         try:
-            artifact_versions.restore(key, _version_draft(found), payload, found.version, found.created_at)
+            artifact_versions.restore(
+                key, _version_draft(artifact), payload, artifact.version, artifact.created_at
+            )
         except IntegrityError:
             return False
     return True
 
 
-def _version_draft(found: StoredArtifact) -> VersionMetadata:
+def _version_draft(artifact: StoredArtifact) -> VersionMetadata:
     """Return what a row says besides the content. A file without a type was saved as text, as ADK reads it."""
-    metadata = scopes.dumps(scopes.canonicalize(found.custom_metadata).data)
-    if found.mime_type is None:
-        return VersionMetadata(Artifact.Holding.TEXT, "{}", "text/plain", metadata, found.session_id)
-    blob = {"mimeType": found.mime_type}
-    if found.display_name:
-        blob["displayName"] = found.display_name
+    metadata = scopes.dumps(scopes.canonicalize(artifact.custom_metadata).data)
+    if artifact.mime_type is None:
+        return VersionMetadata(Artifact.Holding.TEXT, "{}", "text/plain", metadata, artifact.session_id)
+    blob = {"mimeType": artifact.mime_type}
+    if artifact.display_name:
+        blob["displayName"] = artifact.display_name
     part = json.dumps({"inlineData": blob})
-    return VersionMetadata(Artifact.Holding.DATA, part, found.mime_type, metadata, found.session_id)
+    return VersionMetadata(Artifact.Holding.DATA, part, artifact.mime_type, metadata, artifact.session_id)

@@ -39,7 +39,7 @@ class AgentData:
 def find_all_agent_data(folder: AgentsFolder) -> list[AgentData]:
     """Return what lies in the agents' `.adk` folders."""
     looked_at = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
-    return [found for found in looked_at if found.kinds]
+    return [data for data in looked_at if data.kinds]
 
 
 def find_agent_data(app_name: str, folder: Path) -> AgentData:

@@ -182,19 +182,19 @@ def store_writes(writes: Sequence[KeyWrite]) -> None:
     indexing.put_values(_index_entry(write) for write in writes if _session_of(write) is None)
 
 
-def _newer_keys(scope: Scope, kept: Iterable[KeyWrite]) -> set[tuple[int, str]]:
+def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]]:
     """Return which of the keys to be written somebody else has written since the source did: (owner, key_id)."""
-    wanted: dict[tuple[int, int], list[str]] = {}
-    for write in kept:
+    key_ids_by_owner: dict[tuple[int, int], list[str]] = {}
+    for write in writes:
         owner = (write.owner.row.pk, write.owner.version)
-        wanted.setdefault(owner, []).append(scopes.key_id(write.key))
-    found: set[tuple[int, str]] = set()
-    for (owner_id, version), key_ids in wanted.items():
+        key_ids_by_owner.setdefault(owner, []).append(scopes.key_id(write.key))
+    newer: set[tuple[int, str]] = set()
+    for (owner_id, version), key_ids in key_ids_by_owner.items():
         rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
         for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
             some = rows.filter(key_id__in=key_ids[start : start + KEYS_PER_STATEMENT])
-            found.update((owner_id, key_id) for key_id in some.values_list("key_id", flat=True).distinct())
-    return found
+            newer.update((owner_id, key_id) for key_id in some.values_list("key_id", flat=True).distinct())
+    return newer
 
 
 def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[KeyWrite]) -> None:

@@ -151,8 +151,8 @@ def _describe_other_files(walked: FolderScan) -> str:
     return f"It has {walked.others + len(walked.documents)} file(s) of other kinds."
 
 
-def _save_fingerprints(what: str, found: dict[str, str]) -> None:
-    for location, text in found.items():
+def _save_fingerprints(what: str, fingerprints: dict[str, str]) -> None:
+    for location, text in fingerprints.items():
         ImportSource.objects.update_or_create(
             location=location, defaults={"format": what, "fingerprint": text, "read_at": time.time()}
         )

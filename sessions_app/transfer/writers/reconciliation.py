@@ -174,7 +174,7 @@ def _mark_settled(slices: BatchedTransactions, seats: Iterable[SessionPlan]) -> 
 
 def _missing_seeds(
     owner: StateOwner,
-    wanted: Mapping[str, Any],
+    values: Mapping[str, Any],
     seeds: Mapping[str, Any],
     position: int,
     timestamp: float,
@@ -184,37 +184,39 @@ def _missing_seeds(
     ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
     explained = set(ledger.values_list("key_id", flat=True).distinct())
     seeded = set(ledger.filter(position=0).values_list("key_id", flat=True))
-    given = {scopes.canonicalize_key(key): value for key, value in {**wanted, **seeds}.items()}
+    values_by_key = {scopes.canonicalize_key(key): value for key, value in {**values, **seeds}.items()}
     known_seeds = {scopes.canonicalize_key(key) for key in seeds}
 
     def seed(key: str) -> KeyWrite:
-        value, is_past = scopes.canonicalize(given[key], key), scopes.key_id(key) in explained
+        value, is_past = scopes.canonicalize(values_by_key[key], key), scopes.key_id(key) in explained
         return KeyWrite(
             owner, position, key, value, timestamp, origin.writer, for_key=origin.key, is_past=is_past
         )
 
     return [
         seed(key)
-        for key in given
+        for key in values_by_key
         if scopes.key_id(key) not in explained
         or (key in known_seeds and position == 0 and scopes.key_id(key) not in seeded)
     ]
 
 
 def _corrections(
-    owner: StateOwner, wanted: Mapping[str, Any], position: int, timestamp: float, origin: _SeedOrigin
+    owner: StateOwner, source_values: Mapping[str, Any], position: int, timestamp: float, origin: _SeedOrigin
 ) -> list[KeyWrite]:
     """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
     model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
-    values = {scopes.canonicalize_key(key): scopes.canonicalize(value, key) for key, value in wanted.items()}
+    values = {
+        scopes.canonicalize_key(key): scopes.canonicalize(value, key) for key, value in source_values.items()
+    }
     changed = [
         KeyWrite(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
         for key, value in values.items()
         if key in here
         and not scopes.is_same_json(value.private or value.public, here[key].private or here[key].value)
     ]
-    gone = [
+    removals = [
         KeyWrite(
             owner,
             position,
@@ -227,7 +229,7 @@ def _corrections(
         )
         for key in here.keys() - values.keys()
     ]
-    return changed + gone
+    return changed + removals
 
 
 def _report_kept_keys(owner: StateOwner, shared: SharedState, report: ImportReport) -> None:
@@ -240,9 +242,9 @@ def _report_kept_keys(owner: StateOwner, shared: SharedState, report: ImportRepo
         and not scopes.is_same_json(scopes.canonicalize(value, key).public, row.value)
     ]
     if other:
-        named = ", ".join(sorted(other)[:10])
+        key_names = ", ".join(sorted(other)[:10])
         report.conflicts.add(
-            f"state of {_owner_name(shared)}: {len(other)} key(s) keep their value here: {named}"
+            f"state of {_owner_name(shared)}: {len(other)} key(s) keep their value here: {key_names}"
         )
 
 

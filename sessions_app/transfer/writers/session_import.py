@@ -58,7 +58,7 @@ def import_sessions(
 
 
 def _check_one_app(source: Source) -> None:
-    apps = {found.owner.app_name for found in source.sessions() if isinstance(found, StoredSession)}
+    apps = {session.owner.app_name for session in source.sessions() if isinstance(session, StoredSession)}
     if len(apps) > 1:
         raise BadInput(
             f"{source.location} holds sessions of several apps: {', '.join(sorted(apps)[:10])}.",
@@ -183,8 +183,8 @@ class _Import:
     def _lock(self, seats: list[SessionPlan]) -> dict[int, AgentSession]:
         """Lock the sessions of a batch. Those that somebody else wrote to, or deleted, are left alone."""
         pks = {seat.pk for seat in seats if seat.pk}
-        found = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
-        sessions = {row.pk: row for row in found}
+        rows_of_batch = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
+        sessions = {row.pk: row for row in rows_of_batch}
         for seat in seats:
             if seat.pk and not seat.closed:
                 row = sessions.get(seat.pk)
@@ -238,8 +238,8 @@ class _Import:
                 if seat.closed and not seat.is_unchanged:
                     files[part].conflicts.add(seat.closed)
         for part, counted in files.items():
-            left = f"; {counted.conflicts.total} left as it is here" if counted.conflicts else ""
-            self._report.files.add(f"{part}: {counted.counts()}{left}")
+            unchanged = f"; {counted.conflicts.total} left as it is here" if counted.conflicts else ""
+            self._report.files.add(f"{part}: {counted.counts()}{unchanged}")
 
 
 def _count_session(report: ImportReport, seat: SessionPlan) -> None:

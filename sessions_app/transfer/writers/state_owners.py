@@ -19,16 +19,16 @@ class StateOwners:
         """Lock the owners; those that are written are made where they are missing."""
         self._source = source
         self._owners: dict[tuple[Scope, SessionKey], StateOwner | None] = {}
-        written = {
+        written_owners = {
             (write.scope, _owner_key(write.scope, arrival.session))
             for arrival in arrivals
             for write in arrival.record.writes
         }
         for scope in _SHARED:
             for name in sorted({_owner_key(scope, arrival.session) for arrival in arrivals}):
-                make = (scope, name) in written
+                make = (scope, name) in written_owners
                 self._owners[scope, name] = import_rows.lock_shared_owner(source, name, scope, make=make)
-        self._written = written
+        self._written = written_owners
 
     def writes(self, arrival: PendingEvent) -> Iterator[KeyWrite]:
         """Yield the writes of an event; each shared scope that it writes gets its next version."""
