@@ -1,4 +1,4 @@
-"""Evalset files: the truth about eval cases. Read here, mirrored into rows by `library`."""
+"""Evalset files, the source of truth about eval cases. `library` mirrors them into rows."""
 
 from evals_app.files.parsing import EvalSetContent, parse, read_file, read_text
 from evals_app.files.problems import BadFile, Problem

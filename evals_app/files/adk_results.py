@@ -1,7 +1,7 @@
-"""Eval results as `adk web` and `adk eval` keep them: `.adk/eval_history/*.evalset_result.json`.
+"""Reader of the result files of `adk web` and `adk eval`: `.adk/eval_history/*.evalset_result.json`.
 
-`google/adk/evaluation/{eval_result,_eval_set_results_manager_utils}.py`, read tolerantly: both spellings, the
-older files that hold JSON inside a JSON string, and the overall scores' deprecated name.
+`google/adk/evaluation/{eval_result,_eval_set_results_manager_utils}.py`, read tolerantly: both spellings, older
+files with JSON inside a JSON string, and the overall scores' deprecated name.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class _BothSpellings(BaseModel):
 
 
 class MetricDetails(_BothSpellings):
-    """What a metric tells beside its score."""
+    """Details of a metric's result beside its score."""
 
     rubric_scores: list[dict[str, Any]] | None = None
     token_usage_details: Metadata | None = None
@@ -47,7 +47,7 @@ class MetricDetails(_BothSpellings):
 
 
 class AdkMetricResult(_BothSpellings):
-    """What a metric said."""
+    """Result of a metric."""
 
     metric_name: str
     threshold: float | None = None
@@ -58,7 +58,7 @@ class AdkMetricResult(_BothSpellings):
 
 
 class TurnResult(_BothSpellings):
-    """One turn, with what each metric said of it."""
+    """Turn with the results of its metrics."""
 
     actual_invocation: Invocation
     expected_invocation: Invocation | None = None
@@ -66,7 +66,7 @@ class TurnResult(_BothSpellings):
 
 
 class CaseResult(_BothSpellings):
-    """One repetition of one case."""
+    """Result of one repetition of a case."""
 
     eval_id: str = ""
     final_eval_status: AdkEvalStatus
@@ -78,7 +78,7 @@ class CaseResult(_BothSpellings):
 
 
 class EvalsetResult(_BothSpellings):
-    """One run of an evalset."""
+    """Result of a run of an evalset."""
 
     eval_set_result_id: str
     eval_set_id: str
@@ -87,7 +87,7 @@ class EvalsetResult(_BothSpellings):
 
 
 def find_result_files(agent_folder: Path) -> list[Path]:
-    """Return the result files beside an agent, oldest name first. Links are left out."""
+    """Return the result files of an agent, sorted by name. Links are left out."""
     paths = (agent_folder / HISTORY).glob(f"*{SUFFIX}")
     return sorted(path for path in paths if path.is_file() and not path.is_symlink())
 
@@ -96,7 +96,7 @@ def read_result(path: Path) -> EvalsetResult:
     """Read a result file.
 
     Raises:
-        BadInput: it cannot be read, or is no result of an evalset.
+        BadInput: the file cannot be read, or is no result of an evalset.
     """
     try:
         document = json.loads(path.read_bytes())
@@ -115,7 +115,7 @@ def read_result(path: Path) -> EvalsetResult:
 
 
 def criteria_of(result: EvalsetResult) -> Mapping[str, Any]:
-    """Return what the metrics were held to: name → criterion, or threshold."""
+    """Return the criterion, or the threshold, of each metric by its name."""
     criteria: dict[str, Any] = {}
     for case in result.eval_case_results:
         for metric in case.overall_eval_metric_results:

@@ -1,4 +1,4 @@
-"""Evalset files put in place: whole or not at all, and never over what somebody else has written meanwhile."""
+"""Atomic writes of files, which fail if the file has changed meanwhile."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _write_lock = threading.Lock()
 
 
 class FileChanged(DevUIError):
-    """A file is not what it was when somebody looked at it; nothing was written."""
+    """The file has changed since it was read; nothing was written."""
 
     status: ClassVar[int] = 409
     code: ClassVar[str] = "file_changed"
@@ -33,7 +33,7 @@ class FileChanged(DevUIError):
 
 
 def digest_of(text: str) -> str:
-    """Return what tells one text of a file from another: the SHA-256 of its bytes."""
+    """Return the SHA-256 of a text."""
     return sha256(text.encode(errors="surrogatepass")).hexdigest()
 
 
@@ -41,23 +41,23 @@ def create_file(path: Path, text: str) -> None:
     """Write a new file.
 
     Raises:
-        FileExistsError: it is there already.
-        OSError: it cannot be written.
+        FileExistsError: the file exists.
+        OSError: the file cannot be written.
     """
     with _write_lock, _temporary_file(path, text) as name:
         os.chmod(name, 0o644)
-        os.link(name, path)  # fails when somebody was quicker
+        os.link(name, path)  # fails if the file exists
 
 
 def replace_file(path: Path, shown_as: str, before: str, text: str) -> None:
-    """Write a file's new text, if it still says `before`.
+    """Replace a file's text, if its present text is `before`.
 
-    Other DevUI processes wait; another editor that saves in the same instant is the one that wins or loses.
+    Other DevUI processes are locked out; other editors are not.
 
     Raises:
-        NotFound: the file is gone.
-        FileChanged: it says something else.
-        OSError: it cannot be written.
+        NotFound: the file does not exist.
+        FileChanged: the file has another text.
+        OSError: the file cannot be written.
     """
     with _write_lock, _lock_folder(path):
         if read_text(path, shown_as) != before:
@@ -69,7 +69,7 @@ def replace_file(path: Path, shown_as: str, before: str, text: str) -> None:
 
 @contextlib.contextmanager
 def _lock_folder(path: Path) -> Iterator[None]:
-    """Keep other DevUI processes from writing files of the same folder."""
+    """Lock the folder against writes of other DevUI processes."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
         fcntl.flock(folder, fcntl.LOCK_EX)
@@ -80,7 +80,7 @@ def _lock_folder(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _temporary_file(path: Path, text: str) -> Iterator[str]:
-    """Write a text to a file beside `path`, which is gone afterwards unless it was moved."""
+    """Write a text to a temporary file beside `path`, which is removed afterwards."""
     number, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name[:100]}.")
     try:
         with os.fdopen(number, "wb") as file:

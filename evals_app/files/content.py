@@ -1,7 +1,7 @@
-"""What people and agents say, as evalset files write it: google.genai's `Content` and its parts, ADK-free.
+"""Messages in evalset files: google.genai's `Content` and its parts, without importing ADK.
 
-Field names and strictness follow `google/genai/types.py`; a test holds both together. Rarely written parts
-are kept as they are and left to ADK to judge. The state that a case expects is read here, too.
+Field names and strictness follow `google/genai/types.py`; a test compares both. Rare parts are not validated. The
+expected states of a case are read here, too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ JsonObject = dict[str, Any]
 
 
 def _rename_fields(spell: Callable[[str], str], value: Any) -> Any:
-    """Return a value with the names of its fields, however deep, in a spelling."""
+    """Return a value with all field names converted by `spell`."""
     if isinstance(value, dict):
         return {
             spell(name) if isinstance(name, str) else name: _rename_fields(spell, inner)
@@ -36,7 +36,7 @@ Metadata = Annotated[
     BeforeValidator(partial(_rename_fields, to_snake)),
     PlainSerializer(_serialize_names, return_type=JsonObject),
 ]
-"""What is told about an answer, such as the tokens it took. Every name in it is a field's, in either spelling."""
+"""Metadata of a response, such as token counts, in snake case or camel case."""
 
 
 BOTH_SPELLINGS = ConfigDict(
@@ -47,17 +47,17 @@ BOTH_SPELLINGS = ConfigDict(
     ser_json_bytes="base64",
     val_json_bytes="base64",
 )
-"""How models of google.genai and of ADK's evals read JSON: in camel case and in snake case, unknown fields refused."""
+"""Config of models of google.genai and of ADK's evals: camel case or snake case, no unknown fields."""
 
 
 class GenaiModel(BaseModel):
-    """Read in both spellings; a field that google.genai does not know is refused, as there."""
+    """Base of google.genai's models."""
 
     model_config = BOTH_SPELLINGS
 
 
 class FunctionCall(GenaiModel):
-    """A tool asked for."""
+    """Tool call."""
 
     id: str | None = None
     args: JsonObject | None = None
@@ -67,7 +67,7 @@ class FunctionCall(GenaiModel):
 
 
 class FunctionResponse(GenaiModel):
-    """What a tool answered."""
+    """Result of a tool call."""
 
     will_continue: bool | None = None
     scheduling: str | None = None
@@ -78,7 +78,7 @@ class FunctionResponse(GenaiModel):
 
 
 class Blob(GenaiModel):
-    """A file inside the message, base64."""
+    """Inline file in base64."""
 
     data: bytes | None = None
     display_name: str | None = None
@@ -86,7 +86,7 @@ class Blob(GenaiModel):
 
 
 class FileData(GenaiModel):
-    """A file named by its URI."""
+    """File referenced by URI."""
 
     display_name: str | None = None
     file_uri: str | None = None
@@ -94,7 +94,7 @@ class FileData(GenaiModel):
 
 
 class Part(GenaiModel):
-    """One piece of a message."""
+    """Part of a message."""
 
     media_resolution: JsonObject | None = None
     code_execution_result: JsonObject | None = None
@@ -116,28 +116,28 @@ class Part(GenaiModel):
 
 
 class Content(GenaiModel):
-    """A message: its parts and who says it."""
+    """Message with its parts and role."""
 
     parts: list[Part] | None = None
     role: str | None = None
 
 
 FINAL_STATE, TURN_STATES = "final_session_state", "devui_turn_states"
-"""Where a case keeps the state expected at its end (a field of ADK) and after each turn (ours; ADK ignores it)."""
+"""Fields of a case for the expected state at its end (ADK's) and after each turn (DevUI's; ADK ignores it)."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExpectedState:
-    """Keys and the values that they are to have, prefixes and all: after a turn (from 0), or at the end (None)."""
+    """Expected values by key with prefix, after a turn (from 0) or at the end (None)."""
 
     turn: int | None
     values: JsonObject
 
 
 def expected_states(case: Mapping[str, Any]) -> list[ExpectedState]:
-    """Return the states that a case (JSON, snake case) expects: of its turns in order, then that of its end.
+    """Return the expected states of a case (JSON, snake case): after its turns in order, then at its end.
 
-    What is no object, and what expects no key, is left out.
+    Empty states and values that are no objects are left out.
     """
     turns = case.get(TURN_STATES)
     states = [*enumerate(turns if isinstance(turns, list) else []), (None, case.get(FINAL_STATE))]

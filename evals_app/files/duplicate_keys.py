@@ -1,4 +1,4 @@
-"""Keys that an object of a file names again: parsers take the last one, and nobody can have meant the others."""
+"""Detection of duplicate keys in JSON and YAML. Parsers silently use the last one."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from evals_app.files.positions import position_of
 from evals_app.files.syntax_tree import Child, Node, parse_tree
 
 MAX_LISTED = 20
-"""Repeated keys that are told one by one; the rest is counted."""
+"""Most duplicate keys that are listed; the rest is counted."""
 
 
 def load_json(text: str) -> tuple[Any, bool]:
-    """Return what JSON text says, and whether an object of it names a key again.
+    """Parse JSON and tell whether an object has a duplicate key.
 
     Raises:
-        json.JSONDecodeError: it is no JSON.
+        json.JSONDecodeError: the text is no JSON.
     """
     repeated = False
 
@@ -31,7 +31,7 @@ def load_json(text: str) -> tuple[Any, bool]:
 
 
 def describe_duplicates(text: str, kind: str) -> list[str]:
-    """Return which keys of a text (json or yaml) are named again, each with the line and column where it is."""
+    """Return a warning with line and column for each duplicate key of a text (json or yaml)."""
     duplicates = list(_find_duplicates(parse_tree(text, kind)))
     messages = [_message(text, first, again) for first, again in duplicates[:MAX_LISTED]]
     return (
@@ -50,7 +50,7 @@ def _message(text: str, first: Child, again: Child) -> str:
 
 
 def _find_duplicates(node: Node) -> Iterator[tuple[Child, Child]]:
-    """Yield (first, again) of the entries that repeat a key, in their order; not of what is written elsewhere."""
+    """Yield (first entry, duplicate) in order. Aliases are not followed."""
     firsts: dict[Any, Child] = {}
     for child in node.children if node.style != "alias" else ():
         if node.kind == "object" and firsts.setdefault(child.key, child) is not child:

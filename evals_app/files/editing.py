@@ -1,7 +1,7 @@
-"""What an edit makes of a file's text: a list of cases is changed, and the text follows in the file's own words.
+"""Edits of evalset files: an edit changes the list of cases, and the text is rewritten in the file's own form.
 
-Whatever the form, an edit sees cases in ADK's present one, in snake case. It is refused when the file's form cannot
-say what it wants, and the new text is read again before anybody gets it: it says what was meant or is not used.
+Edits see cases in ADK's present form in snake case, whatever form the file has. An edit is rejected when the file's
+form cannot hold its result. The new text is parsed again and compared with the result before it is returned.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ Json = dict[str, Any]
 
 @dataclass
 class Sheet:
-    """What an edit may change.
+    """Editable content of an evalset.
 
     Attributes:
-        cases: in ADK's present form, snake case, only what was given.
-        about: `name` and `description` of the evalset; absent ones are not given.
-        present_form: the evalset's id, set by an edit that wants an older file in ADK's present form.
+        cases: in ADK's present form, snake case, without unset fields.
+        about: `name` and `description` of the evalset, if set.
+        present_form: set to the evalset's id by an edit that converts the file to ADK's present form.
     """
 
     cases: list[Json]
@@ -53,17 +53,17 @@ Edit = Callable[[Sheet], None]
 
 
 def case_json(case: schema.EvalCase) -> Json:
-    """Return a case as edits see it."""
+    """Return a case in the form for edits."""
     return case.model_dump(mode="json", exclude_unset=True)
 
 
 @pause_collector()
 def apply_edit(file: EvalsetFile, edit: Edit) -> EvalsetFile:
-    """Return an evalset file as an edit makes it; the same one when nothing changes.
+    """Return an evalset file after an edit; the same object if nothing changes.
 
     Raises:
-        BadFile: it could not be used after the edit.
-        BadInput: the file's form cannot hold what the edit wants, or whatever `edit` raises.
+        BadFile: the file would be invalid.
+        BadInput: the file's form cannot hold the result, or `edit` raises it.
     """
     before = Sheet([case_json(case) for case in file.content.cases], _description_of(file.document))
     after = Sheet(list(map(deepcopy, before.cases)), dict(before.about))
@@ -77,10 +77,10 @@ def apply_edit(file: EvalsetFile, edit: Edit) -> EvalsetFile:
 
 
 def _load_new_text(file: EvalsetFile, text: str, new: Any) -> LoadedDocument:
-    """Return what a file's new text says, which is `new`.
+    """Parse a file's new text and check that its value is `new`.
 
     Raises:
-        BadInput: it says something else, such as nothing when an anchor went that others need.
+        BadInput: the value differs, for instance because aliases lost their anchor.
     """
     try:
         loaded = load_document(text, file.file_name, file.shown_as)
@@ -97,8 +97,8 @@ def build_file(file_name: str, eval_set_id: str, cases: list[Json], **more: Any)
     """Return a new evalset file.
 
     Raises:
-        BadFile: a case cannot be used.
-        BadInput: a value cannot stand in a file.
+        BadFile: a case is invalid.
+        BadInput: a value cannot be written to a file.
     """
     document = {"eval_set_id": eval_set_id, **more, "eval_cases": cases}
     try:
@@ -119,7 +119,7 @@ def _description_of(document: Any) -> Json:
 
 
 def _rewrite_text(file: EvalsetFile, new: Any) -> str:
-    """Return a file's text that says something else."""
+    """Return a file's text, rewritten for a new value."""
     try:
         write = json_edit.rewrite_json if file.content.format == "json" else yaml_edit.rewrite_yaml
         new_text = write(file.text, file.document, new)
@@ -189,8 +189,8 @@ def _to_legacy(case: Json, shown_as: str) -> Json:
     """Return a case in the old form.
 
     Raises:
-        BadInput: it says what that form has no place for.
-        BadFile: it is no case.
+        BadInput: the old form cannot hold the case.
+        BadFile: the case is invalid.
     """
     model = _validate_case(case, shown_as)
     older = legacy.to_legacy_case(model)
@@ -204,7 +204,7 @@ def _to_legacy(case: Json, shown_as: str) -> Json:
 
 
 def _comparable(case: schema.EvalCase) -> Json:
-    """Return what a case says, apart from roles, empty lists and fields that are not given."""
+    """Return a case without roles, empty lists and unset fields, for comparison."""
     fields: Json = case.model_dump(mode="json", exclude_defaults=True)
     for turn in fields.get("conversation") or []:
         for name, role in (("user_content", "user"), ("final_response", "model")):
@@ -219,10 +219,10 @@ def _comparable(case: schema.EvalCase) -> Json:
 
 
 def _validate_case(case: Json, shown_as: str) -> schema.EvalCase:
-    """Return a case that was checked.
+    """Return the model of a case.
 
     Raises:
-        BadFile: it is no case.
+        BadFile: the case is invalid.
     """
     try:
         return parse_case(json.dumps(case))

@@ -1,4 +1,4 @@
-"""Evalset files made, changed and removed. A change is worked out first, so that it can be looked at, then written."""
+"""Creation, change and removal of evalset files. A change is planned first, so that users can review it."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ from sessions_app.errors import AlreadyExists, BadInput, NotFound
 Json = dict[str, Any]
 
 ID = re.compile(r"[a-zA-Z0-9_-]{1,100}")
-"""ADK's ids, and hyphens, which its own loader reads."""
+"""Valid ids: ADK's, and hyphens, which its loader accepts."""
 
 MAX_TRIES = 3
-"""How often a change that nobody looked at is made anew because the file changed in between."""
+"""Attempts at a change that needs no review, when the file changes in between."""
 
 
 @dataclass(frozen=True)
 class EvalsetChange:
-    """What an edit would make of a file."""
+    """Planned change of an evalset file."""
 
     evalset: EvalSet
     path: Path
@@ -36,28 +36,28 @@ class EvalsetChange:
 
     @property
     def before(self) -> str:
-        """The whole text as it is."""
+        """The present text."""
         return self.was.text
 
     @property
     def after(self) -> str:
-        """The whole text as it would be."""
+        """The new text."""
         return self.will_be.text
 
     @property
     def is_none(self) -> bool:
-        """Tell whether nothing would change."""
+        """Whether nothing would change."""
         return self.before == self.after
 
     @property
     def mark(self) -> str:
-        """What tells this change from another one: of both texts."""
+        """Digest of both texts, which identifies the change."""
         return digest_of(f"{digest_of(self.before)}{digest_of(self.after)}")
 
 
 @dataclass(frozen=True)
 class NewEvalsetFile:
-    """A file that is not there yet, as it would be."""
+    """Planned new evalset file."""
 
     app_name: str
     path: str
@@ -67,12 +67,12 @@ class NewEvalsetFile:
 
     @property
     def after(self) -> str:
-        """Its whole text."""
+        """The text of the file."""
         return self.will_be.text
 
     @property
     def mark(self) -> str:
-        """What tells this file from another one: its path and its text."""
+        """Digest of path and text, which identifies the file."""
         return digest_of(f"{self.path}\n{self.after}")
 
 
@@ -80,7 +80,7 @@ def agents_folder() -> AgentsFolder:
     """Return the folder that holds the agents and their evalsets.
 
     Raises:
-        NotFound: this server has none.
+        NotFound: the server has no folder of agents.
     """
     folder = configured_folder()
     if folder is None:
@@ -89,10 +89,10 @@ def agents_folder() -> AgentsFolder:
 
 
 def current_evalset(app_name: str, evalset_id: str) -> EvalSet:
-    """Return the row of an evalset as its file is now.
+    """Return the row of an evalset, refreshed from its file.
 
     Raises:
-        NotFound: no such app or evalset.
+        NotFound: the app or evalset does not exist.
     """
     library.refresh(agents_folder(), app_name)
     evalset = library.find_evalset(app_name, evalset_id)
@@ -102,21 +102,21 @@ def current_evalset(app_name: str, evalset_id: str) -> EvalSet:
 
 
 def read_evalset_text(evalset: EvalSet) -> str:
-    """Return what an evalset's file says now.
+    """Return the text of an evalset's file.
 
     Raises:
-        NotFound: it is gone.
-        BadFile: it cannot be read.
+        NotFound: the file does not exist.
+        BadFile: the file cannot be read.
     """
     return read_text(library.path_of(agents_folder(), evalset), evalset.path)
 
 
 def read_evalset_file(evalset: EvalSet) -> EvalsetFile:
-    """Return an evalset's file as it is now.
+    """Parse an evalset's file.
 
     Raises:
-        NotFound: it is gone.
-        BadFile: it cannot be used.
+        NotFound: the file does not exist.
+        BadFile: the file is invalid.
     """
     path = library.path_of(agents_folder(), evalset)
     return parse_file(read_text(path, evalset.path), path.name, evalset.path)
@@ -126,23 +126,23 @@ def read_cases(evalset: EvalSet) -> list[EvalCase]:
     """Return the cases of an evalset's file.
 
     Raises:
-        BadFile: the file cannot be used.
+        BadFile: the file is invalid.
     """
     return read_evalset_file(evalset).content.cases
 
 
 def plan_change(evalset: EvalSet, edit: editing.Edit, file: EvalsetFile | None = None) -> EvalsetChange:
-    """Return what an edit would make of an evalset's file. Nothing is written.
+    """Return the change that an edit makes to an evalset's file. Nothing is written.
 
     Args:
-        evalset: whose file.
+        evalset: the evalset to edit.
         edit: the edit.
-        file: the file as it is now, if somebody has read it.
+        file: the parsed file, if the caller has it.
 
     Raises:
-        NotFound: the file is gone.
-        BadFile: it cannot be used as it is, or could not after the edit.
-        BadInput: its form cannot hold what is wanted, it lies elsewhere, or whatever `edit` raises.
+        NotFound: the file does not exist.
+        BadFile: the file is invalid, before or after the edit.
+        BadInput: the file's form cannot hold the result, the file is outside the agents folder, or `edit` raises it.
     """
     path = _editable_path(evalset)
     was = file or read_evalset_file(evalset)
@@ -150,12 +150,12 @@ def plan_change(evalset: EvalSet, edit: editing.Edit, file: EvalsetFile | None =
 
 
 def save_change(change: EvalsetChange, origin: str = "page") -> EvalSet:
-    """Write a change, if its file still says what it said when the change was worked out.
+    """Write a change, unless the file has changed since the change was planned.
 
     Raises:
-        NotFound: the file is gone.
-        FileChanged: somebody else changed it.
-        BadInput: it cannot be written.
+        NotFound: the file does not exist.
+        FileChanged: the file has changed.
+        BadInput: the file cannot be written.
     """
     if not change.is_none:
         try:
@@ -166,11 +166,11 @@ def save_change(change: EvalsetChange, origin: str = "page") -> EvalSet:
 
 
 def edit_file(evalset: EvalSet, edit: editing.Edit, origin: str = "page") -> EvalsetChange:
-    """Make a change at once, whatever the file says at that moment; return the one that was written.
+    """Edit a file without review and return the change. Retry when the file changes in between.
 
     Raises:
-        FileChanged: others keep on changing it.
-        Exception: what `worked_out` and `save` raise.
+        FileChanged: the file changed at every attempt.
+        Exception: errors of `plan_change` and `save_change`.
     """
     for _ in range(MAX_TRIES - 1):
         try:
@@ -194,35 +194,35 @@ def create_evalset(
     origin: str = "page",
     **more: Any,
 ) -> EvalSet:
-    """Make a new evalset file beside an agent, in ADK's present form.
+    """Create an evalset file in an agent's folder, in ADK's present form.
 
     Args:
-        app_name: whose.
-        evalset_id: the file's name without its ending.
+        app_name: name of the agent.
+        evalset_id: the file's name without its suffix.
         cases: in ADK's present form.
         form: json or yaml.
-        origin: who makes it, as versions tell it.
+        origin: stored as origin of the version.
         more: further fields of the evalset, such as its name.
 
     Raises:
-        NotFound: no such app.
-        BadInput: the id cannot be one or is taken, a case cannot be used, or the file cannot be written.
+        NotFound: the app does not exist.
+        BadInput: the id is invalid or taken, a case is invalid, or the file cannot be written.
     """
     return add_file(app_name, _build_new_file(evalset_id, cases, form, more), origin=origin)
 
 
 def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> NewEvalsetFile:
-    """Return what `create` would write of some cases. Nothing is written.
+    """Return the file that `create_evalset` would write. Nothing is written.
 
     Args:
-        app_name: whose.
-        evalset_id: the file's name without its ending.
+        app_name: name of the agent.
+        evalset_id: the file's name without its suffix.
         cases: in ADK's present form.
         created_at: seconds since the epoch.
 
     Raises:
-        NotFound: no such app.
-        BadInput: the id cannot be one or is taken, or a case cannot be used.
+        NotFound: the app does not exist.
+        BadInput: the id is invalid or taken, or a case is invalid.
     """
     file = _build_new_file(evalset_id, cases, "json", {"creation_timestamp": created_at})
     _free_path(app_name, file.file_name)
@@ -237,11 +237,11 @@ def _build_new_file(evalset_id: str, cases: list[Json], form: str, more: Json) -
 
 
 def add_file(app_name: str, file: EvalsetFile, *, origin: str = "page") -> EvalSet:
-    """Put a new evalset file beside an agent as it is.
+    """Write a new evalset file to an agent's folder unchanged.
 
     Raises:
-        NotFound: no such app.
-        BadInput: its name makes no id or is taken, or it cannot be written.
+        NotFound: the app does not exist.
+        BadInput: the name is invalid or taken, or the file cannot be written.
     """
     path = _free_path(app_name, file.file_name)
     try:
@@ -255,11 +255,11 @@ def add_file(app_name: str, file: EvalsetFile, *, origin: str = "page") -> EvalS
 
 
 def _free_path(app_name: str, file_name: str) -> Path:
-    """Return where a new evalset file is to stand.
+    """Return the path for a new evalset file.
 
     Raises:
-        NotFound: no such app.
-        BadInput: its name makes no id or is taken.
+        NotFound: the app does not exist.
+        BadInput: the name is invalid or taken.
     """
     evalset_id = library.id_of_file(file_name)
     if not ID.fullmatch(evalset_id.removesuffix(library.TEST_INFIX)):
@@ -276,10 +276,10 @@ def _free_path(app_name: str, file_name: str) -> Path:
 
 
 def remove_evalset(app_name: str, evalset_id: str) -> None:
-    """Remove an evalset's file. The runs that used it stay, with what it said.
+    """Remove an evalset's file. Its runs and versions stay.
 
     Raises:
-        NotFound: no such app or evalset.
+        NotFound: the app or evalset does not exist.
         BadInput: the file cannot be removed.
     """
     path = _editable_path(current_evalset(app_name, evalset_id))
@@ -291,17 +291,17 @@ def remove_evalset(app_name: str, evalset_id: str) -> None:
 
 
 def write_error(path: Path, error: OSError) -> BadInput:
-    """Return the refusal of a folder or a disk, in words."""
+    """Return the error for a file that cannot be written."""
     return BadInput(
         f"{path.name} cannot be written: {error.strerror}.", hint="Check the rights of the agent's folder."
     )
 
 
 def _editable_path(evalset: EvalSet) -> Path:
-    """Return where an evalset's file is, links followed.
+    """Return the path of an evalset's file, with links resolved.
 
     Raises:
-        BadInput: that is not below the folder of agents.
+        BadInput: the path is outside the agents folder.
     """
     agents = agents_folder()
     path = library.path_of(agents, evalset).resolve()
@@ -314,7 +314,7 @@ def _editable_path(evalset: EvalSet) -> Path:
 
 
 class EvalsetIdTaken(BadInput, AlreadyExists):
-    """An evalset's id is taken, which ADK's server answers as a bad request."""
+    """The evalset's id is taken. ADK's server responds with 400, too."""
 
     status = BadInput.status
     code = AlreadyExists.code

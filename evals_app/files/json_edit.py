@@ -1,4 +1,4 @@
-"""JSON text changed in place: what stays keeps its characters, what is new is written as its neighbours are."""
+"""In-place editing of JSON: unchanged values keep their characters, new ones are written like their neighbors."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ DEFAULT_INDENT = "  "
 
 
 def rewrite_json(text: str, old: Any, new: Any) -> str:
-    """Return a JSON text of `old` with as few changes as make it one of `new`.
+    """Return a JSON text of `old`, changed to `new` with as few changes as possible.
 
     Raises:
-        ValueError: a new value cannot stand in JSON, or the text is nested too deeply.
+        ValueError: a new value cannot be written in JSON, or the text is nested too deeply.
     """
     root = parse_tree(text, "json")
     return text[: root.start] + _JsonWriter.of(text, root).value(root, old, new, "") + text[root.end :]
@@ -25,13 +25,13 @@ def rewrite_json(text: str, old: Any, new: Any) -> str:
 
 @dataclass(frozen=True)
 class _JsonWriter:
-    """Writes values the way a text does.
+    """Writes values in the style of a text.
 
     Attributes:
-        indent: of one level; "" when the text stands on one line.
-        colon: what stands between a key and its value.
-        ascii_only: characters beyond ASCII are written as escapes.
-        newline: what ends a line.
+        indent: of one level; "" if the text is on one line.
+        colon: separator between key and value.
+        ascii_only: characters beyond ASCII are escaped.
+        newline: line ending.
     """
 
     text: str
@@ -42,7 +42,7 @@ class _JsonWriter:
 
     @classmethod
     def of(cls, text: str, root: Node) -> _JsonWriter:
-        """Return a writer in the manner of a text."""
+        """Return a writer with the style of a text."""
         lead = text[root.start + 1 : root.children[0].start] if root.children else "\n" + DEFAULT_INDENT
         indent = lead.rpartition("\n")[2] if "\n" in lead else ""
         key = next((child for child in root.children if isinstance(child.key, str)), None)
@@ -55,7 +55,7 @@ class _JsonWriter:
         )
 
     def value(self, node: Node, old: Any, new: Any, pad: str) -> str:
-        """Return the text of a value; `pad` is the white space that its line begins with."""
+        """Return the text of a value. `pad` is the indentation of its line."""
         if is_same_json(old, new):
             return self.text[node.start : node.end]
         if node.kind == "object" and isinstance(old, dict) and isinstance(new, dict) and new:
@@ -97,7 +97,7 @@ class _JsonWriter:
         return self._joined(node, children, texts, shape)
 
     def _joined(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
-        """Return entries in their brackets, each with the space before it that it had, or that is usual there."""
+        """Return entries in brackets. Each keeps its leading white space; new ones get the usual one."""
         leads = {child.start: self._lead(node, at) for at, child in enumerate(node.children) if at}
         joined = shape.first + texts[0]
         for child, text in zip(children[1:], texts[1:], strict=True):
@@ -105,7 +105,7 @@ class _JsonWriter:
         return f"{self.text[node.start]}{joined}{shape.last}{self.text[node.end - 1]}"
 
     def _lead(self, node: Node, at: int) -> str:
-        """Return the space between the comma (or the bracket) and an entry."""
+        """Return the white space between the comma (or bracket) and an entry."""
         before = node.children[at - 1].node.end if at else node.start
         return self.text[before : node.children[at].start].partition("," if at else self.text[node.start])[2]
 
@@ -131,7 +131,7 @@ class _JsonWriter:
         return json.dumps(value, ensure_ascii=self.ascii_only)
 
     def dumped(self, value: Any, pad: str | None) -> str:
-        """Return a new value; on lines of its own behind `pad`, or (None) all on one line."""
+        """Return a new value on its own lines indented by `pad`, or on one line if `pad` is None."""
         options: dict[str, Any] = {"ensure_ascii": self.ascii_only, "allow_nan": False}
         if pad is None or not self.indent:
             return json.dumps(value, separators=("," + self._gap(), self.colon), **options)
@@ -141,7 +141,7 @@ class _JsonWriter:
 
 @dataclass(frozen=True)
 class _Shape:
-    """The white space of a collection: before its first entry, before its end, before the others; its lines' pad."""
+    """White space of a collection: before its first entry, at its end, before other entries; indentation."""
 
     first: str
     last: str

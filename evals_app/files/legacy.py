@@ -1,4 +1,4 @@
-"""The older forms of evalset files, turned into the present one.
+"""Conversion between the older forms of evalset files and the present one.
 
 `convert_eval_set_to_pydantic_schema` in `google/adk/evaluation/local_eval_sets_manager.py`, and for the flat
 list of `*.test.json` `AgentEvaluator._get_eval_set_from_old_format`.
@@ -16,13 +16,13 @@ from evals_app.files.pairing import pair_items
 
 
 class _Old(BaseModel):
-    """ADK picks the fields it wants and ignores the rest."""
+    """Base of old models: as in ADK, unknown fields are ignored."""
 
     model_config = ConfigDict(extra="ignore", defer_build=True)
 
 
 _nothing_is_a_list = BeforeValidator(lambda value: [] if value in ("", {}) else value)
-"""ADK walks these lists without looking at them: an empty text or object passes for an empty list."""
+"""As in ADK, an empty text or object is accepted as an empty list."""
 
 
 class OldToolUse(_Old):
@@ -33,14 +33,14 @@ class OldToolUse(_Old):
 
 
 class OldResponse(_Old):
-    """What an agent is expected to say on the way."""
+    """Expected intermediate response of an agent."""
 
     author: str
     text: str | None
 
 
 class OldTurn(_Old):
-    """One turn of the old form."""
+    """Turn in the old form."""
 
     query: str | None
     reference: str | None = ""
@@ -61,7 +61,7 @@ class OldTurn(_Old):
 
 
 class OldSession(_Old):
-    """What the session of an old case starts with."""
+    """Initial session of an old case."""
 
     app_name: str = ""
     user_id: str = ""
@@ -75,7 +75,7 @@ def _none_if_empty(value: Any) -> Any:
 
 
 class OldCase(_Old):
-    """One case of the old form."""
+    """Case in the old form."""
 
     name: schema.StorableText
     data: Annotated[list[OldTurn], _nothing_is_a_list]
@@ -92,12 +92,12 @@ class OldCase(_Old):
 
 
 def is_flat(document: list[Any]) -> bool:
-    """Tell whether the list holds turns (one case in all) and not cases."""
+    """Tell whether the list has turns of a single case instead of cases."""
     return bool(document) and all(isinstance(item, dict) and "query" in item for item in document)
 
 
 def to_legacy_case(case: schema.EvalCase) -> dict[str, Any]:
-    """Return a case in the old form. What that cannot hold is left out: compare what it says with the case."""
+    """Return a case in the old form, without data that this form cannot hold."""
     old: dict[str, Any] = {"name": case.eval_id, "data": to_legacy_turns(case)}
     if case.session_input is not None:
         start = case.session_input
@@ -141,7 +141,7 @@ def _without_empty(value: Any) -> Any:
 
 
 def merge_fields(raw: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
-    """Return what a file says with new values: fields the reading ignores stay, empty ones are not added."""
+    """Return `raw` with new values. Unknown fields stay, empty new fields are not added."""
     merged = {name: new.get(name, value) for name, value in raw.items()}
     for name, value in new.items():
         if name not in raw:
@@ -161,5 +161,5 @@ def merge_fields(raw: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
         elif name == "initial_session" and isinstance(raw[name], dict):
             merged[name] = merge_fields(raw[name], value)
         elif not value and not raw[name]:
-            merged[name] = raw[name]  # null, "", [] and {} all stand for nothing
+            merged[name] = raw[name]  # null, "", [] and {} are equivalent
     return merged

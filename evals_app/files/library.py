@@ -1,4 +1,4 @@
-"""Evalset files found beside agents and mirrored into rows. A file whose size and time are known is not read again."""
+"""Library of the evalset files in agents' folders, mirrored into rows. Unchanged files are not read again."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ TEST_SUFFIX = f"{TEST_INFIX}.json"
 PREVIEW_LENGTH = 200
 
 ORIGIN_DISK = "disk"
-"""Origin of a version that was found in its file."""
+"""Origin of a version that was read from its file."""
 
 
 def find_files(folder: Path) -> dict[str, Path]:
     """Return the evalset files of an agent's folder by id.
 
-    The id is the file's name without its ending, as in ADK; `*.test.json` keeps `.test`. Of several files that
-    come to one id, ADK's own form has it; the others keep their ending. In an id stands U+FFFD for what is no text.
+    The id is the file's name without its suffix, as in ADK; `*.test.json` keeps `.test`. If several files have the
+    same id, the others than ADK's own form keep their suffix. U+FFFD replaces invalid characters.
     """
     files: dict[str, Path] = {}
     names = sorted(entry.name for entry in folder.iterdir() if entry.is_file()) if folder.is_dir() else []
@@ -48,7 +48,7 @@ def find_files(folder: Path) -> dict[str, Path]:
 
 
 def id_of_file(name: str) -> str:
-    """Return the id of an evalset by its file's name, when no other file has it; "" of a name that is none's."""
+    """Return the evalset id for a file's name; "" if the name is not that of an evalset."""
     suffix = next((end for end in EVALSET_SUFFIXES if name.endswith(end)), "")
     if suffix:
         return name.removesuffix(suffix)
@@ -58,14 +58,14 @@ def id_of_file(name: str) -> str:
 def refresh(
     agents: AgentsFolder, app_name: str, origin: str = ORIGIN_DISK, *, written: EvalsetFile | None = None
 ) -> None:
-    """Bring the rows of an app's evalsets up to its files; `origin` says who made what is new in them.
+    """Update the rows of an app's evalsets from their files. `origin` is stored with new versions.
 
-    `written` is what was just written to one of them, so that it need not be read once more.
+    `written` is a file that the caller has just written, which need not be parsed again.
     """
     rows = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
     files = find_files(agents.folder_of(app_name))
     for evalset_id, path in files.items():
-        with contextlib.suppress(FileNotFoundError, NotFound):  # removed meanwhile
+        with contextlib.suppress(FileNotFoundError, NotFound):  # removed in between
             _mirror(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, written)
     missing = [row for name, row in rows.items() if name not in files and not row.gone]
     if gone_pks := [row.pk for row in missing if not _exists(agents, row)]:
@@ -73,7 +73,7 @@ def refresh(
 
 
 def refresh_known(app_name: str = "") -> None:
-    """Bring the rows of this server's evalsets up to their files; of one app, or of all (empty)."""
+    """Update the rows of the evalsets of one app, or of all apps if empty, from their files."""
     agents = configured_folder()
     if agents is None:
         return
@@ -83,11 +83,11 @@ def refresh_known(app_name: str = "") -> None:
 
 
 def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
-    """Return the row of an evalset file that may lie anywhere, read now.
+    """Return the row of an evalset file at any path, created or updated from the file.
 
     Raises:
-        NotFound: there is no such file.
-        BadFile: the file cannot be used.
+        NotFound: the file does not exist.
+        BadFile: the file is invalid.
     """
     if not path.is_file():
         raise NotFound(f"{path}: there is no such file.", hint="Name an evalset file, or the id of one.")
@@ -103,9 +103,9 @@ def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
 def refresh_evalset(
     agents: AgentsFolder, evalset: EvalSet, origin: str = ORIGIN_DISK, written: EvalsetFile | None = None
 ) -> EvalSet:
-    """Return an evalset's row as its file is now; a file that is gone is marked so.
+    """Return an evalset's row, updated from its file, or marked as gone.
 
-    `written` is what was just written, so that it need not be read once more.
+    `written` is the file if the caller has just written it, so that it need not be parsed again.
     """
     path = path_of(agents, evalset)
     with contextlib.suppress(FileNotFoundError, NotFound):
@@ -119,7 +119,7 @@ def find_evalset(app_name: str, evalset_id: str) -> EvalSet:
     """Return the row of an evalset.
 
     Raises:
-        NotFound: no evalset has this app and id.
+        NotFound: the app has no evalset with this id.
     """
     evalset = EvalSet.objects.filter(app_name=app_name, evalset_id=evalset_id).first()
     if evalset is None:
@@ -131,28 +131,28 @@ def find_evalset(app_name: str, evalset_id: str) -> EvalSet:
 
 
 def cases_of(evalset: EvalSet) -> list[dict[str, Any]]:
-    """Return the cases as lists show them: [{id, turns, scenario, says}]."""
+    """Return the summaries of the cases: [{id, turns, scenario, says}]."""
     cases: list[dict[str, Any]] = json.loads(evalset.cases)
     return cases
 
 
 def warnings_of(evalset: EvalSet) -> list[str]:
-    """Return what can hardly be meant."""
+    """Return the warnings about an evalset's file."""
     warnings: list[str] = json.loads(evalset.warnings)
     return warnings
 
 
 def path_of(agents: AgentsFolder, evalset: EvalSet) -> Path:
-    """Return where an evalset's file is."""
+    """Return the path of an evalset's file."""
     return agents.root / evalset.path
 
 
 def check_usable(evalset: EvalSet) -> None:
-    """Refuse an evalset whose file cannot be used as it is.
+    """Check that an evalset's file exists and is valid.
 
     Raises:
-        BadFile: naming what to mend.
-        NotFound: the file is no longer exists.
+        BadFile: the file is invalid.
+        NotFound: the file no longer exists.
     """
     if evalset.gone:
         raise NotFound(f"{evalset.path}: the file is no longer exists.", hint="Put it back to run it again.")
@@ -161,7 +161,7 @@ def check_usable(evalset: EvalSet) -> None:
 
 
 def current_version(evalset: EvalSet) -> EvalSetVersion:
-    """Return what a usable evalset says now."""
+    """Return the current version of an evalset."""
     return evalset.versions.get(digest=evalset.digest)
 
 
@@ -206,7 +206,7 @@ def _summary(content: EvalSetContent) -> Mapping[str, Any]:
 
 
 def problems_of(evalset: EvalSet) -> list[Problem]:
-    """Return why an evalset's file cannot be used; empty when it can."""
+    """Return the problems of an evalset's file."""
     return [Problem(**problem) for problem in json.loads(evalset.problems)]
 
 
@@ -226,7 +226,7 @@ def _case_summary(case: EvalCase) -> Mapping[str, Any]:
 
 
 def _unique_id(agents: AgentsFolder, app_name: str, path: Path) -> str:
-    """Return an id for a file that lies elsewhere: its name, marked when another file has that id."""
+    """Return an id for a file outside the folder: its name, with a suffix if that id is taken."""
     suffix = next(
         (end for end in (*EVALSET_SUFFIXES, ".json", *YAML_SUFFIXES) if path.name.endswith(end)), ""
     )
@@ -243,7 +243,7 @@ def _stamp(path: Path) -> str:
 
 
 def _display_path(agents: AgentsFolder, path: Path) -> str:
-    """Return how pages name a file: from the agents folder on, or whole when it lies elsewhere."""
+    """Return the path of a file relative to the agents folder, or its full path outside of it."""
     path = path.resolve()
     return str(path.relative_to(agents.root)) if path.is_relative_to(agents.root) else str(path)
 

@@ -1,4 +1,4 @@
-"""Which item of a changed list was which before, and JSON values compared by their type. Pure."""
+"""Matching of the items of a changed list with the old ones, and type-strict JSON equality. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ ID_FIELDS = ("eval_id", "evalId", "rubric_id", "rubricId", "invocation_id", "inv
 
 
 def is_same_json(old: Any, new: Any) -> bool:
-    """Tell whether two JSON values are the same: 1, 1.0 and true are three, and the order of keys says nothing."""
+    """Tell whether two JSON values are equal. 1, 1.0 and true differ; the order of keys does not matter."""
     if old is new:
         return True
     if type(old) is not type(new):
@@ -21,13 +21,13 @@ def is_same_json(old: Any, new: Any) -> bool:
         return old.keys() == new.keys() and all(is_same_json(value, new[key]) for key, value in old.items())
     if isinstance(old, list):
         return len(old) == len(new) and all(map(is_same_json, old, new))
-    return bool(old == new or (old != old and new != new))  # NaN is NaN here: nobody has changed it
+    return bool(old == new or (old != old and new != new))  # an unchanged NaN is equal
 
 
 def pair_items(old: Sequence[Any], new: Sequence[Any]) -> list[int | None]:
-    """Return for each new item the place of the old one that it was; None: it is new.
+    """Return for each new item the index of the matching old item, or None.
 
-    Equal items go together first, those at one place before others, then those of one id, then those at one place.
+    Equal items match first (those with the same index before others), then items with the same id, then the same index.
     """
     matches: list[int | None] = [
         at if at < len(old) and is_same_json(old[at], one) else None for at, one in enumerate(new)

@@ -1,4 +1,4 @@
-"""Evalset files read: JSON or YAML, the present form or the older ones."""
+"""Parser of evalset files in JSON or YAML, in the present form or an older one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ YAML_SUFFIXES = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class EvalSetContent:
-    """What an evalset file says.
+    """Content of an evalset file.
 
     Attributes:
-        eval_set_id: the id inside the file; "" in the older forms, which have none.
-        cases: in the present form, whatever form the file has.
+        eval_set_id: the id in the file; "" in the older forms, which have none.
+        cases: in the present form.
         format: json or yaml.
-        form: evalset, legacy (a list of cases) or flat (a list of turns, one case in all).
-        warnings: what ADK accepts and nobody can have meant.
+        form: evalset, legacy (a list of cases) or flat (a list of turns of one case).
+        warnings: likely mistakes that ADK accepts.
     """
 
     eval_set_id: str
@@ -45,7 +45,7 @@ class EvalSetContent:
     warnings: list[str] = field(default_factory=list)
 
     def as_adk(self) -> dict[str, Any]:
-        """Return the evalset as JSON values in ADK's present form, snake case, only what was given."""
+        """Return the evalset in ADK's present form, snake case, without unset fields."""
         return {
             "eval_set_id": self.eval_set_id,
             "name": self.name or None,
@@ -55,10 +55,10 @@ class EvalSetContent:
 
 
 def read_file(path: Path, shown_as: str = "") -> EvalSetContent:
-    """Read an evalset file; `shown_as` is how errors name it.
+    """Read an evalset file. Errors name it `shown_as`.
 
     Raises:
-        NotFound: there is no such file.
+        NotFound: the file does not exist.
         BadFile: it cannot be read, is no JSON or YAML, or no evalset.
     """
     return parse(read_text(path, shown_as), path.name, shown_as or str(path))
@@ -68,12 +68,12 @@ def read_text(path: Path, shown_as: str = "") -> str:
     """Return a file's text.
 
     Raises:
-        NotFound: there is no such file.
+        NotFound: the file does not exist.
         BadFile: it cannot be read or is not UTF-8.
     """
     name = shown_as or str(path)
     try:
-        return path.read_bytes().decode()  # ends of lines as they are: the file is written back
+        return path.read_bytes().decode()  # without newline conversion: the file is written back
     except FileNotFoundError:
         raise NotFound(f"{name}: there is no such file.", hint="Check the path.") from None
     except UnicodeDecodeError as error:
@@ -84,10 +84,12 @@ def read_text(path: Path, shown_as: str = "") -> str:
 
 @dataclass(frozen=True)
 class EvalsetFile:
-    """A file's text and what it says. `file_name` tells JSON from YAML, `shown_as` is how errors name the file.
+    """Text and content of an evalset file.
 
     Attributes:
-        document: the JSON values as they are written.
+        file_name: decides between JSON and YAML.
+        shown_as: name of the file in errors.
+        document: the JSON values of the text.
     """
 
     text: str
@@ -98,30 +100,30 @@ class EvalsetFile:
 
 
 def parse(text: str, file_name: str, shown_as: str) -> EvalSetContent:
-    """Read an evalset from its text; the file's name tells JSON from YAML.
+    """Parse an evalset. The file's name decides between JSON and YAML.
 
     Raises:
-        BadFile: naming file, line, case and field of everything that is wrong.
+        BadFile: with file, line, case and field of each problem.
     """
     return parse_file(text, file_name, shown_as).content
 
 
 @pause_collector()
 def parse_file(text: str, file_name: str, shown_as: str) -> EvalsetFile:
-    """Return a text with its document and the evalset that it makes.
+    """Parse an evalset file's text.
 
     Raises:
-        BadFile: naming file, line, case and field of everything that is wrong.
+        BadFile: with file, line, case and field of each problem.
     """
     return parse_document(load_document(text, file_name, shown_as), file_name)
 
 
 @pause_collector()
 def parse_document(loaded: LoadedDocument, file_name: str) -> EvalsetFile:
-    """Return a document with the evalset that it makes; `file_name` is the name that it has beside its agent.
+    """Validate a loaded document as an evalset. `file_name` is the file's name in the agent's folder.
 
     Raises:
-        BadFile: naming file, line, case and field of everything that is wrong.
+        BadFile: with file, line, case and field of each problem.
     """
     try:
         content = _read_content(loaded, Path(file_name).name.split(".")[0])
@@ -136,13 +138,13 @@ def parse_document(loaded: LoadedDocument, file_name: str) -> EvalsetFile:
 
 
 def parse_case(text: str, *, strict: bool = False) -> schema.EvalCase:
-    """Read a single case from its JSON.
+    """Parse a single case from JSON.
 
     Args:
-        strict: refuse NaN and infinities, which Python writes and JSON has not.
+        strict: reject NaN and infinities.
 
     Raises:
-        BadFile: with line, column and field of everything that is wrong; its file is called `case`.
+        BadFile: with line, column and field of each problem; the file is called `case`.
     """
     loaded = load_document(text, "case.json", "case")
     if strict and (numbers := list(find_non_json_numbers(loaded.document))):
@@ -154,7 +156,7 @@ def parse_case(text: str, *, strict: bool = False) -> schema.EvalCase:
 
 
 def find_non_json_numbers(value: Any, *path: str | int) -> Iterator[ErrorDetails]:
-    """Yield a fault for every number of a document that JSON does not have."""
+    """Yield an error for every NaN and infinity in a document."""
     if isinstance(value, float) and not math.isfinite(value):
         yield ErrorDetails(type="finite", loc=path, msg="must be a number that JSON has", input=value)
     for key, one in _entries(value):
@@ -166,17 +168,17 @@ def _entries(value: Any) -> Iterable[tuple[str | int, Any]]:
 
 
 _NON_JSON_NUMBER = re.compile(r"\b(?:NaN|Infinity)\b|\.(?i:nan|inf)\b")
-"""What a text has in which a number may stand that JSON does not have."""
+"""Matches texts that may have NaN or infinities."""
 
 
 @dataclass(frozen=True)
 class LoadedDocument:
-    """A text that is JSON or YAML.
+    """Parsed JSON or YAML text.
 
     Attributes:
         as_json: the document as JSON text.
         kind: json or yaml.
-        repeats: an object names a key again.
+        repeats: an object has a duplicate key.
     """
 
     text: str
@@ -187,19 +189,19 @@ class LoadedDocument:
     repeats: bool
 
     def problems(self, error: ValidationError) -> list[Problem]:
-        """Return what keeps the document from being what it is to be."""
+        """Convert pydantic's errors to problems with positions in the text."""
         return from_pydantic(self.shown_as, self.text, self.document, error.errors(), self.kind)
 
     @property
     def warnings(self) -> list[str]:
-        """Return what no reader of such a text refuses and nobody can have meant."""
+        """Warnings about duplicate keys and about numbers that are not valid JSON."""
         messages = duplicate_keys.describe_duplicates(self.text, self.kind) if self.repeats else []
         if _NON_JSON_NUMBER.search(self.text):
             messages += self._no_numbers()
         return messages
 
     def _no_numbers(self) -> list[str]:
-        """Return where numbers stand that JSON does not have: Python reads them, other programs refuse the file."""
+        """Return a warning with position for each NaN and infinity, which other JSON parsers reject."""
         problems = from_pydantic(
             self.shown_as, self.text, self.document, find_non_json_numbers(self.document), self.kind
         )
@@ -212,17 +214,17 @@ class LoadedDocument:
 
 
 def _subject(problem: Problem) -> str:
-    """Return the case and the field that a problem is about."""
+    """Return the case and field of a problem."""
     case = f"case {problem.case!r}" if problem.case else ""
     return ", ".join(filter(None, (case, problem.field)))
 
 
 @pause_collector()
 def load_document(text: str, file_name: str, shown_as: str) -> LoadedDocument:
-    """Return what a text says; the file's name tells JSON from YAML.
+    """Parse JSON or YAML, depending on the file's name.
 
     Raises:
-        BadFile: with the line and column of what is no JSON or YAML.
+        BadFile: with line and column of the syntax error.
     """
     is_yaml = file_name.lower().endswith(YAML_SUFFIXES)
     try:

@@ -8,16 +8,16 @@ from typing import Any
 import yaml
 
 _Loader: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-"""The one in C, where PyYAML was built with it, is some ten times as quick."""
+"""The loader in C, if PyYAML has it, is about ten times as fast."""
 
 
 class PlainLoader(_Loader):  # type: ignore[misc]  # one of two loaders of PyYAML, which has no types
-    """A SafeLoader with fewer types, which notes whether an object names a key again."""
+    """SafeLoader with JSON's types. `repeats` tells whether an object has a duplicate key."""
 
     repeats = False
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
-        """Return an object, and note when its keys are not as many as they seem."""
+        """Return an object, and record whether it has a duplicate key."""
         names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
         self.repeats = self.repeats or len(set(names)) < len(names)
         return super().construct_mapping(node, deep)
@@ -34,19 +34,19 @@ PlainLoader.add_implicit_resolver(
 
 
 MAX_DEPTH = 500
-"""Levels of values inside values that are read at all."""
+"""Most levels of nested values."""
 
 MAX_NODES = 1_000_000
-"""Keys and values of a text that are read: each takes some ten microseconds."""
+"""Most keys and values of a text; each takes about ten microseconds to load."""
 
 
 def load_yaml(text: str) -> tuple[Any, bool]:
-    """Return what YAML text says, in JSON's types, and whether an object of it names a key again.
+    """Parse YAML to JSON's types and tell whether an object has a duplicate key.
 
     Raises:
-        yaml.YAMLError: it is no YAML.
-        ValueError: it has too many keys and values, or aliases repeat so much that it is far larger than its text.
-        RecursionError: its values are nested too deeply.
+        yaml.YAMLError: the text is no YAML.
+        ValueError: the text has too many keys and values, or its aliases expand too much.
+        RecursionError: values are nested too deeply.
     """
     _check_size(text)
     loader = PlainLoader(text)
@@ -61,11 +61,11 @@ def load_yaml(text: str) -> tuple[Any, bool]:
 
 
 def _check_size(text: str) -> None:
-    """Refuse what would take minutes, or overflow the stack of the loader in C, which ends the process.
+    """Check for sizes that would take minutes to load, or overflow the stack of the loader in C.
 
     Raises:
         ValueError: there are too many keys and values.
-        RecursionError: values are nested deeper than any reader of JSON goes.
+        RecursionError: values are nested too deeply.
     """
     depth = nodes = 0
     for event in yaml.parse(text, Loader=PlainLoader):
@@ -81,32 +81,32 @@ def _check_size(text: str) -> None:
 
 
 def _expanded_size(value: Any, sizes: dict[int, int]) -> int:
-    """Return about how many characters a value has with nothing shared; what is shared is looked at once."""
+    """Return the approximate length of a value with aliases expanded. Shared values are measured once."""
     if not isinstance(value, dict | list):
         return len(value) if isinstance(value, str) else 1
     if id(value) not in sizes:
-        sizes[id(value)] = 0  # one that holds itself is refused where it becomes JSON
+        sizes[id(value)] = 0  # a recursive value is rejected when it becomes JSON
         parts = [*value.keys(), *value.values()] if isinstance(value, dict) else value
         sizes[id(value)] = 1 + sum(_expanded_size(part, sizes) for part in parts)
     return sizes[id(value)]
 
 
 class _Dumper(yaml.SafeDumper):
-    """Writes what every reader of YAML understands alike: words such as `no` are quoted, text of lines is a block."""
+    """Dumper for all YAML versions: ambiguous words such as `no` are quoted, multi-line text is a block."""
 
     def ignore_aliases(self, data: Any) -> bool:
         return True
 
 
 class _IndentedDumper(_Dumper):
-    """Sets the items of a list in from their key."""
+    """Dumper that indents the items of lists."""
 
     def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
         super().increase_indent(flow, False)
 
 
 _AMBIGUOUS_WORDS = re.compile(r"[yYnN]|0o[0-7]+|[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)[eE][-+]?[0-9]+")
-"""Words to PyYAML that are numbers in YAML 1.2, or truth values in readers that keep to the letter of YAML 1.1."""
+"""Words that are text to PyYAML, but numbers in YAML 1.2 or booleans in strict YAML 1.1 parsers."""
 
 
 def _represent_text(dumper: yaml.SafeDumper, value: str) -> yaml.ScalarNode:
@@ -122,8 +122,8 @@ def dump_yaml(value: Any, *, indented: bool = False, flow: bool = False, quotes:
 
     Args:
         value: JSON values.
-        indented: items of lists stand further in than their key.
-        flow: all on one line, in brackets.
+        indented: indent the items of lists.
+        flow: write one line in flow style.
         quotes: quote every text in this way.
     """
     return yaml.dump(

@@ -1,4 +1,4 @@
-"""Where in a file's text a value stands, in lines and columns as editors count them."""
+"""Positions of values in a file's text, in lines and columns as editors count them."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Position(NamedTuple):
 
 
 def position_of(text: str, at: int) -> Position:
-    """Return the line and the column of an offset in a text."""
+    """Return the line and column of an offset."""
     return Position(text.count("\n", 0, at) + 1, at - text.rfind("\n", 0, at))
 
 
 class PositionFinder:
-    """Looks up where values stand in one text of JSON or YAML."""
+    """Finds the positions of values in a JSON or YAML text."""
 
     def __init__(self, text: str, kind: str) -> None:
         self._text = text
@@ -31,9 +31,9 @@ class PositionFinder:
             self._root = None
 
     def of(self, path: Sequence[PathKey]) -> Position | None:
-        """Return where the value at `path` stands, or the nearest value around it that exists.
+        """Return the position of the value at `path`, or of its nearest existing parent.
 
-        A list's item is pointed at itself, an object's entry at its key. None when the text has no tree.
+        The position of an object's entry is that of its key. None if the text cannot be parsed.
         """
         if self._root is None:
             return None

@@ -1,4 +1,4 @@
-"""What is wrong with a file, said so that it can be mended: file, line, case, field, rule."""
+"""Problems of evalset files with file, line, case, field and message."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from evals_app.files.syntax_tree import PathKey
 from sessions_app.errors import BadInput
 
 MAX_SHOWN = 5
-"""How many problems a message names; the rest is counted."""
+"""Most problems that a message lists; the rest is counted."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """One thing to mend. Line and column count from 1; 0 means unknown."""
+    """Problem in a file. Line and column count from 1; 0 means unknown."""
 
     file: str
     what: str
@@ -42,7 +42,7 @@ class Problem:
 
 
 class BadFile(BadInput):
-    """A file cannot be used as it is; `problems` says what to mend."""
+    """A file is invalid; `problems` lists the reasons."""
 
     code: ClassVar[str] = "bad_file"
 
@@ -54,14 +54,14 @@ class BadFile(BadInput):
         self.problems = list(problems)
 
     def as_json(self) -> list[dict[str, Any]]:
-        """Return the problems as JSON values, to be stored beside the file's row."""
+        """Return the problems as JSON values, which the file's row stores."""
         return [problem.as_json() for problem in self.problems]
 
 
 def from_pydantic(
     file: str, text: str, document: Any, errors: Iterable[ErrorDetails], kind: str = "json"
 ) -> list[Problem]:
-    """Turn pydantic's errors into problems that point into the file's text, which is JSON or YAML by `kind`."""
+    """Convert pydantic's errors to problems with positions in the file's text of `kind` json or yaml."""
     details = list(errors)
     if details and details[0]["type"] == "json_invalid":
         return [_unreadable_problem(file, kind, str(details[0]["msg"]))]
@@ -75,7 +75,7 @@ _JSON_FAULT = re.compile(
 
 
 def _unreadable_problem(file: str, kind: str, message: str) -> Problem:
-    """Return what a stricter reader says of a document that Python's reads. Of YAML it does not know the place."""
+    """Return the problem of a document that only pydantic's stricter parser rejects. YAML has no position."""
     fault = _JSON_FAULT.fullmatch(message)
     what = fault["what"] if fault else message
     if "hex escape" in what or "surrogate" in what:
@@ -107,7 +107,7 @@ def _spelling_message(loc: Sequence[PathKey]) -> str:
 
 
 def _path_in(document: Any, loc: Sequence[PathKey]) -> tuple[list[PathKey], str]:
-    """Return the path as the document spells it, and the last name of it when the document lacks that."""
+    """Return the path in the document's spelling, and its last name if the document lacks it."""
     path: list[PathKey] = []
     missing = ""
     for key in loc:
@@ -136,7 +136,7 @@ def _format_path(path: Iterable[PathKey]) -> str:
 
 
 def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
-    """Return the id of the case that the path leads into and the path within it; outside, "" and the path."""
+    """Return the id of the case in a path and the path inside it; ("", path) outside of cases."""
     inside = path
     if isinstance(document, dict) and path[:1] == ["eval_cases"]:
         document, inside = document["eval_cases"], path[1:]

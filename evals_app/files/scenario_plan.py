@@ -1,7 +1,7 @@
-"""What a simulated user wants and how they speak, at the head of the plan that they follow. Pure.
+"""Goal and communication style of a simulated user, stored in the first lines of the conversation plan. Pure.
 
-ADK's scenario has a starting prompt, a plan and a persona. A goal and a communication style stand in the plan as its
-first lines, so that ADK's simulated user reads them and a file made here runs anywhere.
+ADK's scenario has only a starting prompt, a plan and a persona. As part of the plan, goal and style reach ADK's
+simulated user in any program.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ GOAL, STYLE = "Goal: ", "Communication style: "
 
 @dataclass(frozen=True, slots=True)
 class ConversationPlan:
-    """A conversation plan: one line says the goal, one the communication style, the rest how it goes."""
+    """Conversation plan: a line with the goal, a line with the style, then the steps."""
 
     goal: str = ""
     style: str = ""
@@ -21,7 +21,7 @@ class ConversationPlan:
 
     @classmethod
     def parse(cls, text: str) -> ConversationPlan:
-        """Return the parts of a plan; one that does not begin with them is all steps."""
+        """Parse a plan. Text without these lines is all steps."""
         values = {GOAL: "", STYLE: ""}
         rest = text
         for head in (GOAL, STYLE):
@@ -32,7 +32,7 @@ class ConversationPlan:
         return whole if str(whole) == text else cls(steps=text)
 
     def __str__(self) -> str:
-        """Return the plan as the simulated user reads it."""
+        """Return the text of the plan."""
         heads = [head + value for head, value in ((GOAL, self.goal), (STYLE, self.style)) if value]
         if not heads:
             return self.steps

@@ -1,4 +1,4 @@
-"""Evalset files as DevUI reads them: ADK's classes restated, because the web process never imports ADK.
+"""Pydantic models of evalset files. They restate ADK's classes, because the web process never imports ADK.
 
 `google/adk/evaluation/{eval_set,eval_case,conversation_scenarios,eval_rubrics,app_details}.py`. A test holds
 both together over a corpus of files: what ADK accepts is accepted, what it refuses is refused. Fields that
@@ -16,7 +16,7 @@ from sessions_app import scopes
 
 CALLS, EVENTS = "intermediate-data", "invocation-events"
 UNION_TAGS = frozenset({CALLS, EVENTS, "persona-id", "persona"})
-"""Names that pydantic puts into an error's location and that no file holds."""
+"""Names in the locations of pydantic's errors that are not in the file."""
 
 
 def _require_storable(text: str) -> str:
@@ -26,11 +26,11 @@ def _require_storable(text: str) -> str:
 
 
 StorableText = Annotated[str, AfterValidator(_require_storable)]
-"""A text that a column of the store has as it is. ADK, whose store is files, takes any."""
+"""Text that a database column can store. ADK stores files and accepts any text."""
 
 
 class Strict(BaseModel):
-    """ADK's `EvalBaseModel`: both spellings, unknown fields refused."""
+    """ADK's `EvalBaseModel`: snake case or camel case, no unknown fields."""
 
     model_config = BOTH_SPELLINGS
 
@@ -42,13 +42,13 @@ class Loose(BaseModel):
 
 
 class RubricContent(Strict):
-    """The property a rubric is about."""
+    """Property of a rubric."""
 
     text_property: str | None = None
 
 
 class Rubric(Strict):
-    """A property that a judge looks for."""
+    """Property that a judge looks for."""
 
     rubric_id: str
     rubric_content: RubricContent
@@ -57,7 +57,7 @@ class Rubric(Strict):
 
 
 class IntermediateData(Strict):
-    """Expected tool calls, their results and what sub-agents say on the way."""
+    """Expected tool calls, their results and intermediate responses of sub-agents."""
 
     tool_uses: list[FunctionCall] = []
     tool_responses: list[FunctionResponse] = []
@@ -65,7 +65,7 @@ class IntermediateData(Strict):
 
 
 class InvocationEvent(Strict):
-    """One event on the way to the answer; fields the stock editor adds are ignored by ADK and kept here."""
+    """Event before the final response. Fields that ADK's editor adds are kept; ADK ignores them."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -77,13 +77,13 @@ class InvocationEvent(Strict):
 
 
 class InvocationEvents(Strict):
-    """The events on the way to the answer."""
+    """Events before the final response."""
 
     invocation_events: list[InvocationEvent] = Field(default_factory=list)
 
 
 class AgentDetails(Strict):
-    """What is known of one agent of the app."""
+    """Details of one agent of the app."""
 
     name: str
     instructions: str = ""
@@ -91,13 +91,13 @@ class AgentDetails(Strict):
 
 
 class AppDetails(Strict):
-    """What is known of the app when the case was recorded."""
+    """Details of the app at the time of recording."""
 
     agent_details: dict[str, AgentDetails] = Field(default_factory=dict)
 
 
 def _steps_kind(value: Any) -> str:
-    """Tell which of the two forms the intermediate data has; only one of them has this field."""
+    """Return which of the two forms the intermediate data has."""
     if isinstance(value, dict):
         return EVENTS if {"invocation_events", "invocationEvents"} & value.keys() else CALLS
     return EVENTS if isinstance(value, InvocationEvents) else CALLS
@@ -110,7 +110,7 @@ Steps = Annotated[
 
 
 class Invocation(Strict):
-    """One turn: what the user says, what the agent is expected to do and to answer."""
+    """Turn: the user's message, the expected steps and the expected response."""
 
     invocation_id: str = ""
     user_content: Content
@@ -125,7 +125,7 @@ class Invocation(Strict):
 
 
 class UserBehavior(Loose):
-    """How a simulated user behaves."""
+    """Behavior of a simulated user."""
 
     name: str
     description: str
@@ -134,7 +134,7 @@ class UserBehavior(Loose):
 
 
 class UserPersona(Loose):
-    """Who a simulated user is."""
+    """Persona of a simulated user."""
 
     id: str
     description: str
@@ -153,7 +153,7 @@ Persona = Annotated[
 
 
 class ConversationScenario(Strict):
-    """A conversation that a simulated user makes up as it goes."""
+    """Conversation that a simulated user improvises."""
 
     starting_prompt: str
     conversation_plan: str
@@ -165,7 +165,7 @@ DEFAULT_USER = "test_user_id"
 
 
 class SessionInput(Strict):
-    """What the session of a case starts with. Further fields are kept."""
+    """Initial session of a case. Unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -176,7 +176,7 @@ class SessionInput(Strict):
 
 
 class EvalCase(Strict):
-    """One conversation to evaluate. Further fields are kept."""
+    """Conversation to evaluate. Unknown fields are kept."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -190,14 +190,14 @@ class EvalCase(Strict):
 
     @model_validator(mode="after")
     def one_kind_of_conversation(self) -> EvalCase:
-        """Hold ADK's rule that a case is either fixed or simulated."""
+        """Check that the case is either fixed or simulated, as ADK does."""
         if (self.conversation is None) == (self.conversation_scenario is None):
             raise ValueError("needs exactly one of conversation and conversation_scenario")
         return self
 
 
 class EvalSet(Loose):
-    """A file's content. ADK reads these names in snake case only."""
+    """Content of a file. ADK accepts these names only in snake case."""
 
     eval_set_id: str
     name: StorableText | None = None

@@ -1,4 +1,4 @@
-"""A changed case in the words of its file: either of ADK's spellings, and what DevUI does not know. Pure."""
+"""Field names of edited cases in the spelling of their file, snake case or camel case. Pure."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ FREE_NAME_FIELDS = frozenset(
         "user_persona",
     }
 )
-"""Fields inside which names are the agent's, or ADK's in one spelling."""
+"""Fields whose inner names are the agent's, or ADK's in a single spelling."""
 
 
 def keep_spelling(raw: Any, before: Any, after: Any) -> Any:
-    """Return `after` in the words of a file in which `before` is written as `raw`.
+    """Return `after` in the spelling of a file that has `before` as `raw`.
 
-    What did not change stays as it is written, a field keeps its spelling, a new one has that of the others.
+    Unchanged values and field names stay; new fields get the spelling of the others.
     """
     return _merge_value(raw, before, after, _uses_camel_case(raw))
 
@@ -67,7 +67,7 @@ def _merge_fields(raw: Json, before: Json, after: Json, camel: bool) -> Json:
     names: set[str] = set()
     for name, value in raw.items():
         snake_name = name if name in before else to_snake_case(name)
-        if snake_name not in before:  # what the reading left out stays
+        if snake_name not in before:  # a field unknown to the model stays
             merged[name] = value
         elif snake_name in after:
             inner = camel and snake_name not in FREE_NAME_FIELDS
@@ -82,7 +82,7 @@ def _merge_fields(raw: Json, before: Json, after: Json, camel: bool) -> Json:
 
 
 def spell_fields(value: Any, camel: bool) -> Any:
-    """Return a value that is new to its file, its fields in camel or in snake case."""
+    """Return a new value with its fields in camel case or snake case."""
     if not camel:
         return value
     if isinstance(value, dict):
@@ -94,7 +94,7 @@ def spell_fields(value: Any, camel: bool) -> Any:
 
 
 def _uses_camel_case(raw: Any) -> bool:
-    """Tell whether a case is written in camel case: its first field of two words says it."""
+    """Tell by the first field of two words whether a case is in camel case."""
     if isinstance(raw, Mapping):
         for name, value in raw.items():
             if name != to_snake_case(name):

@@ -1,4 +1,4 @@
-"""Evalset files and ADK's metrics, mirrored as they were last seen."""
+"""Rows that mirror evalset files and ADK's metrics."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ def mirror(
     content: Mapping[str, Any] | None,
     origin: str = "disk",
 ) -> EvalSet:
-    """Keep what an evalset file says now; `content` None: it cannot be read, the last good version stays.
+    """Store the state of an evalset file. `content` is None for an invalid file, whose last valid version stays.
 
-    `origin` is kept of what was never said before: disk, page, api or session.
+    `origin` (disk, page, api or session) is stored with a new version.
     """
     with transaction.atomic():
         evalset, _ = EvalSet.objects.update_or_create(
@@ -41,14 +41,14 @@ def mirror(
 
 
 def mark_gone(pks: Iterable[int]) -> None:
-    """Mark evalsets whose file is not there any more; their runs stay."""
+    """Mark evalsets whose file no longer exists. Their runs stay."""
     with transaction.atomic():
         EvalSet.objects.filter(pk__in=list(pks), gone=False).update(gone=True)
         change_notification.notify_after_commit()
 
 
 def store_metrics(metrics: Iterable[Mapping[str, Any]], adk_version: str) -> None:
-    """Keep the metrics that a runtime described, where that is news."""
+    """Store the metrics that a runtime described, if they have changed."""
     stored = dict(KnownMetric.objects.values_list("name", "data"))
     news = {metric["name"]: scopes.dumps(metric) for metric in metrics}
     with transaction.atomic():

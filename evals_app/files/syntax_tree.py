@@ -1,4 +1,4 @@
-"""Where the values of a file stand in its text: a tree over JSON or YAML that knows every beginning and end."""
+"""Syntax tree of a JSON or YAML text, with the start and end of every value."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _SCALAR = re.compile(r'"(?:[^"\\]+|\\.)*"|[^\s,\]}]+', re.DOTALL)
 
 @dataclass(slots=True)
 class Node:
-    """A value in a text.
+    """Value in a text.
 
     Attributes:
         start, end: offsets of its first character and of the one after its last.
@@ -39,7 +39,7 @@ class Node:
     children: list[Child] = field(default_factory=list)
 
     def child(self, key: PathKey) -> Child | None:
-        """Return the child that a key names: of several of one name the last, as parsers have it."""
+        """Return the child with a key: the last one of several, as parsers do."""
         if self.kind == "array":
             return self.children[key] if isinstance(key, int) and key < len(self.children) else None
         return next((child for child in reversed(self.children) if child.key == str(key)), None)
@@ -47,7 +47,7 @@ class Node:
 
 @dataclass(slots=True)
 class Child:
-    """An entry of an object, or an item of an array; `start` is its key's offset, or the item's own."""
+    """Entry of an object, or item of an array. `start` is the offset of the key, or of the item."""
 
     start: int
     key: PathKey
@@ -56,10 +56,10 @@ class Child:
 
 
 def parse_tree(text: str, kind: str) -> Node:
-    """Return the tree of a text that can be read as `kind` (json or yaml).
+    """Return the syntax tree of a valid text of `kind` json or yaml.
 
     Raises:
-        ValueError: it cannot be read after all, or it is nested too deeply.
+        ValueError: the text is invalid or nested too deeply.
     """
     try:
         with pause_collector():
@@ -109,7 +109,7 @@ def _yaml_tree(text: str) -> Node:
 
 
 class _YamlTreeBuilder:
-    """Makes nodes of a text's events. An alias stands where it is written, not where its anchor does."""
+    """Builder of nodes from parser events. An alias has its own position, not that of its anchor."""
 
     def __init__(self, text: str, events: Iterator[Any]) -> None:
         self.text = text
@@ -117,11 +117,11 @@ class _YamlTreeBuilder:
         self.anchors: dict[str | None, tuple[Node, str]] = {}
 
     def node(self, event: Any) -> Node:
-        """Return the node that an event begins."""
+        """Return the node that starts with an event."""
         return self._named(event)[0]
 
     def _named(self, event: Any) -> tuple[Node, str]:
-        """Return the node that an event begins, and its text when it is the key of an entry."""
+        """Return the node that starts with an event, and its text if it is a scalar."""
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
             node, scalar = self.anchors[event.anchor]
@@ -139,7 +139,7 @@ class _YamlTreeBuilder:
         return node, scalar
 
     def _filled(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
-        """Return a collection with what stands in it."""
+        """Return a collection with its children."""
         node = Node(kind, begins.start_mark.index, begins.end_mark.index)
         event: Any = next(self.events)
         while not isinstance(event, ends):
@@ -160,7 +160,7 @@ class _YamlTreeBuilder:
 
 
 def _scalar_end(text: str, start: int, end: int, style: str | None) -> int:
-    """Return where a scalar ends: block text without the blank lines behind it, unless it keeps them."""
+    """Return the end of a scalar: of block text without trailing blank lines, unless it keeps them."""
     if style not in ("|", ">"):
         return end
     whole = text[start:end]

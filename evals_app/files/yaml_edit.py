@@ -1,7 +1,8 @@
-"""YAML text changed in place: comments, order, quotes and blank lines stay, what is new is written in block style.
+"""In-place editing of YAML: comments, order, quotes and blank lines stay, new values are written in block style.
 
-Only the lines of what changed are touched. A value that stands elsewhere (an alias) is not followed; whoever calls
-compares what the new text says with what it should say.
+Only the lines of changed values change. (ruamel.yaml's round trip writes the whole file anew: indentation, spacing in
+flow collections, folded lines, escapes and spellings such as `~` or `True` change, and duplicate keys are dropped.)
+Aliases are not followed; the caller compares the value of the new text with the intended one.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from evals_app.files.syntax_tree import ALIAS, Child, Node, parse_tree
 
 
 class UneditableYaml(ValueError):
-    """The text says something in a way that cannot be changed in place."""
+    """The text uses a construct that cannot be edited in place."""
 
 
 class _Splice(NamedTuple):
@@ -27,11 +28,11 @@ class _Splice(NamedTuple):
 
 
 def rewrite_yaml(text: str, old: Any, new: Any) -> str:
-    """Return a YAML text of `old` with as few changed lines as make it one of `new`.
+    """Return a YAML text of `old`, changed to `new` with as few changed lines as possible.
 
     Raises:
-        Unwritable: it uses what cannot be changed in place, such as an anchor on what changes.
-        ValueError: a new value cannot stand in YAML.
+        UneditableYaml: a changed value cannot be edited in place, for instance because it has an anchor.
+        ValueError: a new value cannot be written in YAML.
     """
     root = parse_tree(text, "yaml")
     if root.style == "flow":
@@ -44,7 +45,7 @@ def rewrite_yaml(text: str, old: Any, new: Any) -> str:
 
 
 def _apply_splices(text: str, start: int, end: int, splices: list[_Splice]) -> str:
-    """Return a stretch of a text with splices done that lie in it."""
+    """Return a part of a text with its splices applied."""
     pieces, at = [], start
     for splice in sorted(splices):
         if splice.start < at:
@@ -55,7 +56,7 @@ def _apply_splices(text: str, start: int, end: int, splices: list[_Splice]) -> s
 
 
 class _YamlWriter:
-    """Finds the splices that make a text say something else."""
+    """Computes the splices that change a text to a new value."""
 
     def __init__(self, text: str, root: Node) -> None:
         self.text = text
@@ -69,7 +70,7 @@ class _YamlWriter:
         yield from self._inside(self.root, old, new)
 
     def _is_entered(self, node: Node, old: Any, new: Any) -> bool:
-        """Tell whether a value stays a block collection, so that only what is in it changes."""
+        """Tell whether a value stays a block collection, so that only its children change."""
         if node.style != "block" or not new or type(old) is not type(new):
             return False
         if isinstance(new, dict):
@@ -83,7 +84,7 @@ class _YamlWriter:
             yield from self._sequence(node, old, new)
 
     def _in_place(self, value: Node, old: Any, new: Any) -> Iterable[_Splice] | None:
-        """Return what changes inside a value, or in its place on the line; None: its lines are to be written anew."""
+        """Return the splices inside a value or on its line; None if its lines must be rewritten."""
         self._check_own(value)
         if self._is_entered(value, old, new):
             return self._inside(value, old, new)
@@ -118,7 +119,7 @@ class _YamlWriter:
         yield _Splice(child.start, self._line_end(value.end), self._long(text, pad, value.end).lstrip(" "))
 
     def _without(self, node: Node, at: int) -> _Splice:
-        """Return the splice that takes an entry out, with its lines."""
+        """Return the splice that removes an entry with its lines."""
         child = node.children[at]
         begins = self._line_start(child.start)
         if not self.text[begins : child.start].strip(" "):
@@ -168,13 +169,13 @@ class _YamlWriter:
         yield _Splice(value.start, self._line_end(value.end), text)
 
     def _new_item(self, node: Node, item: Any) -> str:
-        """Return the lines of a new item; in brackets when all others are."""
+        """Return the lines of a new item, in flow style if all other items are."""
         if isinstance(item, dict | list) and all(child.node.style == "flow" for child in node.children):
             return f"- {dump_yaml(item, flow=True).strip()}"
         return dump_text([item], self.indented)
 
     def _pieces(self, node: Node) -> list[tuple[int, int, int]]:
-        """Return (start, dash, end) of each item: its lines, with the comments and blank lines above them."""
+        """Return (start, dash, end) of each item's lines, including comments and blank lines above."""
         pieces: list[tuple[int, int, int]] = []
         at = self._line_start(node.start)
         if self.text[at : node.start].strip(" "):
@@ -195,7 +196,7 @@ class _YamlWriter:
         raise UneditableYaml("an item without a dash")
 
     def _comments_above(self, at: int) -> int:
-        """Return where the comment lines begin that stand right above a line; a comment that opens the file stays."""
+        """Return the start of the comment lines directly above a line, except a comment that starts the file."""
         column = len(self.text[at:]) - len(self.text[at:].lstrip(" "))
         above = at
         while above:
@@ -207,7 +208,7 @@ class _YamlWriter:
         return at
 
     def _sections(self, pieces: list[tuple[int, int, int]], places: set[int | None]) -> list[str]:
-        """Return what is set before each piece, and after the last: comments of sections whose first item goes."""
+        """Return the texts before each piece and after the last: section comments of removed items."""
         sections, carried = [], ""
         for at, (start, dash, _) in enumerate(pieces):
             sections.append(carried if at in places else "")
@@ -215,7 +216,7 @@ class _YamlWriter:
         return [*sections, carried]
 
     def _section(self, start: int, dash: int) -> str:
-        """Return what stays of the comments above an item that goes: those that a blank line sets apart."""
+        """Return the comments above a removed item that stay: those separated by a blank line."""
         above = self.text[start : self._line_start(dash)]
         section, apart, _ = above.rpartition("\n\n")
         return f"{section}{apart}" if section.strip() else ""
@@ -223,10 +224,10 @@ class _YamlWriter:
     # --- texts ---
 
     def _check_own(self, value: Node) -> None:
-        """Refuse to change a value that stands elsewhere, or that others refer to.
+        """Check that a value may be changed.
 
         Raises:
-            Unwritable: it is an alias, or has an anchor or a tag.
+            UneditableYaml: the value is an alias, or has an anchor or a tag.
         """
         if value.style == ALIAS:
             raise UneditableYaml("a value that is an alias of another cannot be changed in place")
@@ -234,7 +235,7 @@ class _YamlWriter:
             raise UneditableYaml("a value with an anchor or a tag cannot be changed in place")
 
     def _short(self, node: Node, new: Any) -> str | None:
-        """Return a value for the line where the old one stands; None when it needs lines of its own."""
+        """Return a value's text for the line of the old value; None if it needs its own lines."""
         if node.style in ("|", ">", "block") or (isinstance(new, str) and "\n" in new):
             return None
         if isinstance(new, dict | list):
@@ -244,7 +245,7 @@ class _YamlWriter:
         return dump_yaml(new, quotes=quotes).removesuffix("...\n").strip()
 
     def _long(self, text: str, column: int, ends: int) -> str:
-        """Return lines in place of a value, with the comment that stands behind it."""
+        """Return lines that replace a value, with its trailing comment."""
         first, _, rest = text.partition("\n")
         behind = self.text[ends : self._line_end(ends)].strip()
         if behind.startswith("#"):
@@ -276,7 +277,7 @@ class _YamlWriter:
 
 
 def dump_text(value: Any, indented: bool) -> str:
-    """Return a collection in block style, without the end of its last line."""
+    """Return a collection in block style without the last newline."""
     return dump_yaml(value, indented=indented).removesuffix("\n")
 
 
@@ -287,7 +288,7 @@ def _walk(node: Node) -> Iterator[Node]:
 
 
 def _has_indented_list(node: Node, text: str) -> bool:
-    """Tell whether an entry of this object is a list whose items are set in."""
+    """Tell whether an entry of this object is a list with indented items."""
     return node.kind == "object" and any(
         child.node.kind == "array"
         and child.node.style == "block"

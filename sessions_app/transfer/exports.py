@@ -1,6 +1,6 @@
-"""Sessions written for others: DevUI's own JSON Lines, lossless, and an SQLite store that `adk web` opens.
+"""Exports of sessions: DevUI's lossless JSON Lines, and an SQLite store that `adk web` opens.
 
-Credentials stay here unless they are asked for: what a session's private column holds is left out.
+Credentials (the private columns) are left out unless the caller asks for them.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ CHUNK = 500
 
 @dataclass(frozen=True, slots=True)
 class ExportFilter:
-    """Which sessions to export; empty means any. Realms other than real life are never exported.
+    """Filter of sessions to export; empty fields match any. Only sessions of the empty realm are exported.
 
     Attributes:
-        pks: keys of sessions; empty: of any.
+        pks: primary keys of sessions.
     """
 
     app_name: str = ""
@@ -63,17 +63,17 @@ class ExportFilter:
 
 @dataclass(frozen=True, slots=True)
 class ExportCounts:
-    """How much was written."""
+    """Numbers of exported sessions and events."""
 
     sessions: int
     events: int
 
 
 def export_json(export_filter: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
-    """Write sessions as JSON Lines: a header, then a record a line, events in the order of time.
+    """Write sessions as JSON Lines: a header, then one record per line, events in order of time.
 
     Raises:
-        NotFound: no session is wanted.
+        NotFound: no session matches.
         BadInput: the file exists, or cannot be written.
     """
     with _create_file(export_filter, path) as target, target.open("w", encoding="utf-8") as file:
@@ -83,10 +83,10 @@ def export_json(export_filter: ExportFilter, path: Path, *, credentials: bool = 
 def export_adk_sqlite(export_filter: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
     """Write sessions as a store of ADK's `SqliteSessionService`, which `adk web` opens as `.adk/session.db`.
 
-    That service sorts events by time: one that is older than what came before it changes its place.
+    That service sorts events by time, so an event with an older timestamp than its predecessor moves.
 
     Raises:
-        NotFound: no session is wanted.
+        NotFound: no session matches.
         BadInput: the file exists, or cannot be written.
     """
     with _create_file(export_filter, path) as target, closing(sqlite3.connect(target)) as connection:
@@ -97,10 +97,10 @@ def export_adk_sqlite(export_filter: ExportFilter, path: Path, *, credentials: b
 
 
 def require_sessions(export_filter: ExportFilter) -> None:
-    """Look whether any session would be exported.
+    """Check that at least one session matches.
 
     Raises:
-        NotFound: none would.
+        NotFound: no session matches.
     """
     if not export_filter.sessions().exists():
         raise NotFound(
@@ -110,14 +110,14 @@ def require_sessions(export_filter: ExportFilter) -> None:
 
 
 def export_zip(export_filter: ExportFilter) -> IO[bytes]:
-    """Return a ZIP file of sessions, each as `export_json` writes it, at its beginning. It stands on disk, unnamed.
+    """Return an open, unnamed temporary ZIP file with one `export_json` file per session.
 
     Raises:
-        NotFound: no session is wanted.
+        NotFound: no session matches.
     """
     require_sessions(export_filter)
     names = list(export_filter.sessions().values_list("pk", "app_name", "session_id"))
-    file = tempfile.TemporaryFile()  # noqa: SIM115 - who reads it closes it
+    file = tempfile.TemporaryFile()  # noqa: SIM115 - the reader closes it
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         for pk, app_name, session_id in names:
             entry = f"{_safe_file_name(app_name)}-{_safe_file_name(session_id)}-{pk}.jsonl"
@@ -128,13 +128,13 @@ def export_zip(export_filter: ExportFilter) -> IO[bytes]:
 
 
 def _safe_file_name(text: str) -> str:
-    """Return an id as part of a file name that every system can hold."""
+    """Return an id with the characters replaced that file names cannot hold."""
     return re.sub(r"[^\w.-]+|^\.+", "_", text)[:60]
 
 
 @contextmanager
 def _create_file(export_filter: ExportFilter, path: Path) -> Iterator[Path]:
-    """Yield a private file beside `path` that takes its name when all is written."""
+    """Yield a temporary file that is renamed to `path` on success."""
     if not export_filter.sessions().exists():
         raise NotFound("No session is wanted: none matches.", hint="Loosen the filters.")
     if path.exists():
@@ -155,7 +155,7 @@ def _create_file(export_filter: ExportFilter, path: Path) -> Iterator[Path]:
 
 @dataclass(frozen=True, slots=True)
 class _ExportReader:
-    """What is exported, chunk by chunk, with or without credentials."""
+    """Reader of the exported rows in chunks, with or without credentials."""
 
     export_filter: ExportFilter
     credentials: bool
@@ -168,7 +168,7 @@ class _ExportReader:
         return {key: self.text(value, private) for key, value, private in columns}
 
     def seeds(self, scope: Scope, owner_id: int) -> dict[str, Any]:
-        """Return the first value of each key that no event gave it."""
+        """Return the first value of each key whose first write was no event."""
         ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("position", "id")
         first: dict[str, StateChange] = {}
         for row in ledger.iterator(CHUNK):
@@ -199,12 +199,12 @@ class _ExportReader:
         return users.order_by("app_name", "user_id")
 
     def events(self) -> Iterator[Event]:
-        """Yield events in the order they were appended in, across sessions."""
+        """Yield the events of all sessions in the order they were appended."""
         rows = Event.objects.filter(session__in=self.export_filter.sessions()).select_related("session")
         return rows.order_by("pk").iterator(CHUNK)
 
     def removed(self, event: Event) -> list[str]:
-        """Return the keys, with their prefixes, that an event removed."""
+        """Return the keys, with prefixes, that an event removed."""
         rows = StateChange.objects.filter(session=event.session_id, seq=event.seq, removed=True)
         return [scopes.PREFIX[Scope(row.scope)] + row.key for row in rows]
 
@@ -315,7 +315,7 @@ def _write_sqlite(reading: _ExportReader, connection: sqlite3.Connection) -> Exp
 
 
 def snake_case(model: str, value: Any) -> Any:
-    """Return a model's wire form with its fields named as ADK stores them; what agents own is untouched."""
+    """Return a model's wire form with field names in snake case. Data of agents keeps its names."""
     if not isinstance(value, dict):
         return value
     fields = fields_of(model)

@@ -1,6 +1,6 @@
-"""What other rooms know to import from an agent's folder, beside its sessions and artifacts.
+"""Registry of importers of other apps for data in an agent's folder, such as eval results.
 
-Apart from `imports`, which every process would load to fill the list.
+A module of its own, so that registering an importer does not load the readers and writers.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class FolderImporter:
-    """Something of another room that lies beside agents.
+    """Importer of one kind of data in an agent's folder.
 
     Attributes:
-        what: its name in the plural.
-        find: returns location → a text that changes with it, for an agent's folder.
-        bring: imports what is not here yet, given the agent's name and folder.
+        what: name of the data, in the plural.
+        find: returns the locations in an agent's folder, each with its fingerprint.
+        bring: imports new data, given the agent's name and folder.
     """
 
     what: str
@@ -30,4 +30,4 @@ class FolderImporter:
 
 
 folder_importers: list[FolderImporter] = []
-"""Filled once, when the apps are ready."""
+"""Filled when the apps are ready."""

@@ -1,4 +1,4 @@
-"""What became of an import, for a person to read."""
+"""Report of an import: counts, changes, conflicts and unreadable rows."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 MAX_LINES = 1000
-"""Longest list of a kind that a report keeps; the rest is only counted."""
+"""Most lines that a list of a report stores; further lines are only counted."""
 
 
 @dataclass(slots=True)
 class ReportLines:
-    """Lines of a report: the first `MOST_LINES` are kept, all are counted."""
+    """List of lines of a report: stores the first `MAX_LINES`, counts all."""
 
     kept: list[str] = field(default_factory=list)
     total: int = 0
 
     def add(self, line: str) -> None:
-        """Count a line, and keep it if there is room."""
+        """Count a line, and store it unless the list is full."""
         self.total += 1
         if len(self.kept) < MAX_LINES:
             self.kept.append(line)
@@ -31,19 +31,19 @@ class ReportLines:
 
 @dataclass(slots=True)
 class ImportReport:
-    """What came, what was changed on the way, what was left alone and what could not be read.
+    """Result of an import.
 
     Attributes:
-        created: sessions that are new here.
-        extended: sessions of an earlier import that got more events.
-        unchanged: sessions that were here already.
-        events: events written.
-        artifacts: versions of artifacts written.
-        eval_runs: runs of evalsets written.
-        files: what came of each file of a folder.
-        remarks: what to know about the source as a whole.
-        changed: what is other than in the source, and why.
-        conflicts: what is here with other content and was left as it is.
+        created: number of new sessions.
+        extended: number of sessions of an earlier import that got more events.
+        unchanged: number of sessions without new events.
+        events: number of events written.
+        artifacts: number of artifact versions written.
+        eval_runs: number of eval runs written.
+        files: result of each file of a folder.
+        remarks: notes about the whole source.
+        changed: data stored differently than in the source, with reasons.
+        conflicts: stored data that differs from the source and was not changed.
         unread: rows that could not be read.
     """
 
@@ -64,11 +64,11 @@ class ImportReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether everything came."""
+        """Whether all data was imported."""
         return not (self.conflicts or self.unread)
 
     def sections(self) -> Iterator[tuple[str, ReportLines]]:
-        """Yield the lists that are not empty, with their heading."""
+        """Yield the headings and lines of all lists that are not empty."""
         for heading, lines in (
             ("File by file", self.files),
             ("Good to know", self.remarks),
@@ -80,7 +80,7 @@ class ImportReport:
                 yield heading, lines
 
     def add(self, part: ImportReport, name: str) -> None:
-        """Count what came of a part of the source, and tell it under the part's name."""
+        """Add the report of a part of the source, with its lines prefixed by the part's name."""
         self.files.add(f"{name}: {part.format}, {part.counts()}")
         for count in ("created", "extended", "unchanged", "events", "artifacts", "eval_runs"):
             setattr(self, count, getattr(self, count) + getattr(part, count))
@@ -91,7 +91,7 @@ class ImportReport:
             mine.total += theirs.total - len(theirs.kept)
 
     def counts(self) -> str:
-        """Return how much came, as a sentence says it."""
+        """Return the counts as a sentence."""
         come = [f"{self.events} event(s)"]
         come += [f"{self.artifacts} artifact version(s)"] if self.artifacts else []
         come += [f"{self.eval_runs} eval run(s)"] if self.eval_runs else []

@@ -1,4 +1,4 @@
-"""What `adk web` left beside an agent, found by looking at files only."""
+"""Detection of the sessions and artifacts that `adk web` stores in an agent's folder."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLD
 
 
 def find_session_store(agent_folder: Path) -> dict[str, str]:
-    """Return the store of sessions: location → a text that changes when somebody writes to it; empty: none.
+    """Return the location of the session store with its fingerprint, or {} if there is none.
 
-    Nothing is opened but for its first bytes.
+    Only the first bytes of the file are read.
     """
     path = agent_folder / LOCAL_FOLDER / SESSION_FILE
     return {str(path.resolve()): file_fingerprint(path)} if _is_sqlite(path) else {}
 
 
 def find_artifacts(agent_folder: Path) -> dict[str, str]:
-    """Return the folder of artifacts, as `sessions_beside` does the sessions."""
+    """Return the location of the artifacts folder with its fingerprint, or {} if there is none."""
     path = agent_folder / LOCAL_FOLDER / ARTIFACTS_FOLDER
     versions = artifacts_fingerprint(path)
     return {str(path.resolve()): versions} if versions else {}

@@ -1,10 +1,10 @@
-"""The artifacts that `adk web` keeps beside an agent, in the folders of ADK's `FileArtifactService`.
+"""Reader of the artifacts that `adk web` stores in an agent's folder, as ADK's `FileArtifactService` lays them out.
 
     apps/{app}/users/{user}/sessions/{session}/artifacts/{file}/versions/{number}/{last part of file, metadata.json}
     apps/{app}/users/{user}/artifacts/{file}/versions/…
 
-Older releases wrote the same tree without `apps/{app}`. What `metadata.json` says is not believed where it would
-lead to a file: the payload's place follows from the layout alone, and links are not followed.
+Older releases wrote the same tree without `apps/{app}`. Paths in `metadata.json` are not trusted: the path of the
+payload follows from the layout alone, and links are not followed.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ OLD_LAYOUT = (
 
 @dataclass(frozen=True, slots=True)
 class StoredArtifact:
-    """One version of a file.
+    """One version of an artifact.
 
     Attributes:
-        session_id: empty: it is the user's.
+        session_id: empty for an artifact of the user.
         filename: as the agent named it, perhaps with `user:`.
-        mime_type: None: it was saved as text.
+        mime_type: None if it was saved as text.
         path: of the payload.
     """
 
@@ -54,15 +54,15 @@ class StoredArtifact:
 
 
 class ArtifactFolder:
-    """A folder of artifacts, to be read only.
+    """Reader of a folder of artifacts.
 
     Args:
         root: the folder `artifacts`.
-        choice: whose artifacts are wanted.
-        old_app: the app of files that are kept without one.
+        choice: filter of the artifacts.
+        old_app: the app of files in the layout without apps.
 
     Attributes:
-        remarks: what a person should know about the whole; complete once all versions were read.
+        remarks: notes about the whole folder; complete when all versions have been read.
     """
 
     def __init__(self, root: Path, choice: SourceFilter = SourceFilter(), old_app: str = "") -> None:  # noqa: B008 - frozen
@@ -73,11 +73,11 @@ class ArtifactFolder:
         self._old_app = old_app
 
     def fingerprint(self) -> str:
-        """Return a text that changes when a version is added or removed; empty: there is none."""
+        """Return a text that changes when a version is added or removed; empty if there is none."""
         return artifacts_fingerprint(self._root)
 
     def versions(self) -> Iterator[StoredArtifact | UnreadableRow]:
-        """Yield every version of every file, each file's in the order they were saved."""
+        """Yield the versions of all files, per file in the order they were saved."""
         for app in _folders(self._root / "apps"):
             yield from self._of_app(app.name, app)
         if _folders(self._root / "users"):
@@ -98,7 +98,7 @@ class ArtifactFolder:
 
 
 def artifacts_fingerprint(root: Path) -> str:
-    """Return a text that changes when a version is added or removed; empty: there is none."""
+    """Return a text that changes when a version is added or removed; empty if there is none."""
     newest, count = 0, 0
     for place, names, _ in os.walk(root):
         if os.path.basename(place) == VERSIONS:
@@ -119,7 +119,7 @@ def _folders(place: Path) -> list[Path]:
 def _scope_versions(
     app_name: str, user_id: str, session_id: str, root: Path
 ) -> Iterator[StoredArtifact | UnreadableRow]:
-    """Yield the versions of a scope's files. A file's name may hold `/`, so files lie in files' folders."""
+    """Yield the versions of a scope's files. Names may contain `/`, so folders of files may be nested."""
     for place, names, _ in os.walk(root):
         if VERSIONS not in names:
             continue

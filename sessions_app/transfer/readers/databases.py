@@ -1,4 +1,4 @@
-"""Databases of other programs, opened so that they cannot be changed and are not held up.
+"""Read-only connections to databases of other programs, which do not block their writers.
 
 An SQLite file is copied first, by SQLite itself, into a private file: a long read of a live store would make its
 writer fail with "database is locked". Servers give a snapshot transaction that is read-only.
@@ -26,25 +26,25 @@ LOCK_S = 30
 
 
 class Database(Protocol):
-    """A database that is only read. SQL is written with `%s` for values."""
+    """Read-only database. SQL uses `%s` as placeholder."""
 
     append_order: str
-    """What orders rows of equal time: the row number, where there is one."""
+    """Column that orders rows of equal time."""
 
     def fingerprint(self) -> str:
-        """Return a text that changes when the database does; empty: it cannot tell cheaply."""
+        """Return a text that changes with the database; empty if that would be expensive."""
         ...
 
     def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns; empty: there is no such table."""
+        """Return the names of a table's columns; empty if the table does not exist."""
         ...
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield the rows of a query as they are needed. One query at a time."""
+        """Yield the rows of a query lazily. One query at a time."""
         ...
 
     def close(self) -> None:
-        """Let go of it."""
+        """Close the connection."""
         ...
 
 
@@ -57,7 +57,7 @@ class SqliteDatabase:
         """Copy the file.
 
         Raises:
-            BadInput: it is no SQLite database, is damaged, or cannot be read.
+            BadInput: the file is no SQLite database, is damaged, or cannot be read.
         """
         self._fingerprint = file_fingerprint(path)
         self._folder = tempfile.TemporaryDirectory(prefix="devui-import-")
@@ -77,11 +77,11 @@ class SqliteDatabase:
             ) from error
 
     def fingerprint(self) -> str:
-        """Return the time and size that the file had when it was copied."""
+        """Return the time and size of the file when it was copied."""
         return self._fingerprint
 
     def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns; a view is no table."""
+        """Return the names of a table's columns. Views are ignored."""
         has_table = self._connection.execute(
             "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]
         ).fetchone()
@@ -118,7 +118,7 @@ def _copy_sqlite(path: Path, copy: Path) -> None:
         ):
             source.backup(target, pages=-1)
     except sqlite3.OperationalError:
-        # A store in WAL mode on a read-only medium cannot be opened: nobody writes it, so copy its files.
+        # A store in WAL mode on a read-only medium cannot be opened, and has no writers: copy its files.
         shutil.copyfile(path, copy)
         wal = path.with_name(path.name + "-wal")
         if wal.exists():
@@ -148,11 +148,11 @@ class PostgresDatabase:
         self._named_cursors = 0
 
     def fingerprint(self) -> str:
-        """A server cannot tell cheaply."""
+        """Return "": a server has no cheap fingerprint."""
         return ""
 
     def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns, in the schema that the connection sees."""
+        """Return the names of a table's columns in the schemas of the search path."""
         sql = (
             "SELECT column_name FROM information_schema.columns"
             " WHERE table_name = %s AND table_schema = ANY (current_schemas(false))"
@@ -160,7 +160,7 @@ class PostgresDatabase:
         return {row["column_name"] for row in self.rows(sql, [table])}
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield the rows of a query through a cursor of the server."""
+        """Yield the rows of a query through a server-side cursor."""
         self._named_cursors += 1
         with self._connection.cursor(name=f"devui_{self._named_cursors}") as cursor:
             cursor.itersize = PAGE
@@ -206,7 +206,7 @@ class MySqlDatabase:
             raise _unreachable(url, error) from error
 
     def fingerprint(self) -> str:
-        """A server cannot tell cheaply."""
+        """Return "": a server has no cheap fingerprint."""
         return ""
 
     def columns(self, table: str) -> set[str]:
@@ -229,10 +229,10 @@ class MySqlDatabase:
 
 
 def open_url(url: str) -> Database:
-    """Open a database server named by URL; drivers of SQLAlchemy (`postgresql+asyncpg://`) are left out.
+    """Connect to a database server by URL. The driver in SQLAlchemy's URLs (`postgresql+asyncpg://`) is ignored.
 
     Raises:
-        BadInput: no such kind of server is known, or it cannot be reached.
+        BadInput: the scheme is not supported, or the server cannot be reached.
     """
     scheme = urlsplit(url).scheme.partition("+")[0]
     if scheme in {"postgresql", "postgres"}:
@@ -246,7 +246,7 @@ def open_url(url: str) -> Database:
 
 
 def without_password(url: str) -> str:
-    """Return a URL without its password and query, fit to be shown and kept."""
+    """Return a URL without password and query, safe to show and store."""
     parts = urlsplit(url)
     account, at, host = parts.netloc.rpartition("@")
     user = account.partition(":")[0]

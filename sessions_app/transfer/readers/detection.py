@@ -1,4 +1,4 @@
-"""What a source is, told by what it holds. Names and suffixes are never trusted."""
+"""Detection of the format of a source by its content. Names and suffixes are not trusted."""
 
 from __future__ import annotations
 
@@ -34,16 +34,16 @@ _SUPPORTED_SOURCES = (
 
 
 def open_source(location: str, choice: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
-    """Open a file, a folder that holds `.adk/session.db`, or a database's URL, to be read only.
+    """Open a file, a folder with `.adk/session.db`, or a database URL for reading.
 
     Args:
         location: a path, `sqlite:///path`, `postgresql://…` or `mysql://…`.
-        choice: which sessions are wanted.
-        zone: of v0's event times.
+        choice: filter of the sessions.
+        zone: time zone of event times in schema v0.
 
     Raises:
-        NotFound: there is no such file.
-        BadInput: it is nothing that can be read; the message says what it is.
+        NotFound: the file does not exist.
+        BadInput: the format is not supported; the message names it.
     """
     if path := _path_of(location):
         return _open_path(path, choice, zone)
@@ -56,7 +56,7 @@ def open_source(location: str, choice: SourceFilter = SourceFilter(), zone: tzin
 
 
 def fingerprint(location: str) -> str:
-    """Return a text that changes when a source does, without opening it; empty: it must be opened to know."""
+    """Return a text that changes with a source, without opening it; empty for a server."""
     path = _path_of(location)
     if path is None:
         return ""
@@ -69,7 +69,7 @@ def fingerprint(location: str) -> str:
 
 
 def folder_of_files(location: str) -> Path | None:
-    """Return the folder that a location names, if it is one that no `adk web` has run in."""
+    """Return the folder that a location names, unless it has data of `adk web`."""
     path = _path_of(location)
     if path is None or not path.is_dir() or holds_sessions(location) or find_artifacts_folder(location):
         return None
@@ -77,7 +77,7 @@ def folder_of_files(location: str) -> Path | None:
 
 
 def holds_sessions(location: str) -> bool:
-    """Tell whether a folder holds a store of sessions. What is no folder is taken for a store itself."""
+    """Tell whether a folder has a session store. Any other location is assumed to be a store."""
     path = _path_of(location)
     return path is None or not path.is_dir() or _find_session_file(path) is not None
 
@@ -92,7 +92,7 @@ def find_artifacts_folder(location: str) -> Path | None:
 
 
 def _path_of(location: str) -> Path | None:
-    """Return the path that a location names; None: it names a server. SQLite URLs are read as by SQLAlchemy."""
+    """Return the path that a location names, or None for a server. SQLite URLs are parsed as SQLAlchemy does."""
     if "://" not in location:
         return Path(location).expanduser()
     parts = urlsplit(location)
@@ -154,10 +154,10 @@ def _open_tables(database: Database, location: str, choice: SourceFilter, zone: 
 
 
 def detect_format(database: Database, location: str) -> Format:
-    """Tell which ADK wrote a database, by its columns and the values in them.
+    """Return the format of a database by its columns and their values.
 
     Raises:
-        BadInput: none that is known, or a newer one.
+        BadInput: the format is unknown or of a newer ADK.
     """
     sessions, events = database.columns("sessions"), database.columns("events")
     if not {"app_name", "user_id", "state"} <= sessions or not {"id", "session_id", "timestamp"} <= events:
@@ -199,7 +199,7 @@ def _timestamp_of(event_data: object) -> object:
 
 
 def _detect_actions(database: Database, events: set[str]) -> Format:
-    """Tell Go's JSON from Python's pickles; both call the column `actions`."""
+    """Distinguish JSON (Go) from pickles (Python) in the column `actions`."""
     sql = "SELECT actions FROM events WHERE actions IS NOT NULL LIMIT 1"
     actions = first_row(database, sql).get("actions")
     if actions is None:

@@ -1,4 +1,4 @@
-"""Sessions kept as JSON: what `adk web` exports or ADK's REST answers, and DevUI's own export."""
+"""Readers of session JSON (of `adk web` and ADK's REST API) and of DevUI's own export."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ EXPORT_VERSION = 1
 
 
 class SessionDocument:
-    """One session, or a list of them, as ADK's REST answers them. The whole file is read at once.
+    """File with one session or a list of sessions as ADK's REST API returns them, read at once.
 
     Attributes:
-        is_empty: it holds no session, wanted or not.
+        is_empty: the file has no sessions at all.
     """
 
     format = Format.JSON
@@ -42,7 +42,7 @@ class SessionDocument:
         """Read the file.
 
         Raises:
-            BadInput: it is no JSON, or holds no session and must not be empty.
+            BadInput: the file is no JSON, or has no session and `may_be_empty` is false.
         """
         self.location = str(path)
         self.remarks: list[str] = []
@@ -63,20 +63,20 @@ class SessionDocument:
         return file_fingerprint(self._path)
 
     def sessions(self) -> Iterator[StoredSession]:
-        """Yield the sessions; one without a time of its own has that of its last event."""
+        """Yield the sessions. A session without a time gets that of its last event."""
         for each in self._sessions:
             times = [event.wire["timestamp"] for event in _events_of(each) if isinstance(event, StoredEvent)]
             updated = _time(each.get("lastupdatetime"), max(times, default=0.0))
             yield StoredSession(_owner(each), min([updated, *times]), updated)
 
     def states(self) -> Iterator[StoredState]:
-        """Yield the sessions' own part of the merged state."""
+        """Yield the session scope of each merged state."""
         for each in self._sessions:
             if isinstance(each.get("state"), dict):
                 yield StoredState(_owner(each), scopes.split_delta(each["state"]).session)
 
     def shared(self) -> Iterator[SharedState]:
-        """Yield what the merged states say of apps and users; the newest session's word counts."""
+        """Yield the app and user scopes of the merged states, taken from the newest sessions."""
         apps: dict[str, SharedState] = {}
         users: dict[tuple[str, str], SharedState] = {}
         for each in sorted(self._sessions, key=lambda each: _time(each.get("lastupdatetime"), 0.0)):
@@ -94,37 +94,37 @@ class SessionDocument:
         return sum(len(each.get("events") or []) for each in self._sessions)
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
-        """Yield the events session by session, in the order of the sessions' first event."""
+        """Yield the events of all sessions merged by time."""
         sessions = [each for each in self._sessions if only is None or _owner(each) in only]
         queues = [list(_events_of(each)) for each in sessions]
         yield from merge_by_time(queues)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
 
 class SessionPayload(SessionDocument):
-    """One session that a program sent, as ADK's REST answers it."""
+    """Session in a request body, as ADK's REST API returns it."""
 
     def __init__(self, session: dict[str, Any], location: str) -> None:
-        """Take the session; `location` says where it comes from."""
+        """Read the session. `location` names its origin."""
         self.location = location
         self.remarks: list[str] = []
         self._sessions = [_fold_names(session)]
         self.is_empty = False
 
     def fingerprint(self) -> str:
-        """It is sent once and never looked at again."""
+        """Return "": a request body is read once."""
         return ""
 
 
 def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
-    """Yield the events of a session as ADK dumps one, in either spelling."""
+    """Yield the events of a session in ADK's JSON, in snake case or camel case."""
     return _events_of({"appname": "", "userid": "", "id": "", **_fold_names(session)})
 
 
 def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[StoredEvent | UnreadableRow]:
-    """Merge the events of several sessions by time without changing the order inside any of them."""
+    """Merge the events of several sessions by time. The order within a session does not change."""
 
     def clocked(
         place: int, queue: list[StoredEvent | UnreadableRow]
@@ -140,7 +140,7 @@ def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[S
 
 
 class ExportDocument:
-    """DevUI's own export: JSON Lines, one record a line, events in the order of time. Read line by line."""
+    """DevUI's own export in JSON Lines, events in order of time. Read line by line."""
 
     format = Format.DEVUI
 
@@ -148,7 +148,7 @@ class ExportDocument:
         """Check the header.
 
         Raises:
-            BadInput: it was written by a newer DevUI.
+            BadInput: the file has another version of the format.
         """
         self.location = str(path)
         self.remarks: list[str] = []
@@ -192,17 +192,17 @@ class ExportDocument:
                 )
 
     def count_events(self) -> int | None:
-        """Counting would read the whole file."""
+        """Return None: counting would read the whole file."""
         return None
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
-        """Yield the events in the order of the file, which is that of time."""
+        """Yield the events in the order of the file, which is by time."""
         for owner, record in self._records("event"):
             if only is None or owner in only:
                 yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
     def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
         with self._path.open(encoding="utf-8") as file:
@@ -223,7 +223,7 @@ class ExportDocument:
 
 
 def is_export(path: Path) -> bool:
-    """Tell whether a file is DevUI's own export, by its first line."""
+    """Tell by the first line whether a file is DevUI's own export."""
     with path.open("rb") as file:
         try:
             header = json.loads(file.readline(1000))

@@ -1,6 +1,6 @@
-"""The fields of ADK's events, model by model, in wire form. Pure data: this room never imports ADK.
+"""Fields of ADK's events in wire form, by model. Pure data: this package never imports ADK.
 
-A test holds the table to `Event.model_json_schema()` of the installed google-adk (2.13). A field is `name`, or
+A test compares the table with `Event.model_json_schema()` of the installed google-adk (2.13). A field is `name`, or
 `name:kind`, where the kind is another model, `[model]`, `{model}` (a map by free keys) or `bytes`.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 from functools import cache
 
 LENIENT = frozenset({"Event", "NodeInfo"})
-"""Models that ignore fields they do not know. All others refuse the whole event."""
+"""Models that ignore unknown fields. All others reject the whole event."""
 
 _TABLE = {
     "Event": (
@@ -122,7 +122,7 @@ _TABLE = {
 
 @cache
 def fields_of(model: str) -> dict[str, tuple[str, str]]:
-    """Return the fields of a model by their folded name: (wire name, kind)."""
+    """Return the fields of a model as (wire name, kind) by their folded name."""
     fields = {}
     for word in _TABLE[model].split():
         name, _, kind = word.partition(":")
@@ -131,7 +131,7 @@ def fields_of(model: str) -> dict[str, tuple[str, str]]:
 
 
 def fold_name(name: str) -> str:
-    """Return what snake_case, camelCase and PascalCase spellings of a name have in common."""
+    """Return a form of a name that is equal for snake_case, camelCase and PascalCase."""
     return name.replace("_", "").lower()
 
 

@@ -1,8 +1,7 @@
-"""Foreign events to ADK's wire form. Nothing is validated and nothing is lost.
+"""Conversion of foreign events to ADK's wire form. Nothing is validated and nothing is lost.
 
-Names are folded to camelCase where ADK has fields (`shapes`) and left alone inside what agents own. What a model
-of ADK would refuse moves to `customMetadata["devui_unknown"]` by its path, so that agents can still load the
-session.
+Field names of ADK (`event_schema`) become camelCase; names in data of agents do not change. Values that ADK's models
+would reject move to `customMetadata["devui_unknown"]` by their path, so that agents can still load the session.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ from sessions_app.events.timestamps import parse_timestamp
 from sessions_app.transfer.readers.event_schema import LENIENT, fields_of, fold_name
 
 UNKNOWN = "devui_unknown"
-"""Key of `customMetadata` that holds, by path, what ADK's models have no field for."""
+"""Key of `customMetadata` for values without a field in ADK's models, by path."""
 
 REMOVED = "__ADK_SENTINEL_REMOVED__"
-"""How the Java ADK writes that a key is removed."""
+"""Value with which ADK for Java marks a removed key."""
 
 _TEXTS = ("id", "author", "invocationId", "branch", "errorCode", "errorMessage", "modelVersion")
 _MAPS = ("stateDelta", "artifactDelta", "requestedAuthConfigs", "requestedToolConfirmations")
@@ -28,13 +27,13 @@ _FREE_IN_AUTH = frozenset({"scopes", "additionalHeaders", "context", "customMeta
 
 
 class _WrongShape(Exception):
-    """A value has not the shape of its field."""
+    """A value does not have the type of its field."""
 
 
 def normalize_event(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, ...]]:
-    """Return an event in wire form and, in words, what was changed in it.
+    """Return an event in wire form and descriptions of the changes.
 
-    The caller sees to `id`, `invocationId` and `timestamp`; a timestamp in another unit is converted here.
+    The caller sets `id`, `invocationId` and `timestamp`. A timestamp in another unit is converted.
     """
     strange: dict[str, Any] = {}
     wire = _normalize_model("Event", raw, "", strange)
@@ -50,7 +49,7 @@ def normalize_event(raw: Mapping[str, Any]) -> tuple[dict[str, Any], tuple[str, 
 
 
 def removed_keys(wire: dict[str, Any]) -> frozenset[str]:
-    """Return the keys of the delta that a sentinel removes; their value becomes None."""
+    """Return the keys that the state delta marks as removed, and set their value to None."""
     delta = wire["actions"]["stateDelta"]
     keys = frozenset(key for key, value in delta.items() if value == REMOVED)
     delta.update(dict.fromkeys(keys))
@@ -99,7 +98,7 @@ def _normalize_value(kind: str, item: Any, path: str, strange: dict[str, Any]) -
 
 
 def _normalize_bytes(item: Any) -> str:
-    """Return bytes as ADK writes them: base64 of the URL-safe alphabet. Either alphabet and lists of ints are read."""
+    """Return bytes as URL-safe base64. The input is base64 in either alphabet, or a list of integers."""
     if isinstance(item, list):
         try:
             return base64.urlsafe_b64encode(bytes(item)).decode()
@@ -119,7 +118,7 @@ _TO_URL_SAFE = str.maketrans("+/", "-_")
 
 
 def _fill_required(wire: dict[str, Any], strange: dict[str, Any]) -> None:
-    """Give the event what ADK always sends, and take out what has another type than ADK reads."""
+    """Add the fields that ADK always sends, and move values of a wrong type to `strange`."""
     actions = wire.setdefault("actions", {})
     for name in _MAPS:
         if not isinstance(actions.get(name, {}), dict):
@@ -151,7 +150,7 @@ def _normalize_time(holder: dict[str, Any], name: str, strange: dict[str, Any]) 
 
 
 def _camel_case_keys(value: Any) -> Any:
-    """Spell the keys of an AuthConfig as ADK's REST does; maps of scopes and headers keep theirs."""
+    """Return an AuthConfig with camelCase keys. Maps of scopes and headers keep their keys."""
     if isinstance(value, list):
         return [_camel_case_keys(item) for item in value]
     if not isinstance(value, dict):

@@ -1,9 +1,9 @@
-"""Pickled `EventActions` (schema v0), read without unpickling.
+"""Safe reader of pickled `EventActions` (schema v0).
 
-`pickle.loads` imports and calls what the bytes name. Here `pickletools.genops` lists the opcodes and a small
-machine of our own plays them: nothing is imported, model objects become dicts, and the only things ever called
-are the constructors of plain values (`_PLAIN`). What is named must be on ADK's own list of harmless classes
-(`google/adk/sessions/_restricted_pickle.py`); a test holds the two together.
+`pickle.loads` imports and calls whatever the bytes name. Here a small machine interprets the opcodes that
+`pickletools.genops` lists: nothing is imported, model objects become dicts, and only constructors of plain values
+(`_PLAIN`) are called. Named classes must be in ADK's own allowlist (`google/adk/sessions/_restricted_pickle.py`);
+a test compares the two.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ MAX_BYTES = 64 * 1024 * 1024
 MAX_NODES = 1_000_000
 MAX_DEPTH = 200
 MAX_LITERAL = 10_000
-"""Longest text that a number is made of."""
+"""Longest text that is parsed as a number."""
 
 MODEL_MODULES = frozenset(
     {
@@ -35,18 +35,18 @@ MODEL_MODULES = frozenset(
         "google.genai.types",
     }
 )
-"""Modules whose classes are data models or enums. Their objects are read as dicts and values."""
+"""Modules of data models and enums. Their objects become dicts and values."""
 
 
 class UnsafePickle(Exception):
-    """The bytes are no pickle of plain data; the message says why."""
+    """The bytes are no pickle of plain data; the message has the reason."""
 
 
 def read_pickle(blob: bytes) -> Any:
-    """Return the value of a pickle as plain data: model objects become dicts of their fields.
+    """Return the value of a pickle as plain data. Model objects become dicts of their fields.
 
     Raises:
-        Refused: it names something that is no data, or is broken, too large or too deep.
+        UnsafePickle: it names anything but data, or is broken, too large or nested too deeply.
     """
     if len(blob) > MAX_BYTES:
         raise UnsafePickle(f"the pickle has {len(blob)} bytes, more than {MAX_BYTES}")
@@ -57,12 +57,12 @@ def read_pickle(blob: bytes) -> Any:
         return _PlainConverter().plain(machine.result())
     except UnsafePickle:
         raise
-    except Exception as error:  # any fault of hostile bytes is one answer
+    except Exception as error:  # hostile bytes may cause any error
         raise UnsafePickle(f"the pickle is broken ({type(error).__name__})") from error
 
 
 class _Name:
-    """A global that a pickle names. It is never looked up."""
+    """Global that a pickle names. It is never imported."""
 
     def __init__(self, module: str, name: str) -> None:
         module = _RENAMED.get(module, module)
@@ -74,7 +74,7 @@ class _Name:
 
 
 class _Object:
-    """An object of a model class: its fields."""
+    """Fields of an object of a model class."""
 
     def __init__(self, of: _Name) -> None:
         self.of = of
@@ -85,7 +85,7 @@ _MARK = object()
 
 
 class _Machine:
-    """Plays the opcodes of `pickle` that data needs; any other one is refused."""
+    """Interpreter of the `pickle` opcodes that data needs. Any other opcode is rejected."""
 
     def __init__(self) -> None:
         self._stack: list[Any] = []
@@ -122,10 +122,10 @@ class _Machine:
         self.put(self._stack[-1])
 
     def marked(self) -> list[Any]:
-        """Take what lies above the topmost mark, and the mark.
+        """Pop the items above the topmost mark, and the mark.
 
         Raises:
-            Refused: there is no mark.
+            UnsafePickle: there is no mark.
         """
         place = len(self._stack) - 1
         while self._stack[place] is not _MARK:
@@ -195,10 +195,10 @@ class _Machine:
         self.new(None)
 
     def build(self, _: Any) -> None:
-        """Fill an object. Pydantic pickles its fields as `__dict__`, other models their own dict.
+        """Set the fields of an object. Pydantic pickles fields as `__dict__`, other models as their own dict.
 
         Raises:
-            Refused: there is no object to fill, or nothing to fill it with.
+            UnsafePickle: there is no object, or no fields.
         """
         fields, target = self.drop(), self._stack[-1]
         if isinstance(fields, tuple) and len(fields) == 2:
@@ -210,7 +210,7 @@ class _Machine:
 
 
 def _call_constructor(target: _Name, arguments: tuple[Any, ...]) -> Any:
-    """Return what a pickled call means: an enum's value, a plain value, or an empty object."""
+    """Return the result of a pickled call: an enum's value, a plain value, or an empty object."""
     if target.make:
         return target.make(*arguments)
     if target.full in _HELPERS:
@@ -232,7 +232,7 @@ def _limit_text(make: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _limit_collection(make: Callable[[Any], Any]) -> Callable[..., Any]:
-    """Return a constructor that takes collections alone: `bytes(10**10)` would take the memory."""
+    """Return a constructor that accepts only collections: `bytes(10**10)` would exhaust memory."""
 
     def collected(items: Any = (), *encoding: Any) -> Any:
         if encoding and not isinstance(items, str):
@@ -278,10 +278,10 @@ _PLAIN: dict[str, Callable[..., Any]] = {
         for name in ("PurePosixPath", "PureWindowsPath", "PosixPath", "WindowsPath")
     },
 }
-"""What may be called: constructors of plain values, each with its arguments limited."""
+"""Constructors of plain values that a pickle may call, with limited arguments."""
 
 _RENAMED = {"__builtin__": "builtins", "copy_reg": "copyreg"}
-"""Protocols up to 2 spell modules as Python 2 did."""
+"""Names of modules in protocols up to 2, which are those of Python 2."""
 
 _UUID = "uuid.UUID"
 _HELPERS = frozenset({"copyreg._reconstructor", "copyreg.__newobj__", "builtins.object"})
@@ -332,7 +332,7 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
 
 
 class _PlainConverter:
-    """Turns what the machine made into plain data, within limits: shared parts can grow without end."""
+    """Converter of the machine's result into plain data, with limits: shared parts can expand without end."""
 
     def __init__(self) -> None:
         self._nodes = 0

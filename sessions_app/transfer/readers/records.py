@@ -1,4 +1,4 @@
-"""What a reader gives, whatever it reads: sessions, shared state and events in DevUI's terms."""
+"""Records that readers yield: sessions, state and events, and the `Source` protocol."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 
 class Format(StrEnum):
-    """The layouts that can be read, by the words a report uses."""
+    """Supported formats, by their names in reports."""
 
     SQLITE = "ADK SqliteSessionService"
     V1 = "ADK DatabaseSessionService (v1)"
@@ -22,7 +22,7 @@ class Format(StrEnum):
 
 
 class Owner(NamedTuple):
-    """What names a session in its source."""
+    """Key of a session in its source."""
 
     app_name: str
     user_id: str
@@ -34,13 +34,13 @@ class Owner(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class SourceFilter:
-    """What of a source is wanted; None means all."""
+    """Filter by app and user; None matches all."""
 
     app_name: str | None = None
     user_id: str | None = None
 
     def takes(self, app_name: str, user_id: str) -> bool:
-        """Tell whether a session of this app and user is wanted."""
+        """Tell whether the filter matches this app and user."""
         return self.app_name in (None, app_name) and self.user_id in (None, user_id)
 
 
@@ -49,7 +49,7 @@ class StoredSession:
     """A session without its events and state. Times are epoch seconds.
 
     Attributes:
-        part: the file that it stands in, where the source is made of several.
+        part: its file, if the source has several.
     """
 
     owner: Owner
@@ -62,9 +62,9 @@ class StoredSession:
 
 @dataclass(frozen=True, slots=True)
 class StoredState:
-    """The state a session has in its source, without the keys of other scopes.
+    """Session state without the keys of other scopes.
 
-    `seeds` is what it was created with, where the source knows.
+    `seeds` is the state at creation, if the source has it.
     """
 
     owner: Owner
@@ -88,9 +88,9 @@ class StoredEvent:
     """One event in wire form.
 
     Attributes:
-        changes: what had to be changed in it, in words.
-        unread: why a part of it could not be read; empty: it could.
-        removed: keys of its delta that were removed, not set to None.
+        changes: descriptions of changes made to it.
+        unread: reason why a part could not be read; empty if all was read.
+        removed: keys of its state delta that were removed, not set to None.
     """
 
     owner: Owner
@@ -102,23 +102,23 @@ class StoredEvent:
 
 @dataclass(frozen=True, slots=True)
 class UnreadableRow:
-    """A row or line that could not be read at all."""
+    """Row or line that could not be read."""
 
     where: str
     why: str
 
 
 class Source(Protocol):
-    """A store of another program, opened to be read only. Rows that cannot be read come as `Unread`."""
+    """Store of another program, open for reading. Unreadable rows are yielded as `UnreadableRow`."""
 
     format: Format
     location: str
     """Path or URL, without a password."""
     remarks: list[str]
-    """What a person should know about the whole source."""
+    """Notes about the whole source, for the report."""
 
     def fingerprint(self) -> str:
-        """Return a text that changes when the source changes; empty: it cannot be told."""
+        """Return a text that changes with the source; empty if unknown."""
         ...
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
@@ -134,17 +134,17 @@ class Source(Protocol):
         ...
 
     def count_events(self) -> int | None:
-        """Return how many events there are, when that is cheap to tell."""
+        """Return the number of events, or None if counting is expensive."""
         ...
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield events in the order of time; each session's own events in the order they were appended.
 
         Args:
-            only: a few sessions to read; None: all.
+            only: sessions to read; None for all.
         """
         ...
 
     def close(self) -> None:
-        """Let go of the source."""
+        """Close the source."""
         ...

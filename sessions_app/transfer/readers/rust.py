@@ -1,4 +1,4 @@
-"""The tables of adk-rust, whose rows hold the merged state and whose parts carry no tags."""
+"""Reader of adk-rust's tables, which store merged states and content parts without type tags."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ENCRYPTED = "__encrypted_state"
 
 
 class RustSource(TableSource):
-    """The sessions of adk-rust's SQL services."""
+    """Sessions of adk-rust's SQL services."""
 
     def sessions(self) -> Any:
         """Yield the sessions."""
@@ -25,7 +25,7 @@ class RustSource(TableSource):
         yield from self._rows(sql, "session", self._session)
 
     def states(self) -> Any:
-        """Yield the sessions' own part of the merged state kept with them."""
+        """Yield the session scope of each merged state."""
         sql = "SELECT app_name, user_id, session_id AS id, state FROM sessions"
         yield from self._rows(sql, "state of", self._state)
 
@@ -72,7 +72,7 @@ class RustSource(TableSource):
 
 
 def convert_part(value: Any) -> Any:
-    """Return a part of adk-rust's content, told by the fields it has, as ADK spells it."""
+    """Return a content part of adk-rust in ADK's form. Its type follows from its fields."""
     if not isinstance(value, Mapping):
         return value
     fields = dict(value)
@@ -121,14 +121,14 @@ _PARTS = (
     ("data", _blob),
     ("file_uri", _file),
 )
-"""(field that tells a kind of part, how to spell it), the most telling first"""
+"""(field that identifies a type of part, its converter), most specific first"""
 
 
 def _require_plain_state(values: Any) -> dict[str, Any]:
-    """Return a state as it was kept.
+    """Return a stored state.
 
     Raises:
-        ValueError: it is encrypted, or no object.
+        ValueError: the state is encrypted, or no object.
     """
     if not isinstance(values, dict):
         raise ValueError("the state is no object")

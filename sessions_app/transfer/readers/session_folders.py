@@ -1,7 +1,7 @@
-"""A folder of files that sessions were saved to, each told by what it holds; names are never trusted.
+"""Reader of a folder of session files. Formats are detected by content, not by name.
 
-The session JSON in it is one source: what its files say of the same user or app is one story, told in the order of
-time. Files are read one by one, and no more of them are kept than those whose events are due.
+All session JSON in the folder is one source, with the events of all files in order of time, so that state of users and
+apps has one history. Only files with pending events are held in memory.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from sessions_app.transfer.readers.records import (
 )
 
 HEAD_BYTES = 4096
-"""Bytes of a file that tell what it is."""
+"""Bytes at the start of a file that are enough to detect its format."""
 
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
@@ -37,13 +37,13 @@ VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
 
 @dataclass(slots=True)
 class FolderScan:
-    """What lies in a folder and the folders in it.
+    """Files found in a folder and its subfolders.
 
     Attributes:
-        places: agents' folders, which are imported whole.
-        stores: databases, and exports of DevUI.
-        documents: files that begin as JSON does.
-        others: how many files are neither.
+        places: folders of agents, which are imported as a whole.
+        stores: databases and DevUI exports.
+        documents: files that start like JSON.
+        others: number of other files.
     """
 
     places: list[Path] = field(default_factory=list)
@@ -52,13 +52,13 @@ class FolderScan:
     others: int = 0
 
     def fingerprint(self) -> str:
-        """Return a text that changes when a file does, comes or goes. Agents' folders have their own."""
+        """Return a text that changes when a file is added, changed or removed, agents' folders aside."""
         stamps = "\n".join(f"{path} {file_fingerprint(path)}" for path in (*self.stores, *self.documents))
         return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def scan_folder(root: Path, is_place: Callable[[Path], bool]) -> FolderScan:
-    """Look at all files under a folder, by their first bytes. Links and hidden folders are not followed."""
+    """Classify all files under a folder by their first bytes. Links and hidden folders are skipped."""
     scan = FolderScan()
     for name, folders, files in os.walk(root):
         folder = Path(name)
@@ -82,7 +82,7 @@ def _classify(path: Path, scan: FolderScan) -> None:
         head = _read_head(path)
         is_store = head.startswith(SQLITE_MAGIC) or (head[:1] == b"{" and is_export(path))
     except OSError:
-        scan.documents.append(path)  # it is told of when it is opened again
+        scan.documents.append(path)  # reported when it is opened
         return
     if is_store:
         scan.stores.append(path)
@@ -101,10 +101,10 @@ def _read_head(path: Path) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class _FileSession:
-    """A session in one of the files.
+    """Session in one of the files.
 
     Attributes:
-        first: when its first event happened.
+        first: timestamp of its first event.
     """
 
     path: Path
@@ -114,17 +114,17 @@ class _FileSession:
 
 
 class SessionFolder:
-    """The session JSON in a folder, as one source.
+    """All session JSON in a folder as one source.
 
     Attributes:
-        unread: files that are called JSON and cannot be read as such.
-        passed_over: files that begin as JSON does and hold no session.
+        unread: `.json` files that are invalid.
+        passed_over: other files that start like JSON but have no session.
     """
 
     format = Format.JSON
 
     def __init__(self, root: Path, walked: FolderScan, choice: SourceFilter) -> None:
-        """Read every file once, and keep what its sessions are."""
+        """Read every file once and list its sessions."""
         self.location = str(root.resolve())
         self.remarks: list[str] = []
         self.unread: list[UnreadableRow] = []
@@ -140,30 +140,30 @@ class SessionFolder:
 
     @property
     def holds_any(self) -> bool:
-        """Tell whether there is a session in any of the files."""
+        """Whether any file has a session."""
         return len(self.passed_over) + len(self.unread) < len(self._walked.documents)
 
     def fingerprint(self) -> str:
-        """Return what changes with the folder's files."""
+        """Return the fingerprint of the folder's files."""
         return self._walked.fingerprint()
 
     def named(self, path: Path) -> str:
-        """Return a file's name in the folder."""
+        """Return a file's path relative to the folder."""
         return str(path.relative_to(self._root))
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
-        """Yield the sessions, each with the file it is taken from."""
+        """Yield the sessions with the names of their files."""
         yield from self.unread
         for file_session in self._held.values():
             yield replace(file_session.session, part=self.named(file_session.path))
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
-        """Yield the sessions' own part of the merged state."""
+        """Yield the session scope of each merged state."""
         for path, owners in self._files():
             yield from (each for each in self._open(path).states() if each.owner in owners)
 
     def shared(self) -> Iterator[SharedState | UnreadableRow]:
-        """Yield what the merged states say of apps and users; the newest session's word counts."""
+        """Yield the app and user scopes of the merged states, taken from the newest sessions."""
         yield from self._shared.values()
 
     def count_events(self) -> int | None:
@@ -190,7 +190,7 @@ class SessionFolder:
             _push_next(running, place, now, rest)
 
     def close(self) -> None:
-        """Nothing is held open."""
+        """Do nothing: no file is open."""
 
     def _look_at(self, path: Path) -> None:
         try:
@@ -212,7 +212,7 @@ class SessionFolder:
             self._keep(path, document, session)
 
     def _keep(self, path: Path, document: SessionDocument, session: StoredSession) -> None:
-        """Keep a session, of one that several files hold the longest and newest."""
+        """Add a session. Of several files with the same session, the longest and newest wins."""
         times = [
             event.wire["timestamp"]
             for event in document.events({session.owner})
@@ -241,7 +241,7 @@ class SessionFolder:
     def _events_of(
         self, owner: Owner, opened: dict[Path, SessionDocument]
     ) -> Iterator[StoredEvent | UnreadableRow]:
-        """Return a session's events; its file stays open until the last of its sessions is asked for."""
+        """Return a session's events. Its file stays in memory until its last session is read."""
         path = self._held[owner].path
         document = opened.get(path) or opened.setdefault(path, self._open(path))
         if owner == self._last_in[path]:
@@ -258,7 +258,7 @@ def _push_next(
     now: float,
     items: Iterator[StoredEvent | UnreadableRow],
 ) -> None:
-    """Let a session's next event wait for its turn: not before the one that came before it."""
+    """Push a session's next event, with a time no earlier than that of its predecessor."""
     item = next(items, None)
     if item is None:
         return

@@ -1,4 +1,4 @@
-"""The tables that ADK's SQL services share in Python, JavaScript and Go: sessions, events, app_states, user_states."""
+"""Reader of the tables of ADK's SQL services in Python, JavaScript and Go."""
 
 from __future__ import annotations
 
@@ -25,16 +25,16 @@ from sessions_app.transfer.readers.records import (
 )
 
 RAW = "__adk_internal_devui_raw"
-"""Key of `customMetadata` under which the bytes of what could not be read are kept: private, as ADK's own marks."""
+"""Private key of `customMetadata` for the bytes of parts that could not be read."""
 
 UNREAD = "devui_unread"
-"""Key of `customMetadata` that says, for everybody to see, what could not be read and why."""
+"""Public key of `customMetadata` for the parts that could not be read, with reasons."""
 
 MAX_RAW = 1024 * 1024
-"""Longest blob that is kept when it cannot be read; a longer one stays in its source only."""
+"""Longest unreadable blob that is stored with the event."""
 
 OFFSET_STEP_S = 900
-"""Zones differ by quarters of an hour."""
+"""Offsets of time zones are multiples of a quarter of an hour."""
 
 _JSON_COLUMNS = (
     "content",
@@ -56,12 +56,12 @@ _GO_COLUMNS = {
 
 
 class TableSource:
-    """The sessions of a database in ADK's layout. Every row is read by what it holds, not by the store's name."""
+    """Sessions of a database in ADK's layout."""
 
     def __init__(
         self, database: Database, kind: Format, location: str, choice: SourceFilter, zone: tzinfo = UTC
     ) -> None:
-        """Read from `database`; `zone` is that of v0's event times, which old ADKs wrote in local time."""
+        """Read from `database`. `zone` applies to event times of v0, which old ADKs wrote in local time."""
         self.format = kind
         self.location = location
         self.remarks: list[str] = []
@@ -75,7 +75,7 @@ class TableSource:
             self._suspect_local_times()
 
     def fingerprint(self) -> str:
-        """Return a text that changes when the database does; empty: it cannot tell."""
+        """Return the fingerprint of the database."""
         return self._database.fingerprint()
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
@@ -88,7 +88,7 @@ class TableSource:
         yield from self._rows("SELECT app_name, user_id, id, state FROM sessions", "state of", self._state)
 
     def shared(self) -> Iterator[SharedState | UnreadableRow]:
-        """Yield the state of apps and users; a store may lack the tables or some rows."""
+        """Yield the state of apps and users, if the store has these tables."""
         if self._database.columns("app_states"):
             sql = "SELECT app_name, state, update_time FROM app_states"
             yield from self._rows(sql, "state of app", self._shared_state, by_user=False)
@@ -97,14 +97,14 @@ class TableSource:
             yield from self._rows(sql, "state of user", self._shared_state)
 
     def count_events(self) -> int | None:
-        """Return how many events are wanted."""
+        """Return the number of matching events."""
         where, values = self._where()
         for row in self._database.rows(f"SELECT count(*) AS n FROM events{where}", values):  # noqa: S608
             return int(row["n"])
         return None
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
-        """Yield the events in the order of time; ties in the order of appending where the store knows it."""
+        """Yield the events by time, events of equal time in the order they were appended if known."""
         where, values = self._where()
         if only is not None:
             some = " OR ".join(["(app_name = %s AND user_id = %s AND session_id = %s)"] * len(only))
@@ -120,7 +120,7 @@ class TableSource:
                 yield UnreadableRow(f"event {owner}", str(error) or type(error).__name__)
 
     def close(self) -> None:
-        """Let go of the database."""
+        """Close the database."""
         self._database.close()
 
     def _rows(
@@ -153,12 +153,12 @@ class TableSource:
         return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["update_time"]))
 
     def _whole_event(self, row: Row) -> StoredEvent:
-        """Read an event kept as one JSON. Its columns win over it, except for the time (`schemas/v1.py`)."""
+        """Read an event stored as JSON. Its columns take precedence, except for the time (`schemas/v1.py`)."""
         raw = _decode_object(row["event_data"]) if row["event_data"] is not None else {}
         return _build_event(row, raw, row["timestamp"], UTC)
 
     def _event_of_columns(self, row: Row) -> StoredEvent:
-        """Read an event kept in columns; its actions are a pickle (Python) or JSON (Go)."""
+        """Read an event stored in columns. Its actions are a pickle (Python) or JSON (Go)."""
         raw: Row = {name: row.get(name) for name in _PLAIN_COLUMNS}
         raw |= {name: None if row.get(name) is None else bool(row[name]) for name in _FLAG_COLUMNS}
         raw |= {name: decode_json(row.get(name)) for name in _JSON_COLUMNS}
@@ -174,7 +174,7 @@ class TableSource:
         return _build_event(row, raw, row["timestamp"], self._zone)
 
     def _suspect_local_times(self) -> None:
-        """Say so when event times look local: old ADKs wrote them so, beside update times in UTC."""
+        """Add a remark when event times look like local time, which old ADKs wrote."""
         sql = (
             "SELECT s.update_time AS updated, max(e.timestamp) AS newest FROM sessions s JOIN events e"
             " ON e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.id"
@@ -209,7 +209,7 @@ def _build_event(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
 
 
 def flag_unread(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEvent:
-    """Return an event that says which part of it could not be read, with that part's bytes kept beside it."""
+    """Return an event that names the part that could not be read and stores its bytes."""
     metadata = {**event.wire.get("customMetadata", {}), UNREAD: {part: why}}
     raw = bytes(blob) if isinstance(blob, bytes | bytearray | memoryview) else str(blob).encode()
     if len(raw) <= MAX_RAW:
@@ -219,10 +219,10 @@ def flag_unread(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEve
 
 
 def read_actions(blob: Any) -> Any:
-    """Return an event's actions from a pickle or from JSON, told apart by the first byte.
+    """Return an event's actions from a pickle or from JSON, by the first byte.
 
     Raises:
-        pickles.Refused: they are neither.
+        UnsafePickle: the value is neither.
     """
     if blob is None:
         return {}
@@ -246,10 +246,10 @@ def _require_mapping(value: Any) -> Any:
 
 
 def decode_json(value: Any) -> Any:
-    """Return a JSON column's value; drivers of servers have decoded it already.
+    """Return a JSON column's value, which drivers of servers have decoded already.
 
     Raises:
-        ValueError: it is no JSON.
+        ValueError: the value is no JSON.
     """
     if isinstance(value, memoryview):
         value = bytes(value)
@@ -266,5 +266,5 @@ def _decode_object(value: Any) -> dict[str, Any]:
 
 
 def first_row(database: Database, sql: str) -> Row:
-    """Return the only row of a query, or nothing."""
+    """Return the only row of a query, or {}."""
     return next(iter(list(database.rows(sql))), {})

@@ -1,14 +1,14 @@
-"""Writing what an importer reads: a replay of the source's events in the order of time.
+"""Import of what readers yield: the source's events are applied in order of time.
 
-So user and app keys, which many sessions write, get the history they had. Every batch is one transaction, and
-what has come is compared, not written again: an import can be stopped, resumed and repeated at will. What is
-here already is never changed:
+That gives user and app keys, which many sessions write, their original history. Every batch is one transaction, and
+stored events are compared instead of written again, so an import can be stopped, resumed and repeated. Stored data
+never changes:
 
-- a session whose events differ from the source's, or that went on here, is left as it is and reported;
-- user and app state that anybody else has written keeps its values. What the source's events wrote to it comes
-  into the history before that, and adds the keys that are not here.
+- a session whose events differ from the source, or that has new events here, is left unchanged and reported;
+- user and app state that another writer has changed keeps its values. The source's writes are added to the history
+  before those changes, and keys that do not exist yet are created.
 
-State that no event explains (given at creation, or changed behind ADK's back) gets ledger rows of its own.
+State that no event explains (initial state, or changes behind ADK's back) gets its own ledger rows.
 """
 
 from sessions_app.transfer.report import ImportReport

@@ -1,4 +1,4 @@
-"""Artifacts of `adk web` become rows, under the numbers and times they had."""
+"""Import of the artifacts of `adk web`, with their version numbers and times."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ FORMAT = "artifacts of adk web"
 def import_artifacts(
     folder: ArtifactFolder, report: ImportReport, *, into_app: str | None = None, dry_run: bool = False
 ) -> None:
-    """Import the versions that are not here yet; one that is here is compared, never changed."""
+    """Import new versions. Stored versions are compared, never changed."""
     for artifact in folder.versions():
         if isinstance(artifact, UnreadableRow):
             report.unread.add(f"{artifact.where}: {artifact.why}")
@@ -67,7 +67,7 @@ def _store_version(key: FileKey, artifact: StoredArtifact, content: bytes) -> bo
 
 
 def _version_draft(artifact: StoredArtifact) -> VersionMetadata:
-    """Return what a row says besides the content. A file without a type was saved as text, as ADK reads it."""
+    """Return the row's metadata. A file without a type was saved as text, as ADK reads it."""
     metadata = scopes.dumps(scopes.canonicalize(artifact.custom_metadata).data)
     if artifact.mime_type is None:
         return VersionMetadata(Artifact.Holding.TEXT, "{}", "text/plain", metadata, artifact.session_id)

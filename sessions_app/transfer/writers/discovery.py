@@ -1,4 +1,4 @@
-"""What `adk web` left beside the agents of a folder: sessions, artifacts, and what other rooms know to import."""
+"""Discovery of importable data in agents' folders: sessions, artifacts, and data of registered importers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sessions_app.transfer.readers.agent_folders import find_artifacts, find_ses
 
 @dataclass(frozen=True, slots=True)
 class AgentData:
-    """What lies beside an agent: by its kind in the plural, location → fingerprint."""
+    """Importable data of an agent. `kinds` maps each kind of data to its locations and their fingerprints."""
 
     app_name: str
     folder: Path
@@ -21,29 +21,29 @@ class AgentData:
 
     @property
     def location(self) -> str:
-        """What to import."""
+        """Location for the import."""
         return str(self.folder.resolve())
 
     @property
     def stores(self) -> dict[str, str]:
-        """All locations with their fingerprints."""
+        """Fingerprints of all locations."""
         return {location: text for stores in self.kinds.values() for location, text in stores.items()}
 
     @property
     def what(self) -> str:
-        """The kinds, as a sentence names them."""
+        """Enumeration of the kinds of data."""
         *most, last = self.kinds
         return f"{', '.join(most)} and {last}" if most else last
 
 
 def find_all_agent_data(folder: AgentsFolder) -> list[AgentData]:
-    """Return what lies in the agents' `.adk` folders."""
+    """Return the data of all agents that have any."""
     looked_at = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
     return [data for data in looked_at if data.kinds]
 
 
 def find_agent_data(app_name: str, folder: Path) -> AgentData:
-    """Return what lies beside one agent."""
+    """Return the data of one agent."""
     finders: dict[str, Callable[[Path], dict[str, str]]] = {
         "sessions": find_session_store,
         "artifacts": find_artifacts,

@@ -1,4 +1,4 @@
-"""Events that are here already, to compare those of a source with."""
+"""Lookup of stored events with the ids of events in a source."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ _CORE = ("invocationId", "author", "timestamp", "content")
 
 @dataclass(frozen=True, slots=True)
 class Duplicate:
-    """A stored event of the same id."""
+    """Stored event with the same id."""
 
     seq: int
     body: str
 
     def says(self, record: EventRecord) -> bool:
-        """Tell whether it is the same event. Details may have been read otherwise by an older DevUI."""
+        """Tell whether it is the same event. Details may differ when an older DevUI imported it."""
         body = record.private or record.data
         if self.body == body:
             return True
@@ -31,10 +31,10 @@ class Duplicate:
 
 
 class Duplicates:
-    """The events of a batch's sessions that have the batch's ids, here and earlier in the batch itself."""
+    """Events with the ids of a batch, in the store and earlier in the batch."""
 
     def __init__(self, keys: Mapping[int, SessionKey], event_ids: Iterable[str]) -> None:
-        """Look for events with these ids in these sessions (pk to key)."""
+        """Load the events with these ids from these sessions (pk to key)."""
         self._asked = {event_id for event_id in event_ids if is_storable(event_id)}
         rows = Event.objects.filter(session_id__in=keys, event_id__in=self._asked)
         columns = ("session_id", "event_id", "seq", "data", "private")
@@ -44,7 +44,7 @@ class Duplicates:
         }
 
     def find(self, seat: SessionPlan, event_id: str) -> Duplicate | None:
-        """Return the session's event of this id."""
+        """Return the session's event with this id."""
         if event_id not in self._asked and seat.pk:
             row = Event.objects.filter(session_id=seat.pk, event_id=event_id).first()
             if row:
@@ -52,5 +52,5 @@ class Duplicates:
         return self._found.get((seat.key, event_id))
 
     def add(self, seat: SessionPlan, record: EventRecord) -> None:
-        """Remember an event that is about to be stored."""
+        """Add an event that is about to be stored."""
         self._found[seat.key, record.event_id] = Duplicate(seat.came, record.private or record.data)

@@ -1,4 +1,4 @@
-"""The rows of an import: events with their ledger, and the owners of state they write to."""
+"""Rows that an import writes: events, their ledger, and the owners of state."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ from sessions_app.sessions.writes import PREVIEW_LIMIT
 
 NO_SESSION = SessionKey("", "", "", "")
 KEYS_PER_STATEMENT = 1_000
-"""Keys that one statement names: databases limit the values that a statement may hold."""
+"""Most keys in one statement: databases limit its parameters."""
 
 
 @dataclass(frozen=True, slots=True)
 class PendingEvent:
-    """An event on its way into a session, with the place it gets."""
+    """Event to append to a session, with its seq."""
 
     session: AgentSession
     seq: int
@@ -45,12 +45,12 @@ class PendingEvent:
 
 @dataclass(slots=True)
 class StateOwner:
-    """Who owns state, under its row's lock.
+    """Owner of state, whose row is locked.
 
     Attributes:
         row: the scope's row; for session keys the session.
-        version: position that the source's last write has here.
-        is_kept: somebody else wrote since: the values here stay, the source's go into the history before them.
+        version: position of the source's last write.
+        is_kept: another writer has written since: stored values stay, the source's are added to the history before.
     """
 
     scope: Scope
@@ -60,24 +60,24 @@ class StateOwner:
 
     @property
     def session(self) -> AgentSession | None:
-        """The session, when it is the owner."""
+        """The session, if it is the owner."""
         return self.row if self.scope is Scope.SESSION else None
 
     def take_version(self) -> None:
-        """Take a position for one more write."""
+        """Take the position of the next write."""
         if not self.is_kept:
             self.version += 1
 
 
 def session_owner(session: AgentSession, position: int) -> StateOwner:
-    """Return a session as the owner of its own keys."""
+    """Return a session as the owner of its keys."""
     return StateOwner(Scope.SESSION, session, position)
 
 
 def lock_shared_owner(
     source: ImportSource, key: SessionKey, scope: Scope, *, make: bool
 ) -> StateOwner | None:
-    """Return the user or app of a key, locked; None when there is none and none is to be made."""
+    """Return the user or app of a key, locked; None if it does not exist and `make` is false."""
     names = {"realm": key.realm, "app_name": key.app_name}
     manager: Any = AppScope.objects
     if scope is Scope.USER:
@@ -93,7 +93,7 @@ def lock_shared_owner(
 
 
 def save_versions(source: ImportSource, owner: StateOwner) -> None:
-    """Write down how far an owner's versions got, and that this source alone has written it."""
+    """Save an owner's version, and the source as its only writer."""
     if owner.is_kept:
         return
     owner.row.version = owner.version
@@ -104,7 +104,7 @@ def save_versions(source: ImportSource, owner: StateOwner) -> None:
 
 
 def event_row(arrival: PendingEvent, app: StateOwner | None, user: StateOwner | None) -> Event:
-    """Return the row of an event; `app` and `user` stand at the versions its commit would have seen."""
+    """Return the row of an event. `app` and `user` have the versions that the event saw."""
     record = arrival.record
     return Event(
         session=arrival.session,
@@ -126,7 +126,7 @@ def event_row(arrival: PendingEvent, app: StateOwner | None, user: StateOwner | 
 
 
 def count_event(arrival: PendingEvent) -> None:
-    """Count an event into its session's row, as `writes.append_event` does."""
+    """Update the session's counters with an event, as `writes.append_event` does."""
     session, record = arrival.session, arrival.record
     preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
     if record.author == "user":
@@ -140,7 +140,7 @@ def count_event(arrival: PendingEvent) -> None:
 
 
 def save_sessions(sessions: Iterable[AgentSession]) -> None:
-    """Save what `advance` changed."""
+    """Save what `count_event` changed."""
     fields = ["first_text", "last_text", "error_count", "total_tokens", "updated_at", "last_seq", "revision"]
     for session in sessions:
         session.save(update_fields=fields)
@@ -148,10 +148,10 @@ def save_sessions(sessions: Iterable[AgentSession]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KeyWrite:
-    """One key on its way into the state and the ledger.
+    """Write of one key to the state and the ledger.
 
     Attributes:
-        is_past: it goes into the ledger alone: what was written since stands in the state.
+        is_past: write only to the ledger, since the state has a newer value.
     """
 
     owner: StateOwner
@@ -167,7 +167,7 @@ class KeyWrite:
 
 
 def store_writes(writes: Sequence[KeyWrite]) -> None:
-    """Write keys to the ledger, and to the state where nothing newer stands there."""
+    """Write keys to the ledger, and to the state unless it has newer values."""
     with connection.cursor() as cursor:
         if writes:
             cursor.executemany(INSERT_CHANGE, [_ledger_row(write) for write in writes])
@@ -183,7 +183,7 @@ def store_writes(writes: Sequence[KeyWrite]) -> None:
 
 
 def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]]:
-    """Return which of the keys to be written somebody else has written since the source did: (owner, key_id)."""
+    """Return the (owner, key_id) pairs that another writer has written since the source."""
     key_ids_by_owner: dict[tuple[int, int], list[str]] = {}
     for write in writes:
         owner = (write.owner.row.pk, write.owner.version)
@@ -228,7 +228,7 @@ def _session_of(write: KeyWrite) -> AgentSession | None:
 
 
 def _index_entry(write: KeyWrite) -> StateChange:
-    """Return what of a write finds its owner."""
+    """Return the entry of a write for the search index."""
     return StateChange(
         scope=write.owner.scope,
         key_id=scopes.key_id(write.key),
@@ -238,7 +238,7 @@ def _index_entry(write: KeyWrite) -> StateChange:
 
 
 def _ledger_row(write: KeyWrite) -> tuple[str | float | None, ...]:
-    """Return a row of the ledger, in the order of `INSERT_CHANGE`."""
+    """Return the values of a ledger row in the order of `INSERT_CHANGE`."""
     session, arrival = _session_of(write), write.arrival
     record = arrival.record if arrival else None
     return (

@@ -1,4 +1,4 @@
-"""Imports that run in the background of this process, for pages to start and to watch."""
+"""Background imports in threads of this process, which pages start and monitor."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _lock = threading.Lock()
 
 @dataclass(slots=True)
 class ImportJob:
-    """One import: how far it is, and what became of it."""
+    """Background import with its progress and result."""
 
     location: str
     agent: str = ""
@@ -31,15 +31,15 @@ class ImportJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether it is still at work."""
+        """Whether the import is running."""
         return self.report is None and not self.problem
 
     def progress(self, done: int, total: int | None) -> None:
-        """Hear how far it is."""
+        """Record the progress."""
         self.done, self.total = done, total
 
     def run(self) -> None:
-        """Do the work, and end with a report or a problem."""
+        """Run the import and store its report, or the problem."""
         try:
             self.report = import_location(self.location, agent=self.agent, progress=self.progress)
         except DevUIError as error:
@@ -52,7 +52,7 @@ class ImportJob:
 
 
 def start_import(location: str, agent: str) -> ImportJob:
-    """Start an import of an agent's folder in a thread of its own, or return the one that runs."""
+    """Start the import of an agent's folder in a thread, or return the running one."""
     with _lock:
         job = _jobs.get(location)
         if job is None or not job.is_running:
@@ -62,12 +62,12 @@ def start_import(location: str, agent: str) -> ImportJob:
 
 
 def find_import(location: str) -> ImportJob | None:
-    """Return the newest import of a source that this process ran, if any."""
+    """Return the latest import of a source by this process, if any."""
     return _jobs.get(location)
 
 
 def forget_import(location: str) -> None:
-    """Forget an import that has ended."""
+    """Drop a finished import."""
     with _lock:
         job = _jobs.get(location)
         if job and not job.is_running:

@@ -1,4 +1,4 @@
-"""Importing all that a location holds: a store of sessions and, in an agent's folder, what lies beside it."""
+"""Import of all data of a location: sessions and, in an agent's folder, artifacts and other data."""
 
 from __future__ import annotations
 
@@ -39,22 +39,22 @@ def import_location(
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Import the sessions of a location, and from an agent's folder what else lies there.
+    """Import the sessions of a location, and the other data of an agent's folder.
 
-    Any other folder is walked: each file in it is told by what it holds.
+    Any other folder is scanned for files, whose format is detected by content.
 
     Args:
-        location: a path or URL; see `importers.open_source`.
-        choice: which sessions and artifacts are wanted.
-        zone: of an old store's event times.
-        into_app: the app to import into, whatever the source calls it.
-        agent: the agent whose folder it is; empty: the one that the folder is named after.
-        dry_run: only say what would happen.
-        progress: hears how far it is.
+        location: a path or URL; see `readers.open_source`.
+        choice: filter of sessions and artifacts.
+        zone: time zone of event times in an old store.
+        into_app: name of the app to import into, instead of the source's.
+        agent: the agent whose folder it is; empty for the folder's name.
+        dry_run: report what would be imported without writing.
+        progress: called after each batch.
 
     Raises:
-        NotFound: there is nothing there.
-        BadInput: it is nothing that can be read; the message says what it is.
+        NotFound: the location does not exist or has no data.
+        BadInput: the format is not supported; the message names it.
     """
     how = _ImportOptions(choice, zone, into_app, dry_run, progress)
     folder = folder_of_files(location)
@@ -69,7 +69,7 @@ def import_location(
 
 
 def fingerprint_of(location: str) -> str:
-    """Return a text that changes when there may be more to import; empty: only a look can tell."""
+    """Return a text that changes when there may be new data; empty for a server."""
     folder = folder_of_files(location)
     if not folder or _importers_for(folder):
         return fingerprint(location)
@@ -79,7 +79,7 @@ def fingerprint_of(location: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class _ImportOptions:
-    """What `import_location` was asked for."""
+    """Options of `import_location`."""
 
     choice: SourceFilter
     zone: tzinfo
@@ -93,7 +93,7 @@ def _importers_for(folder: Path) -> list[FolderImporter]:
 
 
 def _is_agent_folder(folder: Path) -> bool:
-    """Tell whether a folder is an agent's that `adk web` has run."""
+    """Tell whether a folder is an agent's with data of `adk web`."""
     place = str(folder)
     return holds_sessions(place) or find_artifacts_folder(place) is not None or bool(_importers_for(folder))
 
@@ -121,7 +121,7 @@ def _import_store(location: str, agent: str, how: _ImportOptions) -> ImportRepor
 
 
 def _import_folder(folder: Path, how: _ImportOptions) -> ImportReport:
-    """Import what is saved in a folder: its session JSON as one source, then each store and each agent's folder."""
+    """Import a folder: its session JSON as one source, then each store and each agent's folder."""
     walked = scan_folder(folder, _is_agent_folder)
     documents = SessionFolder(folder, walked, how.choice)
     if not (walked.places or walked.stores or documents.holds_any or documents.unread):

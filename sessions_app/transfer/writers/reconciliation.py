@@ -1,7 +1,7 @@
-"""State that no event explains, and the end of an import: everything is as the source has it.
+"""Reconciliation at the end of an import: state that no event explains becomes equal to the source's.
 
-What is to be written is found out by reading, and written in short transactions that first see whether anybody else
-has written since. An import that is stopped in between finds out the rest when it is run again.
+The writes are computed first, then made in short transactions that check whether another writer has changed the data.
+When an import is stopped in between, the next run computes the remaining writes.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ CHANGED_MEANWHILE = "somebody wrote to it, or deleted it, before its state could
 
 
 class _SeedOrigin(NamedTuple):
-    """What the ledger says of state that no event explains: whose it is, and the source as its writer."""
+    """Owner and writer in the ledger for state that no event explains: the source is the writer."""
 
     key: SessionKey
     writer: Writer
@@ -53,7 +53,7 @@ def reconcile_state(
     into_app: str | None,
     report: ImportReport,
 ) -> None:
-    """Settle all sessions that are open and whole, then the state of their users and apps."""
+    """Reconcile all complete sessions, then the state of users and apps."""
     slices = BatchedTransactions()
     whole = {name: seat for name, seat in seats.items() if seat.is_whole}
     for stored in _readable(source.states(), report):
@@ -79,7 +79,7 @@ def _reconcile_session(
     stored: StoredState,
     report: ImportReport,
 ) -> None:
-    """Give a session's keys what the source has, where its events say otherwise or nothing."""
+    """Write the session keys whose value in the source differs from that of its events."""
     session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
     if session is None:
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
@@ -97,7 +97,7 @@ def _reconcile_session(
 
 
 def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes: list[KeyWrite]) -> bool:
-    """Write keys of a session. Return whether nobody else has written to it since it was read."""
+    """Write keys of a session. Return False if another writer has changed it meanwhile."""
     for some in _batches(slices, writes):
         with slices.one():
             same = AgentSession.objects.select_for_update().filter(pk=session.pk, revision=session.revision)
@@ -162,7 +162,7 @@ def _batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[li
 
 
 def _mark_settled(slices: BatchedTransactions, seats: Iterable[SessionPlan]) -> None:
-    """Give the sessions their times, and note that they are whole."""
+    """Set the sessions' update times and mark them as settled."""
     ready = iter(seats)
     while batch := list(islice(ready, BATCH)):
         with slices.one():
@@ -180,7 +180,7 @@ def _missing_seeds(
     timestamp: float,
     origin: _SeedOrigin,
 ) -> list[KeyWrite]:
-    """Return seeds for keys that no write explains: known ones, else the value the source has now."""
+    """Return first writes for keys that no write explains: the known seed, else the source's present value."""
     ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
     explained = set(ledger.values_list("key_id", flat=True).distinct())
     seeded = set(ledger.filter(position=0).values_list("key_id", flat=True))
@@ -204,7 +204,7 @@ def _missing_seeds(
 def _corrections(
     owner: StateOwner, source_values: Mapping[str, Any], position: int, timestamp: float, origin: _SeedOrigin
 ) -> list[KeyWrite]:
-    """Return writes for keys whose value in the source is another one than its events say, or that are gone."""
+    """Return writes for keys whose value in the source differs from that of its events, or is missing."""
     model = STATE_ROWS[owner.scope]
     here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
     values = {

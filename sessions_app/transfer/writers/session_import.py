@@ -1,4 +1,4 @@
-"""The replay: sessions find their place here, events are compared or appended, state is settled."""
+"""Import of sessions: create them, compare or append their events, then reconcile their state."""
 
 from __future__ import annotations
 
@@ -24,16 +24,16 @@ from sessions_app.transfer.writers.session_plan import SessionPlan, plan_session
 from sessions_app.transfer.writers.state_owners import StateOwners
 
 MAX_EVENTS = 200
-"""Most events that one transaction takes."""
+"""Most events in one transaction."""
 
 MAX_KEYS = 2_000
-"""Keys with which a transaction is full, except that an event is never torn apart."""
+"""Most state keys in one transaction; a single event may have more."""
 
 MAX_SINGLE_SESSIONS = 50
-"""Up to so many sessions are read on their own; for more of them the whole source is read once."""
+"""Most sessions that are read one by one; for more, the whole source is read once."""
 
 Progress = Callable[[int, int | None], None]
-"""Called with how many events were read, and of how many, where that is known."""
+"""Callback with the number of events read and their total, if known."""
 
 T = TypeVar("T")
 
@@ -41,16 +41,16 @@ T = TypeVar("T")
 def import_sessions(
     source: Source, *, into_app: str | None = None, dry_run: bool = False, progress: Progress | None = None
 ) -> ImportReport:
-    """Import everything a source yields and return what became of it.
+    """Import all sessions of a source.
 
     Args:
-        source: an opened source.
-        into_app: the app to import into, whatever the source calls it.
-        dry_run: only say what would happen.
-        progress: hears how far it is.
+        source: an open source.
+        into_app: name of the app to import into, instead of the source's.
+        dry_run: report what would be imported without writing.
+        progress: called after each batch.
 
     Raises:
-        BadInput: `into_app` is given for a source of several apps.
+        BadInput: `into_app` is set, but the source has several apps.
     """
     if into_app is not None:
         _check_one_app(source)
@@ -67,7 +67,7 @@ def _check_one_app(source: Source) -> None:
 
 
 class _ParsedEvent(NamedTuple):
-    """An event of the source, and what is stored of it."""
+    """Event of the source and its record in the store."""
 
     event: StoredEvent
     record: EventRecord
@@ -101,7 +101,7 @@ class _Import:
         return self._report
 
     def _readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
-        """Yield what could be read; report the rest."""
+        """Yield the readable items; report the others."""
         for item in items:
             if isinstance(item, UnreadableRow):
                 self._report.unread.add(f"{item.where}: {item.why}")
@@ -142,7 +142,7 @@ class _Import:
     def _batches(
         self, items: Iterable[StoredEvent | UnreadableRow]
     ) -> Iterator[list[StoredEvent | UnreadableRow]]:
-        """Yield as much as one transaction should take."""
+        """Yield the items in batches for one transaction each."""
         batch: list[StoredEvent | UnreadableRow] = []
         keys = 0
         for item in items:
@@ -155,10 +155,10 @@ class _Import:
             yield batch
 
     def _take(self, events: list[StoredEvent]) -> None:
-        """Compare what is here already and append the rest, in one transaction."""
+        """Compare the stored events and append the new ones in one transaction."""
         read = [
             _ParsedEvent(event, _build_record(event)) for event in events
-        ]  # most of the work: nobody waits for it
+        ]  # most of the work, done before the transaction
         with self._slices.one():
             seated = [(self._seat_of(each.event), each) for each in read]
             sessions = self._lock([seat for seat, _ in seated if seat])
@@ -181,7 +181,7 @@ class _Import:
         return seat
 
     def _lock(self, seats: list[SessionPlan]) -> dict[int, AgentSession]:
-        """Lock the sessions of a batch. Those that somebody else wrote to, or deleted, are left alone."""
+        """Lock the sessions of a batch. Skip sessions that another writer has changed or deleted."""
         pks = {seat.pk for seat in seats if seat.pk}
         rows_of_batch = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
         sessions = {row.pk: row for row in rows_of_batch}
@@ -193,7 +193,7 @@ class _Import:
         return sessions
 
     def _admit(self, seat: SessionPlan, read: _ParsedEvent, twins: Duplicates) -> EventRecord | None:
-        """Return the record of an event that is to be appended; None for one that is here, or is not to come."""
+        """Return the record of an event to append; None if it is stored already or rejected."""
         event, record = read
         try:
             check_event_ids(record.event_id, record.invocation_id)
@@ -276,7 +276,7 @@ def _build_record(event: StoredEvent) -> EventRecord:
 
 
 def _with_new_id(event: StoredEvent, place: int) -> StoredEvent:
-    """Give an event another id than an earlier one of its session has."""
+    """Return the event with a new id, since an earlier event of its session has the same."""
     change = f"id: {event.wire['id']} is that of an earlier event"
     return replace(
         event,

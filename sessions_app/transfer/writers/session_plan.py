@@ -1,4 +1,4 @@
-"""The place of each session of a source: new here, here from an earlier import, or not ours to change."""
+"""State of each session of a source in the store: new, imported earlier, or not to be changed."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from sessions_app.transfer.readers import StoredSession
 
 @dataclass(slots=True)
 class SessionPlan:
-    """A session of the source and its place here.
+    """Session of the source and its state in the store.
 
     Attributes:
-        pk: of the session here; None: it is new, and this is a dry run.
-        here: seq of its last event here when the import began.
-        came: how many of the source's events were seen.
-        is_new: this import made it.
-        is_ours: it came from this source, and did not go on here.
-        was_settled: an earlier import brought it to its end.
-        closed: why nothing is to be done about it; empty: it is open.
+        pk: of the stored session; None for a new session in a dry run.
+        here: seq of its last stored event when the import began.
+        came: number of the source's events read so far.
+        is_new: this import created it.
+        is_ours: it was imported from this source and has no events of its own since.
+        was_settled: an earlier import completed it.
+        closed: reason why it is not imported; empty if it is.
     """
 
     stored: StoredSession
@@ -40,21 +40,21 @@ class SessionPlan:
 
     @property
     def is_unchanged(self) -> bool:
-        """An earlier import has brought all of it."""
+        """Whether an earlier import has completed it."""
         return self.closed == UNCHANGED
 
     @property
     def is_whole(self) -> bool:
-        """All that is here came from the source, and all of the source is here."""
+        """Whether the store has exactly the source's events."""
         return not self.closed and self.came >= self.here and (self.is_new or self.is_ours)
 
     @property
     def last_seq(self) -> int:
-        """What the session's last seq must be, if nobody else writes to it."""
+        """Expected last seq of the session, if there is no other writer."""
         return max(self.here, self.came)
 
     def why_not_append(self, place: int) -> str:
-        """Return why the source's event must not be appended; empty: it may."""
+        """Return the reason why the source's event must not be appended, or ""."""
         if place <= self.here:
             return f"its event {place} is another one here"
         if not (self.is_new or self.is_ours):
@@ -68,13 +68,13 @@ UNCHANGED = "unchanged"
 def plan_session(
     stored: StoredSession, key: SessionKey, location: str, source: ImportSource | None
 ) -> SessionPlan:
-    """Find a session's place here, or make it one.
+    """Look up a session in the store, or create it.
 
     Args:
         stored: the session in its source.
-        key: its name here.
+        key: its key in the store.
         location: of the source.
-        source: the source's row; None: a dry run, which makes nothing.
+        source: row of the source; None in a dry run, which creates nothing.
     """
     seat = SessionPlan(stored, key)
     row = AgentSession.objects.filter(**key._asdict()).first()
@@ -103,6 +103,6 @@ def _create_session(stored: StoredSession, key: SessionKey, source: ImportSource
     )
     ImportedSession.objects.create(session=session, source=source)
     for name in stored.tags:
-        with suppress(BadInput):  # of another store's making
+        with suppress(BadInput):  # a tag that this store does not allow
             labels.tag([session.pk], name)
     return session

@@ -1,4 +1,4 @@
-"""Who owns the state that a batch of events writes, and the versions those writes get."""
+"""Owners of the state that a batch of events writes, and the versions of these writes."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _SHARED = (Scope.USER, Scope.APP)
 
 
 class StateOwners:
-    """The users and apps of a batch, locked in one order: users, then apps, each sorted."""
+    """Users and apps of a batch, locked in a fixed order: users, then apps, each sorted."""
 
     def __init__(self, source: ImportSource, arrivals: Sequence[PendingEvent]) -> None:
-        """Lock the owners; those that are written are made where they are missing."""
+        """Lock the owners, and create missing ones that the batch writes."""
         self._source = source
         self._owners: dict[tuple[Scope, SessionKey], StateOwner | None] = {}
         written_owners = {
@@ -31,7 +31,7 @@ class StateOwners:
         self._written = written_owners
 
     def writes(self, arrival: PendingEvent) -> Iterator[KeyWrite]:
-        """Yield the writes of an event; each shared scope that it writes gets its next version."""
+        """Yield the writes of an event. Each shared scope that it writes gets its next version."""
         session, record = arrival.session, arrival.record
         owners: dict[Scope, StateOwner] = {Scope.SESSION: import_rows.session_owner(session, arrival.seq)}
         for scope in _SHARED:
@@ -53,18 +53,18 @@ class StateOwners:
             )
 
     def seen(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
-        """Return the app and the user at the versions they have now."""
+        """Return the app and the user of a session at their present versions."""
         app = self._owners[Scope.APP, _owner_key(Scope.APP, session)]
         return app, self._owners[Scope.USER, _owner_key(Scope.USER, session)]
 
     def release(self) -> None:
-        """Save the versions of the owners that were written."""
+        """Save the versions of the written owners."""
         for (scope, name), owner in self._owners.items():
             if owner and (scope, name) in self._written:
                 import_rows.save_versions(self._source, owner)
 
 
 def _owner_key(scope: Scope, session: AgentSession) -> SessionKey:
-    """Return what names a session's user or app, as a key with the rest left empty."""
+    """Return the key of a session's user or app, with the other fields empty."""
     user = session.user_id if scope is Scope.USER else ""
     return SessionKey(session.realm, session.app_name, user, "")
