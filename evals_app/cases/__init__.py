@@ -1,1 +1,1 @@
-"""Cases as people write them: forms, recordings of sessions, uploads, versions."""
+"""Eval cases: forms, edits, cases made of sessions, uploads, versions."""

@@ -1,4 +1,4 @@
-"""Cases as ADK's front end changes them: each at once, in whatever form their file has. The rows follow."""
+"""Edits of cases by ADK's front end, one at a time, in files of any form."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sessions_app.errors import BadInput, InvalidBody, NotFound
 Json = dict[str, Any]
 
 EDITOR_FIELDS = ("invocationIndex", "toolUseIndex", "finalResponsePartIndex")
-"""Fields that ADK's front end adds to what it edits and that no file holds."""
+"""Fields that ADK's front end adds to cases and that do not belong in files."""
 
 AGENT_FIELDS = ("args", "response", "state", "finalSessionState", "final_session_state")
 """Fields whose values may have any names."""
@@ -54,12 +54,12 @@ def add_case(evalset: EvalSet, added: Json, origin: str = "api") -> None:
 
 
 def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
-    """Change a case as an editor sent it. What it did not send, such as rubrics, stays as it is.
+    """Replace a case with that of an editor. Fields that were not sent, such as rubrics, stay.
 
     Raises:
         NotFound: the evalset has no such case.
-        InvalidBody: what was sent makes no case.
-        BadInput: its id is another one, or the file cannot be changed.
+        InvalidBody: the sent case is invalid.
+        BadInput: the sent case has another id, or the file cannot be changed.
     """
 
     def edit(sheet: Sheet) -> None:
@@ -93,7 +93,7 @@ def remove_case(evalset: EvalSet, case_id: str) -> None:
 
 
 def case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
-    """Return where a case stands in its file.
+    """Return the index of a case.
 
     Raises:
         NotFound: the evalset has no such case.
@@ -114,7 +114,7 @@ def _validate_case(document: Mapping[str, Any]) -> Json:
 
 
 def _to_snake_case(original: Json, sent_case: Json) -> Json:
-    """Return what was sent in the file's spelling; a kind of conversation that was not sent is the one kept."""
+    """Return the sent case in snake case, with the original conversation or scenario if none was sent."""
     whole = {name: value for name, value in sent_case.items() if value is not None}
     if "conversation_scenario" in original and not whole.get("conversation"):
         whole.pop("conversation", None)
@@ -128,7 +128,7 @@ def _to_snake_case(original: Json, sent_case: Json) -> Json:
 
 
 def _merge_fields(original: Json, sent_case: Json) -> Json:
-    """Return what was sent, with the fields it leaves out of what it changes: of the case and of its turns."""
+    """Return the sent case with the unsent fields of the original case and of its turns."""
     merged = {**original, **sent_case}
     if "session_input" in original and "session_input" in sent_case:
         merged["session_input"] = {**original["session_input"], **sent_case["session_input"]}
@@ -142,7 +142,7 @@ def _merge_fields(original: Json, sent_case: Json) -> Json:
 
 
 def _without_defaults(original: Any, changed: Any) -> Any:
-    """Return a case without what the editor was told for want of a value and the file never said."""
+    """Return a case without default values that the original case did not have."""
     if isinstance(original, dict) and isinstance(changed, dict):
         return {
             name: value
@@ -160,7 +160,7 @@ def _without_defaults(original: Any, changed: Any) -> Any:
 
 
 def _without_editor_fields(value: Any) -> Any:
-    """Return what an editor sent without the fields of its own; values that are the agent's stay as they are."""
+    """Return a sent value without the editor's own fields. Data of agents stays unchanged."""
     if isinstance(value, dict):
         return {
             name: one if name in AGENT_FIELDS else _without_editor_fields(one)

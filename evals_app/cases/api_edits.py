@@ -1,4 +1,4 @@
-"""Cases as programs change them: each at once, and only over what the program has seen, when it says what that was."""
+"""Edits of cases through DevUI's API. Edits with an ETag require that the case has not changed."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ ORIGIN = "api"
 
 @dataclass(frozen=True)
 class TaggedCase:
-    """A case of a file, and what tells it from what it said before: its `ETag`."""
+    """Case with its `ETag`."""
 
     case: Json
     etag: str
 
     @classmethod
     def of(cls, case: Json) -> TaggedCase:
-        """Return a case with its tag, which hangs on what it says and not on how its file spells it."""
+        """Return a case with its tag, which does not depend on the spelling in the file."""
         body = json.dumps(case, sort_keys=True)
         return cls(case, f'"{sha256(body.encode()).hexdigest()[:32]}"')
 
 
 class CaseChanged(DevUIError):
-    """A case is not the one that a program has seen; nothing was written. `errors` tells both."""
+    """The case has another ETag; nothing was written. `errors` has both ETags and the case."""
 
     status: ClassVar[int] = 409
     code: ClassVar[str] = "case_changed"
@@ -51,7 +51,7 @@ class CaseChanged(DevUIError):
 
 
 class BadCase(BadFile):
-    """What was sent makes no case. `errors` lists file (`case`), case, field, line and column of each fault."""
+    """The body is no valid case. `errors` lists file (`case`), case, field, line and column of each problem."""
 
     def __init__(self, refused: BadFile) -> None:
         super().__init__(
@@ -61,10 +61,10 @@ class BadCase(BadFile):
 
 
 def parse_body(text: str) -> Json:
-    """Return the case that a JSON text says, in either spelling of ADK's.
+    """Parse a case from JSON in snake case or camel case.
 
     Raises:
-        BadCase: it says none.
+        BadCase: the text is no valid case.
     """
     try:
         return case_json(parse_case(text, strict=True))
@@ -82,7 +82,7 @@ def list_cases(evalset: EvalSet) -> list[TaggedCase]:
 
 
 def get_case(evalset: EvalSet, case_id: str) -> TaggedCase:
-    """Return a case; of several of one id the first.
+    """Return the first case with an id.
 
     Raises:
         NotFound: the evalset has no such case.
@@ -102,11 +102,11 @@ def add_case(evalset: EvalSet, case: Json) -> TaggedCase:
 
 
 def put_case(evalset: EvalSet, case_id: str, case: Json, etag: str | None) -> TaggedCase:
-    """Put a case in the place of another, whose id it may change. `seen` None: whatever that says.
+    """Replace a case, possibly with another id. `etag` None skips the check.
 
     Raises:
         NotFound: the evalset has no such case.
-        CaseChanged: that does not say what was seen.
+        CaseChanged: the case has another ETag.
         IdTaken: another case has the new id.
         BadInput: the file cannot be changed.
     """
@@ -122,11 +122,11 @@ def put_case(evalset: EvalSet, case_id: str, case: Json, etag: str | None) -> Ta
 
 
 def remove_case(evalset: EvalSet, case_id: str, etag: str | None) -> None:
-    """Remove a case. `seen` None: whatever it says.
+    """Remove a case. `etag` None skips the check.
 
     Raises:
         NotFound: the evalset has no such case.
-        CaseChanged: it does not say what was seen.
+        CaseChanged: the case has another ETag.
         BadInput: the file cannot be changed.
     """
 
@@ -137,7 +137,7 @@ def remove_case(evalset: EvalSet, case_id: str, etag: str | None) -> None:
 
 
 def duplicate_case(evalset: EvalSet, case_id: str, new_id: str) -> TaggedCase:
-    """Add a copy of a case at the end, under an id, or (empty) under one that is free.
+    """Append a copy of a case with a new id, or with a free one if `new_id` is empty.
 
     Raises:
         NotFound: the evalset has no such case.
@@ -164,5 +164,5 @@ def _require_case(sheet: Sheet, evalset: EvalSet, case_id: str, etag: str | None
 
 
 def _written_case(change: EvalsetChange, place: int) -> TaggedCase:
-    """Return a case as a change has written it."""
+    """Return a case of a written change."""
     return TaggedCase.of(case_json(change.will_be.content.cases[place]))

@@ -1,7 +1,7 @@
-"""A case as a form: what its fields show, and the case that they make of the one they were opened on.
+"""Form of a case: its data, its fields, and the case that the data describes.
 
-A form shows what people write. All else of a case, its unknown fields with it, is taken from the case that the form
-was opened on: each row says which one of it it was.
+A form shows only the editable fields of a case. All other data, including unknown fields, is taken from the case on
+which the form was opened; the `origin` of each row is its index there.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ Json = dict[str, Any]
 PERSONAS = ("EXPERT", "NOVICE", "EVALUATOR")
 OWN_PERSONA = "own"
 RUBRIC_TYPES = ("FINAL_RESPONSE_QUALITY", "TOOL_USE_QUALITY", "TRAJECTORY_QUALITY")
-"""Of rubrics in a case, each metric of ADK judges those of its own type; those without a type are judged by none."""
+"""Types of rubrics. Each metric of ADK uses the rubrics of its own type; none uses rubrics without a type."""
 NEW_ROW_DEFAULTS = {"rubrics": {"type": RUBRIC_TYPES[0]}}
-"""What new rows of a form begin with."""
+"""Initial data of new rows."""
 SHORT_JSON = 60
 
 
 def form_of(case: Json) -> Nested:
-    """Return what the form of a case holds."""
+    """Return the form data of a case."""
     scenario = case.get("conversation_scenario") or {}
     plan = ConversationPlan.parse(scenario.get("conversation_plan") or "")
     persona = scenario.get("user_persona")
@@ -59,7 +59,7 @@ def form_of(case: Json) -> Nested:
 
 
 def json_text(value: Any) -> str:
-    """Return JSON for a text area; "" of nothing."""
+    """Return JSON for a text area; "" for an empty value."""
     if not value:
         return ""
     short = json.dumps(value, ensure_ascii=False)
@@ -96,11 +96,11 @@ def _rubric_form(rubric: Json, at: int) -> Nested:
 
 
 class AppliedForm:
-    """A case made of a form and of the case that it was opened on.
+    """Result of applying form data to the case on which the form was opened.
 
     Attributes:
-        case: ADK's present form, snake case.
-        errors: what cannot be meant, by the name of the field.
+        case: in ADK's present form, snake case.
+        errors: messages for invalid fields, by field name.
     """
 
     def __init__(self, data: Nested, base: Json, app_name: str) -> None:
@@ -232,7 +232,7 @@ class AppliedForm:
         return state or (base if base is not None and not base else None)
 
     def _json(self, form: Nested, name: str, where: str) -> Json | None:
-        """Return the object that a field holds; None when it is empty, or no object, which is told."""
+        """Parse the JSON object of a field. Return None if it is empty, or invalid, which adds an error."""
         source = field_text(form, name)
         if not source.strip():
             return None
@@ -250,7 +250,7 @@ class AppliedForm:
 
 
 def _keep_plan(new: str, old: Any) -> str:
-    """Return a plan; one that only a browser has touched stays as it was."""
+    """Return the new plan, or the old one if they differ only in newlines and the like."""
     return old if isinstance(old, str) and browser_text(old) == browser_text(new) else new
 
 
@@ -259,14 +259,14 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _turn_states(base: Any, states: list[Json | None] | None) -> Any:
-    """Return the states after turns as a case keeps them; None when there are none."""
+    """Return the expected states after turns for the case; None if there are none."""
     if states is None or not any(states):
         return base if isinstance(base, list) and not any(base) and len(base) == len(states or []) else None
     return states
 
 
 def _set_field(target: Json, name: str, value: Any) -> None:
-    """Set a field; None takes it out, unless it was null before."""
+    """Set a field. None removes it, unless it was null before."""
     if value is not None:
         target[name] = value
     elif target.get(name) is not None:
@@ -288,7 +288,7 @@ Fields = dict[str, Any]
 
 @dataclass(frozen=True)
 class CaseForm:
-    """A case's form as a template shows it. Rows are dictionaries of fields by their short names."""
+    """Form of a case for a template. Rows are dictionaries of fields by their short names."""
 
     fields: Fields
     turns: list[Fields]
@@ -299,7 +299,7 @@ class CaseForm:
 
     @classmethod
     def of(cls, data: Nested, base: Json, errors: Mapping[str, str]) -> CaseForm:
-        """Return the form of what it holds; `kept` is the case that it was opened on."""
+        """Return the form for some data. `base` is the case on which it was opened."""
 
         def field(name: str, value: str) -> FormField:
             return FormField(name, value, errors.get(name, ""))

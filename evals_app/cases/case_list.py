@@ -1,4 +1,4 @@
-"""The cases of an evalset as its page lists them: those that have a text, a page at a time. Pure."""
+"""List of an evalset's cases, filtered by text and paginated. Pure."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 PAGE_SIZE = 100
-"""Cases of a page."""
+"""Cases per page."""
 
 
 @dataclass(frozen=True)
 class CaseRow:
-    """A case of the list. `place` is its place in the file, from 0."""
+    """Row of the list. `place` is the index of the case in the file."""
 
     place: int
     id: str
@@ -23,11 +23,11 @@ class CaseRow:
 
 @dataclass(frozen=True)
 class CaseList:
-    """A page of the cases that have a text.
+    """Page of the cases that match a text.
 
     Attributes:
-        total: cases of the evalset.
-        found: cases that have the text.
+        total: number of cases of the evalset.
+        found: number of matching cases.
     """
 
     text: str
@@ -50,12 +50,12 @@ class CaseList:
         """Return a page of cases.
 
         Args:
-            summaries: what lists show of each case (`library.cases_of`).
-            contents: what each case says, in the same order; empty when the file cannot be read.
-            text: what the case's id, or any text in it, is to have, in whatever case.
-            page: from 1; 0: the one with the case that is opened.
-            opened: the place of a case.
-            size: cases of a page.
+            summaries: of all cases (`library.cases_of`).
+            contents: of all cases in the same order; empty for an invalid file.
+            text: searched in ids and all texts, case-insensitively.
+            page: from 1; 0 for the page with the `opened` case.
+            opened: index of a case.
+            size: cases per page.
         """
         needle = text.strip().casefold()
         cases = [

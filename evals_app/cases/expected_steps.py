@@ -1,6 +1,6 @@
-"""What a turn expects on the way to its answer: tool calls and what agents say, in both of ADK's forms.
+"""Expected steps of a turn before its response: tool calls and texts of agents, in both of ADK's forms. Pure.
 
-`IntermediateData` lists calls and texts apart; `InvocationEvents` has them as parts of events. Pure.
+`IntermediateData` has separate lists of calls and texts; `InvocationEvents` has them as parts of events.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ Json = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedCall:
-    """An expected tool call. `origin` is its place among those the turn had; None: it is new."""
+    """Expected tool call. `origin` is its former index in the turn; None for a new call."""
 
     name: str
     args: Json
@@ -24,7 +24,7 @@ class ExpectedCall:
 
 @dataclass(frozen=True, slots=True)
 class ExpectedText:
-    """What an agent is expected to say on the way. `origin` as of a call."""
+    """Expected intermediate text of an agent. `origin` is its former index; None for a new text."""
 
     author: str
     text: str
@@ -40,7 +40,7 @@ def calls_of(data: Json | None) -> list[ExpectedCall]:
 
 
 def texts_of(data: Json | None) -> list[ExpectedText]:
-    """Return what agents are expected to say on the way, in order."""
+    """Return the expected intermediate texts of agents, in order."""
     listed = (data or {}).get("intermediate_responses") or []
     texts = [(author, _text(parts)) for author, parts in listed]
     texts += [(event.get("author") or "", part["text"]) for event, part in _parts(data, "text")]
@@ -50,12 +50,12 @@ def texts_of(data: Json | None) -> list[ExpectedText]:
 def with_steps(
     data: Json | None, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText], author: str
 ) -> Json | None:
-    """Return a turn's intermediate data with other calls and texts; what else it holds stays.
+    """Return a turn's intermediate data with new calls and texts. Other data stays.
 
     Args:
-        data: as it was; None: the turn had none.
+        data: the former data, if any.
         calls, said: as they are to be.
-        author: who makes a call that is new to a list of events.
+        author: of new calls in a list of events.
     """
     if list(calls) == calls_of(data) and list(texts) == texts_of(data):
         return data
@@ -93,7 +93,7 @@ def _merge_text(old: Any, new: ExpectedText) -> list[Any]:
 def _update_events(
     data: Json, calls: Sequence[ExpectedCall], texts: Sequence[ExpectedText], author: str
 ) -> Json:
-    """Change the parts of events where they are; what is new comes at the end."""
+    """Update the parts of events in place, and append new ones."""
     updated = copy.deepcopy(data)
     slots = [part for _, part in _parts(updated, "function_call")]
     old = [copy.deepcopy(part["function_call"]) for part in slots]
@@ -122,7 +122,7 @@ def _update_events(
 
 
 def _remove_parts(data: Json, removed_parts: Sequence[Json], answers: set[Any]) -> None:
-    """Take parts out of the events, with the results of calls that go, and events that have nothing left."""
+    """Remove parts from the events, with the results of removed calls, and events without parts."""
     if not removed_parts:
         return
     events = []
@@ -141,7 +141,7 @@ def _remove_parts(data: Json, removed_parts: Sequence[Json], answers: set[Any]) 
 
 
 def _parts(data: Json | None, what: str) -> Iterator[tuple[Json, Json]]:
-    """Yield (event, part) of the parts of a kind; thoughts are no text."""
+    """Yield (event, part) for parts of a type. Thoughts are no text."""
     for event in (data or {}).get("invocation_events") or []:
         for part in (event.get("content") or {}).get("parts") or []:
             if part.get(what) and not (what == "text" and part.get("thought")):

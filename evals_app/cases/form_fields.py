@@ -1,4 +1,4 @@
-"""Forms whose fields are nested: `turns.0.calls.1.name`. Read, and rows of them added, moved and taken out. Pure."""
+"""Nested form fields such as `turns.0.calls.1.name`: parsing, and adding, moving and removing rows. Pure."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sessions_app.presentation import visible_text
 Nested = dict[str, Any]
 
 MAX_DEPTH = 8
-"""Parts of a field's name that are read."""
+"""Most parts of a field's name."""
 
 
 _LABELS = {
@@ -27,12 +27,12 @@ _LABELS = {
     "final_state": "state at the end",
     "raw": "JSON",
 }
-"""Parts of names of fields, as the form calls them; the others are words already."""
+"""Labels for parts of field names that are no plain words."""
 
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field of a form, to be shown."""
+    """Field of a form for a template."""
 
     name: str
     value: str = ""
@@ -40,22 +40,22 @@ class FormField:
 
     @property
     def shown(self) -> str:
-        """The text as a page can hold it."""
+        """The text in the form that a page can hold."""
         return browser_text(self.value)
 
     @property
     def hides(self) -> bool:
-        """Tell whether the text has characters that nobody sees in a field."""
+        """Whether the text has invisible characters."""
         return visible_text.escape_text(self.value) != self.value
 
     @property
     def id(self) -> str:
-        """What the element is called in the page."""
+        """Id of the element in the page."""
         return f"field-{self.name.replace('.', '-')}"
 
     @property
     def place(self) -> str:
-        """Where it stands in the form, in words: "Turn 1, tool call 2, arguments"."""
+        """Label with the position in the form: "Turn 1, tool call 2, arguments"."""
         words = [
             f"{_LABELS.get(part, part)} {int(number) + 1}" if number.isdecimal() else _LABELS.get(part, part)
             for part, number in pairwise([*self.name.split("."), ""])
@@ -66,17 +66,17 @@ class FormField:
 
     @property
     def lines(self) -> int:
-        """How many lines a text area has for JSON."""
+        """Number of lines of a text area for JSON."""
         return min(self.value.count("\n") + 1 + len(self.value) // 90, 16)
 
     @property
     def rows(self) -> int:
-        """How many lines a text area has for what people say."""
+        """Number of lines of a text area for a message."""
         return max(self.lines, 2)
 
 
 def parse_nested(items: Iterable[tuple[str, str]]) -> Nested:
-    """Return what a form sent, by the parts of its fields' names; parts that are numbers make lists, in order."""
+    """Return form data nested by the parts of the field names. Numeric parts make lists."""
     root: Nested = {}
     for name, value in items:
         parts = name.split(".")
@@ -104,9 +104,9 @@ def _to_lists(value: Any) -> Any:
 
 
 def field_text(data: Any, name: str, old: Any = "") -> str:
-    """Return a field's text; "" when it was not sent.
+    """Return a field's text; "" if it was not sent.
 
-    A browser cannot send everything back as it was: what it would have made of `old` is `old`.
+    Browsers change newlines and some characters. If the text is `old` with such changes, return `old`.
     """
     value = data.get(name) if isinstance(data, dict) else None
     sent_text = value.replace("\r\n", "\n") if isinstance(value, str) else ""
@@ -114,14 +114,14 @@ def field_text(data: Any, name: str, old: Any = "") -> str:
 
 
 def field_word(data: Any, name: str, old: Any = "") -> str:
-    """Return the text of a field of one line, without white space around it unless `old` had it, as `text` does."""
+    """Return the text of a single-line field, stripped unless `old` has the same white space."""
     sent_text = field_text(data, name)
     is_old = isinstance(old, str) and _one_line(old) == _one_line(sent_text)
     return old if is_old else sent_text.strip()
 
 
 def browser_text(value: str) -> str:
-    """Return a text as a page can hold it and a browser sends it back."""
+    """Return a text as a browser sends it back."""
     lines = value.replace("\r\n", "\n").replace("\r", "\n").replace("\0", "\N{REPLACEMENT CHARACTER}")
     return lines.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
@@ -131,15 +131,15 @@ def _one_line(value: str) -> str:
 
 
 def form_rows(data: Any, name: str) -> list[Nested]:
-    """Return the rows of a list of fields; what is none is left out."""
+    """Return the valid rows of a list of fields."""
     value = data.get(name) if isinstance(data, dict) else None
     return [row for row in value if isinstance(row, dict)] if isinstance(value, list) else []
 
 
 def rearrange_rows(data: Nested, act: str, fresh: Mapping[str, Nested] | None = None) -> Nested:
-    """Return a form's data with one row added, taken out or moved: `add:turns`, `drop:turns.1`, `up:turns.1`, `down:…`.
+    """Return a form's data with a row added, removed or moved: `add:turns`, `drop:turns.1`, `up:turns.1`, `down:…`.
 
-    What cannot be meant changes nothing. `fresh` is what new rows of some lists begin with, by the list's name.
+    An invalid action changes nothing. `fresh` has the initial data of new rows by the list's name.
     """
     verb, _, path = act.partition(":")
     parts = path.split(".")

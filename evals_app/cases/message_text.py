@@ -1,4 +1,4 @@
-"""Messages of a case as one text: what a form shows of them, and the message with another text. Pure."""
+"""Text of a case's messages for forms, and messages with a new text. Pure."""
 
 from __future__ import annotations
 
@@ -10,19 +10,19 @@ Json = dict[str, Any]
 
 
 def text_of(content: Json | None) -> str:
-    """Return a message's text, its parts one a line; thoughts are none."""
+    """Return a message's text, one part per line, without thoughts."""
     return "\n".join(part["text"] for part in (content or {}).get("parts") or [] if _is_text(part))
 
 
 def other_parts(content: Json | None) -> list[str]:
-    """Return what a message holds beside its text, each named: files, thoughts, answers to calls."""
+    """Return names of a message's other parts: files, thoughts, tool calls and results."""
     return [_part_name(part) for part in (content or {}).get("parts") or [] if not _is_text(part) and part]
 
 
 def with_text(content: Json | None, text: str, role: str) -> Json | None:
-    """Return a message with another text; several parts of text become one, all other parts stay.
+    """Return a message with a new text; None if it has no parts then.
 
-    None when nothing is left of it.
+    Several text parts become one, all other parts stay.
     """
     if browser_text(text) == browser_text(text_of(content)):
         return content

@@ -1,7 +1,7 @@
-"""Cases made of sessions: what was said in a session or a part of it, and the state that it began and ended with.
+"""Cases made of sessions: the turns of a session or a part of it, with initial and expected state.
 
-The turns come from ADK's own conversion, in the agent's process. What the state was at a moment comes from the
-history, so a case made of turns 3 to 5 starts with what turn 3 found, though the session has long gone on.
+ADK converts the turns in the agent's runtime. The state at a point comes from the history, so a case made of turns
+3 to 5 starts with the state before turn 3, even if the session has continued.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ from sessions_app.state import history
 Json = dict[str, Any]
 
 MAX_TURNS = 1_000
-"""Turns of a session that are offered."""
+"""Most turns of a session to choose from."""
 
 PREVIEW_LENGTH = 120
 
 
 @dataclass(frozen=True, slots=True)
 class SessionTurn:
-    """What one message of a user led to. Rewound turns are none."""
+    """Turn of a session: a user message and the events that follow. Rewound turns are left out."""
 
     number: int
     invocation_id: str
@@ -43,7 +43,7 @@ class SessionTurn:
 
 @dataclass(frozen=True, slots=True)
 class WrittenKey:
-    """A key that a part of a session wrote, with its value at the end of it; JSON null says that it was removed."""
+    """Key that a part of a session wrote, with its last value. JSON null means removed."""
 
     name: str
     value: str
@@ -51,7 +51,7 @@ class WrittenKey:
 
 @dataclass(frozen=True)
 class CaseOptions:
-    """What a case is to expect. `keys`: of the state at the end; None: all that were written."""
+    """Expectations of a case. `keys` are those of the final state; None for all written keys."""
 
     answers: bool = True
     steps: bool = True
@@ -60,7 +60,7 @@ class CaseOptions:
 
 
 def find_turns(session: AgentSession) -> list[SessionTurn]:
-    """Return the turns of a session that count: begun by a message of the user, and not taken back."""
+    """Return the turns of a session that start with a user message and are not rewound."""
     spans = (
         Event.objects.filter(session=session)
         .exclude(invocation_id="")
@@ -78,7 +78,7 @@ def find_turns(session: AgentSession) -> list[SessionTurn]:
             continue
         summary = json.loads(event.summary)
         if not (summary.get("text") or summary.get("media")):
-            continue  # an edit, or an answer to a question: ADK makes no turn of it
+            continue  # ADK makes no turn of an edit or of an answer
         span = begins[event.seq]
         says = str(summary.get("text") or "")[:PREVIEW_LENGTH]
         turns.append(SessionTurn(len(turns) + 1, event.invocation_id, event.seq, span["last"], says))
@@ -86,11 +86,11 @@ def find_turns(session: AgentSession) -> list[SessionTurn]:
 
 
 def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[SessionTurn]:
-    """Return the turns from one invocation to another; an empty id stands for the session's own begin or end.
+    """Return the turns from one invocation to another. An empty id means the first or last turn.
 
     Raises:
-        InvocationMissing: there is no such turn.
-        BadInput: the end comes before the beginning, or there are no turns.
+        InvocationMissing: the turn does not exist.
+        BadInput: the last turn comes before the first, or there are no turns.
     """
     names = [turn.invocation_id for turn in turns]
     for invocation_id in filter(None, (first, last)):
@@ -108,17 +108,14 @@ def select_turns(turns: Sequence[SessionTurn], first: str, last: str) -> list[Se
 
 
 def find_written_keys(session: AgentSession, turns: Sequence[SessionTurn]) -> list[WrittenKey]:
-    """Return the keys that some turns wrote, in any scope, with their values when the last of them had ended.
-
-    Credentials are left out: a file is no place for them.
-    """
+    """Return the keys of all scopes that turns wrote, with their values at the end. Credentials are left out."""
     return _keys(session, turns[0].first, turns[-1].last) if turns else []
 
 
 def initial_state(session: AgentSession, turn: SessionTurn) -> Json:
-    """Return the state with which an agent began a turn, prefixes and all, credentials left out.
+    """Return the state at the start of a turn, with prefixes, without credentials.
 
-    What was sent along with the message is part of it: a case has no other place for that.
+    It includes the state delta of the user's message, since a case has no other field for that.
     """
     event = Event.objects.filter(session=session, seq=turn.first).defer("data", "private").get()
     snapshot = history.state_at(session, event)
@@ -132,7 +129,7 @@ def initial_state(session: AgentSession, turn: SessionTurn) -> Json:
 
 
 async def fetch_conversation(session: AgentSession) -> list[Json]:
-    """Return ADK's turns of a session, from the process of its agent.
+    """Return ADK's turns of a session, from the agent's runtime.
 
     Raises:
         RuntimeUnavailable: the agent cannot be loaded.
@@ -151,18 +148,18 @@ def build_case(
     options: CaseOptions,
     created_at: float,
 ) -> Json:
-    """Return the case that some turns of a session make.
+    """Build a case of turns of a session.
 
     Args:
-        session: whose they are.
-        turns: one after the other.
+        session: the session.
+        turns: consecutive turns.
         conversation: all of ADK's turns of the session.
         case_id: the id of the case.
-        options: what it is to expect.
+        options: the expectations of the case.
         created_at: seconds since the epoch.
 
     Raises:
-        BadInput: ADK makes no turn of any of them.
+        BadInput: ADK has none of these turns.
     """
     turns_by_id = {turn.get("invocation_id"): turn for turn in conversation}
     case_turns = [turn for turn in turns if turn.invocation_id in turns_by_id]
@@ -185,7 +182,7 @@ def build_case(
 
 
 def _expected_states(session: AgentSession, turns: Sequence[SessionTurn], options: CaseOptions) -> Json:
-    """Return the fields of a case that say which state is expected, at the end and after each turn."""
+    """Return the fields of a case for the expected state, at the end and after each turn."""
     written_keys = find_written_keys(session, turns)
     final = _values(key for key in written_keys if options.keys is None or key.name in options.keys)
     expected: Json = {FINAL_STATE: final} if final else {}
@@ -197,7 +194,7 @@ def _expected_states(session: AgentSession, turns: Sequence[SessionTurn], option
 
 
 def suggest_id(session: AgentSession, turns: Sequence[SessionTurn]) -> str:
-    """Return an id for a case of a session: what it is called, or what was said first, as far as an id goes."""
+    """Return a case id made of the session's title, or of its first message."""
     words = "".join(
         letter if letter.isalnum() else " "
         for letter in (session.title or (turns[0].says if turns else "") or session.session_id)
@@ -231,7 +228,7 @@ def _keys(session: AgentSession, first: int, last: int) -> list[WrittenKey]:
 
 
 def _private_rows(pks: Iterable[int]) -> set[int]:
-    """Return which rows of the ledger hold what is not shown."""
+    """Return the ledger rows with private values."""
     private_pks: set[int] = set()
     every = list(pks)
     for start in range(0, len(every), history.CHUNK):

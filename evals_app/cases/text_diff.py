@@ -1,4 +1,4 @@
-"""A file's text before and after a change, as lines that a page shows."""
+"""Diff of a file's text before and after a change, as lines for a page."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from sessions_app.presentation.value_diff import DiffLine
 
 CONTEXT = 3
 MAX_COMPARED_LINES = 4_000
-"""Lines that are compared between the first and the last that differ; more stand as a whole."""
+"""Most lines to compare; longer differences are shown as removed and added as a whole."""
 
 MAX_SHOWN_LINES = 800
 LONG_LINE = 240
 CONTEXT_CHARS = 80
-"""Characters shown around what differs in a long line."""
+"""Characters shown around the difference in a long line."""
 
 
 def diff_lines(before: str, after: str) -> list[DiffLine]:
-    """Return what changes in a text, with the lines around it and where they stand."""
+    """Return the changed lines of a text with context and line numbers."""
     old, new = before.splitlines(), after.splitlines()
     start = _common_prefix(old, new)
     end = _common_prefix(old[start:][::-1], new[start:][::-1])
@@ -37,7 +37,7 @@ def diff_lines(before: str, after: str) -> list[DiffLine]:
 
 
 def count_changes(diff: Sequence[DiffLine]) -> tuple[int, int]:
-    """Return how many lines are added and removed."""
+    """Return the numbers of added and removed lines."""
     marks = [line.mark for line in diff]
     return marks.count("added"), marks.count("removed")
 
@@ -68,7 +68,7 @@ def _hunks(old: list[str], new: list[str], start: int) -> Iterator[DiffLine]:
 
 
 def _shorten(line: str, other: str | None = None) -> str:
-    """Return a line; of a long one what differs from the other, or its beginning."""
+    """Return a line, shortened to its difference from the other line, or to its start."""
     if len(line) <= LONG_LINE:
         return line
     if other is None:

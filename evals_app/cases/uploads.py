@@ -1,4 +1,4 @@
-"""Files that people upload: evalsets in every form, lists of scenarios, and `test_config.json`."""
+"""Uploaded files: evalsets in all forms, lists of scenarios, and `test_config.json`."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Scenarios(Strict):
 
 @dataclass(frozen=True)
 class SessionStart:
-    """A file of ADK's `SessionInput`, with which the sessions of scenarios start that are uploaded along with it."""
+    """Uploaded `SessionInput` of ADK: the initial session of the scenarios in the same upload."""
 
     file_name: str
     session: SessionInput
@@ -42,7 +42,7 @@ class SessionStart:
 
 @dataclass(frozen=True)
 class ParsedUpload:
-    """A file that was read and can be put beside an agent: a configuration, scenarios as cases, or an evalset."""
+    """Parsed upload: a configuration, scenarios as cases, or an evalset."""
 
     base: str
     text: str
@@ -53,7 +53,7 @@ class ParsedUpload:
 
 @dataclass(frozen=True)
 class UploadResult:
-    """What was made of a file. `evalset` None: it was a configuration. `start`: the file its sessions start with."""
+    """Result of an upload. `evalset` is None for a configuration; `start` names the file of the initial session."""
 
     file_name: str
     evalset: EvalSet | None
@@ -64,7 +64,7 @@ def decode_upload(name: str, content: bytes) -> str:
     """Return an uploaded file's text.
 
     Raises:
-        BadFile: it is too large, or no text in UTF-8.
+        BadFile: the file is too large, or no UTF-8 text.
     """
     if len(content) > MAX_BYTES:
         raise BadFile([Problem(name, f"is larger than {MAX_BYTES / 1e6:.0f} MB, which is the most")])
@@ -77,11 +77,11 @@ def decode_upload(name: str, content: bytes) -> str:
 def separate_session_start(
     files: Sequence[tuple[str, bytes]],
 ) -> tuple[SessionStart | None, list[tuple[str, bytes]]]:
-    """Return how the sessions of uploaded scenarios start, if one of the files says it, and the other files.
+    """Return the initial session among uploaded files, if any, and the other files.
 
     Raises:
-        BadFile: a file is meant to say it and cannot be used.
-        BadInput: several files say it.
+        BadFile: the file of the initial session is invalid.
+        BadInput: several files have one.
     """
     starts_of_files = [_parse_session_start(name, content) for name, content in files]
     starts = [start for start in starts_of_files if start]
@@ -95,14 +95,14 @@ def separate_session_start(
 
 
 def _parse_session_start(name: str, content: bytes) -> SessionStart | None:
-    """Return what a file says of how sessions start; None when it is none that does, which ADK reads as JSON only."""
+    """Parse a JSON file as an initial session; None if it is something else."""
     if name.lower().endswith(YAML_SUFFIXES):
         return None
     try:
         base = base_name(name)
         loaded = load_document(decode_upload(base, content), base, base)
     except BadInput:
-        return None  # whoever puts it beside the agent says why
+        return None  # `parse_upload` reports the reason
     document = loaded.document
     is_one = isinstance(document, dict) and not {"scenarios", "eval_cases", "criteria"} & document.keys()
     if not is_one or not {"app_name", "appName"} & document.keys():
@@ -114,11 +114,11 @@ def _parse_session_start(name: str, content: bytes) -> SessionStart | None:
 
 
 def parse_upload(name: str, content: bytes, start: SessionStart | None = None) -> ParsedUpload:
-    """Read an uploaded file as what it is: the long part of an upload, which needs no store.
+    """Parse an uploaded file. This is the slow part of an upload, and needs no database.
 
     Raises:
-        BadFile: the file cannot be used.
-        BadInput: its name cannot be one.
+        BadFile: the file is invalid.
+        BadInput: the file's name is invalid.
     """
     base = base_name(name)
     text = decode_upload(base, content)
@@ -132,12 +132,12 @@ def parse_upload(name: str, content: bytes, start: SessionStart | None = None) -
 
 
 def store_upload(app_name: str, file: ParsedUpload) -> UploadResult:
-    """Put a file that was read beside an agent.
+    """Write a parsed upload to an agent's folder.
 
-    Evalsets are kept as they are; scenarios become an evalset; `test_config.json` is put there when none is.
+    Evalsets are written unchanged, scenarios become an evalset, and `test_config.json` is never overwritten.
 
     Raises:
-        NotFound: no such app.
+        NotFound: the app does not exist.
         BadInput: the file's name is taken, or it cannot be written.
     """
     if file.scenarios is not None:
@@ -166,10 +166,10 @@ def cases_of(name: str, text: str) -> list[Json]:
 
 
 def scenarios_of(loaded: LoadedDocument, start: SessionInput | None = None) -> list[Json] | None:
-    """Return a file's scenarios as cases; None when it is no list of scenarios.
+    """Return a file's scenarios as cases; None if it has no scenarios.
 
     Raises:
-        BadFile: a scenario cannot be used.
+        BadFile: a scenario is invalid.
     """
     document = loaded.document
     if not isinstance(document, dict) or "scenarios" not in document or "eval_cases" in document:
@@ -190,10 +190,10 @@ def scenarios_of(loaded: LoadedDocument, start: SessionInput | None = None) -> l
 
 
 def base_name(name: str) -> str:
-    """Return a file's name without the folders that some browsers send.
+    """Return a file's name without folders, which some browsers send.
 
     Raises:
-        BadInput: nothing is left of it.
+        BadInput: the name is empty or hidden.
     """
     base = PurePosixPath(name.replace("\\", "/")).name
     if not base or base.startswith("."):
@@ -202,7 +202,7 @@ def base_name(name: str) -> str:
 
 
 def _file_name(base: str) -> str:
-    """Return the name under which an evalset is found beside its agent."""
+    """Return the name for an evalset in the agent's folder."""
     if library.id_of_file(base):
         return base
     suffix = ".yaml" if base.lower().endswith(YAML_SUFFIXES) else ".json"

@@ -1,4 +1,4 @@
-"""What the cases of a version say: it never changes, so the newest ones asked for stay read."""
+"""Cached cases of evalset versions, which never change."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 from evals_app.models import EvalSetVersion
 
 CACHED_VERSIONS = 2
-"""Versions that stay read: the two runs that are compared."""
+"""Cached versions: those of two compared runs."""
 
 
 def cases_of(version: EvalSetVersion) -> Sequence[Mapping[str, Any]]:
-    """Return the cases of a version as JSON, snake case, in the order of its file. They are not to be changed."""
+    """Return the cases of a version as JSON, snake case, in file order. Callers must not change them."""
     return read_cases(version.pk, version.digest)
 
 
 @lru_cache(maxsize=CACHED_VERSIONS)
 def read_cases(pk: int, digest: str) -> Sequence[Mapping[str, Any]]:
-    """Return the cases of the version with this key; the digest tells those of other stores apart."""
+    """Return the cases of a version. The digest distinguishes stores with equal keys."""
     content = EvalSetVersion.objects.values_list("content", flat=True).get(pk=pk, digest=digest)
     cases: list[Mapping[str, Any]] = json.loads(content)["eval_cases"]
     return cases

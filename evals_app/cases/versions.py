@@ -1,4 +1,4 @@
-"""What an evalset said over time, and how two of its versions differ, case by case."""
+"""Versions of an evalset and their differences, case by case."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from sessions_app.presentation import value_diff
 Json = dict[str, Any]
 
 MAX_LISTED = 30
-"""Versions that a page lists, the newest ones."""
+"""Most versions that a page lists."""
 
 DESCRIPTION_FIELDS = ("name", "description")
 
 
 @dataclass(frozen=True)
 class CaseDiff:
-    """A case in two versions. `kind` is added, removed, changed, renamed or moved."""
+    """Difference of a case between two versions. `kind` is added, removed, changed, renamed or moved."""
 
     case_id: str
     kind: str
@@ -35,7 +35,7 @@ class CaseDiff:
 
 @dataclass(frozen=True)
 class VersionRow:
-    """A version, what it changed of the one before it, and how many runs used it."""
+    """Version with its changes since the previous one and its number of runs."""
 
     version: EvalSetVersion
     before: EvalSetVersion | None
@@ -45,18 +45,18 @@ class VersionRow:
     is_current: bool
 
     def count(self, kind: str) -> int:
-        """Return how many cases changed in a way."""
+        """Return the number of changes of a kind."""
         return sum(change.kind == kind for change in self.changes)
 
     @property
     def tally(self) -> list[tuple[str, int]]:
-        """Return (kind, how many) of the kinds of changes there are."""
+        """Return (kind, number) for each kind of change that occurs."""
         kinds = ("added", "removed", "renamed", "changed", "moved")
         return [(kind, count) for kind in kinds if (count := self.count(kind))]
 
 
 def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
-    """Return the versions of an evalset, newest first; with a case, only those that changed it."""
+    """Return the versions of an evalset, newest first; with `case_id`, only those that changed the case."""
     rows = list(
         evalset.versions.annotate(run_count=Count("runs")).order_by("-created_at", "-pk")[: MAX_LISTED + 1]
     )
@@ -85,7 +85,7 @@ def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
     """Return a version of an evalset.
 
     Raises:
-        NotFound: it has no such version.
+        NotFound: the evalset has no such version.
     """
     version = evalset.versions.filter(pk=pk).first()
     if version is None:
@@ -96,7 +96,7 @@ def find_version(evalset: EvalSet, pk: int) -> EvalSetVersion:
 
 
 def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str = "") -> list[CaseDiff]:
-    """Return how two versions differ: the evalset's own fields as a case "" first, then case by case."""
+    """Return the differences of two versions: name and description as case "", then the cases."""
     older_content, right = json.loads(older.content), json.loads(newer.content)
     diffs = diff_cases(older_content["eval_cases"], right["eval_cases"])
     about = [
@@ -108,7 +108,7 @@ def compare_versions(older: EvalSetVersion, newer: EvalSetVersion, case_id: str 
 
 
 def diff_cases(older: Sequence[Json], newer: Sequence[Json], *, with_lines: bool = True) -> list[CaseDiff]:
-    """Return the cases that differ, in the order of the newer list, then those that are gone."""
+    """Return the differing cases in the order of the newer list, then the removed ones."""
     places = pair_cases(older, newer)
     kept_places = [place for place in places if place is not None]
     diffs = []
@@ -127,7 +127,7 @@ def diff_cases(older: Sequence[Json], newer: Sequence[Json], *, with_lines: bool
 
 
 def pair_cases(older: Sequence[Json], newer: Sequence[Json]) -> list[int | None]:
-    """Return which case was which; cases of other ids only when they say the same."""
+    """Match cases as `pair_items` does, but cases with different ids only if they are otherwise equal."""
     places = pair_items(older, newer)
     return [
         None if place is not None and not _is_same_case(older[place], case) else place

@@ -155,7 +155,7 @@ def check_usable(evalset: EvalSet) -> None:
         NotFound: the file no longer exists.
     """
     if evalset.gone:
-        raise NotFound(f"{evalset.path}: the file is no longer exists.", hint="Put it back to run it again.")
+        raise NotFound(f"{evalset.path}: the file no longer exists.", hint="Put it back to run it again.")
     if problems := problems_of(evalset):
         raise BadFile(problems)
 

@@ -29,7 +29,7 @@ class Node:
     Attributes:
         start, end: offsets of its first character and of the one after its last.
         style: of a YAML value: "" plain, `'` or `"` quoted, `|` or `>` block text; collections: "block" or "flow";
-            "alias" of what is written elsewhere, whose children stand there.
+            "alias" for an alias, whose children are those of the anchor.
     """
 
     kind: NodeKind

@@ -136,7 +136,7 @@ def _safe_file_name(text: str) -> str:
 def _create_file(export_filter: ExportFilter, path: Path) -> Iterator[Path]:
     """Yield a temporary file that is renamed to `path` on success."""
     if not export_filter.sessions().exists():
-        raise NotFound("No session is wanted: none matches.", hint="Loosen the filters.")
+        raise NotFound("No session matches the filters.", hint="Loosen the filters.")
     if path.exists():
         raise BadInput(f"{str(path)!r} exists already.", hint="Name a new file, or remove this one.")
     try:

@@ -171,7 +171,7 @@ def test_the_commands_refuse_in_one_line(store, tmp_path):
     (tmp_path / "there").touch()
     with pytest.raises(CommandError, match="no file"):
         call_command("import_sessions", "nowhere.db")
-    with pytest.raises(CommandError, match="No session is wanted"):
+    with pytest.raises(CommandError, match="No session matches"):
         call_command("export_sessions", f"--output={tmp_path / 'x'}")
     writes.create_session(LIVE)
     with pytest.raises(CommandError, match="exists already"):
