@@ -23,8 +23,8 @@ def make_snippet(text: str, words: Iterable[str]) -> list[SnippetPart]:
     first = pattern.search(text) if pattern else None
     start = max(0, first.start() - BEFORE) if first else 0
     end = start + LENGTH
-    shown = text[start:end]
-    parts = list(_split_at_matches(shown, pattern)) if pattern else [(shown, False)]
+    excerpt = text[start:end]
+    parts = list(_split_at_matches(excerpt, pattern)) if pattern else [(excerpt, False)]
     if start:
         parts = [("…", False), *parts]
     if end < len(text):

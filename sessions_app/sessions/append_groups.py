@@ -150,13 +150,13 @@ def _write(cursor: PostgresStatements, appends: Sequence[tuple[_Append, _ReadySe
     changes = []
     for request, place in appends:
         seq, record = place.last_seq + 1, request.record
-        taken = owners.take(request, place.pk, seq)
+        positions = owners.take(request, place.pk, seq)
         provenance = Provenance.of(request.key, place.pk, seq, record, request.cause)
         sessions.append(advance(place.pk, seq, record))
-        events.append(event_row(taken, seq, record))
+        events.append(event_row(positions, seq, record))
         temp += ledger.temp_rows(record.temp, provenance)
         for write in record.writes:
-            row = ledger.state_row(write, taken)
+            row = ledger.state_row(write, positions)
             keys[write.scope].note(row, removed=write.removed)
             changes.append(ledger.change_row(write, row, provenance))
     cursor.execute(ADVANCE_SESSIONS, transpose(sessions))
@@ -197,12 +197,12 @@ class _Owners:
     """The users and apps of a group's sessions; those that are written are locked, and created if missing."""
 
     def __init__(self, cursor: PostgresStatements, requests: Sequence[_Append]) -> None:
-        written = Counter(owner for request in requests for owner in _written_owners(request))
-        others = {owner for request in requests for owner in _owners_of(request)} - written.keys()
+        write_counts = Counter(owner for request in requests for owner in _written_owners(request))
+        others = {owner for request in requests for owner in _owners_of(request)} - write_counts.keys()
         queries: list[tuple[Scope, str, Sequence[Sequence[Any]]]] = []
         for scope in ledger.SHARED:  # all users, then all apps
             if names_and_versions := sorted(
-                (*name, times) for (kind, name), times in written.items() if kind is scope
+                (*name, times) for (kind, name), times in write_counts.items() if kind is scope
             ):
                 queries.append((scope, ledger.TAKE_OWNERS[scope], names_and_versions))
         for scope in ledger.SHARED:
@@ -213,7 +213,7 @@ class _Owners:
         for (scope, _, _), rows in zip(queries, results, strict=True):
             for pk, version, *name in rows:
                 owner = (scope, tuple(name))
-                self._versions[owner] = (pk, version - written[owner])
+                self._versions[owner] = (pk, version - write_counts[owner])
 
     def take(self, request: _Append, session_pk: int, seq: int) -> OwnerPositions:
         """Return the owners of an append: at the next version if written, else at the current one."""

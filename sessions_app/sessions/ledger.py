@@ -93,11 +93,11 @@ def take_owners(
     cursor: Statements, key: SessionKey, session_pk: int, writes: Sequence[KeyWrite], position: int
 ) -> OwnerPositions:
     """Increment the version of each written shared scope (under its row lock), and read that of the others."""
-    written = {write.scope for write in writes}
+    written_scopes = {write.scope for write in writes}
     ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
     rows = cursor.first_rows(
-        (_TAKE_USER if Scope.USER in written else _FIND_USER, key[:3]),
-        (_TAKE_APP if Scope.APP in written else _FIND_APP, key[:2]),
+        (_TAKE_USER if Scope.USER in written_scopes else _FIND_USER, key[:3]),
+        (_TAKE_APP if Scope.APP in written_scopes else _FIND_APP, key[:2]),
     )
     for scope, row in zip((Scope.USER, Scope.APP), rows, strict=True):
         if row is not None:

@@ -41,10 +41,10 @@ class ShownRows(Generic[K]):
         present = {row.pk for row in rows}
         return [key for key in self.marks if key not in present]
 
-    def after(self, changed: Iterable[M], gone: Iterable[K], mark: Callable[[M], str]) -> ShownRows[K]:
+    def after(self, changed: Iterable[M], missing: Iterable[K], mark: Callable[[M], str]) -> ShownRows[K]:
         """Return the shown rows after an update."""
         marks = {**self.marks, **{row.pk: mark(row) for row in changed}}
-        return ShownRows({key: marks[key] for key in marks.keys() - set(gone)})
+        return ShownRows({key: marks[key] for key in marks.keys() - set(missing)})
 
 
 def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
@@ -52,24 +52,24 @@ def shown_rows(rows: Iterable[M], mark: Callable[[M], str]) -> ShownRows[Any]:
     return ShownRows({row.pk: mark(row) for row in rows})
 
 
-def count_new_rows(rows: QuerySet[M], since: float | None, seen: ShownRows[K]) -> int:
+def count_new_rows(rows: QuerySet[M], since: float | None, shown: ShownRows[K]) -> int:
     """Return how many rows were created after the newest one that a page shows, at most `MOST_NEW`.
 
     Args:
         rows: the rows of the list.
         since: creation time of the newest shown row, in epoch seconds; None: the page does not count new rows.
-        seen: the rows that the page shows.
+        shown: the rows that the page shows.
     """
     if since is None:
         return 0
-    newer = rows.filter(created_at__gt=since).exclude(pk__in=seen.marks)
+    newer = rows.filter(created_at__gt=since).exclude(pk__in=shown.marks)
     return newer.order_by("-created_at")[:MOST_NEW].count()
 
 
-def next_poll(seen: ShownRows[K], since: float | None, told: int = 0) -> dict[str, str]:
+def next_poll(shown: ShownRows[K], since: float | None, told: int = 0) -> dict[str, str]:
     """Return the parameters of the page's next poll; `told` is the number of new rows it already shows."""
     counting = {} if since is None else {"since": repr(since), "told": str(told)}
-    return {"shown": str(seen), **counting}
+    return {"shown": str(shown), **counting}
 
 
 def parse(text: str, key: Callable[[str], K]) -> ShownRows[K]:

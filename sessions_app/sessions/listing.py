@@ -166,9 +166,9 @@ def list_page(filters: SessionFilter, before: str = "", so_far: ScanProgress = N
     else:
         page_of_others, pending = _scan_page(rows.filter(*search.plan.of), others, before, so_far, pinned)
     above = [] if before else pinned
-    shown = [*above, *page_of_others.rows]
-    read_tags(shown)
-    return SessionPage(above, page_of_others, search.hits(shown), pending)
+    rows_shown = [*above, *page_of_others.rows]
+    read_tags(rows_shown)
+    return SessionPage(above, page_of_others, search.hits(rows_shown), pending)
 
 
 def _scan_page(
@@ -181,12 +181,12 @@ def _scan_page(
     """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
     limit = max(0, pagination.PAGE_SIZE - so_far.found)
     result = execution.scan(of, matching, before, limit + 1)
-    shown = result.rows[:limit]
+    rows = result.rows[:limit]
     if len(result.rows) > limit:
-        older = pagination.cursor_of(shown[-1], execution.ORDER_FIELD) if shown else before
-        return pagination.Page(shown, older, not before), None
+        older = pagination.cursor_of(rows[-1], execution.ORDER_FIELD) if rows else before
+        return pagination.Page(rows, older, not before), None
     pending = None
-    found_by_now = so_far.found + len(shown)
+    found_by_now = so_far.found + len(rows)
     if result.to:
         number = _count_to_scan(of) if so_far.looked else None
         pending = PendingScan(
@@ -196,7 +196,7 @@ def _scan_page(
             number,
             pagination.cursor_time(result.to),
         )
-    return pagination.Page(shown, "", not before), pending
+    return pagination.Page(rows, "", not before), pending
 
 
 def _count_to_scan(of: QuerySet[AgentSession]) -> int | None:

@@ -100,20 +100,22 @@ def _read_page(scope: Scope, table: type[AppState | UserState], owner_id: int | 
         return KeyPage(scope, None, [])
     rows = table.objects.filter(owner_id=owner_id, key_id__gt=after).order_by("key_id")
     rows_read = list(rows.values_list("key_id", "position")[: PAGE_SIZE + 1])
-    shown = dict(rows_read[:PAGE_SIZE])
+    positions = dict(rows_read[:PAGE_SIZE])
     changes = StateChange.objects.filter(
-        scope=scope, owner_id=owner_id, key_id__in=shown, position__in=set(shown.values())
+        scope=scope, owner_id=owner_id, key_id__in=positions, position__in=set(positions.values())
     )
     writers = {
         change.key_id: change
         for change in changes.annotate(writes=history.count_of_writes())
         .select_related("session")
         .defer("private")
-        if change.position == shown[change.key_id]
+        if change.position == positions[change.key_id]
     }
     more = rows_read[PAGE_SIZE - 1][0] if len(rows_read) > PAGE_SIZE else ""
-    gone = () if after else _removed_keys(scope, table, owner_id)
-    return KeyPage(scope, owner_id, [writers[key_id] for key_id in shown if key_id in writers], more, gone)
+    removals = () if after else _removed_keys(scope, table, owner_id)
+    return KeyPage(
+        scope, owner_id, [writers[key_id] for key_id in positions if key_id in writers], more, removals
+    )
 
 
 def _removed_keys(scope: Scope, table: type[AppState | UserState], owner_id: int) -> tuple[StateChange, ...]:

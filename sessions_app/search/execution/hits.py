@@ -79,11 +79,11 @@ def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, in
 
 def _word_hits(phrases: list[tokens.Phrase], pks: list[int], tail: UnindexedTail) -> dict[int, int]:
     """Prefer events that contain all words to those that contain any, then newer ones."""
-    shown = set(pks)
+    page_pks = set(pks)
     all_of_tail: dict[int, int] = {}
     any_of_tail: dict[int, int] = {}
     for event in reversed(tail.events):
-        matches = [tail.holds(event, each) for each in phrases] if event.session_id in shown else []
+        matches = [tail.holds(event, each) for each in phrases] if event.session_id in page_pks else []
         if any(matches):
             any_of_tail[event.session_id] = event.seq
         if matches and all(matches):
@@ -102,8 +102,8 @@ def _id_hits(term: Field, pks: list[int]) -> dict[int, int]:
 def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, int]:
     rows, matches = trait_terms.trait_lookup(term)
     places = dict(rows.filter(session__in=pks).order_by().values_list("session").annotate(Max("seq")))
-    shown = set(pks)
-    events = [event for event in tail.events_with_trait(matches) if event.session_id in shown]
+    page_pks = set(pks)
+    events = [event for event in tail.events_with_trait(matches) if event.session_id in page_pks]
     return places | {event.session_id: event.seq for event in reversed(events)}
 
 

@@ -28,9 +28,9 @@ def trait_lookup(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_t
     if term.name == SessionTrait.Name.ERROR:
         part = term.value.casefold()
         has_part = rows.filter(value__icontains=term.value)
-        return has_part, lambda found: found[0] == term.name and part in found[1].casefold()
+        return has_part, lambda trait: trait[0] == term.name and part in trait[1].casefold()
     short = event_text.truncate_value(term.value)
-    return rows.filter(value=short), lambda found: found == (term.name, short)
+    return rows.filter(value=short), lambda trait: trait == (term.name, short)
 
 
 def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:

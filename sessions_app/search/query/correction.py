@@ -75,10 +75,10 @@ def _holds_without_name(term: Term) -> bool:
 def remark_value_types(query: Query, vocabulary: Vocabulary) -> list[Remark]:
     """Return remarks on texts and numbers compared with known keys that could be meant as another type."""
     return [
-        Remark(message, _replace_terms(query, position, meant))
+        Remark(message, _replace_terms(query, position, corrected))
         for position, term in enumerate(query.terms)
         if isinstance(term, StateTerm) and term.op == "=" and term.name in vocabulary.keys
-        for message, meant in _other_types(term)
+        for message, corrected in _other_types(term)
     ]
 
 
@@ -104,9 +104,9 @@ def remark_stars(query: Query) -> list[Remark]:
 def remark_names(query: Query, vocabulary: Vocabulary) -> list[Remark]:
     """Return remarks on words that are names or ids, with the terms that match these."""
     return [
-        Remark(f"{name[:80]!r} is {what}.", _replace_terms(query, position, meant))
+        Remark(f"{name[:80]!r} is {what}.", _replace_terms(query, position, corrected))
         for position, term in enumerate(query.terms)
-        for name, what, meant in _names_matching(term, vocabulary)
+        for name, what, corrected in _names_matching(term, vocabulary)
     ]
 
 
@@ -163,12 +163,12 @@ def remark_times(query: Query) -> list[Remark]:
         if not isinstance(term, StateTerm) or not term.op or term.when is not When.NOW:
             continue
         following = list(_leading_words(query.terms[position + 1 :]))
-        for words, meant in _time_phrases(term):
+        for words, corrected in _time_phrases(term):
             if following[: len(words)] == words:
                 phrase = " ".join(words)
-                suggestion = _replace_terms(query, position, meant, words=len(words))
+                suggestion = _replace_terms(query, position, corrected, words=len(words))
                 remarks.append(
-                    Remark(f"{phrase!r} is read as text: did you mean {str(meant)!r}?", suggestion)
+                    Remark(f"{phrase!r} is read as text: did you mean {str(corrected)!r}?", suggestion)
                 )
                 break
     return remarks
@@ -191,10 +191,10 @@ def _time_phrases(term: StateTerm) -> Iterator[tuple[list[str], StateTerm]]:
             yield text.split(), replace(term, op=_OPPOSITES[term.op], when=When.NEVER)
 
 
-def _replace_terms(query: Query, position: int, *meant: Term, words: int = 0) -> str:
+def _replace_terms(query: Query, position: int, *corrected: Term, words: int = 0) -> str:
     """Return the query with other terms in place of the one at `position` and the `words` after it."""
     terms = list(query.terms)
-    terms[position : position + 1 + words] = meant
+    terms[position : position + 1 + words] = corrected
     return str(Query(tuple(terms)))
 
 
@@ -211,6 +211,6 @@ def _unknown_name_remark(query: Query, position: int, kind: str, name: str, voca
     if kind in INDEXED_TERMS and not vocabulary.is_whole:
         what = f"Search, which has yet to read some sessions, knows no {kind}"
     message = f"{what} {name[:80]!r}"
-    for shown, terms in suggest_terms(query, position, name, vocabulary.of(kind)):
-        return Remark(f"{message}: did you mean {shown!r}?", _replace_terms(query, position, *terms))
+    for label, terms in suggest_terms(query, position, name, vocabulary.of(kind)):
+        return Remark(f"{message}: did you mean {label!r}?", _replace_terms(query, position, *terms))
     return Remark(f"{message}.")

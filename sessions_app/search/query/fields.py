@@ -136,13 +136,13 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
         return
     close = get_close_matches(name.lower(), [*FIELDS, *ALIASES], 1)
     raw = scanner.text[atom.start : atom.end]
-    meant = f"{close[0]}{raw[at:]}" if close else quote(atom.text)
+    correction = f"{close[0]}{raw[at:]}" if close else quote(atom.text)
     scanner.refuse(
         f"There is no term {name[:40]!r}{_did_you_mean(close)}",
         atom.start,
         atom.start + at + 1,
         hint="Text with a colon stands in quotation marks; a key of the state is compared, as in retries = 3.",
-        replacement=(*atom.place, meant),
+        replacement=(*atom.place, correction),
     )
 
 

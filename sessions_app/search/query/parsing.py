@@ -157,12 +157,12 @@ def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
     if not atom.is_bare or atom.text not in CONNECTIVES:
         return
     rest = scanner.text[atom.end :].lstrip()
-    meant = {"AND": rest, "NOT": f"-{rest}", "OR": ""}[atom.text]
+    correction = {"AND": rest, "NOT": f"-{rest}", "OR": ""}[atom.text]
     scanner.refuse(
         f"There is no {atom.text}: every term must hold, and a minus sign before one turns it around.",
         *atom.place,
         hint=f"Open a list for each side of an OR. The word itself stands in quotation marks: {quote(atom.text)}.",
-        replacement=(atom.start, len(scanner.text), meant) if rest and meant else None,
+        replacement=(atom.start, len(scanner.text), correction) if rest and correction else None,
     )
 
 

@@ -80,13 +80,13 @@ class Scanner:
             QueryError: the comparison is from another language.
         """
         foreign = self.text[self.at : self.at + 2]
-        if meant := FOREIGN_OPERATORS.get(foreign):
+        if own_operator := FOREIGN_OPERATORS.get(foreign):
             self.refuse(
-                f"There is no comparison {foreign!r}: did you mean {meant!r}?",
+                f"There is no comparison {foreign!r}: did you mean {own_operator!r}?",
                 self.at,
                 self.at + len(foreign),
                 hint="A value that begins with < or > stands in quotation marks.",
-                replacement=(self.at, self.at + len(foreign), meant),
+                replacement=(self.at, self.at + len(foreign), own_operator),
             )
         op = self.operator()
         self.at += len(op)
@@ -130,13 +130,13 @@ class Scanner:
                 char = self.text[self.at]
             text += char
             self.at += 1
-        end, meant = len(self.text), text.rstrip()
+        end, content = len(self.text), text.rstrip()
         raise self.error(
             "The quotation mark is never closed.",
             start,
             end,
             hint=r"Close it, or write \" for a quotation mark inside quoted text.",
-            replacement=(start, end, quote(meant) if meant else ""),
+            replacement=(start, end, quote(content) if content else ""),
         )
 
     def comparison_follows(self) -> int | None:
@@ -189,8 +189,8 @@ class Scanner:
         """Return the error for the text from `start` to `end`, by default to the end of the text."""
         suggestion = ""
         if replacement:
-            first, last, meant = replacement
-            suggestion = (self.text[:first] + meant + self.text[last:]).strip()
+            first, last, correction = replacement
+            suggestion = (self.text[:first] + correction + self.text[last:]).strip()
         return QueryError(
             message, start, len(self.text) if end is None else end, hint=hint, suggestion=suggestion
         )

@@ -57,7 +57,7 @@ def lint(session: AgentSession) -> LintReport:
 def find_hints(evidence: Evidence) -> list[Hint]:
     """Return the hints of all rules. Pure."""
     return [
-        Hint(rule, found.name, found.says, found.occurrences)
+        Hint(rule, finding.name, finding.says, finding.occurrences)
         for rule in RULES
-        for found in rule.check(evidence)
+        for finding in rule.check(evidence)
     ]
