@@ -1,4 +1,4 @@
-"""A real browser and a real server for the tests of a module: what pages look like and do, beside the tests' store."""
+"""A real browser and a real server for the tests of a module, over the tests' store."""
 
 from __future__ import annotations
 

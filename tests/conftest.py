@@ -1,4 +1,4 @@
-"""What every test shares: a store of its own, and honest words about what cannot run here."""
+"""Fixtures of all tests: a store per test, and skips with a reason."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Models that say what they are told to, for agents that run in tests."""
+"""Fake models for agents in tests, which give scripted answers."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Python processes that need not import ADK and Django: forked from one that has, where tests would start many.
+"""Forked Python processes that have imported ADK and Django, for tests that start many.
 
 Starting Python and importing ADK takes two to three seconds of a core, and the tests start some hundred processes.
-`Popen` stands in for `subprocess.Popen`: what it starts is a child like any other, with a pid, session, environment,
-pipes and exit status of its own, only that the modules of others are imported already; DevUI's own are not.
-How processes start in earnest is what `runtime/test_web.py`, `e2e` and others test, which use nothing of this.
+`Popen` replaces `subprocess.Popen`: its children have their own pid, session, environment, pipes and exit status. The
+modules of other packages are imported already, DevUI's own are not. `runtime/test_web_command.py`, `e2e` and others
+test the real start of processes.
 """
 
 from __future__ import annotations

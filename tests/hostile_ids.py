@@ -1,4 +1,4 @@
-"""Ids that break what is built with care: ADK allows any character in the id of an app, a user or a session."""
+"""Hostile ids: ADK allows any character in the id of an app, a user or a session."""
 
 HOSTILE_IDS = [
     "a/b", "/", "//", "a//b", "/a/", "%", "%2F", "%252F", "%zz", "a%20b", "a b", "two  spaces",

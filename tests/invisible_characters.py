@@ -1,4 +1,4 @@
-"""A name full of characters that nobody sees, and the check that a page shows them all."""
+"""A name with many invisible characters, and a check that a page shows them all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A PostgreSQL server of a test's own, to be stopped and started: never one that somebody else uses."""
+"""A PostgreSQL server of a single test, which it can stop and start."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Tell by the exit code whether a PostgreSQL server answers at the URL given."""
+"""Exit with 0 if a PostgreSQL server answers at the given URL."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""What is said where a program is missing that some tests need: they are skipped, with CI set they fail."""
+"""Programs that some tests need: without them tests are skipped, or fail if CI is set."""
 
 from __future__ import annotations
 

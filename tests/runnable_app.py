@@ -1,4 +1,4 @@
-"""An app that can be run as far as anybody asks: for tests of pages that start no process."""
+"""An app that pages treat as runnable, for tests that start no process."""
 
 from __future__ import annotations
 

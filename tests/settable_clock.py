@@ -1,4 +1,4 @@
-"""A clock that tests set: `time.time` and the time of the boot in `/proc/stat`, which is reckoned from it."""
+"""A clock that tests set: `time.time` and the boot time in `/proc/stat`, which is computed from it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tests' store: its address, as other processes are told it, and the end of what threads do with it."""
+"""The tests' store: its URL for other processes, and cleanup after threads."""
 
 from __future__ import annotations
 

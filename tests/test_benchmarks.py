@@ -1,4 +1,4 @@
-"""The table of measured figures says what was met and by how much."""
+"""The table of benchmark figures."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""System checks name what is wrong with the settings, and the way out."""
+"""System checks report wrong settings with a hint."""
 
 from __future__ import annotations
 

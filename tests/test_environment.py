@@ -1,4 +1,4 @@
-"""Variables of the environment that cannot be meant end a command with one line, before it does anything."""
+"""Invalid environment variables end a command with one line before it does anything."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a server imports for its first page: the API is built when it is asked, or behind that page."""
+"""Imports for the first page: the APIs are built on request, or after that page."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Processes that are forked instead of started are like any other to who starts them."""
+"""Forked processes behave like started ones to their callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own front end, served from the installed package. In a browser it is driven by `e2e`."""
+"""ADK's own front end from the installed package. `e2e` tests it in a browser."""
 
 from __future__ import annotations
 

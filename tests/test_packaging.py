@@ -1,4 +1,4 @@
-"""The wheel holds all that DevUI needs: installed alone it serves, and a foreign Django project can mount it."""
+"""The wheel is complete: installed alone it serves, and another Django project can mount it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Behind a proxy that serves DevUI under a path: links carry the path, whether or not the proxy takes it off."""
+"""DevUI under a path of a proxy: links contain the path, whether or not the proxy strips it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`tests/run`, which `make test` and CI call: a test that failed fails the run and is not tried again."""
+"""`tests/run`, which `make test` and CI call: a failed test fails the run and is not retried."""
 
 from __future__ import annotations
 

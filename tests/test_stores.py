@@ -1,4 +1,4 @@
-"""The choice of a store: in memory, which is gone with the process, or one that lasts."""
+"""Selection of the store: in memory or persistent."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The web as its clients meet it: an ASGI application called directly, or behind a real server."""
+"""Clients of the web: an ASGI application called directly, or behind a real server."""
 
 from __future__ import annotations
 

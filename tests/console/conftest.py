@@ -1,4 +1,4 @@
-"""What tests of the console share with those of runs and of pages."""
+"""Fixtures that the console's tests share with those of runs and pages."""
 
 from tests.pages.conftest import agents_dir
 from tests.runtime.conftest import module_store, store

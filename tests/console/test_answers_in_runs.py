@@ -1,4 +1,4 @@
-"""What agents ask, answered by the forms that ask it: real processes, ADK's own Runner, and runs that go on."""
+"""Questions of agents answered with forms: real processes, ADK's own Runner, resumed runs."""
 
 from __future__ import annotations
 

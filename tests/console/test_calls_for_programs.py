@@ -1,4 +1,4 @@
-"""A call for other programs says what the console would send."""
+"""The curl command for other programs sends the same request as the console."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Credentials that agents ask for, and the answers that ADK takes."""
+"""Credentials that agents request, and the answers that ADK accepts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Speaking live in a real browser, with an agent in a process of its own."""
+"""Live runs in a real browser, with an agent in its own process."""
 
 from __future__ import annotations
 

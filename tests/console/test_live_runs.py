@@ -1,4 +1,4 @@
-"""Speaking with an agent over a live connection, and letting one go on: real processes, ADK's own server."""
+"""Live runs and resumed invocations: real processes, ADK's own server."""
 
 from __future__ import annotations
 

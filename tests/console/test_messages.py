@@ -1,4 +1,4 @@
-"""Messages with files, state and a RunConfig: what is queued, and what is refused at which field."""
+"""Messages with files, state and a RunConfig, and validation errors at their fields."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A message said otherwise in a session of its own, and invocations that go on."""
+"""Edited messages in a fork, and resumed invocations."""
 
 from __future__ import annotations
 

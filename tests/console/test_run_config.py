@@ -1,4 +1,4 @@
-"""The schema of ADK's RunConfig, and what ADK finds wrong with values: a contract with the ADK that is installed."""
+"""The schema of ADK's RunConfig and its validation: a contract with the installed ADK."""
 
 from __future__ import annotations
 

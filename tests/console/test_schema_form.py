@@ -1,4 +1,4 @@
-"""Forms made of JSON schemas, and the values they say."""
+"""Forms for JSON schemas, and the values that they send."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who waits for an answer: until it is given, wherever sessions are listed, whatever else is run meanwhile."""
+"""Sessions that wait for an answer are marked in lists until it is given."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The whole product as a user starts it: `manage.py web` on the example agents, a store of its own, a browser."""
+"""The whole product: `manage.py web` on the example agents, its own store, a browser."""
 
 from __future__ import annotations
 

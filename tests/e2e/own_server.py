@@ -1,4 +1,4 @@
-"""DevUI on a copy of the example agents, for tests that write beside them."""
+"""DevUI on a copy of the example agents, for tests that write to their folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own front end, from the installed wheel, with DevUI behind it: what it does on `adk web`, and more."""
+"""ADK's own front end from the installed wheel, with DevUI as its server."""
 
 from __future__ import annotations
 

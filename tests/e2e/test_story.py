@@ -1,4 +1,4 @@
-"""What a new user does, from the first page to the scores of an evalset, in a real browser."""
+"""The first steps of a new user, up to the scores of an evalset, in a real browser."""
 
 from __future__ import annotations
 

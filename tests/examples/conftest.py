@@ -1,4 +1,4 @@
-"""The example agents, loaded as `adk web` loads them, and a way to talk to one."""
+"""The example agents, loaded as `adk web` loads them, and a helper to run one."""
 
 from __future__ import annotations
 

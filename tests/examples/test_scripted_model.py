@@ -1,4 +1,4 @@
-"""The model the examples share: it answers from the request alone, by its first rule that fits."""
+"""The scripted model of the examples answers with its first matching rule."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The login in a real browser: the way in, through other sites too, and the way out."""
+"""Login and logout in a real browser, also from other sites."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`manage.py login`, and what it keeps."""
+"""`manage.py login` and its file."""
 
 from __future__ import annotations
 

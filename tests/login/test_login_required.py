@@ -1,4 +1,4 @@
-"""Once a login is set up, everything is behind it; until then nothing is."""
+"""Every address requires the login once it is set up."""
 
 from __future__ import annotations
 

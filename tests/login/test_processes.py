@@ -1,4 +1,4 @@
-"""The login holds and ends in every web process that shares the data folder."""
+"""Logins are shared by the web processes of a data folder, also their ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Forwarded addresses count only from proxies that the setting names; each client behind one has its own tries."""
+"""Forwarded addresses count only from trusted proxies; each client behind one has its own attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sockets need the login like everything else, and end with it."""
+"""Sockets require the login, and are closed when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Guessing is slow."""
+"""Limits of password attempts."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`--runtime NAME=URL`: what can be meant, and refusals that show no password."""
+"""Values of `--runtime NAME=URL`, and errors without passwords."""
 
 from __future__ import annotations
 

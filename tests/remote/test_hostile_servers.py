@@ -1,4 +1,4 @@
-"""Remote servers that are off, wrong, slow or malicious: clear words, bounded reads, and nobody else is ever called."""
+"""Remote servers that are off, wrong, slow or malicious: clear errors, bounded reads, no other host is called."""
 
 from __future__ import annotations
 

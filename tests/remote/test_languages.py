@@ -1,4 +1,4 @@
-"""The same agent on a server of each language gives the same events, state and answers here. Synthetic servers."""
+"""The same agent on a synthetic server of each language gives the same events, state and responses."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Live runs of remote agents: ADK's own socket passed on in both directions, recorded, cancelled and refused."""
+"""Live runs of remote agents: ADK's socket in both directions, recorded, cancelled and refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""ADK's own server of Python as a remote: the code that `adk api_server` runs, over ADK's services in memory."""
+"""ADK's own Python server as a remote: the code of `adk api_server`, over ADK's in-memory services."""
 
 from __future__ import annotations
 

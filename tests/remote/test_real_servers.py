@@ -1,4 +1,4 @@
-"""Real servers as users start them: `adk api_server` of Python and of JavaScript, and `manage.py web --runtime`."""
+"""Real servers: `adk api_server` of Python and JavaScript, and `manage.py web --runtime`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A copy says what its session says: what a stream told otherwise is corrected, or named where that cannot be."""
+"""Copies equal their sessions: differing streamed events are corrected, or reported where that is impossible."""
 
 from __future__ import annotations
 

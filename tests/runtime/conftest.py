@@ -1,4 +1,4 @@
-"""Real runtime processes over the tests' store, with agents that do what the test says."""
+"""Real runtime processes over the tests' store, with agents that tests write."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The private names of ADK that the runtime uses are there and mean what we think."""
+"""The private names of ADK that the runtime uses exist and behave as expected."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the agent page is told of an agent."""
+"""Description of agents for the agent page."""
 
 from __future__ import annotations
 

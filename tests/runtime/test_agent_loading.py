@@ -1,4 +1,4 @@
-"""What is told of an agent that cannot be loaded."""
+"""Error details of agents that cannot be loaded."""
 
 from __future__ import annotations
 

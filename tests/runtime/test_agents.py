@@ -1,4 +1,4 @@
-"""A folder of agents, as ADK sees it."""
+"""The agents folder with ADK's rules."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a cancelled run leaves: what it had streamed, no error, and nothing that is still open."""
+"""Events of a cancelled run: the streamed text, no error, and no open call."""
 
 from __future__ import annotations
 

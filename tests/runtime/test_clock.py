@@ -1,4 +1,4 @@
-"""The clock is set while runs go on: nothing is taken for dead, late or first, and durations stay what they are."""
+"""Clock changes during runs: processes stay alive, order and durations stay right."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""PostgreSQL restarts under streaming runs, an eval run and a page: all of them go on, and nothing happens twice."""
+"""PostgreSQL restarts during streaming runs, an eval run and a page: all continue, and nothing happens twice."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Queued runs and processes that end before they begin them: none is lost, failed by mistake, or handed on for ever."""
+"""Delivery of queued runs when processes end first: none is lost, failed wrongly, or redelivered forever."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Runs on forks: on live state as on any session, and in a realm of their own that real life does not see."""
+"""Runs on forks: on live state, or in their own realm."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The frames of a run and their readers."""
+"""Frames of a run and their readers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A disk that fills up under a server: it is said, nothing ends for it, and all goes on when there is room."""
+"""A full disk: the server reports it, no process ends, and all continues when there is space."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What an agent's process answers to calls of the web."""
+"""Errors of a runtime process in calls of the web process."""
 
 from __future__ import annotations
 

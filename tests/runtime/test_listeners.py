@@ -1,4 +1,4 @@
-"""How the web process reaches a runtime."""
+"""Sockets between the web process and a runtime."""
 
 from __future__ import annotations
 

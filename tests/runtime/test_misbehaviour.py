@@ -1,4 +1,4 @@
-"""Agents that do what agents should not, and what becomes of their runs and of everybody else's."""
+"""Misbehaving agents, and the effect on their runs and on others."""
 
 from __future__ import annotations
 

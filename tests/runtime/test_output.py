@@ -1,4 +1,4 @@
-"""The newest output of an app's processes, in a file that is rotated."""
+"""The file with the newest output of an app's processes, and its rotation."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""DevUI's services named by a URI in ADK's own server."""
+"""DevUI's services by URI in ADK's own server."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Changed code is what the next run uses, and pages say which code ran."""
+"""Changed code is loaded for the next run, and pages show which code ran."""
 
 from __future__ import annotations
 

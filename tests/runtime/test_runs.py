@@ -1,4 +1,4 @@
-"""Runs in real processes: what is written, what is streamed, what goes wrong."""
+"""Runs in real processes: rows, frames, errors."""
 
 from __future__ import annotations
 

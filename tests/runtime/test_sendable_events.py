@@ -1,4 +1,4 @@
-"""What an agent says and ADK cannot write as JSON: its client gets it as it is stored."""
+"""Events that ADK cannot serialize reach clients in their stored form."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The services of a runtime: our own, or those that ADK's URIs name."""
+"""The services of a runtime: DevUI's own, or those of ADK's URIs."""
 
 from __future__ import annotations
 

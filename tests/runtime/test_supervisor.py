@@ -1,4 +1,4 @@
-"""The supervisor's processes: started, replaced when code changes, ended."""
+"""Processes of the supervisor: start, replacement after code changes, end."""
 
 from __future__ import annotations
 

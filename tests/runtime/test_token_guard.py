@@ -1,4 +1,4 @@
-"""Who a runtime answers to."""
+"""Access to a runtime requires the token."""
 
 from __future__ import annotations
 

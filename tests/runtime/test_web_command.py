@@ -1,4 +1,4 @@
-"""`manage.py web` as a user starts and ends it."""
+"""`manage.py web` on the command line."""
 
 from __future__ import annotations
 

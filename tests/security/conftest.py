@@ -1,4 +1,4 @@
-"""The web, with a session to look at."""
+"""The web with a session."""
 
 from __future__ import annotations
 

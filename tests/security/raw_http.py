@@ -1,4 +1,4 @@
-"""HTTP as hostile clients speak it: requests that never end, byte by byte."""
+"""Raw HTTP of hostile clients, such as endless requests."""
 
 from __future__ import annotations
 

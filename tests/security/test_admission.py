@@ -1,4 +1,4 @@
-"""Bodies are read only behind the guards and the login, within limits of size, number and time."""
+"""Request bodies are read only after guards and login, within limits of size, number and time."""
 
 from __future__ import annotations
 

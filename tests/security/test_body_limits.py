@@ -1,4 +1,4 @@
-"""Bodies above a limit are refused, announced or not; large ones are parsed beside the event loop."""
+"""Bodies above a limit are refused; large ones are parsed in a thread."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The policy goes with every answer, and nothing we serve needs more than it allows."""
+"""Every response has the content security policy, and no page needs more than it allows."""
 
 from __future__ import annotations
 

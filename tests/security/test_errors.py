@@ -1,4 +1,4 @@
-"""Every error has one shape, says the way out, and shows nobody a traceback."""
+"""Errors have one shape and a hint, and show no traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Only pages of DevUI itself, and programs, may use it."""
+"""Only DevUI's own pages, allowed origins and programs may call it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Connections that ask nothing are closed, however many there are."""
+"""Idle connections are closed, however many there are."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Any id names its own object on pages too: paths keep what an id holds, and pages show it as text."""
+"""Ids with any characters have their own pages, and are shown as text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A browser lets any page open a socket anywhere, so the handshake is where pages of others are stopped."""
+"""Handshakes of sockets are refused for pages of other origins."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What no store can hold or count to names nothing: it is refused, never a failure of the server."""
+"""Text and numbers that no store can hold are refused, without a server error."""
 
 from __future__ import annotations
 
