@@ -107,7 +107,7 @@ from evals_app.runs import folder_orders as ordering
 from evals_app.engine.local_runner import own_new_runs
 agents, app_name = ordering.agent_at(Path(sys.argv[1]))
 with own_new_runs(app_name):
-    ordering.order(agents, app_name, ordering.Wish("s", ()))
+    ordering.order(agents, app_name, ordering.EvalsetRequest("s", ()))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
