@@ -18,7 +18,8 @@ from evals_app.metrics.causes import TRAJECTORY
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
-from sessions_app.models import Event, EventKind, Trace
+from sessions_app.events.conditions import HAS_CALLS
+from sessions_app.models import Event, Trace
 from sessions_app.presentation import text_diff, value_diff
 from sessions_app.presentation.text_diff import DiffPiece
 from sessions_app.presentation.value_diff import DiffLine
@@ -325,7 +326,7 @@ def _event_of_calls(session_pk: int | None) -> dict[str, int]:
     """Return the seq of the event in which each tool call of a session was made, by the call's id."""
     if session_pk is None:
         return {}
-    rows = Event.objects.filter(session=session_pk, kind=EventKind.TOOL_CALL).values_list("seq", "summary")
+    rows = Event.objects.filter(HAS_CALLS, session=session_pk).values_list("seq", "summary")
     return {call["id"]: seq for seq, summary in rows for call in json.loads(summary).get("calls", [])}
 
 

@@ -11,9 +11,10 @@ from typing import Any
 from sessions_app import events, scopes
 from sessions_app.branches import fork
 from sessions_app.errors import BadInput
+from sessions_app.events.conditions import is_user_message
 from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session
-from sessions_app.models import AgentSession, Event, EventKind, Scope
+from sessions_app.models import AgentSession, Event, Scope
 from sessions_app.sessions import storage_location, writes
 from sessions_app.state import history
 
@@ -59,7 +60,7 @@ def find_message(session_pk: int, seq: int) -> UserMessage:
     """
     session = find_session(session_pk)
     event = find_event(session, seq=seq)
-    if event.kind != EventKind.USER or event.author != "user":
+    if not is_user_message(event):
         raise BadInput(f"Event {seq} is not a message of the user.", hint="Choose a message of the user.")
     body = json.loads(event.data)
     parts = events.parts_of(body)

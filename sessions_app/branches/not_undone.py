@@ -10,11 +10,11 @@ from django.db.models import Min, Q, QuerySet, Subquery
 
 from sessions_app import scopes
 from sessions_app.branches.rewind_plan import CountedList, RecallableEntry, SharedKey, StoredValue, ToolEffect
+from sessions_app.events.conditions import HAS_CALLS
 from sessions_app.models import (
     AgentSession,
     AppState,
     Event,
-    EventKind,
     MemoryEntry,
     Scope,
     StateChange,
@@ -82,7 +82,7 @@ def memory_since(session: AgentSession, first: Event) -> CountedList[RecallableE
 
 def effects(since: QuerySet[Event]) -> CountedList[ToolEffect]:
     """Return the tool calls in some events of a session."""
-    calls = since.filter(kind=EventKind.TOOL_CALL).order_by("seq").values_list("seq", "event_id", "summary")
+    calls = since.filter(HAS_CALLS).order_by("seq").values_list("seq", "event_id", "summary")
     tool_effects = (
         ToolEffect(seq, event_id, call["name"], call["args"])
         for seq, event_id, summary in calls.iterator(history.CHUNK)

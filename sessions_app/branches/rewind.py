@@ -32,6 +32,7 @@ from sessions_app.branches.rewind_plan import (
 from sessions_app.errors import BadInput, InvocationMissing, StaleSession
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
+from sessions_app.events.conditions import IS_USER_MESSAGE
 from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import (
@@ -39,7 +40,6 @@ from sessions_app.models import (
     Artifact,
     ChangeCause,
     Event,
-    EventKind,
     Scope,
     StateChange,
 )
@@ -151,7 +151,7 @@ def _events(session: AgentSession) -> QuerySet[Event]:
 
 def _first_message(since: QuerySet[Event]) -> str:
     """Return the truncated text of the first user message in the rewound events."""
-    summary = since.filter(kind=EventKind.USER).order_by("seq").values_list("summary", flat=True).first()
+    summary = since.filter(IS_USER_MESSAGE).order_by("seq").values_list("summary", flat=True).first()
     text = json.loads(summary).get("text", "") if summary else ""
     return not_undone.truncate(text)
 

@@ -13,8 +13,9 @@ from django.db.models import OuterRef, Subquery
 from django.template.loader import render_to_string
 
 from sessions_app import realms
+from sessions_app.events.conditions import IS_ERROR
 from sessions_app.live.streaming_text import TextStream
-from sessions_app.models import AgentSession, AppScope, Event, EventKind, UntrackedKey, UserScope
+from sessions_app.models import AgentSession, AppScope, Event, UntrackedKey, UserScope
 from sessions_app.presentation import visible_text
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
@@ -120,9 +121,7 @@ def _errors_of(session: AgentSession, marks: Sequence[RunMark], cursor: int) -> 
     broken = {mark.run.invocation_id for mark in marks if mark.run.status in BROKEN} - {""}
     if not broken:
         return []
-    errors = windows.event_rows(session).filter(
-        kind=EventKind.ERROR, invocation_id__in=broken, seq__lte=cursor
-    )
+    errors = windows.event_rows(session).filter(IS_ERROR, invocation_id__in=broken, seq__lte=cursor)
     return list(errors.order_by("-seq")[:MAX_ERRORS])
 
 

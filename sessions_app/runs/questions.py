@@ -15,8 +15,9 @@ from typing import Any
 
 from sessions_app import events as wire
 from sessions_app import scopes
+from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
 from sessions_app.events.superseded_events import find_superseded_ranges
-from sessions_app.models import AgentCard, AgentSession, Event, EventKind, Run
+from sessions_app.models import AgentCard, AgentSession, Event, Run
 from sessions_app.presentation import schema_form
 from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import credential_requests
@@ -125,9 +126,7 @@ def find_question(session: AgentSession, call_id: str) -> Question | None:
     """
     if call_id in _ids_being_answered(session):
         return None
-    carriers = Event.objects.filter(
-        session=session, kind=EventKind.TOOL_CALL, summary__contains='"waiting":true'
-    )
+    carriers = Event.objects.filter(HAS_CALLS, session=session, summary__contains='"waiting":true')
     rows = carriers.order_by("-seq").defer("data", "private")[:ANSWERS_SCANNED]
     questions = open_questions(session, rows)
     events = (
@@ -155,7 +154,7 @@ def answered_call_ids(request: Mapping[str, Any]) -> set[str]:
 
 
 def _ids_answered_after(session: AgentSession, seq: int) -> set[str]:
-    answers = Event.objects.filter(session=session, kind=EventKind.TOOL_RESULT, author="user", seq__gt=seq)
+    answers = Event.objects.filter(HAS_RESULTS, session=session, author="user", seq__gt=seq)
     summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_SCANNED]
     return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Count, Max, Min, QuerySet, Sum
+from django.db.models import Count, Max, Min, Q, QuerySet, Sum
 
 from sessions_app.models import AgentSession, Event, Run
 from sessions_app.store.json_sql import COUNTS_AS_ERROR
@@ -207,9 +207,9 @@ def error_seqs(session: AgentSession) -> list[int]:
     return list(errors.order_by("-seq").values_list("seq", flat=True)[:MAX_ERRORS])
 
 
-def near_tools(session: AgentSession, kind: str, *, before: int = 0, after: int = 0) -> Iterable[Event]:
-    """Return the events of a kind just before or just after a seq, nearest first."""
-    rows = event_rows(session).filter(kind=kind)
+def near_events(session: AgentSession, condition: Q, *, before: int = 0, after: int = 0) -> Iterable[Event]:
+    """Return the events that meet a condition just before or just after a seq, nearest first."""
+    rows = event_rows(session).filter(condition)
     if before:
         return rows.filter(seq__lt=before).order_by("-seq")[:PARTNERS_SCANNED]
     return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED]

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from sessions_app import events
-from sessions_app.models import AgentSession, Event, EventKind
+from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
+from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import value_diff
 from sessions_app.presentation.value_diff import DiffLine
 from sessions_app.timeline import content_parts, event_actions, event_details
@@ -190,9 +191,9 @@ def _partners(session: AgentSession, item: TimelineItem) -> dict[str, Partner]:
         return {}
     seq, rows = item.event.seq, windows.event_rows(session)
     if item.call_ids:
-        near = rows.filter(kind=EventKind.TOOL_RESULT, seq__gt=seq).order_by("seq")[:PARTNERS_SCANNED]
+        near = rows.filter(HAS_RESULTS, seq__gt=seq).order_by("seq")[:PARTNERS_SCANNED]
     else:
-        near = rows.filter(kind=EventKind.TOOL_CALL, seq__lt=seq).order_by("-seq")[:PARTNERS_SCANNED]
+        near = rows.filter(HAS_CALLS, seq__lt=seq).order_by("-seq")[:PARTNERS_SCANNED]
     partners: dict[str, Partner] = {}
     for event in near:
         for call_id in call_ids.intersection(_ids_of(event, "results" if item.call_ids else "calls")):

@@ -10,8 +10,9 @@ from itertools import islice
 from typing import Any
 
 from sessions_app import events, scopes
+from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
-from sessions_app.models import AgentSession, Event, EventKind, Run
+from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
@@ -160,7 +161,7 @@ class TimelineItem:
     def is_final(self) -> bool:
         """Tell whether it is an agent's final response. (ADK also counts the user's messages.)"""
         ends = self.event.is_final and not self.is_cancelled
-        return ends and self.event.kind in {EventKind.AGENT, EventKind.ERROR} and not self.is_user
+        return ends and can_end_turn(self.event) and not self.is_user
 
     @property
     def is_cancelled(self) -> bool:
@@ -180,9 +181,7 @@ class TimelineItem:
     @property
     def is_error(self) -> bool:
         """Tell whether it is an error or contains the result of a failed tool."""
-        return self.event.kind == EventKind.ERROR or any(
-            result["failed"] for result in self.summary["results"] or ()
-        )
+        return is_error(self.event) or any(result["failed"] for result in self.summary["results"] or ())
 
     @property
     def is_long(self) -> bool:
@@ -351,7 +350,7 @@ class WindowNotes:
 
 def _run_broken_at(event: Event, runs: Sequence[Run]) -> Run | None:
     """Return the run that ended with an error event. An invocation can have several runs."""
-    if event.kind != EventKind.ERROR:
+    if not is_error(event):
         return None
     own = [run for run in runs if run.invocation_id == event.invocation_id]
     during = (run for run in own if run.last_seq is None or event.seq <= run.last_seq)

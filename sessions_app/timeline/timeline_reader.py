@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
 from sessions_app.events.superseded_events import CompactedSpan, find_compacted_range, find_superseded_ranges
-from sessions_app.models import AgentSession, Event, EventKind, Run
+from sessions_app.models import AgentSession, Event, Run
 from sessions_app.runs.questions import open_questions
 from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
@@ -131,7 +132,7 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
     calls_found: dict[str, AskedCall] = {}
     if not missing or events[0].seq <= 1 or len(events) == 1:
         return calls_found
-    for event in windows.near_tools(session, EventKind.TOOL_CALL, before=events[0].seq):
+    for event in windows.near_events(session, HAS_CALLS, before=events[0].seq):
         calls = calls_of(event, json.loads(event.summary))
         calls_found |= {
             name: call for name, call in calls.items() if name in missing and name not in calls_found
@@ -150,7 +151,7 @@ def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]
     answers: dict[str, int] = {}
     if not open_calls or not window.has_newer or len(window.events) == 1:
         return answers
-    for event in windows.near_tools(session, EventKind.TOOL_RESULT, after=window.last_shown):
+    for event in windows.near_events(session, HAS_RESULTS, after=window.last_shown):
         for name in _answer_ids(json.loads(event.summary)) & open_calls:
             answers.setdefault(name, event.seq)
         if answers.keys() >= open_calls:

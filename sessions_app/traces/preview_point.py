@@ -6,12 +6,10 @@ import json
 from dataclasses import dataclass
 from typing import Any
 
-from sessions_app.models import AgentSession, Event, EventKind
+from sessions_app.events.conditions import is_error, is_model_output
+from sessions_app.models import AgentSession, Event
 from sessions_app.state import history
 from sessions_app.traces.model_calls import call_of
-
-SAID = (EventKind.AGENT, EventKind.TOOL_CALL)
-BY_MODEL = (*SAID, EventKind.ERROR)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +48,7 @@ class PreviewPoint:
 
 def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
     """Return the preview point of an event, with the state and the agent at that point."""
-    is_before = event.author != "user" and event.kind in BY_MODEL
+    is_before = event.author != "user" and (is_model_output(event) or is_error(event))
     upto: Event | None = event
     if is_before:
         upto = Event.objects.filter(session=session, seq=event.seq - 1).first()
@@ -62,7 +60,7 @@ def find_preview_point(session: AgentSession, event: Event) -> PreviewPoint:
 
 def _agent_at(session: AgentSession, event: Event, upto: Event | None) -> str:
     if event.author != "user":
-        return (_transferred_to(event, upto) if event.kind not in SAID else "") or event.author
+        return (_transferred_to(event, upto) if not is_model_output(event) else "") or event.author
     rows = Event.objects.filter(session=session, invocation_id=event.invocation_id, seq__gt=event.seq)
     return rows.exclude(author="user").order_by("seq").values_list("author", flat=True).first() or ""
 

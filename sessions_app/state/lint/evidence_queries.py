@@ -23,12 +23,12 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Substr
 
 from sessions_app import scopes
+from sessions_app.events.conditions import IS_ERROR
 from sessions_app.models import (
     STATE_ROWS,
     AgentCard,
     AgentSession,
     Event,
-    EventKind,
     Run,
     Scope,
     SessionState,
@@ -207,7 +207,7 @@ def _ghosts(session: AgentSession, invocations: Sequence[Invocation]) -> list[Gh
 
 def _failures(session: AgentSession) -> list[Failure]:
     """Return the errors of events, and of runs that left no event."""
-    events = Event.objects.filter(session=session, kind=EventKind.ERROR).order_by("-seq")
+    events = Event.objects.filter(IS_ERROR, session=session).order_by("-seq")
     runs = Run.objects.filter(Q(session=session) & ~Q(error="")).order_by("-created_at")
     return [
         *(Failure(*row) for row in events.values_list("seq", "invocation_id", "summary")[:FAILURES_READ]),
