@@ -1,1 +1,1 @@
-"""What agents, models and clients wrote, made fit to show. Pure."""
+"""Safe display of what agents, models and clients wrote. Pure."""

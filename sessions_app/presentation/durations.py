@@ -1,4 +1,4 @@
-"""Spans of time as people write them: `30d`, `12h`, `90m`. Pure."""
+"""Parse and format durations such as `30d`, `12h`, `90m`. Pure."""
 
 from __future__ import annotations
 
@@ -11,31 +11,31 @@ UNITS = {"d": 86_400.0, "h": 3_600.0, "m": 60.0, "s": 1.0}
 """Letter -> seconds, largest first."""
 
 MAX_S = 100 * 365 * UNITS["d"]
-"""A hundred years: more is a typing error."""
+"""A hundred years; more is taken for a typing error."""
 
 _FORM = re.compile(r"(\d{1,12}(?:\.\d{1,6})?)\s*([dhms])", re.ASCII)
 
 
 def parse(text: str) -> float:
-    """Return the seconds of a span such as `30d`, `12h`, `90m`, `45s` or `1.5h`.
+    """Return the seconds of a duration such as `30d`, `12h`, `90m`, `45s` or `1.5h`.
 
     Raises:
-        BadInput: it has another form, is zero, or is longer than a hundred years.
+        BadInput: the text has another form, is zero, or is longer than a hundred years.
     """
-    found = _FORM.fullmatch(text.strip().lower())
-    if found is None:
+    match = _FORM.fullmatch(text.strip().lower())
+    if match is None:
         raise BadInput(
             f"{text[:40]!r} is no span of time: it is a number and one letter of d, h, m or s.",
             hint="Write 30d for thirty days, 12h for twelve hours, 90m for ninety minutes.",
         )
-    return check_seconds(float(found[1]) * UNITS[found[2]])
+    return check_seconds(float(match[1]) * UNITS[match[2]])
 
 
 def check_seconds(seconds: float) -> float:
-    """Return seconds that can be a span.
+    """Check a duration in seconds and return it.
 
     Raises:
-        BadInput: they are not finite, not above zero, or more than a hundred years.
+        BadInput: the number is not finite, not positive, or more than a hundred years.
     """
     if not math.isfinite(seconds) or not 0 < seconds <= MAX_S:
         raise BadInput(
@@ -46,7 +46,7 @@ def check_seconds(seconds: float) -> float:
 
 
 def format_seconds(seconds: float) -> str:
-    """Return a span in the largest unit in which it is a whole number; `parse` reads it back."""
+    """Return a duration in the largest unit in which it is a whole number; `parse` reads it."""
     for letter, size in UNITS.items():
         if seconds >= size and seconds % size == 0:
             return f"{seconds / size:.0f}{letter}"

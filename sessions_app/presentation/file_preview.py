@@ -1,6 +1,6 @@
-"""What a file is shown as: a picture, a text, a tree, a table. Told by its first bytes, its name and its claim. Pure.
+"""Previews of files as image, text, JSON tree or table, by their first bytes, name and claimed type. Pure.
 
-Only a beginning is looked at, so a file of any length costs the same.
+Only the start of a file is read, so files of any length cost the same.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any
 from sessions_app.presentation import file_type
 
 PREVIEW_BYTES = 1_000_000
-"""Bytes that are looked at. Longer JSON is shown as text."""
+"""Bytes that are read. Longer JSON is shown as text."""
 
 MAX_TEXT = 100_000
 """Characters of a text that are shown."""
@@ -33,7 +33,7 @@ _SUFFIXES = {
 
 
 class PreviewKind(StrEnum):
-    """How a file is shown."""
+    """The kind of a preview."""
 
     TEXT = "text"
     MARKDOWN = "markdown"
@@ -57,7 +57,7 @@ _TEXT_KINDS = {PreviewKind.TEXT, PreviewKind.MARKDOWN, PreviewKind.JSON, Preview
 
 @dataclass(frozen=True, slots=True)
 class PreviewTable:
-    """The beginning of a table: its head, its rows, and what stands beyond."""
+    """The first rows and columns of a table."""
 
     head: list[str]
     rows: list[list[str]]
@@ -67,13 +67,13 @@ class PreviewTable:
 
 @dataclass(frozen=True, slots=True)
 class Preview:
-    """A file as it is shown.
+    """The preview of a file.
 
     Attributes:
-        text: of a text of any kind, its beginning.
-        is_cut: the file goes on behind that.
-        value: of JSON, the value.
-        table: of a table, its beginning.
+        text: the start of a text of any kind.
+        is_cut: the file is longer than `text`.
+        value: the value of JSON.
+        table: the start of a table.
     """
 
     kind: PreviewKind
@@ -85,14 +85,14 @@ class Preview:
 
 
 def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool = False) -> Preview:
-    """Return how a file is shown.
+    """Return the preview of a file.
 
     Args:
         start: its first bytes, at most `LOOKED_AT`.
-        size: how many it has.
-        name: its name, whose ending tells of a text what it is.
-        claimed: the type that it was saved with.
-        as_text: it is text whatever it looks like, and shown as its source.
+        size: its size in bytes.
+        name: its name; the suffix tells the type of a text.
+        claimed: the media type that it was saved with.
+        as_text: show the source, whatever the type.
     """
     if not size:
         return Preview(PreviewKind.EMPTY, claimed)
@@ -108,9 +108,9 @@ def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: b
 
 
 def text_mime_type(name: str, claimed: str) -> str:
-    """Return the type of a text: what it claims, else what the ending of its name says."""
-    told = _claimed_text_type(name, claimed)
-    return told if told.startswith(("text/", "application/")) else "text/plain"
+    """Return the media type of a text: the claimed one, else that of the name's suffix."""
+    mime = _claimed_text_type(name, claimed)
+    return mime if mime.startswith(("text/", "application/")) else "text/plain"
 
 
 def _kind_of_bytes(mime: str) -> PreviewKind:
@@ -128,7 +128,7 @@ def _claimed_text_type(name: str, claimed: str) -> str:
 
 
 def _preview_structured(text: str, goes_on: bool, mime: str, plain: Preview) -> Preview | None:
-    """Return a text as what its type says, None when it is not that."""
+    """Return the preview of a structured text; None if it does not match its type."""
     if mime == "text/markdown":
         return Preview(PreviewKind.MARKDOWN, plain.mime, plain.text, plain.is_cut)
     if mime in {"text/csv", "text/tab-separated-values"}:
@@ -149,22 +149,22 @@ def _preview_json(text: str, plain: Preview) -> Preview | None:
 
 
 def _parse_table(text: str, goes_on: bool, delimiter: str) -> PreviewTable | None:
-    """Return the beginning of a table; None when it is none."""
+    """Return the start of a table; None if the text is not a table."""
     first = text.partition("\n")[0]
     delimiter = delimiter or max(",;\t", key=first.count)
-    found: list[list[str]] = []
+    table_rows: list[list[str]] = []
     try:
         for row in csv.reader(io.StringIO(text, newline=""), delimiter=delimiter):
-            found.append(row)
-            if len(found) > TABLE_ROWS + 1:
+            table_rows.append(row)
+            if len(table_rows) > TABLE_ROWS + 1:
                 break
     except csv.Error:
         return None
-    more = len(found) > TABLE_ROWS + 1 or goes_on
-    if more and len(found) > 1:
-        found.pop()
-    width = max(map(len, found), default=0)
-    cells = [[_truncate_cell(cell) for cell in row[:TABLE_COLUMNS]] for row in found]
+    more = len(table_rows) > TABLE_ROWS + 1 or goes_on
+    if more and len(table_rows) > 1:
+        table_rows.pop()
+    width = max(map(len, table_rows), default=0)
+    cells = [[_truncate_cell(cell) for cell in row[:TABLE_COLUMNS]] for row in table_rows]
     return PreviewTable(cells[0], cells[1:], more, max(0, width - TABLE_COLUMNS)) if width else None
 
 

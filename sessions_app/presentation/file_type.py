@@ -1,7 +1,4 @@
-"""What bytes are, told by how they begin: the type by which a browser may show them, whatever they are called.
-
-Pure.
-"""
+"""Detect the media type of a file by its first bytes, regardless of its name. Pure."""
 
 from __future__ import annotations
 
@@ -13,7 +10,7 @@ SVG = "image/svg+xml"
 PDF = "application/pdf"
 
 SNIFFED_BYTES = 4096
-"""Bytes that are looked at."""
+"""Bytes that are examined."""
 
 _MAGIC = (
     (b"\x89PNG\r\n\x1a\n", "image/png"),
@@ -37,11 +34,11 @@ _SVG = re.compile(rb"\s*(<\?xml[^>]*>\s*)?(<!--.*?-->\s*)*(<!DOCTYPE svg[^>]*>\s
 
 
 def sniff(content: bytes) -> str:
-    """Return a type that is safe to serve with `nosniff` in a sandbox: text is never HTML, the unknown is opaque."""
+    """Return a media type that is safe to serve with `nosniff`: text is never HTML, unknown data is binary."""
     start = content[:SNIFFED_BYTES]
-    found = next((mime for magic, mime in _MAGIC if start.startswith(magic)), "")
-    if found:
-        return found
+    mime_type = next((mime for magic, mime in _MAGIC if start.startswith(magic)), "")
+    if mime_type:
+        return mime_type
     if start.startswith(b"RIFF"):
         return _RIFF.get(start[8:12], BINARY)
     if start[4:8] == b"ftyp":
@@ -52,18 +49,18 @@ def sniff(content: bytes) -> str:
 
 
 def is_recognizable(mime: str) -> bool:
-    """Tell whether bytes of a type say so by themselves: what claims to be of it and does not, is something else."""
+    """Tell whether files of a type can be recognized by their bytes; others of that type are mislabeled."""
     return mime in {SVG, *dict(_MAGIC).values(), *_RIFF.values(), *_BRANDS.values()}
 
 
 def media_family(mime: str) -> str:
-    """Return `image`, `audio` or `video` when a page can play what claims to be of a type, else an empty text."""
+    """Return `image`, `audio` or `video` for types that a page can show, else an empty text."""
     kind = mime.partition("/")[0].lower()
     return kind if kind in {"image", "audio", "video"} else ""
 
 
 def _is_text(start: bytes) -> bool:
-    """Tell whether bytes are UTF-8 without control characters; a character may be cut at their end."""
+    """Tell whether bytes are text in UTF-8; the last character may be incomplete."""
     if any(sign < 32 and sign not in b"\t\n\r\f\x1b" for sign in start):
         return False
     try:

@@ -1,4 +1,4 @@
-"""Text in which what a search found is marked, its unseen characters shown as always. Pure."""
+"""Mark search matches in text. Pure."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from django.utils.safestring import SafeString
 from sessions_app.presentation import visible_text
 
 MAX_MARKS = 200
-"""Marks in one text; what matches after them stays unmarked."""
+"""Most marks in one text; later matches stay unmarked."""
 
 LEAD_CHARACTERS = 24
-"""Characters before the first match of a text of which only a stretch is shown."""
+"""Characters before the first match in an excerpt."""
 
 
 def compile_pattern(text: str) -> re.Pattern[str]:
-    """Return what finds a text wherever it stands, in capitals or not."""
+    """Return a case-insensitive pattern for a text."""
     return re.compile(re.escape(text), re.IGNORECASE)
 
 
@@ -33,7 +33,7 @@ def highlight_name(name: str, pattern: re.Pattern[str]) -> SafeString:
 
 
 def highlight_excerpt(text: str, length: int, pattern: re.Pattern[str] | None = None) -> SafeString:
-    """Return the first characters of a text, or a stretch with its first match marked."""
+    """Return the start of a text, or an excerpt with its first match marked."""
     match = pattern.search(text) if pattern else None
     if pattern is None or match is None:
         return visible_text.text_html(text[:length])

@@ -1,4 +1,4 @@
-"""Search in a JSON value: keys and values that hold a text, in the order they stand in. Pure."""
+"""Search the keys and values of a JSON value, in document order. Pure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class JsonHit:
 
 @dataclass(frozen=True, slots=True)
 class JsonSearchResult:
-    """The hits of a search: how many, and one of them. `capped`: there are more than were counted."""
+    """The number of hits, and one of them. `capped`: there are more hits than were counted."""
 
     count: int
     capped: bool
@@ -32,9 +32,9 @@ class JsonSearchResult:
 
 
 def search_json(value: Any, pattern: re.Pattern[str], number: int = 1) -> JsonSearchResult:
-    """Return how many entries match, and the one of this number; of a number too large, the last.
+    """Return the number of matching entries, and the entry with this number, or the last one if it is too large.
 
-    An entry counts once, however often its key and its value match. A value of any depth is searched.
+    An entry counts once even if it matches several times. Values of any depth are searched.
     """
     count = 0
     hit: JsonHit | None = None
@@ -48,7 +48,7 @@ def search_json(value: Any, pattern: re.Pattern[str], number: int = 1) -> JsonSe
 
 
 def _iter_matches(value: Any, pattern: re.Pattern[str]) -> Iterator[list[str]]:
-    """Yield the names on the way to each entry that matches; the list is the walk's own."""
+    """Yield the path to each matching entry. The list is reused; do not change it."""
     path: list[str] = []
     if not isinstance(value, dict | list):
         if pattern.search(_text(value)):

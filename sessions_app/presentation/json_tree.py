@@ -1,9 +1,8 @@
-"""A JSON value as a tree that opens and closes, rendered on the server and piece by piece.
+"""Render a JSON value as a collapsible HTML tree, in parts that are loaded on demand.
 
-A tree shows at most `BUDGET` values at once. When the caller gives a URL, closed branches, long strings and
-the rest of long lists are fetched from it when they are asked for, by `?pointer=` (RFC 6901), `?offset=` and
-`?until=`; without one, what does not fit is said to be left out. What a search found is marked, and `render_at`
-opens a tree along the way to one of its hits.
+A tree shows at most `BUDGET` values at once. With a URL, closed branches, long strings and the rest of long lists are
+fetched from it on demand, by `?pointer=` (RFC 6901), `?offset=` and `?until=`. Without a URL, a note says what was left
+out. Search matches are marked, and `render_at` opens the tree along the path to a hit.
 """
 
 from __future__ import annotations
@@ -25,10 +24,10 @@ from sessions_app.presentation.json_pointer import escape, unescape
 from sessions_app.presentation.json_search import JsonHit
 
 BUDGET = 400
-"""Most values in one answer."""
+"""Most values in one response."""
 
 PAGE = 100
-"""Most entries of one object or array in one answer."""
+"""Most entries of one object or array in one response."""
 
 OPEN_ENTRIES = 12
 """An object or array longer than this starts closed."""
@@ -37,7 +36,7 @@ TEXT_LIMIT = 1200
 """A longer string starts closed."""
 
 TEXT_CHUNK = 20_000
-"""Characters of an open string that come at once."""
+"""Characters of an open string in one response."""
 
 PREVIEW_LIMIT = 80
 """Characters of a closed branch or string that are shown."""
@@ -45,13 +44,13 @@ PREVIEW_LIMIT = 80
 PREVIEW_ENTRIES = 8
 
 ALL_BUDGET = 1_000
-"""Most values of a tree that was asked to show all it can."""
+"""Most values of a fully opened tree."""
 
 ALL_DEPTH = 24
-"""How deep such a tree opens, and how far above a hit `render_at` begins."""
+"""Depth of a fully opened tree, and the levels above a hit at which `render_at` starts."""
 
 HIT_CONTEXT = 6
-"""Entries that `render_at` shows before and after those that lead to the hit."""
+"""Entries that `render_at` shows before and after those on the path to the hit."""
 
 
 def render(
@@ -61,23 +60,23 @@ def render(
 
     Args:
         value: any JSON value.
-        url: serves the pieces that are left out at first.
-        depth: how many levels start open.
-        pattern: what to mark in keys and values.
+        url: serves the parts that are not rendered at first.
+        depth: number of levels that start open.
+        pattern: marked in keys and values.
     """
     return _frame(_TreeRenderer(url, depth, pattern).value(value, "", SafeString()), url)
 
 
 def render_all(value: Any, *, url: str = "", pattern: re.Pattern[str] | None = None) -> SafeString:
-    """Return a JSON value with every branch open, as far as `ALL_BUDGET` and `ALL_DEPTH` go."""
+    """Return a JSON value with all branches open, up to `ALL_BUDGET` values and `ALL_DEPTH` levels."""
     tree = _TreeRenderer(url, ALL_DEPTH, pattern, budget=ALL_BUDGET)
     return _frame(tree.value(value, "", SafeString()), url)
 
 
 def render_at(value: Any, hit: JsonHit, *, url: str, pattern: re.Pattern[str]) -> SafeString:
-    """Return a JSON value opened along the way to a hit, which is marked as the current one.
+    """Return a JSON value opened along the path to a hit, which is marked as the current one.
 
-    A hit deeper than `ALL_DEPTH` is shown below the branch that stands so many levels above it.
+    For a hit deeper than `ALL_DEPTH` the tree starts that many levels above it.
 
     Raises:
         NotFound: the value has nothing at the hit's pointer.
@@ -97,10 +96,10 @@ def render_piece(
     url: str = "",
     pattern: re.Pattern[str] | None = None,
 ) -> SafeString:
-    """Return what a closed branch or string at `pointer` holds, from the entry or character `offset` on.
+    """Return the content of a closed branch or string at `pointer`, from the entry or character `offset` on.
 
-    A branch answers with list items, up to the entry `until`; a string with a list item, or from an offset on
-    with the stretch that follows.
+    A branch is returned as list items, up to the entry `until`; a string as a list item, or with an offset as the next
+    chunk.
 
     Raises:
         NotFound: the value has nothing at `pointer`.
@@ -116,10 +115,10 @@ def render_piece(
 
 
 def render_text_chunk(value: Any, pointer: str, *, offset: int, url: str) -> SafeString:
-    """Return a stretch of the string at `pointer` as plain text, and what fetches the next.
+    """Return a chunk of the string at `pointer` as plain text, with a button that fetches the next.
 
     Raises:
-        NotFound: the value has no string there.
+        NotFound: the value has no string at `pointer`.
     """
     text = resolve_pointer(value, pointer)
     if not isinstance(text, str):
@@ -128,10 +127,10 @@ def render_text_chunk(value: Any, pointer: str, *, offset: int, url: str) -> Saf
 
 
 def resolve_pointer(value: Any, pointer: str) -> Any:
-    """Return what an RFC 6901 pointer names.
+    """Return the value at an RFC 6901 pointer.
 
     Raises:
-        NotFound: the value has nothing there.
+        NotFound: the value has nothing at `pointer`.
     """
     for part in pointer.split("/")[1:]:
         name = unescape(part)
@@ -146,7 +145,7 @@ _STRING = '<bdi class="json-string">{}{}{}</bdi>'
 
 
 class _TreeRenderer:
-    """One rendering: counts the values it has put out."""
+    """Renders one tree and counts its values."""
 
     def __init__(
         self,
@@ -165,7 +164,7 @@ class _TreeRenderer:
         self.current = current
 
     def value(self, value: Any, pointer: str, label: SafeString) -> SafeString:
-        """Return a value at `pointer`, behind the name it has there."""
+        """Return the value at `pointer`, after its label."""
         self.left -= 1
         if isinstance(value, dict | list) and value:
             return self._branch(value, pointer, label)
@@ -174,7 +173,7 @@ class _TreeRenderer:
         return format_html("{}{}", label, self.leaf(value))
 
     def entries(self, branch: Any, pointer: str, offset: int = 0, until: int | None = None) -> SafeString:
-        """Return a page of the entries of an object or array as list items; `until` ends it before that entry."""
+        """Return a page of an object's or array's entries as list items, up to but without the entry `until`."""
         end = offset + PAGE if until is None else until
         shown = [
             self._entry(self.value(value, place, self.label(name)), place)
@@ -186,7 +185,7 @@ class _TreeRenderer:
         return SafeString("".join([*before, *shown, *after]))
 
     def towards(self, value: Any, pointer: str, names: list[str]) -> SafeString:
-        """Return a value opened along the names that lead from it to the current hit; built from the inside out."""
+        """Return a value opened along the path to the current hit, built from the inside out."""
         steps = []
         for name in names:
             steps.append((value, pointer))
@@ -212,7 +211,7 @@ class _TreeRenderer:
     def stretch(
         self, text: str, pointer: str, offset: int, form: str = _STRING, quote: str = '"'
     ) -> SafeString:
-        """Return a stretch of a long string, and what fetches the next."""
+        """Return a chunk of a long string, with a button that fetches the next."""
         end = offset + TEXT_CHUNK
         rest = len(text) - end
         shown = format_html(
@@ -250,7 +249,7 @@ class _TreeRenderer:
         return format_html('<li data-pointer="{}">{}</li>', pointer, shown)
 
     def _around(self, branch: Any, pointer: str, child: str, shown: SafeString) -> SafeString:
-        """Return some of a branch's entries as list items, the one at the pointer `child` as it is `shown`."""
+        """Return the entries around the pointer `child` as list items, `child` itself as `shown`."""
         name = unescape(child.rpartition("/")[2])
         at = int(name) if isinstance(branch, list) else list(branch).index(name)
         start, end = max(0, at - HIT_CONTEXT), at + 1 + HIT_CONTEXT
@@ -303,7 +302,7 @@ class _TreeRenderer:
         )
 
     def _more(self, pointer: str, at: int, which: str, number: int | None = None) -> SafeString:
-        """Return what fetches the entries from `at` on, or the `earlier` ones, which end there."""
+        """Return a button that fetches the entries from `at` on, or the `earlier` ones before it."""
         number = at if number is None else number
         if not self.url:
             return _left_out(f"{number:,} {which}, ")
@@ -323,7 +322,7 @@ class _TreeRenderer:
 
 
 def _frame(tree: SafeString, url: str, start: str = "") -> SafeString:
-    """Return a whole tree; `start` is the pointer of the branch it begins with, when that is not the value itself."""
+    """Return a complete tree; `start` is the pointer of its first branch, if that is not the whole value."""
     above = (
         format_html('<p class="json-note">inside <bdi>{}</bdi></p>', visible_text.name_html(start))
         if start
@@ -342,7 +341,7 @@ def _render_details(
 
 
 def _render_list(items: SafeString, value: Any) -> SafeString:
-    """Return the entries of a value; scripts tell by the class that the names of an array's are numbers."""
+    """Return the entries of a value as a list. Scripts recognize arrays by the class."""
     opening = SafeString('<ul class="json-list">' if isinstance(value, list) else "<ul>")
     return format_html("{}{}</ul>", opening, items)
 
@@ -355,7 +354,7 @@ def _iter_entries(branch: Any, pointer: str, start: int, end: int) -> Iterator[t
 
 
 def _preview(branch: Any) -> SafeString:
-    """Return what a closed branch holds: its size and its first entries, on one line."""
+    """Return a one-line preview of a closed branch: its size and first entries."""
     if isinstance(branch, list):
         size, entries = "[{}]", [_preview_value(value) for value in islice(branch, PREVIEW_ENTRIES)]
     else:

@@ -1,7 +1,7 @@
-"""Markdown written by agents and users, as HTML that can do nothing: no markup of its own, no images.
+"""Render Markdown of agents and users as safe HTML, without embedded markup or images.
 
-Whatever a text holds, it costs milliseconds. Markdown's rules look ahead, some of them to the end of a paragraph from
-each of its characters, so a parse that takes more steps than prose does is given up, and the text shown as it is.
+Rendering takes milliseconds for any text. Some Markdown rules scan to the end of a paragraph from each character, so a
+parse that takes more steps than ordinary prose is aborted, and the text is shown unrendered.
 """
 
 from __future__ import annotations
@@ -26,40 +26,40 @@ TAGS = {
     *("strong", "em", "s", "span", "code", "pre", "a", "table", "thead", "tbody", "tr", "th", "td"),
 }
 ATTRIBUTES = {"a": {"href", "title"}, "ol": {"start"}, "span": {"class", "title"}}
-"""A span is never the author's: Markdown has none, and it marks the escape of a character that nobody sees."""
+"""Spans never come from the author: they only mark escapes of invisible characters."""
 SCHEMES = {"http", "https", "mailto"}
 
 BASE_STEPS, MAX_STEPS = 500, 5_000
-"""Steps of one parse, places at which its rules are tried: so many, and one for every four characters, up to a bound.
+"""Allowed steps (positions at which rules are tried): a base, plus one per four characters, up to a maximum.
 
-Prose takes one for some twenty characters.
+Prose takes about one step per twenty characters.
 """
 
 MAX_TOKENS = 6_000
-"""Pieces that a parse may find; each becomes a tag or a text."""
+"""Most tokens of a parse; each becomes a tag or a text."""
 
 MAX_CHARACTERS = 60_000
-"""Characters of a text that is read as Markdown."""
+"""Longest text that is rendered as Markdown."""
 
 MAX_ADDRESS_CHARACTERS = 40_000
-"""Characters of all addresses: a reference names its address once and may be used many times."""
+"""Characters of all addresses together: a reference can repeat an address many times."""
 
 
 class _TooComplexError(Exception):
-    """A text takes more work than prose does."""
+    """Rendering the text exceeds the limits."""
 
 
 def render_markdown(text: str) -> SafeString:
-    """Return Markdown as safe HTML, text as it is when it is too rich for that.
+    """Return Markdown as safe HTML; a text that exceeds the limits unrendered.
 
-    An image becomes a link: loading it would tell a stranger who reads.
+    An image becomes a link, because loading it would tell its server who reads the page.
     """
     html = render_within_limits(text)
     return _clean(f"<pre>{escape(text)}</pre>") if html is None else html
 
 
 def render_within_limits(text: str) -> SafeString | None:
-    """Return Markdown as safe HTML, None when that takes more work than prose does."""
+    """Return Markdown as safe HTML; None if it exceeds the limits."""
     try:
         return _clean(_render_unsafe(text))
     except _TooComplexError:
@@ -79,10 +79,10 @@ def _clean(html: str) -> SafeString:
 
 
 def _render_unsafe(text: str) -> str:
-    """Return Markdown as HTML that is not yet safe.
+    """Return Markdown as HTML that is not yet sanitized.
 
     Raises:
-        _TooRichError: it takes more work than prose does.
+        _TooComplexError: the text exceeds the limits.
     """
     if len(text) > MAX_CHARACTERS:
         raise _TooComplexError
@@ -114,7 +114,7 @@ def _count_inline(state: StateInline, silent: bool) -> bool:
 
 
 def _count_step(env: MutableMapping[str, Any]) -> None:
-    """Take note of a step, and give up when there are too many."""
+    """Count a step; abort if there are too many."""
     env["steps"] -= 1
     if env["steps"] < 0:
         raise _TooComplexError
@@ -140,6 +140,6 @@ def _build_parser() -> MarkdownIt:
 
 
 _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
-"""Blocks whose ends are looked for line by line, by the rules that may begin there."""
+"""Blocks that the counting rule may interrupt."""
 
 _parser = _build_parser()

@@ -1,6 +1,6 @@
-"""What events say, for rows of a timeline: as rich as it is readable, and never so rich that a page of rows is slow.
+"""Render messages of events for timeline rows, with a limit on the HTML of each. Pure.
 
-A text of which every letter would be marked, or every word emphasised, is shown as plain text. Pure.
+A text that would need too many tags is shown as plain text, so that a page of rows stays fast.
 """
 
 from __future__ import annotations
@@ -14,22 +14,22 @@ from django.utils.safestring import SafeString
 from sessions_app.presentation import markdown_html, visible_text
 
 MAX_TAGS = 300
-"""Tags in the HTML of one text; above, it is shown without any."""
+"""Most tags in the HTML of one text; a text that needs more is shown as plain text."""
 
 MAX_JSON_LINES = 40
 
 _PLACEHOLDER = re.compile(r'\[Uploaded Artifact: "([^"\n]{1,400})"\]')
-"""What ADK puts in place of a file that a user sent (`google/adk/plugins/save_files_as_artifacts_plugin.py`)."""
+"""ADK's placeholder for a file that a user sent (`google/adk/plugins/save_files_as_artifacts_plugin.py`)."""
 
 
 def render_text(text: str) -> SafeString:
-    """Return text with its unseen characters as escapes, which are marked unless they are too many."""
+    """Return text with invisible characters as escapes, which are marked unless there are too many."""
     html = visible_text.text_html(text)
     return html if html.count("<") <= MAX_TAGS else escape(visible_text.escape_text(text))
 
 
 def render_message(text: str) -> SafeString:
-    """Return what an agent says as an element: JSON as code, Markdown as prose, and what has too much of it as text."""
+    """Return a message as an HTML element: JSON as code, Markdown as prose, anything too complex as text."""
     if code := _indent_json(text):
         return format_html('<pre class="code-block" tabindex="0">{}</pre>', render_text(code))
     html = markdown_html.render_within_limits(text)
@@ -39,12 +39,12 @@ def render_message(text: str) -> SafeString:
 
 
 def uploaded_filenames(text: str) -> list[str]:
-    """Return the names of the files for which a text holds placeholders, each once."""
+    """Return the distinct names of the uploaded files whose placeholders a text contains."""
     return list(dict.fromkeys(_PLACEHOLDER.findall(text)))
 
 
 def format_gap(seconds: float) -> str:
-    """Return a stretch of silence in the words of a person: 12 min, 2 h, 3 days."""
+    """Return a pause in readable form: 12 min, 2 h, 3 days."""
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
     if seconds < 48 * 3600:
@@ -53,7 +53,7 @@ def format_gap(seconds: float) -> str:
 
 
 def _indent_json(text: str) -> str:
-    """Return an object or an array with a line for each entry; empty when the text is something else, or too long."""
+    """Return a JSON object or array with indentation; empty for other texts, unindented if it has too many lines."""
     if text[:1] not in "{[" or text[-1:] not in "}]" or not text:
         return ""
     try:

@@ -1,8 +1,8 @@
-"""A form made of a JSON schema, and the JSON value that somebody filled in with it. Pure.
+"""Build a form from a JSON schema, and read the submitted JSON value. Pure.
 
-Every property of an object is a field, of any other schema its value is the one field, with an empty name. An object
-among them is a group of fields, which may be written as JSON instead; what no control says (unions, objects with any
-keys) is written as JSON always. A field that is left empty is unset, and so is a group in which nothing stands.
+Each property of an object becomes a field; any other schema becomes a single field with an empty name. A nested object
+becomes a group of fields, which may be filled in as JSON instead. Schemas without a control (unions, objects with
+arbitrary keys) are always filled in as JSON. Empty fields and groups are unset.
 """
 
 from __future__ import annotations
@@ -26,29 +26,29 @@ KIND_BY_TYPE: Mapping[str, ControlKind] = {
 BOOLEANS = (("true", "yes"), ("false", "no"))
 
 _SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape that may be half of a character."""
+"""An escape that may be a lone surrogate."""
 
 MAX_REFERENCES = 20
-"""References that are followed one after the other: a schema may refer to itself."""
+"""References that are followed in a row; a schema may refer to itself."""
 
 MAX_FIELDS = 100
-"""Properties of an object that has fields: one with more is written as JSON."""
+"""Properties of an object with fields; an object with more is filled in as JSON."""
 
 MAX_GROUP_FIELDS = 200
-"""Fields in all groups of a form: objects that come later are written as JSON."""
+"""Fields in all groups of a form; later objects are filled in as JSON."""
 
 MAX_DEPTH = 5
-"""Groups in groups: an object that lies deeper is written as JSON. A schema may refer to itself."""
+"""Depth of nested groups; deeper objects are filled in as JSON."""
 
 MAX_CHOICES = 200
-"""What can be chosen from: of more any text is taken."""
+"""Most choices of a field; with more any text is accepted."""
 
 MAX_KEYS = 12
-"""Keys of an object that are named beside its field."""
+"""Keys of an object that are listed beside its field."""
 
 
 class PostedData(Protocol):
-    """What was sent: Django's `QueryDict`."""
+    """Submitted form data: Django's `QueryDict`."""
 
     def get(self, name: str, default: str, /) -> str:
         """Return the last value of a name."""
@@ -59,17 +59,17 @@ class PostedData(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FormField:
-    """One field, and what stands in it.
+    """A field and its content.
 
     Attributes:
-        name: the property it is for; empty: the value itself.
+        name: its property; empty: the whole value.
         input_name: its name in the form.
-        default: what holds when it is unset, as JSON; empty: nothing is known of it.
-        choices: (value, words) of what can be chosen, or of what a text may be among others.
-        keys: names of the keys of an object that is written as JSON.
-        item: the control of one value of a list, which are written a line each.
-        fields: those of a group.
-        text, chosen: what stands in it; of a group what it is as JSON.
+        default: the value if it is unset, as JSON; empty: unknown.
+        choices: (value, label) of the choices, or suggestions for a text.
+        keys: the keys of an object that is filled in as JSON.
+        item: the control of a list's values, one per line.
+        fields: the fields of a group.
+        text, chosen: its content; for a group its JSON.
     """
 
     name: str
@@ -95,34 +95,34 @@ class FormField:
 
     @property
     def is_set(self) -> bool:
-        """Tell whether anything stands in it."""
+        """Tell whether it has any content."""
         return bool(self.text.strip() or any(self.chosen)) or has_input(self.fields)
 
     @property
     def is_wrong(self) -> bool:
-        """Tell whether anything is wrong with it, or in it."""
+        """Tell whether it or one of its fields has an error."""
         return bool(self.error) or any(field.is_wrong for field in self.fields)
 
 
 def build_fields(schema: Schema, prefix: str) -> list[FormField]:
-    """Return the empty fields of a schema's form, their names in the form with a prefix.
+    """Return the empty fields of a schema's form; their input names start with a prefix.
 
-    No schema, and one of very many properties: no field.
+    There are none without a schema, or if it has too many properties.
     """
     if not schema:
         return []
-    found = _simplify_schema(schema, schema)
-    properties = found.get("properties")
-    making = _FormBuilder(schema)
+    simplified = _simplify_schema(schema, schema)
+    properties = simplified.get("properties")
+    builder = _FormBuilder(schema)
     if not isinstance(properties, Mapping) or not properties:
-        return [making.field("", found, prefix.rstrip("."), is_required=True, depth=0)]
+        return [builder.field("", simplified, prefix.rstrip("."), is_required=True, depth=0)]
     if len(properties) > MAX_FIELDS:
         return []
-    return list(making.fields(found, prefix, depth=0))
+    return list(builder.fields(simplified, prefix, depth=0))
 
 
 def fill_fields(fields: Sequence[FormField], posted: PostedData) -> list[FormField]:
-    """Return the fields with what was sent in them."""
+    """Return the fields with their submitted content."""
     return [
         replace(
             field,
@@ -135,12 +135,12 @@ def fill_fields(fields: Sequence[FormField], posted: PostedData) -> list[FormFie
 
 
 def has_input(fields: Sequence[FormField]) -> bool:
-    """Tell whether anything stands in a form."""
+    """Tell whether a form has any content."""
     return any(field.is_set for field in fields)
 
 
 def invalid_fields(fields: Sequence[FormField]) -> list[FormField]:
-    """Return the fields with which something is wrong, those of groups too."""
+    """Return the fields with errors, including those in groups."""
     found = []
     for field in fields:
         found += [field] if field.error else []
@@ -149,7 +149,7 @@ def invalid_fields(fields: Sequence[FormField]) -> list[FormField]:
 
 
 def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
-    """Return the value that filled fields say, and the fields with what is wrong with them."""
+    """Return the value of filled fields, and the fields with their errors."""
     told: list[FormField] = []
     values: dict[str, Any] = {}
     for field in fields:
@@ -167,7 +167,7 @@ def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
 
 
 def describe_json_error(error: Exception) -> str:
-    """Return in words why a text is no JSON."""
+    """Return why a text is not JSON."""
     if isinstance(error, json.JSONDecodeError):
         return f"Line {error.lineno}, column {error.colno}: {error.msg}."
     if isinstance(error, RecursionError):
@@ -179,9 +179,9 @@ def load_json(text: str) -> Any:
     """Return the value of JSON text.
 
     Raises:
-        ValueError: it is no JSON, or nothing that can be sent on as JSON: NaN, infinities, lone surrogates.
-            `json_problem` says what.
-        RecursionError: it is nested too deeply.
+        ValueError: the text is not JSON, or contains NaN, an infinity or a lone surrogate.
+            `describe_json_error` describes it.
+        RecursionError: the text is nested too deeply.
     """
     value = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
     if _SURROGATE.search(text):
@@ -197,7 +197,7 @@ def _parse_finite(text: str) -> float:
 
 
 def _refuse_surrogates(value: Any) -> None:
-    """Refuse lone surrogates: escapes can write them, and no UTF-8 holds them."""
+    """Refuse lone surrogates, which escapes can express but UTF-8 cannot."""
     try:
         json.dumps(value, ensure_ascii=False).encode()
     except UnicodeEncodeError as error:
@@ -210,7 +210,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _read_group(field: FormField) -> tuple[Any, FormField]:
-    """Return the object that a group says, None when it is unset, and the group with what is wrong in it."""
+    """Return the object of a group, None if it is unset, and the group with its errors."""
     in_fields = has_input(field.fields)
     if field.text.strip():
         value, error = _parse_text(field, field.text.strip())
@@ -226,7 +226,7 @@ def _read_group(field: FormField) -> tuple[Any, FormField]:
 
 
 def _read_field(field: FormField) -> tuple[Any, str]:
-    """Return a field's value, None when it is unset, and what is wrong with it."""
+    """Return a field's value, None if it is unset, and its error."""
     if field.kind == "choices":
         known = dict(field.choices)
         chosen = [value for value in field.chosen if value]
@@ -247,7 +247,7 @@ def _read_field(field: FormField) -> tuple[Any, str]:
 
 
 def _read_lines(field: FormField, lines: Sequence[str]) -> tuple[Any, str]:
-    """Return the values of a list, and what is wrong with the first line that says none."""
+    """Return the values of a list, and the error of its first invalid line."""
     values = []
     for number, line in enumerate(lines, 1):
         value, error = (
@@ -282,7 +282,7 @@ def _parse_text(field: FormField, text: str) -> tuple[Any, str]:
 
 @dataclass(slots=True)
 class _FormBuilder:
-    """A form that is being made of a schema. `room`: how many fields groups may still have."""
+    """Builds a form from a schema. `room` is the number of fields that groups may still have."""
 
     root: Schema
     room: int = MAX_GROUP_FIELDS
@@ -323,7 +323,7 @@ class _FormBuilder:
 
 
 def _control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...], ControlKind]:
-    """Return by which control a value of a schema is filled in, what can be chosen, and what a list is of."""
+    """Return a schema's control, its choices, and the control of a list's values."""
     choices = _choices(schema)
     if choices:
         return "choice", choices, "text"
@@ -338,7 +338,7 @@ def _control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str
 
 
 def _list_control(items: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...], ControlKind]:
-    """Return the control of a list: boxes to tick, lines to write, or JSON."""
+    """Return the control of a list: checkboxes, lines of text, or JSON."""
     if choices := _choices(items):
         return "choices", choices, "text"
     kind = items.get("type")
@@ -349,7 +349,7 @@ def _list_control(items: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ..
 
 
 def _union_control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...]]:
-    """Return the control of a union: a text with suggestions when it is one of some names or any text."""
+    """Return the control of a union: a text with suggestions if all options are texts, else JSON."""
     given = schema.get("anyOf")
     options = (
         [_simplify_schema(each, root) for each in given if isinstance(each, Mapping)]
@@ -362,7 +362,7 @@ def _union_control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tup
 
 
 def _choices(schema: Schema) -> tuple[tuple[str, str], ...]:
-    """Return what an enumeration of texts offers, else nothing."""
+    """Return the choices of an enumeration of texts; empty for other schemas."""
     given = [schema["const"]] if "const" in schema else schema.get("enum")
     named = [value for value in given if value is not None] if isinstance(given, list) else []
     if not named or len(named) > MAX_CHOICES or len(_texts(named)) < len(named):
@@ -371,12 +371,12 @@ def _choices(schema: Schema) -> tuple[tuple[str, str], ...]:
 
 
 def _texts(value: Any) -> list[str]:
-    """Return the texts of a list; whatever else stands there counts as none."""
+    """Return the texts in a list; other values are ignored."""
     return [text for text in value if isinstance(text, str)] if isinstance(value, list) else []
 
 
 def _simplify_schema(schema: Schema, root: Schema) -> Schema:
-    """Return a schema with its references followed, and without the null of one that may be left out."""
+    """Return a schema with resolved references, and without the null of optional values."""
     for _ in range(MAX_REFERENCES):
         if "$ref" in schema:
             schema = {**_resolve_reference(str(schema["$ref"]), root), **_without_keys(schema, "$ref")}

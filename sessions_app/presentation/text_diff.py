@@ -1,4 +1,4 @@
-"""Two texts compared word by word; in scripts without spaces, character by character. Pure."""
+"""Compare two texts word by word, or character by character in scripts without spaces. Pure."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from dataclasses import dataclass
 from difflib import SequenceMatcher
 
 MAX_WORDS = 3000
-"""Most words that are compared; longer texts stand side by side unmarked."""
+"""Most words that are compared; longer texts are returned without marks."""
 
 _WORDS = re.compile(r"\s+|[぀-ヿ㐀-鿿가-힯฀-໿]|[^\W_]+|.", re.DOTALL)
 
 
 @dataclass(frozen=True)
 class DiffPiece:
-    """A stretch of text; `differs` when the other side has something else there."""
+    """A part of a text. With `differs` the other text has something else there."""
 
     text: str
     differs: bool
 
 
 def compare_texts(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:
-    """Return both texts in pieces, those that differ marked."""
+    """Return both texts in parts, with differences marked."""
     left, right = _WORDS.findall(expected), _WORDS.findall(actual)
     if len(left) + len(right) > MAX_WORDS:
         return [DiffPiece(expected, False)], [DiffPiece(actual, False)]

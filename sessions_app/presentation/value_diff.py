@@ -1,7 +1,4 @@
-"""Two JSON values compared line by line, for people: strings by their lines and sentences, the rest as indented JSON.
-
-Pure.
-"""
+"""Compare two JSON values line by line: strings by lines and sentences, other values as indented JSON. Pure."""
 
 from __future__ import annotations
 
@@ -12,40 +9,40 @@ from difflib import SequenceMatcher
 from itertools import islice
 
 BRIEF_CHARACTERS = 120
-"""Characters of JSON up to which old and new stand on one line."""
+"""Characters of JSON up to which both values are shown on one line."""
 
 MAX_LINES = 2_000
-"""Lines of a value that are compared; of a longer one only the beginnings are shown."""
+"""Lines of a value that are compared; of a longer value only the start is shown."""
 
 MAX_CHARACTERS = 400_000
 """Characters of a value that are compared."""
 
 LINE_LIMIT = 100
-"""Characters of a line; longer ones are cut into sentences and pieces."""
+"""Characters of a line; longer lines are split into sentences and chunks."""
 
 MAX_SHOWN_LINES, CONTEXT_LINES = 400, 3
-"""Lines of a difference that are shown, and those around what differs."""
+"""Lines of a comparison that are shown, and unchanged lines around each difference."""
 
 _SENTENCES = re.compile(r"[^.!?。！？]*[.!?。！？]+[\s]*|[^.!?。！？]+")
 
 
 @dataclass(frozen=True, slots=True)
 class DiffLine:
-    """A line of a comparison. `mark` is "added", "removed", "same", or "skipped" for a stretch left out."""
+    """A line of a comparison. `mark` is "added", "removed", "same", or "skipped" for omitted lines."""
 
     mark: str
     text: str = ""
 
 
 def is_brief(old: str | None, new: str | None) -> bool:
-    """Tell whether two values fit on one line; None stands for no value."""
+    """Tell whether two values fit on one line; None means no value."""
     return len(old or "") + len(new or "") <= BRIEF_CHARACTERS
 
 
 def diff_lines(old: str | None, new: str | None) -> list[DiffLine]:
-    """Return the comparison of two JSON texts; None stands for no value.
+    """Return the comparison of two JSON texts; None means no value.
 
-    Values too long to compare are shown by their beginnings, the old one first.
+    Of values that are too long to compare only the start is shown, the old value first.
     """
     both_text = all(text is None or text.startswith('"') for text in (old, new))
     before, after = _lines_of(old, both_text), _lines_of(new, both_text)
@@ -55,7 +52,7 @@ def diff_lines(old: str | None, new: str | None) -> list[DiffLine]:
 
 
 def diff_beginnings(old: str | None, new: str | None) -> list[DiffLine]:
-    """Return how two values begin, the old one first, and a line that says so."""
+    """Return the start of two values, the old one first, and a line that explains it."""
     cut = [*_first_lines("removed", old), *_first_lines("added", new)]
     return [*cut, DiffLine("skipped", "Only the beginnings: the values are too long to compare here.")]
 
@@ -67,12 +64,12 @@ def _lines_of(text: str | None, as_text: bool) -> list[str] | None:
         return None
     value = json.loads(text)
     shown = value if as_text else json.dumps(value, ensure_ascii=False, indent=2)
-    found = [piece for line in shown.split("\n") for piece in _split_line(line)]
-    return found if len(found) <= MAX_LINES else None
+    result = [piece for line in shown.split("\n") for piece in _split_line(line)]
+    return result if len(result) <= MAX_LINES else None
 
 
 def _split_line(line: str) -> list[str]:
-    """Return a line, a long one by its sentences, so that a change in one leaves the others alone."""
+    """Split a long line into sentences, so that a change affects only its sentence."""
     if len(line) <= LINE_LIMIT:
         return [line]
     return [
@@ -83,28 +80,28 @@ def _split_line(line: str) -> list[str]:
 
 
 def _compare(before: list[str], after: list[str]) -> list[DiffLine]:
-    found: list[DiffLine] = []
+    diff: list[DiffLine] = []
     for group in SequenceMatcher(None, before, after).get_grouped_opcodes(CONTEXT_LINES):
-        if found or group[0][1] > 0:
-            found.append(DiffLine("skipped"))
+        if diff or group[0][1] > 0:
+            diff.append(DiffLine("skipped"))
         for tag, i1, i2, j1, j2 in group:
             if tag == "equal":
-                found += [DiffLine("same", text) for text in before[i1:i2]]
+                diff += [DiffLine("same", text) for text in before[i1:i2]]
                 continue
-            found += [DiffLine("removed", text) for text in before[i1:i2]]
-            found += [DiffLine("added", text) for text in after[j1:j2]]
+            diff += [DiffLine("removed", text) for text in before[i1:i2]]
+            diff += [DiffLine("added", text) for text in after[j1:j2]]
         end = group[-1][2]
-    if found and end < len(before):
-        found.append(DiffLine("skipped"))
-    return found
+    if diff and end < len(before):
+        diff.append(DiffLine("skipped"))
+    return diff
 
 
-def _truncate_lines(found: list[DiffLine]) -> list[DiffLine]:
-    if len(found) <= MAX_SHOWN_LINES:
-        return found
+def _truncate_lines(diff: list[DiffLine]) -> list[DiffLine]:
+    if len(diff) <= MAX_SHOWN_LINES:
+        return diff
     return [
-        *found[:MAX_SHOWN_LINES],
-        DiffLine("skipped", f"{len(found) - MAX_SHOWN_LINES:,} more lines differ or surround it."),
+        *diff[:MAX_SHOWN_LINES],
+        DiffLine("skipped", f"{len(diff) - MAX_SHOWN_LINES:,} more lines differ or surround it."),
     ]
 
 

@@ -1,9 +1,9 @@
-"""Characters that nobody sees, made visible: a key `\\u202eevil` must not read as another.
+"""Make invisible characters visible, so that a key `\\u202eevil` cannot be mistaken for another.
 
 Control characters, direction marks and overrides, zero-width characters, tags, variation selectors, fillers and lone
-surrogates are shown as the escapes that Python and JSON write (`\\u202e`), so what is copied says what stands there.
-Names (keys, ids, authors, tools) show every one of them, line breaks and tabs too. Text keeps its lines, and what
-writing needs: joiners and selectors inside emoji and between letters of scripts that join.
+surrogates are shown as escapes of Python and JSON (`\\u202e`). In names (keys, ids, authors, tools) all of them are
+escaped, line breaks and tabs too. Text keeps its line breaks, and the joiners and selectors that emoji and joining
+scripts need.
 
 Pure. Templates use it by the filters `name`, `shown` and `plain` (see `templatetags/devui.py`).
 """
@@ -23,7 +23,7 @@ _UNSEEN = (
     r"\u2060-\u206f\u3164\ud800-\udfff\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     r"\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
-"""What Unicode calls default-ignorable, control, surrogate, or a line or paragraph separator."""
+"""Unicode's default-ignorable, control, surrogate, and line or paragraph separator characters."""
 
 _PICTURE = (
     r"[©®‼⁉™ℹ〰〽㊗㊙\u2190-\u21ff\u2300-\u23ff\u2460-\u24ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff"
@@ -46,7 +46,7 @@ _WRITING = "|".join(
         rf"(?<={_VIRAMA})\u200d",
     )
 )
-"""Where an unseen character is part of writing: emoji, variants of ideographs, joiners between letters that join."""
+"""Sequences in which invisible characters are needed: emoji, ideograph variants, joiners between joining letters."""
 
 _IN_NAMES = re.compile(rf"[\t\n{_UNSEEN}]")
 _IN_TEXT = re.compile(rf"(?P<writing>{_WRITING})|[{_UNSEEN}]")
@@ -55,33 +55,33 @@ _ANY_ASCII = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 _TAGS = re.compile(r"(<[^>]*>)")
 
 MAX_MARKED = 300
-"""Characters of a text that are marked each by an element; those that follow are escapes like them, and no elements."""
+"""Characters of a text that get an element each; later ones are escaped without an element."""
 
 _SHORT = {"\t": r"\t", "\n": r"\n", "\r": r"\r"}
 
 
 def escape_name(text: str) -> str:
-    """Return a name with every unseen character escaped, as plain text: for titles, labels, attributes."""
+    """Return a name with all invisible characters escaped, as plain text for titles, labels and attributes."""
     return _IN_NAMES.sub(_escape_match, text) if _may_have_invisible(text) else text
 
 
 def escape_text(text: str) -> str:
-    """Return text with its unseen characters escaped, as plain text; lines and what writing needs stay."""
+    """Return text with its invisible characters escaped, as plain text. Line breaks and needed characters stay."""
     return _IN_TEXT.sub(_keep_writing(_escape_match), text) if _has_invisible(text) else text
 
 
 def escape_json(text: str) -> str:
-    """Return JSON text with its unseen characters escaped: other letters for the same JSON."""
+    """Return JSON text with its invisible characters escaped; its value stays the same."""
     return _IN_TEXT.sub(_keep_writing(_escape_as_json), text) if _has_invisible(text) else text
 
 
 def name_html(text: str) -> SafeString:
-    """Return a name as HTML, its unseen characters as marked escapes."""
+    """Return a name as HTML, with its invisible characters as marked escapes."""
     return _mark_html(text, _IN_NAMES, _make_marker()) if _may_have_invisible(text) else escape_html(text)
 
 
 def text_html(text: str) -> SafeString:
-    """Return text as HTML, its unseen characters as marked escapes; lines and what writing needs stay."""
+    """Return text as HTML, with its invisible characters as marked escapes. Line breaks and needed characters stay."""
     return (
         _mark_html(text, _IN_TEXT, _keep_writing(_make_marker()))
         if _has_invisible(text)
@@ -90,12 +90,12 @@ def text_html(text: str) -> SafeString:
 
 
 def escape_html(text: str) -> SafeString:
-    """Return text as HTML, as Django's `escape` does in a third of its time: it takes no lazy texts."""
+    """Escape text for HTML. Takes a third of the time of Django's `escape`, but no lazy texts."""
     return SafeString(html.escape(text))
 
 
 def escape_in_html(markup: str) -> str:
-    """Return HTML whose unseen characters are marked escapes in text, and plain ones in attributes."""
+    """Escape the invisible characters of HTML: marked in text, plain in attributes."""
     if not _has_invisible(markup):
         return markup
     pieces = _TAGS.split(markup)
@@ -110,12 +110,12 @@ def _may_have_invisible(text: str) -> bool:
 
 
 def _has_invisible(text: str) -> bool:
-    """Tell whether text has an unseen character. The small pattern is four times as quick as the whole one."""
+    """Tell whether text has an invisible character. The ASCII pattern is four times as fast as the full one."""
     return (_ANY_ASCII if text.isascii() else _ANY).search(text) is not None
 
 
 def _mark_html(text: str, pattern: re.Pattern[str], shown: Callable[[re.Match[str]], str]) -> SafeString:
-    """Mark what a pattern finds. Nothing it finds is markup, and none of it takes part in an entity."""
+    """Replace the matches of a pattern after escaping. No match is markup or part of an entity."""
     return SafeString(pattern.sub(shown, escape_html(text)))
 
 
@@ -132,7 +132,7 @@ def _escape_match(match: re.Match[str]) -> str:
 
 
 def _make_marker() -> Callable[[re.Match[str]], str]:
-    """Return what marks the first unseen characters of a text, and escapes the rest."""
+    """Return a function that marks the first invisible characters of a text and escapes the rest."""
     number = count()
     return lambda match: _mark_match(match) if next(number) < MAX_MARKED else _escape_match(match)
 
@@ -153,7 +153,7 @@ def _escape_sign(sign: str) -> str:
 
 
 def _sign_name(sign: str) -> str:
-    """Return Unicode's name of a character; control characters and surrogates have none."""
+    """Return the Unicode name of a character, or its category if it has no name."""
     category = unicodedata.category(sign)
     other = {"Cc": "control character", "Cs": "lone surrogate"}.get(category, "unassigned")
     return unicodedata.name(sign, other)
