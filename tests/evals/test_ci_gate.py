@@ -103,11 +103,11 @@ import os, signal, sys
 import devui
 devui.setup(migrate=False)
 from pathlib import Path
-from evals_app.runs import folder_orders as ordering
+from evals_app.runs import folder_orders
 from evals_app.engine.local_runner import own_new_runs
-agents, app_name = ordering.agent_at(Path(sys.argv[1]))
+agents, app_name = folder_orders.agent_at(Path(sys.argv[1]))
 with own_new_runs(app_name):
-    ordering.order(agents, app_name, ordering.EvalsetRequest("s", ()))
+    folder_orders.order_from_folder(agents, app_name, folder_orders.EvalsetRequest("s", ()))
     os.kill(os.getpid(), signal.SIGKILL)
 """
 
