@@ -21,7 +21,7 @@ from django.db import connection
 from sessions_app.sessions import storage_location as keeping, writes
 from sessions_app.ids import SessionKey
 writes.create_session(SessionKey("", "app", "user", "s1"))
-place = keeping.place()
+place = keeping.store_location()
 assert (place.kind, place.survives_restart) == ("a temporary file", False), place
 child = '''
 import devui
@@ -29,7 +29,7 @@ devui.setup()
 from sessions_app.sessions import storage_location as keeping
 from sessions_app.models import AgentSession
 assert AgentSession.objects.count() == 1
-assert not keeping.place().survives_restart
+assert not keeping.store_location().survives_restart
 '''
 subprocess.run([sys.executable, "-c", child], check=True)
 if (pid := os.fork()) == 0:

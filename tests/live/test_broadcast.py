@@ -37,7 +37,7 @@ def renders(monkeypatch) -> Counter[str]:
 
         monkeypatch.setattr(snapshot, name, counting)
 
-    for name in ("look_at", "events_after", "runs_html", "news_html", "pending_html"):
+    for name in ("read_snapshot", "read_events_after", "runs_html", "marks_html", "pending_html"):
         count(name)
     return counted
 
@@ -61,8 +61,8 @@ async def test_event_is_rendered_once_whatever_the_number_of_sockets(story, rend
         for seq in range(2, 12):
             await units_of_work.write(story.says, f"event {seq}")
             await all_hear(pages, seq)
-        assert renders["events_after"] == 10
-        assert renders["look_at"] < 10 * SOCKETS, "and looked for once after a ring"
+        assert renders["read_events_after"] == 10
+        assert renders["read_snapshot"] < 10 * SOCKETS, "and looked for once after a ring"
         assert all(page.seqs() == list(range(1, 12)) for page in pages)
 
 
@@ -81,7 +81,7 @@ async def test_run_is_rendered_once_whatever_the_number_of_sockets(story, render
         ]
         await asyncio.gather(*marks)
         assert renders["runs_html"] <= 2, "queued and running may be seen apart"
-        assert renders["news_html"] == 1
+        assert renders["marks_html"] == 1
 
 
 async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_every_page(

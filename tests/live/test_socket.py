@@ -51,7 +51,7 @@ async def test_reconnecting_loses_and_doubles_nothing_while_another_process_writ
 
 
 async def test_a_long_backlog_comes_in_batches_without_a_gap(story, monkeypatch):
-    monkeypatch.setattr(snapshot.windows, "WINDOW", 10)
+    monkeypatch.setattr(snapshot.windows, "WINDOW_SIZE", 10)
     for number in range(205):
         await units_of_work.write(story.says, f"event {number}")
     async with watching(story.pk) as page:

@@ -149,13 +149,13 @@ async def test_what_several_agents_streamed_is_kept_by_author():
         )
 
     streams = StreamedAnswers()
-    streams.take(said("done", "whole "))
-    streams.take(said("done", "whole answer", partial=False))
+    streams.note(said("done", "whole "))
+    streams.note(said("done", "whole answer", partial=False))
     for text, thought in (("hm", True), ("m", True), ("It ", False), ("is", False)):
-        streams.take(said("left", text, thought=thought))
-    streams.take(said("right", "Sunny"))
+        streams.note(said("left", text, thought=thought))
+    streams.note(said("right", "Sunny"))
     closing = said("root", "", partial=False, code=wire.ABORTED)
-    streams.take(closing)
+    streams.note(closing)
     assert closing.custom_metadata == {
         wire.PARTIAL_ANSWER: [
             {
@@ -167,7 +167,7 @@ async def test_what_several_agents_streamed_is_kept_by_author():
         ]
     }
     again = said("root", "", partial=False, code=wire.ABORTED)
-    streams.take(again)
+    streams.note(again)
     assert again.custom_metadata is None
 
 

@@ -219,7 +219,7 @@ async def test_what_is_not_there_is_refused(talk):
         await see(runner, 2, event_id="gone")
     with pytest.raises(NotFound, match="No session 'gone'"):
         await see(runner, 2, session_id="gone")
-    with pytest.raises(BadInput, match="bob asks no model"):
+    with pytest.raises(BadInput, match="bob calls no model"):
         await see(runner, 2, agent="bob")
 
 

@@ -70,7 +70,7 @@ async def queued(turns: RunQueue) -> Run:
     return await units_of_work.read(Run.objects.select_related("session").get, pk=run.pk)
 
 
-@pytest.mark.parametrize("lost", ["active_run", "claim", "open_calls", "finish", "status_of"])
+@pytest.mark.parametrize("lost", ["active_run", "claim", "open_calls", "finish", "get_status"])
 async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, lose, lost):
     left = []
     turns = RunQueue("r1", on_left=lambda: left.append(True))
@@ -184,7 +184,7 @@ async def test_records_of_runs_wait_for_the_store_and_none_is_dropped(store, cap
     assert await outbox.wait_written(30)
     outbox.close()
     assert sorted(written) == [0, 1, 2]
-    assert [record.levelname for record in caplog.records if "they wait" in record.message] == ["WARNING"]
+    assert [record.levelname for record in caplog.records if "are queued" in record.message] == ["WARNING"]
 
 
 @pytest.fixture
