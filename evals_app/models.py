@@ -38,7 +38,7 @@ class EvalSet(models.Model):
 
 
 class EvalSetVersion(models.Model):
-    """What an evalset file said once, in ADK's present form. Runs point here, so they can be repeated."""
+    """Version of an evalset file, in ADK's current format. Runs refer to it, so they can be repeated."""
 
     evalset = models.ForeignKey(EvalSet, on_delete=models.CASCADE, related_name="versions")
     digest = models.CharField(max_length=64)
@@ -55,7 +55,7 @@ class EvalRun(models.Model):
     """One run of an evalset, with all that is needed to repeat it."""
 
     class Status(models.TextChoices):
-        """Where a run stands. Done says that every attempt has ended, not that it passed."""
+        """Status of a run. Done means that every attempt has ended, not that it passed."""
 
         PENDING = "pending"
         RUNNING = "running"
@@ -147,7 +147,7 @@ class EvalRun(models.Model):
 
     @property
     def finished(self) -> int:
-        """How many attempts have come to an end."""
+        """Number of attempts that have ended."""
         return self.passed + self.failed + self.errors + self.incomplete + self.cancelled
 
 
@@ -155,7 +155,7 @@ class EvalAttempt(models.Model):
     """One repetition of one case of a run."""
 
     class Status(models.TextChoices):
-        """Where an attempt stands, and how it ended.
+        """Status of an attempt, or its outcome once it has ended.
 
         An error is the agent's, or that of a model that stayed unavailable (`standing.WITHOUT_OUTCOME`); incomplete:
         no metric failed, but one could not run or none judged.
@@ -238,17 +238,17 @@ class EvalAttempt(models.Model):
 
     @property
     def seconds(self) -> float | None:
-        """How long it took; None while it has not ended."""
+        """Duration in seconds; None until it has ended."""
         if self.started_at is None or self.finished_at is None:
             return None
         return self.finished_at - self.started_at
 
 
 class MetricResult(models.Model):
-    """What one metric said of one attempt: of one turn, or (invocation null) of the whole."""
+    """Result of one metric for one attempt: for one turn, or (invocation null) for the whole attempt."""
 
     class Status(models.TextChoices):
-        """What a metric said. Informational ones measure and judge nothing."""
+        """Result of a metric. Informational metrics measure and judge nothing."""
 
         PASSED = "passed"
         FAILED = "failed"

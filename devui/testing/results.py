@@ -72,7 +72,7 @@ class AttemptResult:
 
     @property
     def said(self) -> str:
-        """How it ended, in one or more lines."""
+        """Description of the outcome, one or more lines."""
         wrong = [score.said for score in self.scores if score.status in {FAILED, "not_evaluated"}]
         why = self.error or "; ".join(wrong)
         return f"#{self.repetition} {self.status}{f': {why}' if why else ''}"
@@ -92,7 +92,7 @@ class CaseResult:
 
     @property
     def said(self) -> str:
-        """How it ended: a line for the case, and one per repetition that did not pass, without control characters."""
+        """Description of the outcome: a line for the case, and one per failed repetition, without control characters."""
         good = sum(attempt.passed for attempt in self.attempts)
         lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
         for attempt in self.attempts:
@@ -141,7 +141,7 @@ class Results:
 
     @property
     def said(self) -> str:
-        """How it ended, with every case that did not pass."""
+        """Description of the outcome, with every case that did not pass."""
         lines = [f"{sum(case.passed for case in self.cases)} of {len(self.cases)} cases passed"]
         if self.stopped_because:
             lines.append(self.stopped_because)

@@ -182,7 +182,7 @@ def _judged_by(config: str) -> str:
 
 
 class _Row(NamedTuple):
-    """What is read of an attempt: a run may have thousands."""
+    """Columns of an attempt that are read; a run may have thousands of attempts."""
 
     case_index: int
     pk: int
@@ -197,7 +197,7 @@ class _Row(NamedTuple):
 
     @property
     def seconds(self) -> float | None:
-        """How long it took, without what it waited to ask models again."""
+        """Duration in seconds, without waits for unavailable models."""
         if self.started_at is None or self.finished_at is None:
             return None
         return self.finished_at - self.started_at - self.waited_seconds

@@ -17,14 +17,14 @@ from evals_app.analysis.statistics import ALPHA, Effect
 
 
 class CaseKey(NamedTuple):
-    """What names a case in all versions of its file: its id, and which of the cases of this id it is (from 1)."""
+    """Identity of a case in all versions of its file: its id and its position among cases with this id (from 1)."""
 
     id: str
     number: int = 1
 
 
 class Verdict(StrEnum):
-    """What became of a case from one run to the other, the worst first."""
+    """Verdict on a case between two runs, the worst first."""
 
     REGRESSED = "regressed"
     FLAKY = "flaky"
@@ -38,7 +38,7 @@ class Verdict(StrEnum):
 
 @dataclass(frozen=True)
 class Sameness:
-    """What two outcomes must share to be repetitions of each other: code, models, data and what judges them."""
+    """Everything that two outcomes must share to be repetitions of each other: code, models, data and judges."""
 
     code: str
     models: str
@@ -48,7 +48,7 @@ class Sameness:
 
 @dataclass(frozen=True)
 class Outcomes:
-    """What a case came to in one run.
+    """Outcomes of a case in one run.
 
     Tokens, seconds and cost are means of its repetitions; None is unknown. `attempt` is the attempt to open, the worst.
     """
@@ -65,7 +65,7 @@ class Outcomes:
 
     @property
     def judged(self) -> int:
-        """How many repetitions have an outcome."""
+        """Number of repetitions with an outcome."""
         return self.passed + self.failed
 
     @property
@@ -121,7 +121,7 @@ class CaseChange:
 
 @dataclass(frozen=True)
 class Whole:
-    """What both runs as wholes say: a paired test over the cases that can be compared.
+    """Comparison of the runs as a whole: a paired test over the comparable cases.
 
     `test` names the test; `worse` and `better` count the cases whose pass rate fell and rose.
     """

@@ -283,12 +283,12 @@ class Drawing:
 
     @property
     def baseline_y(self) -> float | None:
-        """Where the rate of the baseline stands."""
+        """Vertical position of the baseline's pass rate."""
         return _y(self.baseline.rate.value or 0.0) if self.baseline else None
 
     @property
     def lanes(self) -> list[Lane]:
-        """What changed, a line each."""
+        """Changes, one line per kind."""
         return [
             Lane(
                 name,
@@ -309,12 +309,12 @@ class Drawing:
 
     @property
     def seconds_y(self) -> float:
-        """Where the bars of time stand."""
+        """Vertical position of the time bars."""
         return self.bars_y("seconds") + BARS
 
     @property
     def cost_y(self) -> float:
-        """Where the bars of cost stand."""
+        """Vertical position of the cost bars."""
         return self.bars_y("cost") + BARS
 
     @property

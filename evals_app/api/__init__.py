@@ -94,7 +94,7 @@ class MetricOut(Schema):
 
 
 class Replay(Schema):
-    """What is given again from the recording of an earlier run, and not done again."""
+    """Parts of an earlier run that are replayed from its recording."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -106,7 +106,7 @@ class Replay(Schema):
 
 
 class RunIn(Schema):
-    """What to run. Without metrics, criteria and config: the `test_config.json` beside the file, else ADK's."""
+    """An eval run to order. Without metrics, criteria and config: the `test_config.json` beside the file, else ADK's."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -22,7 +22,7 @@ router = Router(tags=["evals"])
 
 
 class Baseline(Schema):
-    """Whether a run is what later runs of its evalset are held to."""
+    """Marks a run as the baseline of its evalset."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,7 +30,7 @@ class Baseline(Schema):
 
 
 class Note(Schema):
-    """What a person says of it; empty: nothing."""
+    """Note of a person; empty: none."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -22,7 +22,7 @@ RunId = PathEx[str, P(description="The run's id.")]
 
 
 class AtOnce(Schema):
-    """How many attempts go on at once."""
+    """Number of parallel attempts."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -30,7 +30,7 @@ class AtOnce(Schema):
 
 
 class Retried(Schema):
-    """What to try again."""
+    """Attempts to try again."""
 
     model_config = ConfigDict(extra="forbid")
 

@@ -23,7 +23,7 @@ router = Router(tags=["evals"])
 
 
 class ReplayIn(Schema):
-    """Which session is replayed, and what of it is given again."""
+    """Session to replay, and the parts that come from its recording."""
 
     model_config = ConfigDict(extra="forbid")
 

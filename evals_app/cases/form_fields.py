@@ -45,7 +45,7 @@ class FormField:
 
     @property
     def hides(self) -> bool:
-        """Whether the text has invisible characters."""
+        """True if the text has invisible characters."""
         return visible_text.escape_text(self.value) != self.value
 
     @property

@@ -51,7 +51,7 @@ class ModelLog:
 
     @property
     def without_sense(self) -> str:
-        """Why the judge's reply could not be parsed; "" without a reply."""
+        """Reason why the judge's reply could not be parsed; "" without a reply."""
         if self.errors:
             return f"The judge could not be asked: {self.errors[-1]}"
         if not self.answers:

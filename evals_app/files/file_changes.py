@@ -46,7 +46,7 @@ class EvalsetChange:
 
     @property
     def is_none(self) -> bool:
-        """Whether nothing would change."""
+        """True if nothing would change."""
         return self.before == self.after
 
     @property

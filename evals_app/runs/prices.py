@@ -1,4 +1,4 @@
-"""What tokens cost: a file of dated prices that people write, `prices.toml` or `prices.json`. Pure but for reading it.
+"""Prices of tokens, from a dated price list that people write (`prices.toml` or `prices.json`).
 
 ```toml
 currency = "USD"

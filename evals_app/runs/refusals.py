@@ -13,7 +13,7 @@ class EvalRunActive(DevUIError):
 
 
 class HasChanged(DevUIError):
-    """What ran before is not what would go on."""
+    """The agent's code, its models or ADK changed since the run began."""
 
     status = 409
     code = "eval_run_changed"

@@ -149,7 +149,7 @@ class _EventCondition(Func):
 
 
 class IsRewindOrCompaction(_EventCondition):
-    """Whether an event is a rewind or a compaction, which change how earlier events are shown."""
+    """SQL condition: the event is a rewind or a compaction, which change how earlier events are shown."""
 
     def _condition(self, kind: str, summary: str, find: str) -> str:
         holds = " OR ".join(f"""{find}({summary}, '"{name}"') > 0""" for name in _ACTION_NAMES)
@@ -164,7 +164,7 @@ IS_REWIND_OR_COMPACTION = Q(IsRewindOrCompaction("kind", "summary"))
 
 
 class CountsAsError(_EventCondition):
-    """Whether an event is an error or contains the result of a failed tool.
+    """SQL condition: the event is an error or contains the result of a failed tool.
 
     `events.is_error` decides the same for the wire form.
     """

@@ -64,7 +64,7 @@ class ImportReport:
 
     @property
     def is_complete(self) -> bool:
-        """Whether all data was imported."""
+        """True if all data was imported."""
         return not (self.conflicts or self.unread)
 
     def sections(self) -> Iterator[tuple[str, ReportLines]]:

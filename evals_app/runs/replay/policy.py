@@ -25,7 +25,7 @@ TOOL_CHOICES = (
 
 @dataclass(frozen=True)
 class ReplayPolicy:
-    """How models and tools of a run answer, and the recording: a session, or the attempts of a run.
+    """Policy of a replayed run: the source of model responses and tool results, and the recording.
 
     Attributes:
         session: primary key of the replayed session; None: none.

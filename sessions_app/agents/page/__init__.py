@@ -1,1 +1,1 @@
-"""What the page of an agent shows: its description made fit to show, drawn, with the way an invocation took."""
+"""Content of the agent page: description, drawing, and the path of an invocation through the agents."""

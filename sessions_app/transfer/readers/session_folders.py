@@ -140,7 +140,7 @@ class SessionFolder:
 
     @property
     def holds_any(self) -> bool:
-        """Whether any file has a session."""
+        """Return whether any file has a session."""
         return len(self.passed_over) + len(self.unread) < len(self._walked.documents)
 
     def fingerprint(self) -> str:

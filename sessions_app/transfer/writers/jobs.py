@@ -31,7 +31,7 @@ class ImportJob:
 
     @property
     def is_running(self) -> bool:
-        """Whether the import is running."""
+        """True while the import is running."""
         return self.report is None and not self.problem
 
     def progress(self, done: int, total: int | None) -> None:

@@ -40,12 +40,12 @@ class SessionPlan:
 
     @property
     def is_unchanged(self) -> bool:
-        """Whether an earlier import has completed it."""
+        """True if an earlier import has completed it."""
         return self.closed == UNCHANGED
 
     @property
     def is_whole(self) -> bool:
-        """Whether the store has exactly the source's events."""
+        """True if the store has exactly the source's events."""
         return not self.closed and self.came >= self.here and (self.is_new or self.is_ours)
 
     @property
