@@ -92,7 +92,7 @@ class CaseResult:
 
     @property
     def said(self) -> str:
-        """Description of the outcome: a line for the case, and one per failed repetition, without control characters."""
+        """Description of the outcome: a line for the case, and one per failed repetition, printable."""
         good = sum(attempt.passed for attempt in self.attempts)
         lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
         for attempt in self.attempts:

@@ -106,7 +106,7 @@ class Replay(Schema):
 
 
 class RunIn(Schema):
-    """An eval run to order. Without metrics, criteria and config: the `test_config.json` beside the file, else ADK's."""
+    """An eval run to order. Metrics default to the `test_config.json` beside the file, else to ADK's."""
 
     model_config = ConfigDict(extra="forbid")
 
