@@ -86,7 +86,7 @@ def _test_of(evaluation: Evaluation, cases: Sequence[str]) -> Callable[..., None
 
     @pytest.mark.parametrize("devui_case", list(dict.fromkeys(cases)), ids=str)
     def test_case(devui_case: str, request: pytest.FixtureRequest) -> None:
-        result = runs.result(devui_case, lambda: _selected(request, test_case))
+        result = runs.result(devui_case, lambda: _selected_cases(request, test_case))
         if not result.passed:
             pytest.fail(f"{result.said}\n{runs.where(devui_case)}", pytrace=False)
 
@@ -94,7 +94,7 @@ def _test_of(evaluation: Evaluation, cases: Sequence[str]) -> Callable[..., None
     return test_case
 
 
-def _selected(request: pytest.FixtureRequest, test: Callable[..., None]) -> list[str]:
+def _selected_cases(request: pytest.FixtureRequest, test: Callable[..., None]) -> list[str]:
     """Return the cases of a test that pytest selected; none if other processes run some of them."""
     if hasattr(request.config, "workerinput"):
         return []

@@ -147,7 +147,7 @@ def _metric(row: MetricResult) -> Json:
     details = json.loads(row.details)
     rubrics = details.get("rubrics") or []
     scores = [
-        {"rubricId": rubric.get("rubric_id", ""), **_given(rubric, "rationale", "score")}
+        {"rubricId": rubric.get("rubric_id", ""), **_select_values(rubric, "rationale", "score")}
         for rubric in rubrics
         if isinstance(rubric, Mapping)
     ]
@@ -169,7 +169,7 @@ def _failure(attempt: EvalAttempt) -> list[Json]:
     return [{"metricName": "run", "evalStatus": FAILED, "details": {"rubricScores": [why]}}]
 
 
-def _given(values: Mapping[str, Any], *names: str) -> Json:
+def _select_values(values: Mapping[str, Any], *names: str) -> Json:
     return {name: values[name] for name in names if values.get(name) is not None}
 
 

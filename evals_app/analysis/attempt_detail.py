@@ -200,8 +200,8 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     return Detail(
         attempt=attempt,
         case=case,
-        verdicts=[verdict for verdict in overall if not report.reported(verdict.result.metric)],
-        reported=[verdict for verdict in overall if report.reported(verdict.result.metric)],
+        verdicts=[verdict for verdict in overall if not report.is_informational(verdict.result.metric)],
+        reported=[verdict for verdict in overall if report.is_informational(verdict.result.metric)],
         turns=turns,
         session_pk=session_pk,
         repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
@@ -368,7 +368,7 @@ class _Turns:
         expected_pieces, actual_pieces = (
             text_diff.compare_texts(expected_text, actual_text)
             if both_answered
-            else _unmarked(expected_text, actual_text)
+            else _without_marks(expected_text, actual_text)
         )
         return Turn(
             number=index + 1,
@@ -396,5 +396,5 @@ class _Turns:
         )
 
 
-def _unmarked(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:
+def _without_marks(expected: str, actual: str) -> tuple[list[DiffPiece], list[DiffPiece]]:
     return [DiffPiece(expected, False)], [DiffPiece(actual, False)]

@@ -73,7 +73,7 @@ def find_baseline(run: EvalRun, name: str) -> EvalRun:
     return matching_runs[0]
 
 
-def offered(run: EvalRun) -> list[EvalRun]:
+def comparable_runs(run: EvalRun) -> list[EvalRun]:
     """Return the runs that a run can be compared with, the newest first."""
     return list(_others(run).defer("traceback", "config")[:RUNS_OFFERED])
 
@@ -135,16 +135,18 @@ def _cases(pk: int, digest: str) -> Sequence[_Case]:
     cases = []
     for case in version_contents.read_cases(pk, digest):
         positions[case["eval_id"]] += 1
-        cases.append(_Case(CaseKey(case["eval_id"], positions[case["eval_id"]]), _digest(_meant(case))))
+        cases.append(
+            _Case(CaseKey(case["eval_id"], positions[case["eval_id"]]), _digest(_comparable_case(case)))
+        )
     return cases
 
 
-def _meant(value: Any) -> Any:
+def _comparable_case(value: Any) -> Any:
     """Return a case without what judges and agents never see: times of creation, ids of turns, and empty fields."""
     if isinstance(value, Mapping):
-        kept = {name: _meant(one) for name, one in value.items() if name not in _UNSEEN}
+        kept = {name: _comparable_case(one) for name, one in value.items() if name not in _UNSEEN}
         return {name: one for name, one in kept.items() if one not in (None, [], {})}
-    return [_meant(one) for one in value] if isinstance(value, list) else value
+    return [_comparable_case(one) for one in value] if isinstance(value, list) else value
 
 
 _UNSEEN = {"creation_timestamp", "invocation_id"}

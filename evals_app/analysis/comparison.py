@@ -240,7 +240,7 @@ def _case(
         return CaseChange(key, Verdict.GONE, "The run does not have it any more.", before, None)
     if why := _incomparable(before, after):
         return CaseChange(key, Verdict.NOT_COMPARABLE, why, before, after)
-    return _judged(key, before, after, history)
+    return _judge_case(key, before, after, history)
 
 
 def _incomparable(before: Outcomes, after: Outcomes) -> str:
@@ -255,7 +255,7 @@ def _incomparable(before: Outcomes, after: Outcomes) -> str:
     return f"No repetition was judged {' and '.join(unjudged)}." if unjudged else ""
 
 
-def _judged(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequence[Past]) -> CaseChange:
+def _judge_case(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequence[Past]) -> CaseChange:
     split = (after.passed, after.failed, before.passed, before.failed)
     counts = f"{before.passed} of {before.judged} passed before, {after.passed} of {after.judged} after"
     moved = Verdict.REGRESSED if after.rate < before.rate else Verdict.FIXED

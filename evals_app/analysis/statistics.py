@@ -132,11 +132,11 @@ def sign_flip(differences: Iterable[float]) -> float:
     sizes = [abs(unit) for unit in units if unit]
     chances = {0: 1.0}
     for size in sorted(set(sizes)):
-        chances = _convolved(chances, size, sizes.count(size))
+        chances = _convolve(chances, size, sizes.count(size))
     return min(1.0, math.fsum(chance for total, chance in chances.items() if abs(total) >= observed))
 
 
-def _convolved(chances: dict[int, float], size: int, times: int) -> dict[int, float]:
+def _convolve(chances: dict[int, float], size: int, times: int) -> dict[int, float]:
     """Return how a sum is distributed when `times` signs of one size are thrown on top of it."""
     weights = [math.comb(times, heads) / (1 << times) for heads in range(times + 1)]
     steps = [(size * (2 * heads - times), weight) for heads, weight in enumerate(weights)]

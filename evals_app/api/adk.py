@@ -224,7 +224,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
     body = request_bodies.validate(request_bodies.parse(request), AskedRun)
     ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, body))
     async with subscribe() as ring:
-        while (ended_run := await retry.read(_ended, ordered.pk)) is None:
+        while (ended_run := await retry.read(_wait_for_end, ordered.pk)) is None:
             await ring.wait()
     if ended_run.status == EvalRun.Status.FAILED:
         raise BadInput(
@@ -236,7 +236,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
 def _order(app_name: str, evalset_id: str, body: AskedRun, run_id: str) -> EvalRun:
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
-    evalset = _listed(app_name, evalset_id)
+    evalset = _find_listed_evalset(app_name, evalset_id)
     beside = configs.config_beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
     more = {
         name: value
@@ -265,7 +265,7 @@ def _order(app_name: str, evalset_id: str, body: AskedRun, run_id: str) -> EvalR
     return run_orders.order_run(evalset, run_form.order_from_json(config, request_data), run_id)
 
 
-def _ended(run_id: str) -> EvalRun | None:
+def _wait_for_end(run_id: str) -> EvalRun | None:
     run = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
     if run is None:
         raise BadInput("The run was deleted before it had ended.", hint="Start another one.")
@@ -277,7 +277,7 @@ def _evalset_ids(app_name: str) -> list[str]:
     return sorted(library.find_files(agents.folder_of(app_name)))
 
 
-def _listed(app_name: str, evalset_id: str) -> EvalSet:
+def _find_listed_evalset(app_name: str, evalset_id: str) -> EvalSet:
     """Return an evalset; that it is missing is a bad request to what lists and runs its cases, as in ADK.
 
     Raises:
@@ -289,7 +289,9 @@ def _listed(app_name: str, evalset_id: str) -> EvalSet:
 
 
 def _case_ids(app_name: str, evalset_id: str) -> list[str]:
-    return sorted(case.eval_id for case in file_changes.read_cases(_listed(app_name, evalset_id)))
+    return sorted(
+        case.eval_id for case in file_changes.read_cases(_find_listed_evalset(app_name, evalset_id))
+    )
 
 
 def _case(app_name: str, evalset_id: str, case_id: str) -> Json:

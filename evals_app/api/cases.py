@@ -76,7 +76,7 @@ async def add_case(
 ) -> Status[CaseOut]:
     """Add a case at the end of an evalset's file. 409 when another one has its id."""
     new_case = api_edits.parse_body(_text(request))
-    return _told(
+    return _case_response(
         response,
         201,
         await units_of_work.write(
@@ -93,7 +93,7 @@ async def get_case(
     tagged_case = await units_of_work.write(
         lambda: api_edits.get_case(file_changes.current_evalset(app, evalset), id)
     )
-    return _told(response, 200, tagged_case)
+    return _case_response(response, 200, tagged_case)
 
 
 @router.put("/case", response={200: CaseOut, **REFUSALS})
@@ -114,7 +114,7 @@ async def put_case(
     stored_case = await units_of_work.write(
         lambda: api_edits.put_case(file_changes.current_evalset(app, evalset), id, new_case, if_match)
     )
-    return _told(response, 200, stored_case)
+    return _case_response(response, 200, stored_case)
 
 
 @router.delete("/case", response={204: None, **REFUSALS})
@@ -136,7 +136,7 @@ async def copy_case(
     stored_case = await units_of_work.write(
         lambda: api_edits.duplicate_case(file_changes.current_evalset(app, evalset), id, wanted.id)
     )
-    return _told(response, 201, stored_case)
+    return _case_response(response, 201, stored_case)
 
 
 def _text(request: HttpRequest) -> str:
@@ -144,6 +144,6 @@ def _text(request: HttpRequest) -> str:
     return request.body.decode(json.detect_encoding(request.body))
 
 
-def _told(response: HttpResponse, status: int, tagged_case: TaggedCase) -> Status[CaseOut]:
+def _case_response(response: HttpResponse, status: int, tagged_case: TaggedCase) -> Status[CaseOut]:
     response["ETag"] = tagged_case.etag
     return Status(status, CaseOut.of(tagged_case))

@@ -46,7 +46,7 @@ async def compare_run(
     ] = "baseline",
 ) -> dict[str, Any]:
     """Compare a run with another one of its evalset: a verdict on each case, with its evidence, and on the whole."""
-    return await units_of_work.read(_compared, run_id, against)
+    return await units_of_work.read(_compare_runs, run_id, against)
 
 
 @router.get("/trend", response={200: list[dict[str, Any]], **REFUSALS})
@@ -85,7 +85,7 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
     return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
 
 
-def _compared(run_id: str, against: str) -> dict[str, Any]:
+def _compare_runs(run_id: str, against: str) -> dict[str, Any]:
     now = report.find_run(run_id)
     then = baselines.find_baseline(now, against)
     return exports.comparison_facts(then, now, baselines.compare_runs(then, now))

@@ -69,8 +69,8 @@ async def edit(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResp
     """
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
-        return await units_of_work.read(_opened, request, app_name, evalset_id)
-    page = await units_of_work.read(_posted, request.POST, app_name, evalset_id)
+        return await units_of_work.read(_open_form, request, app_name, evalset_id)
+    page = await units_of_work.read(_read_posted_form, request.POST, app_name, evalset_id)
     review = page.review
     if request.POST.get("act") == "save" and review and review.change:
         try:
@@ -92,7 +92,7 @@ def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
     return f"{path}?{urlencode({'saved': saved}, doseq=True)}" if saved else path
 
 
-def _opened(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
+def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     library.check_usable(evalset)
     query = request.GET
@@ -125,7 +125,7 @@ def _of_version(evalset: EvalSet, query: QueryDict, stored_case: Json) -> Json:
     return next((case for case in cases if case.get("eval_id") == stored_case.get("eval_id")), stored_case)
 
 
-def _posted(post: QueryDict, app_name: str, evalset_id: str) -> Page:
+def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     """Return the result of a submitted form, without writing it."""
     evalset = library.find_evalset(app_name, evalset_id)
     opened = _read_opened(post)

@@ -69,7 +69,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
         return await units_of_work.read(_upload, request, request.GET, [], [])
     app_name = request.POST.get("app", "")
     files = [(file.name or "", file.read(uploads.MAX_BYTES + 1)) for file in request.FILES.getlist("file")]
-    done, refused = await _put(app_name, files[:MOST_FILES])
+    done, refused = await _put_files(app_name, files[:MOST_FILES])
     if not files or len(files) > MOST_FILES:
         what = f"{len(files)} files at once are too many." if files else "No file was chosen."
         refused.append(("", BadInput(what, hint=f"Choose up to {MOST_FILES} files.")))
@@ -78,7 +78,7 @@ async def upload(request: HttpRequest) -> HttpResponse:
     return await units_of_work.read(_upload, request, request.POST, done, refused)
 
 
-async def _put(app_name: str, files: list[File]) -> tuple[list[uploads.UploadResult], Refused]:
+async def _put_files(app_name: str, files: list[File]) -> tuple[list[uploads.UploadResult], Refused]:
     """Put files beside an agent; return what became of them, and why others were refused."""
     done: list[uploads.UploadResult] = []
     refused: Refused = []
@@ -202,7 +202,7 @@ async def record(request: HttpRequest) -> HttpResponse:
         cases = await units_of_work.read(_cases, wish, sources, conversations)
         worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
         if wish.seen == worked_out.mark:
-            saved = await units_of_work.write(_saved, worked_out)
+            saved = await units_of_work.write(_save_change, worked_out)
             if saved is not None:
                 added = worked_out.will_be.content.cases[-len(cases) :]  # under the ids that were free
                 return redirect(evalset_url(saved, [case.eval_id for case in added]))
@@ -217,7 +217,7 @@ def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetCha
     return file_changes.plan_change(library.find_evalset(app_name, wish.target), edits.append_cases(cases))
 
 
-def _saved(worked_out: EvalsetChange | NewEvalsetFile) -> EvalSet | None:
+def _save_change(worked_out: EvalsetChange | NewEvalsetFile) -> EvalSet | None:
     if isinstance(worked_out, NewEvalsetFile):
         return file_changes.add_file(worked_out.app_name, worked_out.will_be, origin="session")
     return review.save_reviewed(worked_out, worked_out.mark, "session")

@@ -125,7 +125,7 @@ def _evalset_page(
         "case": _case(evalset_row, opened),
         "config": config,
         "choices": run_form.build_form(
-            config, request.POST if error else None, cases=contents, runs=_recorded(evalset_row)
+            config, request.POST if error else None, cases=contents, runs=_replayable_runs(evalset_row)
         ),
         "error": error,
         "runs": progress.annotate_actions(evalset_row.runs.order_by("-created_at"))[:RUNS_SHOWN],
@@ -164,7 +164,7 @@ def _contents(evalset_row: EvalSet) -> list[dict[str, Any]]:
     return cases
 
 
-def _recorded(evalset_row: EvalSet) -> list[EvalRun]:
+def _replayable_runs(evalset_row: EvalSet) -> list[EvalRun]:
     """Return the newest runs whose recordings can be given again."""
     return list(recorded_runs(evalset_row).defer("config", "traceback")[:RUNS_SHOWN])
 

@@ -30,13 +30,13 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
         if baseline_name
         else baselines.baseline_of(now) or baselines.before(now)
     )
-    context: dict[str, object] = {"run": now, "then": then, "offered": baselines.offered(now)}
+    context: dict[str, object] = {"run": now, "then": then, "offered": baselines.comparable_runs(now)}
     if then is not None:
-        context |= _compared(request, then, now)
+        context |= _comparison_context(request, then, now)
     return render_partial(request, "devui/evals/compare.html", context, partial="cases")
 
 
-def _compared(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
+def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> dict[str, object]:
     comparison = baselines.compare_runs(then, now)
     verdict, text = request.GET.get("verdict", ""), request.GET.get("q", "").strip()
     cases = [

@@ -495,6 +495,6 @@ def test_pages_ask_the_store_as_much_for_many_cases_as_for_few(
         )
         library.refresh(folder, "counter")
     with django_assert_max_num_queries(8):
-        case_editor._opened(rf.get("/", {"id": "c140"}), "counter", "set")
+        case_editor._open_form(rf.get("/", {"id": "c140"}), "counter", "set")
     with django_assert_max_num_queries(6):
         versions._index(rf.get("/"), "counter", "set")

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from xml.etree import ElementTree
 
-from evals_app.analysis.exports.run_json import attempts_of, missed, sorted_results
+from evals_app.analysis.exports.run_json import attempts_of, failure_reason, sorted_results
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds
 
@@ -50,23 +50,25 @@ def _junit_case(run: EvalRun, attempt: EvalAttempt) -> ElementTree.Element:
         },
     )
     if attempt.status == Status.FAILED:
-        reasons = "; ".join(_missed(attempt))
+        reasons = "; ".join(_failure_reasons(attempt))
         attributes = {"type": _xml(attempt.cause), "message": _xml(reasons)}
         ElementTree.SubElement(case, "failure", attributes).text = _xml(reasons)
     elif attempt.status == Status.ERROR:
         facts = {"type": _xml(attempt.error_type), "message": _xml(attempt.error)}
         ElementTree.SubElement(case, "error", facts).text = _xml(attempt.traceback)
     elif attempt.status == Status.INCOMPLETE:
-        reasons = "; ".join(_missed(attempt))
+        reasons = "; ".join(_failure_reasons(attempt))
         ElementTree.SubElement(case, "error", {"type": "incomplete", "message": _xml(reasons)})
     elif attempt.status != Status.PASSED:
         ElementTree.SubElement(case, "skipped", {"message": str(attempt.status)})
     return case
 
 
-def _missed(attempt: EvalAttempt) -> Iterator[str]:
+def _failure_reasons(attempt: EvalAttempt) -> Iterator[str]:
     return (
-        missed(result) for result in sorted_results(attempt) if result.invocation is None and _bad(result)
+        failure_reason(result)
+        for result in sorted_results(attempt)
+        if result.invocation is None and _bad(result)
     )
 
 

@@ -133,7 +133,7 @@ def attempt_json(attempt: EvalAttempt) -> dict[str, Any]:
     }
 
 
-def missed(result: MetricResult) -> str:
+def failure_reason(result: MetricResult) -> str:
     """Return why a metric did not pass, in one line."""
     if result.status == MetricResult.Status.NOT_EVALUATED:
         return f"{result.metric}: {' '.join(result.reason.split())}"

@@ -234,7 +234,7 @@ class Matrix:
 
 
 @dataclass(frozen=True)
-class _Known:
+class _CaseSummary:
     """Facts of a case that are read before its row."""
 
     index: int
@@ -256,10 +256,10 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         size: cases of a page.
     """
     filters = filters or Filters()
-    cases = _known(run)
+    cases = _case_summaries(run)
     matching_cases = [case for case in cases if _is_wanted(case, filters)]
     if filters.metric:
-        missed = _missed(run, filters.metric)
+        missed = _cases_failing_metric(run, filters.metric)
         matching_cases = [case for case in matching_cases if case.index in missed]
     sizes = Counter((case.worst, case.cause) for case in matching_cases)
     if filters.order == "worst":
@@ -272,7 +272,7 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
     rows = {row.index: row for row in rows_of(run, [case.index for case in window])}
     return Matrix(
         columns=columns_of(run),
-        groups=_grouped(window, rows, sizes if filters.order == "worst" else None),
+        groups=_group_rows(window, rows, sizes if filters.order == "worst" else None),
         page=page,
         pages=pages,
         total=len(matching_cases),
@@ -284,7 +284,7 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
 
 def tally(run: EvalRun) -> Tally:
     """Return the outcomes of a run's cases, all with the same weight however often they are repeated."""
-    judged = [case for case in _known(run) if case.judged]
+    judged = [case for case in _case_summaries(run) if case.judged]
     reliable = []
     for k in range(1, run.num_runs + 1):
         chances = [statistics.pass_hat_k(case.passed, case.judged, k) for case in judged]
@@ -295,7 +295,7 @@ def tally(run: EvalRun) -> Tally:
     return Tally(Rate(sum(case.passed / case.judged for case in judged), len(judged)), reliable, mixed)
 
 
-def _known(run: EvalRun) -> list[_Known]:
+def _case_summaries(run: EvalRun) -> list[_CaseSummary]:
     """Return the cases of a run in the order of their file, in one query."""
     rank = Case(
         *(When(status=name, then=Value(rank)) for name, rank in SEVERITY.items()),
@@ -310,10 +310,12 @@ def _known(run: EvalRun) -> list[_Known]:
         judged=Count("pk", filter=HAS_OUTCOME),
     )
     values = rows.order_by("case_index").values_list("case_index", "id", "worst", "why", "passed", "judged")
-    return [_Known(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in values]
+    return [
+        _CaseSummary(index, name, worst, why or "", *counts) for index, name, worst, why, *counts in values
+    ]
 
 
-def _is_wanted(case: _Known, filters: Filters) -> bool:
+def _is_wanted(case: _CaseSummary, filters: Filters) -> bool:
     return (
         (not filters.status or BY_SEVERITY.get(case.worst) == filters.status)
         and (not filters.cause or case.cause == filters.cause)
@@ -322,15 +324,15 @@ def _is_wanted(case: _Known, filters: Filters) -> bool:
     )
 
 
-def _missed(run: EvalRun, metric: str) -> set[int]:
+def _cases_failing_metric(run: EvalRun, metric: str) -> set[int]:
     """Return the cases in which a metric failed or could not run."""
     bad = (MetricResult.Status.FAILED, MetricResult.Status.NOT_EVALUATED)
     results = MetricResult.objects.filter(attempt__run=run, invocation=None, metric=metric, status__in=bad)
     return set(results.values_list("attempt__case_index", flat=True).distinct())
 
 
-def _grouped(
-    window: Sequence[_Known], rows: Mapping[int, CaseRow], sizes: Mapping[tuple[int, str], int] | None
+def _group_rows(
+    window: Sequence[_CaseSummary], rows: Mapping[int, CaseRow], sizes: Mapping[tuple[int, str], int] | None
 ) -> list[Group]:
     if sizes is None:
         return [Group("", "", len(window), [rows[case.index] for case in window])] if window else []
@@ -343,12 +345,12 @@ def _grouped(
     ]
 
 
-def _statuses(cases: Iterable[_Known]) -> list[tuple[str, int]]:
+def _statuses(cases: Iterable[_CaseSummary]) -> list[tuple[str, int]]:
     ranks = Counter(case.worst for case in cases)
     return [(str(name), ranks[rank]) for name, rank in SEVERITY.items() if ranks[rank]]
 
 
-def _causes(cases: Iterable[_Known]) -> list[Group]:
+def _causes(cases: Iterable[_CaseSummary]) -> list[Group]:
     counted = Counter((case.worst, case.cause) for case in cases if case.cause)
     common = sorted(counted.items(), key=lambda found: (-found[1], -found[0][0], found[0][1]))
     return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]

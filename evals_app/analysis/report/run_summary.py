@@ -128,10 +128,10 @@ def columns_of(run: EvalRun) -> list[Column]:
 
 def summary(run: EvalRun) -> Summary:
     """Return a run in numbers."""
-    return Summary(run, elapsed_seconds(run, time.time()), spent(run), _means(run), _reasons(run))
+    return Summary(run, elapsed_seconds(run, time.time()), model_usage(run), _means(run), _reasons(run))
 
 
-def spent(run: EvalRun) -> Spent:
+def model_usage(run: EvalRun) -> Spent:
     """Return the model usage of a run so far."""
     table = prices.prices_from_json(json.loads(run.prices))
     sums = run.attempts.aggregate(
@@ -225,7 +225,7 @@ def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
     return {run.evalset_id: run for run in runs.defer("config", "traceback")}
 
 
-def reported(name: str) -> bool:
+def is_informational(name: str) -> bool:
     """Tell whether a metric is informational."""
     return name in INFORMATIONAL_METRICS
 
