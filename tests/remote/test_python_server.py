@@ -227,7 +227,7 @@ async def test_copy_says_when_its_session_left_the_server(web, there, oracle):
     gone = await web.get(f"{OFFICE}/s1")
     assert gone.status_code == 404
     row = await the_session()
-    assert (row.last_seq, row.mirrored.behind.startswith("It is not in http")) == (2, True)
+    assert (row.last_seq, row.mirrored.behind.startswith("It no longer exists in http")) == (2, True)
     run = await ended(await started(web, key, "Hello"))
     assert (run.status, run.error_type) == ("failed", "SessionMissing"), run.error
 

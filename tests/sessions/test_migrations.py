@@ -131,7 +131,7 @@ def told_by(module: str, *arguments: str) -> Any:
 def test_of_programs_that_begin_at_once_one_makes_the_store_and_the_others_wait(empty_store: str, time: int):
     done = forked_processes.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
-    assert "Waiting for another program that brings" in done.stderr
+    assert "Waiting for another program that migrates" in done.stderr
 
 
 @pytest.mark.soak
