@@ -1,6 +1,6 @@
-"""Django app of the evals room.
+"""Configuration of the evals app.
 
-What is offered to other rooms is imported when it is used: every runtime and every script with the store comes by here.
+Imports are deferred until they are used, because every runtime and every script with the store loads this module.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Django app of the sessions room."""
+"""Configuration of the sessions app."""
 
 from django.apps import AppConfig
 

@@ -1,4 +1,4 @@
-"""Pages of the sessions room."""
+"""URLs of the session pages."""
 
 from django.urls import path
 
