@@ -21,7 +21,7 @@ from devui.apis.urls import ADK, V1
 from devui.web.error_responses import Problem, error_response, problem_response
 from evals_app import api as evals
 from evals_app.api import adk as adk_evals
-from sessions_app import request_bodies
+from sessions_app.api import request_bodies
 from sessions_app.api import routers as sessions
 
 

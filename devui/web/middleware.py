@@ -20,7 +20,7 @@ from whitenoise.responders import MissingFileError
 
 from devui.web import error_responses, origins
 from devui.web.mount_path import is_below_mount
-from sessions_app import request_bodies
+from sessions_app.api import request_bodies
 from sessions_app.errors import BadInput
 
 GetResponse = Callable[[HttpRequest], Any]

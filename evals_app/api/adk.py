@@ -24,7 +24,8 @@ from evals_app.metrics import config as configs
 from evals_app.metrics.catalog import ADK_METRICS, Metric, missing_requirement
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, run_form, run_orders
-from sessions_app import redaction, request_bodies, scopes
+from sessions_app import redaction, scopes
+from sessions_app.api import request_bodies
 from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text
 from sessions_app.ids import is_storable

@@ -5,6 +5,6 @@ its own. Requests that rows can answer are handled here; requests that need an a
 to ADK's server in the app's runtime.
 
 Importing a module with operations builds pydantic models of their parameters and responses, which takes longer than
-rendering a page: only `devui.apis.build` imports `routers`. Modules that other packages need (`live`, `snapshots`) have
-no operations.
+rendering a page: only `devui.apis.build` imports `routers`. Modules that other packages need (`live`,
+`snapshots`, `request_bodies`) have no operations.
 """

@@ -18,9 +18,9 @@ from django.http import HttpRequest, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
-from sessions_app import request_bodies, scopes
+from sessions_app import scopes
 from sessions_app.agents.folder import configured_folder
-from sessions_app.api import app_details, proxy, session_restore, snapshots
+from sessions_app.api import app_details, proxy, request_bodies, session_restore, snapshots
 from sessions_app.errors import BadInput, DevUIError, SessionMissing
 from sessions_app.http import json_text
 from sessions_app.ids import SessionKey, check_ids

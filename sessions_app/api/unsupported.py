@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from ninja import Router
 from pydantic import BaseModel
 
-from sessions_app import request_bodies
+from sessions_app.api import request_bodies
 from sessions_app.errors import BadInput, Forbidden
 
 DEV = "/dev/apps/{seg:app_name}"

@@ -15,7 +15,7 @@ from django.core.handlers.asgi import ASGIRequest
 
 from devui.web.body_admission import BodyAdmission
 from devui.web.middleware import LARGE_BYTES
-from sessions_app import request_bodies
+from sessions_app.api import request_bodies
 from tests.web import over, serve
 
 LIMIT = 1000
