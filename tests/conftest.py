@@ -12,7 +12,13 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["tests.browser", "tests.pages.client", "tests.postgres", "tests.runnable_app"]
+pytest_plugins = [
+    "tests.browser",
+    "tests.pages.client",
+    "tests.plugin_packages",
+    "tests.postgres",
+    "tests.runnable_app",
+]
 
 CLIENTS = {"async_client", "client", "get", "web"}
 """Fixtures that ask for pages and the API: what they get is made of rows, whatever database has read them."""

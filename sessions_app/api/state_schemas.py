@@ -274,7 +274,7 @@ class HintOut(Schema):
     """A lint hint with its evidence and the alternative that ADK offers."""
 
     rule: str
-    key: str = Field(description="The whole key with its prefix.")
+    key: str = Field(description="The whole key with its prefix; empty: the rule itself failed.")
     says: str
     remedy: str
     evidence: list[SightOut]
@@ -283,18 +283,18 @@ class HintOut(Schema):
     def of(cls, hint: lint.Hint) -> Self:
         """Return the schema of a hint."""
         return cls(
-            rule=str(hint.rule),
+            rule=hint.rule.name,
             key=hint.name,
             says=hint.says,
-            remedy=hint.remedy,
+            remedy=hint.rule.remedy,
             evidence=[
                 SightOut(
-                    says=sight.text,
-                    session=sight.session_pk,
-                    session_id=sight.session_id,
-                    seq=sight.seq or None,
+                    says=occurrence.text,
+                    session=occurrence.session_pk,
+                    session_id=occurrence.session_id,
+                    seq=occurrence.seq or None,
                 )
-                for sight in hint.sights
+                for occurrence in hint.occurrences
             ],
         )
 

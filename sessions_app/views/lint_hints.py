@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from itertools import groupby
+from operator import attrgetter
 
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
@@ -13,7 +15,7 @@ from sessions_app.http import render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.state import drift, lint
 from sessions_app.state.drift import Drift
-from sessions_app.state.lint import RULES, Hint
+from sessions_app.state.lint import Hint
 
 PAGE = "devui/sessions/state/hints.html"
 MOST_KEYS = 300
@@ -42,8 +44,7 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     if wants_partial(request, "hints"):
         beside = _hints_by_key(report.hints, drift.find_drift(session, most=MOST_KEYS).drifted)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
-    by_rule = [(rule, [hint for hint in report.hints if hint.rule == rule]) for rule in RULES]
-    context["rules"] = [(rule, rule_hints) for rule, rule_hints in by_rule if rule_hints]
+    context["rules"] = [(rule, list(found)) for rule, found in groupby(report.hints, attrgetter("rule"))]
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 
 

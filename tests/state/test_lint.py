@@ -7,6 +7,7 @@ import json
 import pytest
 
 from sessions_app.models import AgentCard, Run
+from sessions_app.plugins import LINT_RULES
 from sessions_app.runs import lifecycle
 from sessions_app.state import lint
 from sessions_app.state.lint import Hint, Rule, rules
@@ -21,8 +22,8 @@ def hints(story: Story, rule: Rule) -> dict[str, Hint]:
     return {hint.name: hint for hint in lint.lint(story.session).hints if hint.rule == rule}
 
 
-def seen_at(hint: Hint) -> list[int]:
-    return [sight.seq for sight in hint.sights]
+def event_numbers(hint: Hint) -> list[int]:
+    return [occurrence.seq for occurrence in hint.occurrences]
 
 
 def nested(levels: int) -> object:
@@ -39,8 +40,8 @@ def test_a_key_of_the_session_that_is_named_like_a_fact_about_the_user_is_found(
     story.asks("hi")
     seq = story.says("x", delta={key: "something"})
     hint = hints(story, rules.user_data)[key]
-    assert seen_at(hint) == [seq]
-    assert "`user:`" in hint.remedy
+    assert event_numbers(hint) == [seq]
+    assert "`user:`" in hint.rule.remedy
 
 
 @pytest.mark.parametrize("key", ["user:email", "temp:email", "email_count", "city", "name", "language_model"])
@@ -57,7 +58,7 @@ def test_a_key_with_the_same_value_in_the_users_sessions_and_in_no_other_is_foun
     stranger.says("x", delta={"tier": "free"})
     [hint] = hints(story, rules.user_data).values()
     assert hint.name == "tier"
-    assert {sight.session_id for sight in hint.sights} == {"now", "before", "again"}
+    assert {occurrence.session_id for occurrence in hint.occurrences} == {"now", "before", "again"}
 
 
 def test_a_value_that_other_users_sessions_have_too_is_no_fact_about_the_user():
@@ -111,13 +112,13 @@ def test_a_key_that_calls_itself_temporary_is_found(story):
     seq = story.says("x", delta={"tmp_rows": [1], "scratchpad": "…", "temp": "x"})
     found = hints(story, rules.intermediate)
     assert sorted(found) == ["scratchpad", "temp", "tmp_rows"]
-    assert seen_at(found["temp"]) == [seq]
+    assert event_numbers(found["temp"]) == [seq]
 
 
 def test_a_key_that_its_invocation_emptied_again_is_found(story):
     first = story.says("x", delta={"step": "one"})
     last = story.says("y", delta={"step": None})
-    assert seen_at(hints(story, rules.intermediate)["step"]) == [first, last]
+    assert event_numbers(hints(story, rules.intermediate)["step"]) == [first, last]
 
 
 def test_a_key_that_a_later_invocation_empties_or_that_is_a_temperature_is_left_alone(story):
@@ -141,7 +142,7 @@ def test_a_temp_key_that_an_instruction_names_in_a_later_invocation_is_found(sto
     story.invocation = "i2"
     later = story.says("y", author="writer")
     hint = hints(story, rules.temp_lost)["temp:draft"]
-    assert seen_at(hint) == [wrote, later]
+    assert event_numbers(hint) == [wrote, later]
 
 
 def test_a_temp_key_that_is_written_again_or_that_nobody_names_is_left_alone(story):
@@ -166,7 +167,7 @@ def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
         last_seq=last,
         error="Context variable not found: `temp:raw`.",
     )
-    assert seen_at(hints(story, rules.temp_lost)["temp:raw"]) == [1, last]
+    assert event_numbers(hints(story, rules.temp_lost)["temp:raw"]) == [1, last]
     Run.objects.filter(pk=run.pk).update(error="Context variable not found: `temp:raw_text`.")
     assert hints(story, rules.temp_lost) == {}
 
@@ -179,7 +180,10 @@ def test_an_app_key_that_users_overwrite_for_each_other_is_found(story):
     mine = story.says("x", delta={"app:theme": "dark"})
     theirs = other.says("y", delta={"app:theme": "light"})
     hint = hints(story, rules.app_contested)["app:theme"]
-    assert [(sight.session_id, sight.seq) for sight in hint.sights] == [("theirs", theirs), ("s1", mine)]
+    assert [(occurrence.session_id, occurrence.seq) for occurrence in hint.occurrences] == [
+        ("theirs", theirs),
+        ("s1", mine),
+    ]
 
 
 def test_an_app_key_that_one_user_writes_or_that_only_counts_up_is_left_alone():
@@ -215,7 +219,7 @@ def test_a_user_key_that_one_session_keeps_rewriting_is_found(story):
     step(story, 4)
     found = hints(story, rules.user_lonely)
     assert list(found) == ["user:step"]
-    assert seen_at(found["user:step"]) == [1, 4]
+    assert event_numbers(found["user:step"]) == [1, 4]
 
 
 def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone(story):
@@ -263,7 +267,7 @@ def test_deep_nesting_is_found_and_shallow_is_not(story):
     )
     found = hints(story, rules.nesting)
     assert list(found) == ["deep"]
-    assert seen_at(found["deep"]) == [seq]
+    assert event_numbers(found["deep"]) == [seq]
 
 
 @pytest.mark.parametrize(
@@ -279,7 +283,7 @@ def test_a_value_above_eight_kilobytes_is_found_whatever_its_script(story):
     story.says("x", delta={"user:big": "x" * over, "cjk": "語" * 2800, "small": "x" * (over - 1)})
     found = hints(story, rules.large)
     assert sorted(found) == ["cjk", "user:big"]
-    assert "artifact" in found["cjk"].remedy
+    assert "artifact" in found["cjk"].rule.remedy
 
 
 def test_the_size_of_each_scope_is_told(story):
@@ -326,3 +330,58 @@ def test_a_removed_key_is_no_longer_looked_at(story):
     story.says("x", delta={"tmp_rows": [1]})
     writes.edit_state(story.key, {}, removed=["tmp_rows"])
     assert lint.lint(story.session).hints == []
+
+
+# --- rules of installed packages ---
+
+RULES_OF_PLUGIN = """
+from sessions_app.state.lint import Finding, rule
+
+@rule("shouting", "shouting key", remedy="Write it in lower case.")
+def shouting(evidence):
+    for key in evidence.keys:
+        if key.key.isupper():
+            yield Finding(key.name, "is written in capitals.")
+
+@rule("broken", "broken rule", remedy="None.")
+def broken(evidence):
+    yield Finding("before", "is found before the rule fails.")
+    raise ValueError("no such <key>")
+
+@rule("large", "another rule with a name that is taken", remedy="None.")
+def large(evidence):
+    raise AssertionError
+"""
+
+
+def test_rule_of_installed_package_gives_hints(story, install_plugin):
+    install_plugin(LINT_RULES, "rules_of_plugin", RULES_OF_PLUGIN)
+    story.says("x", delta={"CITY": "Oslo"})
+    assert [(hint.rule.name, hint.name) for hint in lint.lint(story.session).hints] == [
+        ("shouting", "CITY"),
+        ("broken", ""),
+    ]
+
+
+def test_failing_rule_is_logged_and_shown_as_hint(story, install_plugin, client, caplog):
+    install_plugin(LINT_RULES, "rules_of_plugin", RULES_OF_PLUGIN)
+    page = client.get(f"/sessions/id/{story.session.pk}/state/hints/").content.decode()
+    assert "Broken rule: the rule failed" in page
+    assert "The check raised ValueError: no such &lt;key&gt;" in page
+    assert "ValueError: no such <key>" in caplog.text
+
+
+def test_plugin_that_cannot_be_imported_or_has_no_rules_leaves_other_rules(install_plugin, caplog):
+    expected = lint.all_rules()
+    install_plugin(LINT_RULES, "not_importable", "import no_such_module")
+    install_plugin(LINT_RULES, "without_rules", "")
+    assert lint.all_rules() == expected
+    assert "not_importable" in caplog.text
+
+
+def test_rules_of_a_module_named_twice_are_registered_once(install_plugin):
+    install_plugin(LINT_RULES, "rules_of_plugin", RULES_OF_PLUGIN)
+    install_plugin(LINT_RULES, "same_rules", "from rules_of_plugin import *")
+    names = [rule.name for rule in lint.all_rules()]
+    assert len(names) == len(set(names))
+    assert names[-2:] == ["shouting", "broken"]

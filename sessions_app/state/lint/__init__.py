@@ -1,35 +1,51 @@
 """Lint hints: state that may be stored in the wrong scope or form, with evidence and a remedy.
 
 Hints are not errors: agents may have good reasons. A hint states the finding, its occurrences, and ADK's alternative.
+
+An installed package adds a rule by an entry point of the group `devui.lint_rules`, which names a rule made by `@rule`
+or a module with rules. `examples/plugin/` has one.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any
 
 from sessions_app.models import AgentSession
+from sessions_app.plugins import LINT_RULES, load_plugins
 from sessions_app.state import history
-from sessions_app.state.lint.evidence import Evidence
+from sessions_app.state.lint import rules
+from sessions_app.state.lint.evidence import Evidence, KeyEvidence
 from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
-from sessions_app.state.lint.rules import RULES, Occurrence, Rule
+from sessions_app.state.lint.rules import Finding, Occurrence, Rule, rule
 
-__all__ = ["RULES", "Hint", "LintReport", "Occurrence", "Rule", "find_hints", "lint"]
+__all__ = [
+    "Evidence",
+    "Finding",
+    "Hint",
+    "KeyEvidence",
+    "LintReport",
+    "Occurrence",
+    "Rule",
+    "all_rules",
+    "lint",
+    "rule",
+]
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
 class Hint:
-    """A finding of a rule. `says` completes a sentence that begins with the key's name."""
+    """A finding of a rule. `says` completes a sentence that begins with the key's name; no name: the rule failed."""
 
     rule: Rule
     name: str
     says: str
-    sights: Sequence[Occurrence]
-
-    @property
-    def remedy(self) -> str:
-        """ADK's alternative."""
-        return self.rule.remedy
+    occurrences: Sequence[Occurrence] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +67,41 @@ def lint(session: AgentSession) -> LintReport:
     """Check the current state that a session reads. The number of queries is constant."""
     owners = history.owners_at(session)
     evidence = read_evidence(session, owners)
-    return LintReport(find_hints(evidence), scope_sizes(owners), evidence.unread)
+    hints = [hint for each in all_rules() for hint in _hints_of(each, evidence)]
+    return LintReport(hints, scope_sizes(owners), evidence.unread)
 
 
-def find_hints(evidence: Evidence) -> list[Hint]:
-    """Return the hints of all rules. Pure."""
-    return [
-        Hint(rule, finding.name, finding.says, finding.occurrences)
-        for rule in RULES
-        for finding in rule.check(evidence)
-    ]
+@cache
+def all_rules() -> tuple[Rule, ...]:
+    """Return DevUI's rules, then those of installed packages. The first rule of a name wins."""
+    by_name: dict[str, Rule] = {}
+    for source in (rules, *load_plugins(LINT_RULES)):
+        for each in _rules_in(source):
+            if by_name.setdefault(each.name, each) is not each:
+                log.error("The lint rule %r exists already: another of this name is omitted.", each.name)
+    return tuple(by_name.values())
+
+
+def _rules_in(source: Any) -> list[Rule]:
+    """Return the rules of a module, or a rule itself."""
+    named = [source] if isinstance(source, Rule) else getattr(source, "__dict__", {}).values()
+    return [each for each in named if isinstance(each, Rule)]
+
+
+def _hints_of(rule: Rule, evidence: Evidence) -> list[Hint]:
+    """Return the hints of a rule; if it raises, a hint that says so."""
+    try:
+        return [
+            Hint(rule, finding.name, finding.says, tuple(finding.occurrences))
+            for finding in rule.check(evidence)
+        ]
+    except Exception as error:
+        log.exception("The lint rule %r failed.", rule.name)
+        failed = replace(rule, label=f"{rule.label}: the rule failed", remedy=FAILURE_REMEDY)
+        return [Hint(failed, "", f"The check raised {type(error).__name__}: {error}"[:MAX_FAILURE_TEXT])]
+
+
+FAILURE_REMEDY = (
+    "Report it to the author of the rule; the server's log has the details. Other rules are not affected."
+)
+MAX_FAILURE_TEXT = 300

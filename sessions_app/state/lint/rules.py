@@ -1,4 +1,4 @@
-"""The lint rules: each is a function from evidence to findings, registered by `@rule`. Pure.
+"""The lint rules: each is a function from evidence to findings, decorated by `@rule`. Pure.
 
 Findings say "may": the agent's author knows better.
 """
@@ -52,22 +52,10 @@ class Rule:
     remedy: str
     check: Callable[[Evidence], Iterable[Finding]]
 
-    def __str__(self) -> str:
-        return self.name
-
-
-RULES: list[Rule] = []
-"""All rules, in the order in which hints are shown."""
-
 
 def rule(name: str, label: str, *, remedy: str) -> Callable[[Callable[[Evidence], Iterable[Finding]]], Rule]:
-    """Register the decorated function as a lint rule."""
-
-    def register(check: Callable[[Evidence], Iterable[Finding]]) -> Rule:
-        RULES.append(Rule(name, label, remedy, check))
-        return RULES[-1]
-
-    return register
+    """Make a lint rule of the decorated function. Rules of a module are shown in the order of their definition."""
+    return lambda check: Rule(name, label, remedy, check)
 
 
 USER_NAMES = frozenset(
@@ -92,22 +80,22 @@ def user_data(evidence: Evidence) -> Iterator[Finding]:
     """Find session keys named like facts about the user, or with the same value in the user's other sessions."""
     holders: dict[str, list[tuple[str, Occurrence]]] = defaultdict(list)
     for each in evidence.same_values:
-        sight = Occurrence("also here", 0, each.session_pk, each.session_id)
-        holders[each.key].append((each.user_id, sight))
+        occurrence = Occurrence("also here", 0, each.session_pk, each.session_id)
+        holders[each.key].append((each.user_id, occurrence))
     for key in evidence.of(Scope.SESSION):
         same = holders[key.key]
-        own_sights = [sight for user, sight in same if user == evidence.user_id]
+        own_sessions = [occurrence for user, occurrence in same if user == evidence.user_id]
         is_repeated = (
-            len(own_sights) + 1 >= SAME_IN and len(own_sights) == len(same) and key.text not in COMMON_VALUES
+            len(own_sessions) + 1 >= SAME_IN
+            and len(own_sessions) == len(same)
+            and key.text not in COMMON_VALUES
         )
         if is_repeated:
-            says = (
-                f"has the same value in {len(own_sights) + 1} sessions of this user, and in no other user's."
-            )
+            says = f"has the same value in {len(own_sessions) + 1} sessions of this user, and in no other user's."
             yield Finding(
                 key.name,
                 says,
-                [*_write_occurrences(key.writes[:1]), *own_sights[:OCCURRENCES_SHOWN]],
+                [*_write_occurrences(key.writes[:1]), *own_sessions[:OCCURRENCES_SHOWN]],
             )
         elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
@@ -172,8 +160,8 @@ def temp_lost(evidence: Evidence) -> Iterator[Finding]:
         ]
         if missed:
             says = "was written in one invocation and needed in a later one, where it had no value."
-            sights = [Occurrence("written", seq, evidence.session_pk), *missed[:OCCURRENCES_SHOWN]]
-            yield Finding(name, says, sights)
+            occurrences = [Occurrence("written", seq, evidence.session_pk), *missed[:OCCURRENCES_SHOWN]]
+            yield Finding(name, says, occurrences)
 
 
 def _missed_by_instructions(

@@ -1,0 +1,26 @@
+"""A lint rule: dates in the state should be in ISO format."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from sessions_app.state.lint import Evidence, Finding, Occurrence, rule
+
+AMBIGUOUS_DATE = re.compile(r'"\d{1,2}/\d{1,2}/\d{4}"')
+
+
+@rule(
+    "ambiguous-date",
+    "ambiguous date",
+    remedy="Write dates in ISO format, such as `2027-04-03`: models read `03/04/2027` as March or as April.",
+)
+def ambiguous_date(evidence: Evidence) -> Iterator[Finding]:
+    """Find values with a date whose day and month can be confused."""
+    for key in evidence.keys:
+        if match := AMBIGUOUS_DATE.search(key.text):
+            newest_write = [
+                Occurrence("written", write.seq, write.session_pk, write.session_id)
+                for write in key.writes[:1]
+            ]
+            yield Finding(key.name, f"has the date {match[0]}.", newest_write)

@@ -1,0 +1,77 @@
+"""examples/plugin: installed by pip, each of its extensions is found. One test for each group of entry points."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+PLUGIN = Path(__file__).parents[2] / "examples/plugin"
+
+SET_UP = """
+import devui; devui.setup()
+from django.core.management import call_command
+call_command("migrate", verbosity=0)
+"""
+
+Run = Callable[[str], str]
+"""Runs Python code in a process of its own, with the plugin installed and an empty store; returns what it prints."""
+
+
+@pytest.fixture(scope="module")
+def packages(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of packages with the plugin, installed from a copy, so that nothing is left in the source."""
+    source, target = tmp_path_factory.mktemp("source") / "plugin", tmp_path_factory.mktemp("packages")
+    shutil.copytree(PLUGIN, source, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info", "build"))
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+    options = ["--no-deps", "--no-build-isolation", "--no-index"]
+    installed = subprocess.run(
+        [*pip, "install", *options, "--target", str(target), str(source)], capture_output=True, text=True
+    )
+    assert installed.returncode == 0, installed.stderr
+    return target
+
+
+@pytest.fixture
+def run(packages: Path, tmp_path: Path) -> Run:
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(packages),
+        "DEVUI_DATA_DIR": str(tmp_path),
+        "DATABASE_URL": f"sqlite:///{tmp_path / 'devui.sqlite3'}",
+    }
+
+    def run(code: str) -> str:
+        process = subprocess.run(
+            [sys.executable, "-c", SET_UP + code], env=environment, capture_output=True, text=True, timeout=60
+        )
+        assert process.returncode == 0, process.stderr
+        return process.stdout
+
+    return run
+
+
+def test_installed_lint_rule_finds_ambiguous_date(run: Run) -> None:
+    printed = run("""
+from sessions_app.ids import SessionKey
+from sessions_app.sessions import writes
+from sessions_app.state.lint import lint
+
+key = SessionKey(realm="", app_name="travel", user_id="ann", session_id="s1")
+session = writes.create_session(key, {"user:trip": {"from": "03/04/2027"}})
+for hint in lint(session).hints:
+    print(hint.rule.name, hint.name, hint.says)
+""")
+    assert printed == 'ambiguous-date user:trip has the date "03/04/2027".\n'
+
+
+def test_readme_of_the_plugin_names_each_of_its_groups() -> None:
+    project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
+    readme = (PLUGIN / "README.md").read_text()
+    assert [group for group in project["entry-points"] if f"`{group}`" not in readme] == []
