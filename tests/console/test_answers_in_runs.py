@@ -9,7 +9,6 @@ import shutil
 import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
@@ -22,14 +21,14 @@ from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import Question, open_questions
 from sessions_app.store import units_of_work
 from sessions_app.timeline import event_window as windows
+from tests.console.runs import STAGE, newest_ended_run
 from tests.pages.html import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
-from tests.runtime.conftest import Stage, opened_stage, pid_of, read_events, until
+from tests.runtime.conftest import Stage, opened_stage, pid_of, read_events
 from tests.web import serve
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
-STAGE = Path(__file__).parent / "stage"
 SECRET = "s3cret-of-the-test"
 
 
@@ -64,17 +63,7 @@ async def answer(session: AgentSession, **sent: str) -> Run:
     fields = {"call_id": question.call_id, **sent}
     response = await AsyncClient().post(f"/runs/start/{session.pk}/", fields)
     assert response.status_code == 303, response.content.decode()
-    return await newest_run(session)
-
-
-async def newest_run(session: AgentSession) -> Run:
-    """Return the newest run on a session when it has ended."""
-
-    async def look() -> Run:
-        runs = Run.objects.filter(session=session).order_by("-created_at")
-        return await units_of_work.read(runs.select_related("session").first)
-
-    return await until(look, lambda run: run.status not in Run.ACTIVE)
+    return await newest_ended_run(session)
 
 
 async def results(session: AgentSession) -> list[Any]:
@@ -166,7 +155,7 @@ async def test_a_sign_in_goes_to_the_provider_and_back_and_the_run_goes_on(stage
         assert stranger.status_code == 400, "another browser has begun nothing"
         back = await browser.get("/runs/signed-in/", {"state": query["state"], "code": "c0de"})
         assert back.status_code == 302, back.content.decode()
-        run = await newest_run(session)
+        run = await newest_ended_run(session)
         assert run.status == Run.Status.DONE, run.error
         assert {"used": SECRET} in await results(session)
         again = await browser.get("/runs/signed-in/", {"state": query["state"], "code": "c0de"})

@@ -15,24 +15,25 @@ from sessions_app.models import Run
 from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import INPUT
 from tests.browser import OpenWindow, copied
-from tests.console.test_messages import PNG, SCHEMA, TRIP, Judge
+from tests.console.fake_runtimes import RuntimeWithConfigCheck
+from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
 
 
 @pytest.fixture
-def runtime() -> Iterator[Judge]:
-    found = Judge()
+def runtime() -> Iterator[RuntimeWithConfigCheck]:
+    found = RuntimeWithConfigCheck()
     runtime_client.register(found)
     yield found
     runtime_client.register(None)
 
 
 @pytest.fixture
-def page(open_window: OpenWindow, server: str, store: None, runtime: Judge) -> Page:
+def page(open_window: OpenWindow, server: str, store: None, runtime: RuntimeWithConfigCheck) -> Page:
     """A session's page, live."""
-    cards.save_loaded("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    cards.save_loaded("weather", "v1", {"name": "weather", "run_config": RUN_CONFIG_SCHEMA})
     told = Story("s1")
     opened = open_window(server, permissions=["clipboard-read", "clipboard-write"]).new_page()
     opened.goto(f"/sessions/id/{told.pk}/")
@@ -50,7 +51,9 @@ def asked() -> dict:
     return json.loads(Run.objects.latest("created_at").request)
 
 
-def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(page: Page, runtime: Judge):
+def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(
+    page: Page, runtime: RuntimeWithConfigCheck
+):
     page.get_by_role("button", name="Options").click()
     page.locator("#console-options summary", has_text="RunConfig").click()
     limit = page.get_by_label("max_llm_calls")
@@ -76,7 +79,7 @@ def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(page:
 
 def test_files_are_shown_before_they_go_and_can_be_taken_back(page: Page, tmp_path: Path):
     (tmp_path / "a.txt").write_text("Hello there")
-    (tmp_path / "b.bin").write_bytes(PNG)
+    (tmp_path / "b.bin").write_bytes(b"\x89PNG\r\n")
     page.locator("input[type=file]").set_input_files([tmp_path / "a.txt", tmp_path / "b.bin"])
     files = page.locator("#console-files")
     expect(files).to_contain_text("Hello there")
@@ -150,7 +153,7 @@ def test_a_new_session_tells_of_the_user_that_is_written(page: Page):
 
 
 def test_what_is_wrong_with_an_answer_stands_at_its_field_until_the_corrected_answer_is_taken(
-    page: Page, runtime: Judge
+    page: Page, runtime: RuntimeWithConfigCheck
 ):
     told = Story("asks")
     told.calls("request_leave", "c1", waiting=True)
@@ -172,9 +175,9 @@ def test_what_is_wrong_with_an_answer_stands_at_its_field_until_the_corrected_an
     assert Run.objects.filter(session=told.pk).exists()
 
 
-def test_every_field_of_an_answer_has_its_own_problem(page: Page, runtime: Judge):
+def test_every_field_of_an_answer_has_its_own_problem(page: Page, runtime: RuntimeWithConfigCheck):
     told = Story("trip")
-    told.calls(INPUT, "c1", waiting=True, response_schema=TRIP)
+    told.calls(INPUT, "c1", waiting=True, response_schema=TRIP_SCHEMA)
     page.goto(f"/sessions/id/{told.pk}/")
     question = page.locator("form.question")
     question.get_by_label("days").fill("two")

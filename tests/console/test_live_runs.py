@@ -18,7 +18,7 @@ from websockets.exceptions import ConnectionClosed
 from sessions_app.models import AgentSession, ModelCall, Run
 from sessions_app.runs import runtime_client
 from sessions_app.store import units_of_work
-from tests.console.test_answers_in_runs import STAGE, newest_run
+from tests.console.runs import STAGE, newest_ended_run
 from tests.pages.html import parse
 from tests.runtime.conftest import STAGE as RUNTIME_STAGE
 from tests.runtime.conftest import Stage, opened_stage, read_events, read_run, until
@@ -125,7 +125,7 @@ async def test_a_model_that_breaks_is_a_failed_run_and_a_reason(stage, server):
         with pytest.raises(ConnectionClosed) as closed:
             await rest_of(line)
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1011, "The line is broken.")
-    run = await newest_run(session)
+    run = await newest_ended_run(session)
     assert (run.status, run.error_type, run.error) == ("failed", "RuntimeError", "The line is broken.")
 
 
@@ -152,7 +152,7 @@ async def test_an_invocation_that_failed_goes_on_where_it_stopped_and_comes_to_i
 
     (agents / "journey" / "road").touch()
     assert (await AsyncClient().post(f"/runs/{failed.pk}/resume/")).status_code == 302
-    resumed = await newest_run(session)
+    resumed = await newest_ended_run(session)
 
     assert (resumed.status, resumed.invocation_id) == ("done", failed.invocation_id)
     diary = (agents / "journey" / "diary").read_text().splitlines()
@@ -171,7 +171,7 @@ async def test_a_tool_that_was_called_and_failed_is_called_once_more_when_its_in
 
     (agents / app / "boat").touch()
     assert (await AsyncClient().post(f"/runs/{failed.pk}/resume/")).status_code == 302
-    resumed = await newest_run(session)
+    resumed = await newest_ended_run(session)
 
     assert (resumed.status, resumed.invocation_id) == ("done", failed.invocation_id)
     told = [event.data for event in await read_events(session)]

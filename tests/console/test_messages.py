@@ -18,50 +18,28 @@ from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import lifecycle, message_draft, runtime_client
 from sessions_app.runs.questions import CONFIRMATION, INPUT
 from sessions_app.store import units_of_work
+from tests.console.fake_runtimes import RuntimeWithConfigCheck
+from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA
 from tests.pages.html import parse
 from tests.timeline.story import Story
-from tests.timeline.test_console import Runtime
 
 pytestmark = pytest.mark.anywhere
 
 PNG = b"\x89PNG\r\n\x1a\n" + b"\0" * 20
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "max_llm_calls": {"type": "integer"},
-        "support_cfc": {"type": "boolean", "default": False, "deprecated": True},
-        "speech_config": {"type": "object", "properties": {"languageCode": {}}},
-    },
-}
 API_KEY = {"authScheme": {"type": "apiKey", "in": "header", "name": "X-Key"}, "credentialKey": "k"}
-TRIP = {
-    "type": "object",
-    "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
-    "required": ["city"],
-}
-
-
-class Judge(Runtime):
-    """A runtime that finds `problems` with any RunConfig."""
-
-    problems: dict[str, str] = {}
-
-    async def call(self, method: str, path: str, body: Any = None) -> Any:
-        self.told.append((path, json.dumps(body)))
-        return {"problems": self.problems}
 
 
 @pytest.fixture
 def story(transactional_db: None) -> Iterator[Story]:
-    cards.save_loaded("weather", "v1", {"name": "weather", "run_config": SCHEMA})
+    cards.save_loaded("weather", "v1", {"name": "weather", "run_config": RUN_CONFIG_SCHEMA})
     yield Story()
     runtime_client.register(None)
     units_of_work.close_pools()
 
 
 @pytest.fixture
-def runtime() -> Judge:
-    found = Judge()
+def runtime() -> RuntimeWithConfigCheck:
+    found = RuntimeWithConfigCheck()
     runtime_client.register(found)
     return found
 
@@ -113,7 +91,7 @@ async def test_a_state_delta_and_the_fields_of_a_run_config_that_are_set_go_with
 async def test_what_is_unset_is_not_in_the_request(story, runtime):
     await send(story, message="hi")
     assert set((await asked())[0]) == {"new_message", "streaming"}
-    assert [path for path, _ in runtime.told] in ([], ["start"])
+    assert [path for path, _ in runtime.requests] in ([], ["start"])
 
 
 @pytest.mark.parametrize(
@@ -164,7 +142,7 @@ async def test_adk_judges_the_run_config_and_says_it_at_the_field(story, runtime
     assert response.status_code == 422
     assert "should be less" in found["config.max_llm_calls"]
     assert "Not with streaming" in found["run_config"]
-    assert json.loads(runtime.told[0][1]) == {"run_config": {"max_llm_calls": 3}, "streaming": True}
+    assert json.loads(runtime.requests[0][1]) == {"run_config": {"max_llm_calls": 3}, "streaming": True}
     assert await asked() == []
 
 
@@ -181,7 +159,7 @@ async def test_the_form_has_every_field_of_the_run_config_and_marks_what_is_depr
     page = parse((await AsyncClient().get(f"/runs/message/{story.pk}/?message=Hi")).content.decode())
     assert page.one("textarea", id="message").text == "Hi"
     names = {field.attrs.get("name") for tag in ("input", "select", "textarea") for field in page.all(tag)}
-    assert {f"config.{name}" for name in SCHEMA["properties"]} <= names
+    assert {f"config.{name}" for name in RUN_CONFIG_SCHEMA["properties"]} <= names
     assert "deprecated" in page.one("label", **{"for": "console-field-config-support-cfc"}).text
 
 
@@ -239,12 +217,17 @@ async def test_an_answer_is_not_repeated(story, runtime):
         ((REQUEST_CREDENTIAL, {"authConfig": API_KEY}), {}, "api_key", "The API key is missing."),
         ((CONFIRMATION, {}), {"confirmed": "perhaps"}, "", "Press one of the two buttons."),
         (
-            (INPUT, {"response_schema": TRIP}),
+            (INPUT, {"response_schema": TRIP_SCHEMA}),
             {"answer.days": "two"},
             "answer.days",
             "This is no whole number.",
         ),
-        ((INPUT, {"response_schema": TRIP}), {"answer.days": "2"}, "answer.city", "A value is needed here."),
+        (
+            (INPUT, {"response_schema": TRIP_SCHEMA}),
+            {"answer.days": "2"},
+            "answer.city",
+            "A value is needed here.",
+        ),
     ],
 )
 async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(

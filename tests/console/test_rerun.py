@@ -15,9 +15,9 @@ from sessions_app.paths import session_url
 from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.state.history import state_at
 from sessions_app.store import units_of_work
+from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import parse
 from tests.timeline.story import Story
-from tests.timeline.test_console import Runtime
 
 pytestmark = pytest.mark.anywhere
 
@@ -31,7 +31,7 @@ def story(transactional_db: None) -> Iterator[Story]:
     told.says("Sunny.", delta={"city": "Rome"})
     told.add({"text": "And tomorrow?"}, PICTURE, author="user", delta={"day": 2})
     told.says("Rain.")
-    runtime_client.register(Runtime())
+    runtime_client.register(RecordingRuntime())
     yield told
     runtime_client.register(None)
     units_of_work.close_pools()

@@ -6,11 +6,8 @@ import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
-import axe_playwright_python
 import pytest
 from django.urls import URLPattern, resolve
 from playwright.sync_api import Page, expect
@@ -20,32 +17,17 @@ import evals_app.urls
 import sessions_app.urls
 from devui.web import page_context
 from tests.browser import OpenWindow
+from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 from tests.e2e.conftest import LIVE, Server, open_new_session, say
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("demo")]
 
-AXE = Path(axe_playwright_python.__file__).with_name("axe.min.js").read_text(encoding="utf-8")
-RULES = {"type": "tag", "values": ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa"]}
-CONTRAST = {"type": "rule", "values": ["color-contrast", "link-in-text-block"]}
-"""What a theme can break: the rest of a page is the same in both."""
 
-RUN = "rules => axe.run({runOnly: rules, resultTypes: ['violations']})"
 PAPER = "getComputedStyle(document.body).backgroundColor"
 NARROW = 390
 WIDE = """width => [...document.querySelectorAll("body *")]
     .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > width + 1)
     .slice(0, 5).map((one) => one.outerHTML.slice(0, 160))"""
-
-
-def violations(page: Page, rules: dict[str, Any]) -> list[str]:
-    """Return what breaks a rule, and where. The policy lets no script tag in; the browser's own console may."""
-    page.evaluate(AXE)
-    found = page.evaluate(RUN, rules)["violations"]
-    return [
-        f"{page.url} {rule['id']} {node['target']}: {node['failureSummary']}"
-        for rule in found
-        for node in rule["nodes"]
-    ]
 
 
 def address(path: str) -> Callable[[Page], None]:
@@ -332,11 +314,11 @@ def test_a_page_breaks_no_rule_of_accessibility_in_either_theme_and_fits_a_narro
 ):
     place.opened(page)
     assert resolve(urlsplit(page.url).path).url_name == place.route
-    found = violations(page, RULES)
+    found = violations(page, WCAG_RULES)
     light = page.evaluate(PAPER)
     page.evaluate("document.documentElement.dataset.theme = 'dark'")
     expect(page.locator("body")).not_to_have_css("background-color", light)
-    found += violations(page, CONTRAST) + overflow(page)
+    found += violations(page, CONTRAST_RULES) + overflow(page)
     assert not found, "\n".join(found)
 
 
@@ -345,5 +327,5 @@ def test_what_breaks_a_rule_is_found(page: Page):
     page.evaluate("document.querySelector('main').append(document.createElement('button'))")
     page.evaluate("document.querySelector('h1').style.color = '#e0e0e0'")
     expect(page.locator("h1")).to_have_css("color", "rgb(224, 224, 224)")
-    assert {found.split()[1] for found in violations(page, RULES)} == {"button-name", "color-contrast"}
-    assert {found.split()[1] for found in violations(page, CONTRAST)} == {"color-contrast"}
+    assert {found.split()[1] for found in violations(page, WCAG_RULES)} == {"button-name", "color-contrast"}
+    assert {found.split()[1] for found in violations(page, CONTRAST_RULES)} == {"color-contrast"}

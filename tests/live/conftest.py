@@ -19,6 +19,7 @@ from channels.routing import URLRouter
 from sessions_app.live.routing import websocket_urlpatterns
 from sessions_app.runs import runtime_client
 from tests import forked_processes
+from tests.live.streaming_runtime import StreamingRuntime
 from tests.live.windows import open_page  # noqa: F401 - a fixture
 from tests.store import finish_threads, store_url
 from tests.timeline.story import Story
@@ -34,6 +35,14 @@ def store(transactional_db: None) -> Iterator[None]:
     yield
     runtime_client.register(None)
     finish_threads()
+
+
+@pytest.fixture
+def runtime() -> StreamingRuntime:
+    """A runtime, registered for every app, whose stream the test writes."""
+    runtime = StreamingRuntime()
+    runtime_client.register(runtime)
+    return runtime
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from sessions_app.live import snapshot
 from sessions_app.live.session_tail import SessionTail
 from sessions_app.store import units_of_work
 from tests.live.conftest import PATIENCE, Message, Page, foreign_writer, seqs_in, watching
-from tests.live.test_streaming import is_pending, running, runtime  # noqa: F401 - a fixture
+from tests.live.streaming_runtime import create_claimed_run, is_pending
 from tests.web import serve
 
 SOCKETS = 30
@@ -71,7 +71,7 @@ async def test_run_is_rendered_once_whatever_the_number_of_sockets(story, render
         told = [page.until(lambda message: message["type"] == "run") for page in pages]
         await asyncio.gather(*told)
         renders.clear()
-        await running(story)
+        await create_claimed_run(story)
         active = [
             page.until(lambda message: message["type"] == "run" and message["active"]) for page in pages
         ]
@@ -86,17 +86,17 @@ async def test_run_is_rendered_once_whatever_the_number_of_sockets(story, render
 
 async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_every_page(
     story,
-    runtime,  # noqa: F811
+    runtime,
     renders,
 ):
-    await running(story)
+    await create_claimed_run(story)
     async with many(story.pk) as pages:
-        runtime.says("It is ")
+        runtime.publish_text("It is ")
         await asyncio.gather(
             *(page.until(lambda m: is_pending(m) and "It is" in m["html"]) for page in pages)
         )
         assert renders["pending_html"] == 1
-        runtime.stored(1)
+        runtime.publish_stored(1)
         await units_of_work.write(story.says, "It is sunny.")
         await all_hear(pages, 1)
         for page in pages:

@@ -11,8 +11,8 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.sessions import deletion, writes
 from sessions_app.store import change_listener
-from tests.live.test_streaming import Runtime
-from tests.live.windows import Line, event
+from tests.live.streaming_runtime import StreamingRuntime
+from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
@@ -28,33 +28,6 @@ def long_story(story: Story) -> Story:
     return story
 
 
-def seqs(page: Page) -> list[int]:
-    found = page.evaluate("[...document.querySelectorAll('[data-seq]')].map(e => Number(e.dataset.seq))")
-    return sorted(found)
-
-
-def first_on_screen(page: Page) -> int:
-    """Return the first event that is wholly on the screen, once nothing is loaded any more."""
-    expect(page.locator("#timeline-scroll:not([aria-busy=true])")).to_be_attached()
-    return page.evaluate(
-        "() => { const { top } = document.getElementById('timeline-scroll').getBoundingClientRect();"
-        " return Number([...document.querySelectorAll('#events [data-seq]')]"
-        ".find(e => e.getBoundingClientRect().top > top + 40).dataset.seq) }"
-    )
-
-
-def top_of(page: Page, seq: int) -> float:
-    return page.evaluate(
-        "seq => document.querySelector(`#events [data-seq='${seq}']`).getBoundingClientRect().top", seq
-    )
-
-
-def is_at_end(page: Page) -> bool:
-    return page.evaluate(
-        "(e => e.scrollHeight - e.scrollTop - e.clientHeight < 40)(document.getElementById('timeline-scroll'))"
-    )
-
-
 def compose(page: Page, key: str) -> None:
     """Press a key as an input method does that is composing."""
     page.evaluate(
@@ -64,11 +37,11 @@ def compose(page: Page, key: str) -> None:
     )
 
 
-def runtime_says(page: Page, runtime: Runtime, text: str) -> None:
+def publish_text(page: Page, runtime: StreamingRuntime, text: str) -> None:
     """Let a runtime say something, in the event loop of the server that reads its frames."""
     loops = [loop for loop in change_listener._notifiers if loop.is_running()]
     for loop in loops:
-        loop.call_soon_threadsafe(runtime.says, text)
+        loop.call_soon_threadsafe(runtime.publish_text, text)
 
 
 def scroll_up(page: Page) -> None:
@@ -379,14 +352,14 @@ def test_the_rail_marks_errors_that_came_while_one_read_further_up(open_page, lo
 
 
 def test_text_streams_and_gives_way_to_its_event(open_page, story):
-    runtime = Runtime()
+    runtime = StreamingRuntime()
     runtime_client.register(runtime)
     run = lifecycle.create_run(story.pk, {})
     lifecycle.claim(run.pk, None, "v1")
     page = open_page(story)
-    runtime_says(page, runtime, "It is ")
+    publish_text(page, runtime, "It is ")
     expect(page.locator("#pending .prose")).to_have_text("It is")
-    runtime_says(page, runtime, "**sunny**.")
+    publish_text(page, runtime, "**sunny**.")
     expect(page.locator("#pending strong")).to_have_text("sunny")
     story.says("It is **sunny**.")
     expect(event(page, 1).locator("strong")).to_have_text("sunny")

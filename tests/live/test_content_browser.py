@@ -10,8 +10,8 @@ import wave
 import pytest
 from playwright.sync_api import expect
 
+from tests.image_data import EVIL_SVG, PNG
 from tests.live.windows import event
-from tests.timeline.test_files import EVIL_SVG, PNG
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 

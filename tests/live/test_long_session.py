@@ -9,8 +9,7 @@ from playwright.sync_api import Page, expect
 
 from sessions_app import events
 from sessions_app.models import AgentSession, Event
-from tests.live.test_browser import first_on_screen, is_at_end, seqs, top_of
-from tests.live.windows import Line, event
+from tests.live.windows import Line, event, first_on_screen, is_at_end, seqs, top_of
 from tests.timeline.story import START, Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]

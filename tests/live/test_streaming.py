@@ -3,72 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
 
 import pytest
 
 from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, runtime_client
-from sessions_app.runs.frame_log import FrameLog
-from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import units_of_work
-from tests.live.conftest import Message, watching
+from tests.live.conftest import watching
+from tests.live.streaming_runtime import StreamingRuntime, create_claimed_run, is_pending
 
 pytestmark = pytest.mark.anywhere
 
 
-class Runtime:
-    """A runtime of which only the stream is real: a log of frames."""
-
-    def __init__(self) -> None:
-        self.log = FrameLog()
-
-    def apps(self) -> list[str]:
-        return ["weather"]
-
-    async def client(self, app_name: str) -> Runtime:
-        return self
-
-    def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
-        return self.log.follow(after)
-
-    def says(self, text: str, thought: bool = False) -> None:
-        self.log.publish(
-            "chunk", author="agent", branch="", invocation_id="i1", event_id="p", text=text, thought=thought
-        )
-
-    def stored(self, seq: int) -> None:
-        self.log.publish("stored", seq=seq, event_id=f"e{seq}", author="agent", branch="")
-
-
-@pytest.fixture
-def runtime() -> Runtime:
-    found = Runtime()
-    runtime_client.register(found)
-    return found
-
-
-async def running(story) -> Run:
-    run = await units_of_work.write(lifecycle.create_run, story.pk, {})
-    await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
-    return run
-
-
-def is_pending(message: Message) -> bool:
-    return message["type"] == "pending"
-
-
 async def test_text_grows_on_the_page_and_gives_way_to_its_event(story, runtime):
-    await running(story)
+    await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
-        runtime.says("It is ")
+        runtime.publish_text("It is ")
         assert "It is" in (await page.until(is_pending))["html"]
-        runtime.says("**sunny**.")
+        runtime.publish_text("**sunny**.")
         assert "<strong>sunny</strong>" in (await page.until(is_pending))["html"]
 
-        runtime.stored(1)
+        runtime.publish_stored(1)
         await units_of_work.write(story.says, "It is **sunny**.")
         message = await page.until_event(1)
         assert "<strong>sunny</strong>" in message["html"]
@@ -76,29 +33,29 @@ async def test_text_grows_on_the_page_and_gives_way_to_its_event(story, runtime)
 
 
 async def test_a_page_that_comes_late_sees_what_was_said_so_far(story, runtime):
-    await running(story)
-    runtime.says("Once upon ")
-    runtime.says("a time")
+    await create_claimed_run(story)
+    runtime.publish_text("Once upon ")
+    runtime.publish_text("a time")
     async with watching(story.pk) as page:
         assert "Once upon a time" in (await page.until(is_pending))["html"]
 
 
 async def test_fast_chunks_come_together(story, runtime):
-    await running(story)
+    await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
         for number in range(200):
-            runtime.says(f"{number} ")
+            runtime.publish_text(f"{number} ")
             await asyncio.sleep(0)
         await page.until(lambda message: is_pending(message) and "199" in message["html"])
         assert len(page.of("pending")) < 100, "not one for each of two hundred"
 
 
 async def test_what_was_cut_off_disappears_at_the_end(story, runtime):
-    run = await running(story)
+    run = await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
-        runtime.says("It is sun")
+        runtime.publish_text("It is sun")
         await page.until(is_pending)
         await units_of_work.write(lifecycle.finish, run.pk, Run.Status.CANCELLED)
         runtime.log.publish("end", status="cancelled")
@@ -106,29 +63,29 @@ async def test_what_was_cut_off_disappears_at_the_end(story, runtime):
 
 
 async def test_hostile_text_is_inert_while_it_streams(story, runtime):
-    await running(story)
+    await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
-        runtime.says("<script>alert(1)</script> [x](javascript:alert(2))")
+        runtime.publish_text("<script>alert(1)</script> [x](javascript:alert(2))")
         html = (await page.until(is_pending))["html"]
         assert "<script" not in html
         assert 'href="javascript' not in html
 
 
 async def test_events_come_without_a_runtime_to_ask(story):
-    await running(story)
+    await create_claimed_run(story)
     async with watching(story.pk) as page:
         await units_of_work.write(story.says, "hello")
         await page.until_event(1)
 
 
 async def test_a_stream_that_breaks_is_logged_and_events_go_on(story, caplog):
-    class Broken(Runtime):
-        async def client(self, app_name: str) -> Runtime:
+    class Broken(StreamingRuntime):
+        async def client(self, app_name: str) -> StreamingRuntime:
             raise ValueError("wires crossed")
 
     runtime_client.register(Broken())
-    await running(story)
+    await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
         await units_of_work.write(story.says, "hello")
@@ -137,12 +94,12 @@ async def test_a_stream_that_breaks_is_logged_and_events_go_on(story, caplog):
 
 
 async def test_a_runtime_that_cannot_be_reached_is_no_trouble(story, caplog):
-    class Away(Runtime):
-        async def client(self, app_name: str) -> Runtime:
+    class Away(StreamingRuntime):
+        async def client(self, app_name: str) -> StreamingRuntime:
             raise RuntimeUnavailable("gone", hint="")
 
     runtime_client.register(Away())
-    await running(story)
+    await create_claimed_run(story)
     async with watching(story.pk) as page:
         await units_of_work.write(story.says, "hello")
         await page.until_event(1)

@@ -58,3 +58,30 @@ def open_page(open_window: OpenWindow, server: str, weather_can_run: None) -> Ca
 def event(page: Page, seq: int) -> Locator:
     """Return an event of the timeline."""
     return page.locator(f"#events [data-seq='{seq}']")
+
+
+def seqs(page: Page) -> list[int]:
+    found = page.evaluate("[...document.querySelectorAll('[data-seq]')].map(e => Number(e.dataset.seq))")
+    return sorted(found)
+
+
+def first_on_screen(page: Page) -> int:
+    """Return the first event that is wholly on the screen, once nothing is loaded any more."""
+    expect(page.locator("#timeline-scroll:not([aria-busy=true])")).to_be_attached()
+    return page.evaluate(
+        "() => { const { top } = document.getElementById('timeline-scroll').getBoundingClientRect();"
+        " return Number([...document.querySelectorAll('#events [data-seq]')]"
+        ".find(e => e.getBoundingClientRect().top > top + 40).dataset.seq) }"
+    )
+
+
+def top_of(page: Page, seq: int) -> float:
+    return page.evaluate(
+        "seq => document.querySelector(`#events [data-seq='${seq}']`).getBoundingClientRect().top", seq
+    )
+
+
+def is_at_end(page: Page) -> bool:
+    return page.evaluate(
+        "(e => e.scrollHeight - e.scrollTop - e.clientHeight < 40)(document.getElementById('timeline-scroll'))"
+    )

@@ -11,7 +11,7 @@ from playwright.sync_api import expect
 
 from sessions_app.store import units_of_work
 from tests.browser import OpenWindow
-from tests.e2e.test_accessibility import CONTRAST, RULES, violations
+from tests.e2e.axe import CONTRAST_RULES, WCAG_RULES, violations
 from tests.login.conftest import PASSWORD
 
 pytestmark = [
@@ -76,7 +76,7 @@ def test_login_page_is_accessible(open_window: OpenWindow, server: str):
         page.get_by_label("Password").fill("not the password")
         page.keyboard.press("Enter")
         expect(page.get_by_role("alert")).to_be_visible()
-        assert violations(page, RULES) + violations(page, CONTRAST) == []
+        assert violations(page, WCAG_RULES) + violations(page, CONTRAST_RULES) == []
         assert page.evaluate("document.documentElement.scrollWidth") <= 390
 
 

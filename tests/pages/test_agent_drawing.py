@@ -15,6 +15,7 @@ from sessions_app.agents.page.description import prepare_description, source_loc
 from sessions_app.agents.page.drawing import MAX_BOXES, MAX_TOOLS, Drawing, draw, truncate_to_cells
 from tests.pages.client import Get
 from tests.pages.html import parse
+from tests.pages.workflows import describe_workflow
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store", "agents_dir")
@@ -39,17 +40,6 @@ TEAM = {
 }
 
 
-def flow(*edges: tuple[str, str]) -> dict[str, Any]:
-    """Describe a workflow by its edges."""
-    names = dict.fromkeys(name for edge in edges for name in edge)
-    return {
-        "name": "flow",
-        "type": "Workflow",
-        "nodes": [{"name": name, "type": "FunctionNode"} for name in names],
-        "edges": [{"from": start, "to": end, "route": None} for start, end in edges],
-    }
-
-
 def columns(drawing: Drawing) -> dict[str, int]:
     return {box.name: box.column for box in drawing.boxes}
 
@@ -69,19 +59,23 @@ def test_a_tree_is_drawn_in_columns_and_never_on_top_of_itself():
 
 
 def test_what_joins_stands_behind_all_that_lead_to_it():
-    drawing = draw(prepare_description(flow(("__START__", "a"), ("a", "b"), ("b", "end"), ("a", "end"))))
+    drawing = draw(
+        prepare_description(describe_workflow(("__START__", "a"), ("a", "b"), ("b", "end"), ("a", "end")))
+    )
     assert columns(drawing) == {"flow": 0, "__START__": 1, "a": 2, "b": 3, "end": 4}
 
 
 def test_what_leads_back_is_marked_and_moves_nothing():
-    drawing = draw(prepare_description(flow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "b"))))
+    drawing = draw(
+        prepare_description(describe_workflow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "b")))
+    )
     back = [(line.start.name, line.end.name) for line in drawing.lines if line.leads_back]
     assert back == [("b", "a"), ("b", "b")]
     assert columns(drawing)["b"] == 3
 
 
 def test_edges_to_nodes_that_are_not_told_are_left_out():
-    told = flow(("__START__", "a"))
+    told = describe_workflow(("__START__", "a"))
     told["edges"].append({"from": "a", "to": "nobody", "route": "x"})
     assert [line.end.name for line in draw(prepare_description(told)).lines if line.is_flow] == ["a"]
 
@@ -151,7 +145,7 @@ def test_the_way_of_an_invocation_is_marked(get: Get, agents_dir: Path):
 
 
 def test_workflow_nodes_and_agents_match_by_own_name(get: Get, agents_dir: Path):
-    load(agents_dir, flow(("__START__", "a"), ("a", "b")))
+    load(agents_dir, describe_workflow(("__START__", "a"), ("a", "b")))
     story = Story("s1")
     for author, path in [("flow", "flow@1/a@1"), ("flow", "flow@1/b@2"), ("deep", "lead@1/line@1")]:
         story.add({"text": "said"}, author=author, nodeInfo={"path": path})

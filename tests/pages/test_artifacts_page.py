@@ -17,10 +17,10 @@ from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
 from sessions_app.runs import message_draft
+from tests.image_data import EVIL_SVG, PNG
 from tests.pages.client import Get
 from tests.pages.html import Element, parse, table
 from tests.timeline.story import Story
-from tests.timeline.test_files import EVIL_SVG, PNG
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
 

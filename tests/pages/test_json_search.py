@@ -1,4 +1,4 @@
-"""Search in a JSON value, with the tree expanded at a match."""
+"""Search in a JSON_VALUES value, with the tree expanded at a match."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from sessions_app.presentation import highlighting, json_search, json_tree
 from sessions_app.presentation.json_search import JsonHit, search_json
 from tests.pages.html import Element, parse
-from tests.pages.test_json_tree import JSON
+from tests.pages.json_values import JSON_VALUES
 
 
 def pointers(value: Any, text: str) -> list[str]:
@@ -65,7 +65,7 @@ def test_the_count_is_bounded_and_says_so(monkeypatch):
 
 
 @settings(deadline=None)
-@given(JSON, st.text(min_size=1, max_size=3))
+@given(JSON_VALUES, st.text(min_size=1, max_size=3))
 def test_every_hit_of_any_value_can_be_opened(value: Any, text: str):
     for pointer in pointers(value, text)[:5]:
         json_tree.resolve_pointer(value, pointer)

@@ -1,4 +1,4 @@
-"""JSON values as trees."""
+"""JSON_VALUES values as trees."""
 
 from __future__ import annotations
 
@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 from sessions_app.errors import NotFound
 from sessions_app.presentation import json_tree
 from tests.pages.html import Element, parse
-
-JSON = st.recursive(
-    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
-    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
-    max_leaves=20,
-)
+from tests.pages.json_values import JSON_VALUES
 
 
 def tree(value: Any, **options: Any) -> Element:
@@ -24,7 +19,7 @@ def tree(value: Any, **options: Any) -> Element:
 
 
 @settings(deadline=None)
-@given(JSON)
+@given(JSON_VALUES)
 def test_any_json_is_well_formed_html(value: Any):
     assert tree(value).one("div", css="json")
     assert tree(value, url="/piece/", depth=0).one("div", css="json")
@@ -68,7 +63,7 @@ def test_with_an_address_closed_branches_and_long_texts_are_fetched():
 
 
 @settings(deadline=None)
-@given(JSON, st.text(min_size=1))
+@given(JSON_VALUES, st.text(min_size=1))
 def test_a_pointer_finds_what_it_was_made_for(value: Any, name: str):
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")
     assert json_tree.resolve_pointer({name: value}, pointer) == value

@@ -8,7 +8,7 @@ from playwright.sync_api import Locator, Page, expect
 from sessions_app.agents import cards
 from sessions_app.models import Trace
 from tests.browser import OpenWindow
-from tests.pages.test_runs_page import run
+from tests.pages.run_rows import create_run
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
@@ -31,7 +31,7 @@ def tops(found: Locator) -> set[float]:
 def test_on_a_desk_no_column_of_the_runs_is_out_of_sight(page: Page):
     story = Story("s1", user="u" * 60)
     story.asks("A question that goes on and on. " * 10)
-    failed = run(story, status="failed", error_type="ValueError", error="It went wrong. " * 30)
+    failed = create_run(story, status="failed", error_type="ValueError", error="It went wrong. " * 30)
     page.set_viewport_size(DESK)
     page.goto("/runs/")
     expect(page.locator(f"#run-{failed.pk}").get_by_role("button", name="Again")).to_be_in_viewport(ratio=1)
@@ -62,7 +62,7 @@ def test_a_list_does_not_move_when_its_times_are_shown_in_the_viewers_zone(page:
     for number in range(20):
         story = Story(f"s{number}")
         story.asks(f"A question that goes on and on, the {number}th of them")
-        run(story, status="done", started_at=10.0, finished_at=11.5)
+        create_run(story, status="done", started_at=10.0, finished_at=11.5)
         Trace.objects.create(session=story.session, invocation_id="i1", root_agent="weather", started_at=1.0)
     page.add_init_script(f"({SHIFTS})()")
     page.set_viewport_size(DESK)
@@ -75,7 +75,7 @@ def test_a_list_does_not_move_when_its_times_are_shown_in_the_viewers_zone(page:
 @pytest.mark.parametrize("size", [DESK, PHONE])
 def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dict[str, int]):
     story = Story("s1")
-    run(
+    create_run(
         story,
         status="failed",
         error_type="ValueError",

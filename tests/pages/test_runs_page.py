@@ -10,22 +10,16 @@ from sessions_app.models import Run
 from sessions_app.runs import lifecycle as runs
 from tests.pages.client import Get
 from tests.pages.html import parse, table
+from tests.pages.run_rows import create_run
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
 
 
-def run(story: Story, at: float = 100.0, **facts: object) -> Run:
-    """Return a run that was created at a moment, with these columns."""
-    created = runs.create_run(story.pk, {"new_message": {"parts": [{"text": "x" * 5000}]}})
-    Run.objects.filter(pk=created.pk).update(created_at=at, **facts)
-    return created
-
-
 def test_a_run_shows_how_it_ended_and_how_long_it_took(get: Get):
     story = Story()
     story.asks("Weather?")
-    run(story, status="done", started_at=10.0, finished_at=11.5, first_seq=0, last_seq=4)
+    create_run(story, status="done", started_at=10.0, finished_at=11.5, first_seq=0, last_seq=4)
     row = table(get("/runs/"))[0]
     assert (row["Status"], row["Session"], row["Duration"], row["Events"]) == (
         "done",
@@ -40,40 +34,42 @@ def test_runs_of_one_session_are_told_apart_by_what_was_asked(get: Get):
     story.asks("Weather?")
     story.says("Sunny.")
     story.asks("And <b>now</b>?")
-    run(story, at=1.0, first_seq=0)
-    run(story, at=2.0, first_seq=2)
-    run(story, at=3.0)
+    create_run(story, at=1.0, first_seq=0)
+    create_run(story, at=2.0, first_seq=2)
+    create_run(story, at=3.0)
     asked = [cell.all("bdi", css="run-asked") for cell in get("/runs/").all("td", css="session-cell")]
     assert [[one.text for one in each] for each in asked] == [[], ["And <b>now</b>?"], []]
 
 
 def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
-    run(Story(), status="failed", error_type="ValueError", error="<b>no</b>", traceback="File x, line 1")
+    create_run(
+        Story(), status="failed", error_type="ValueError", error="<b>no</b>", traceback="File x, line 1"
+    )
     failed = get("/runs/").one("details", css="run-error")
     assert failed.one("summary").text == "ValueError: <b>no</b>"
     assert failed.one("pre").text == "File x, line 1"
 
 
 def test_an_active_run_can_be_cancelled_from_here(get: Get):
-    active = run(Story(), status="running")
+    active = create_run(Story(), status="running")
     form = get("/runs/").one("td", css="row-actions").one("form")
     assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{active.pk}/cancel/")
     assert form.one("button").text == "Cancel"
 
 
 def test_a_run_that_is_being_cancelled_is_not_cancelled_twice(get: Get):
-    run(Story(), status="running", cancel_requested_at=1.0)
+    create_run(Story(), status="running", cancel_requested_at=1.0)
     button = get("/runs/").one("td", css="row-actions").one("button")
     assert (button.text, "disabled" in button.attrs) == ("Cancelling", True)
 
 
 def test_a_run_that_has_ended_cannot_be_cancelled(get: Get):
-    run(Story(), status="done")
+    create_run(Story(), status="done")
     assert "Cancel" not in get("/runs/").one("td", css="row-actions").text
 
 
 def test_a_run_says_which_code_it_ran(get: Get):
-    run(Story(), status="done", code_version="0123456789abcdef", git_revision="fedcba98+")
+    create_run(Story(), status="done", code_version="0123456789abcdef", git_revision="fedcba98+")
     [row] = table(get("/runs/"))
     assert row["Code"] == "0123456"
     code = get("/runs/").one("code", css="ran")
@@ -82,7 +78,7 @@ def test_a_run_says_which_code_it_ran(get: Get):
 
 @pytest.mark.parametrize("status", ["done", "failed", "waiting", "cancelled", "crashed"])
 def test_what_a_run_was_asked_is_asked_again_from_here(get: Get, status: str):
-    ended = run(Story(), status=status)
+    ended = create_run(Story(), status=status)
     form = get("/runs/").one("td", css="row-actions").one("form")
     assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{ended.pk}/again/")
     assert form.one("button").text == "Again"
@@ -111,9 +107,9 @@ def test_an_answer_and_a_run_of_nothing_known_are_not_asked_again(get: Get):
     ],
 )
 def test_runs_are_filtered_by_who_when_and_why(get: Get, query: str, found: list[str]):
-    run(Story("s1"), at=60.0, status="done")
-    run(Story("s2", user="ben"), at=180.0, status="done")
-    run(Story("s3"), at=300.0, status="failed", error_type="ValueError", error="no")
+    create_run(Story("s1"), at=60.0, status="done")
+    create_run(Story("s2", user="ben"), at=180.0, status="done")
+    create_run(Story("s3"), at=300.0, status="failed", error_type="ValueError", error="no")
     page = get(f"/runs/?{query}")
     assert (
         [row["Session"].split()[0] for row in table(page)] == found if found else page.one("div", css="empty")
@@ -122,7 +118,7 @@ def test_runs_are_filtered_by_who_when_and_why(get: Get, query: str, found: list
 
 @pytest.mark.parametrize(("name", "label"), [("after", "Since"), ("until", "Until")])
 def test_a_time_that_cannot_be_meant_is_told_beside_the_filters(client: Client, name: str, label: str):
-    run(Story())
+    create_run(Story())
     response = client.get(f"/runs/?status=done&{name}=<b>soon")
     page = parse(response.content.decode())
     assert response.status_code == 422
@@ -132,7 +128,7 @@ def test_a_time_that_cannot_be_meant_is_told_beside_the_filters(client: Client, 
 
 
 def test_the_form_keeps_what_it_filters_by(get: Get):
-    run(Story(), status="failed", error_type="<b>", error="no")
+    create_run(Story(), status="failed", error_type="<b>", error="no")
     page = get("/runs/?user=ann&session=s%201&after=2h&until=today&error=%3Cb%3E")
     fields = {
         name: page.one("input", name=name).attrs["value"] for name in ("user", "session", "after", "until")
@@ -147,7 +143,7 @@ def test_the_form_keeps_what_it_filters_by(get: Get):
 def test_the_next_page_and_the_watch_keep_every_filter(get: Get):
     story = Story()
     for n in range(60):
-        run(story, at=float(n), status="failed", error_type="ValueError", error="no")
+        create_run(story, at=float(n), status="failed", error_type="ValueError", error="no")
     query = "app=weather&status=failed&user=ann&session=s1&error=ValueError&after=1970-01-01&until=1h"
     page = get(f"/runs/?{query}")
     for address in (page.one("a", rel="next").attrs["href"], page.one("div", id="watch").attrs["hx-get"]):
@@ -155,8 +151,8 @@ def test_the_next_page_and_the_watch_keep_every_filter(get: Get):
 
 
 def test_runs_are_filtered_by_app_and_status(get: Get):
-    run(Story("s1"), status="done")
-    run(Story("s2", app="writer"), status="failed")
+    create_run(Story("s1"), status="done")
+    create_run(Story("s2", app="writer"), status="failed")
     assert [row["App"] for row in table(get("/runs/?status=failed"))] == ["writer"]
     assert [row["App"] for row in table(get("/runs/?app=weather"))] == ["weather"]
     assert get("/runs/?app=weather&status=failed").one("div", css="empty").one("h2").text == "No run matches"
@@ -164,7 +160,7 @@ def test_runs_are_filtered_by_app_and_status(get: Get):
 
 def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     story = Story()
-    made = [run(story, at=float(n // 3)).pk for n in range(110)]
+    made = [create_run(story, at=float(n // 3)).pk for n in range(110)]
     seen, address = [], "/runs/"
     while address:
         page = get(address)
@@ -188,15 +184,15 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_runs(
 ):
     for n in range(3):
         for m in range(10):
-            run(Story(f"s{n}-{m}"), status="failed")
+            create_run(Story(f"s{n}-{m}"), status="failed")
         # the apps and the errors of the filters, the runs with their sessions
         with django_assert_num_queries(4):
             client.get("/runs/")
 
 
 def test_a_run_that_goes_on_is_replaced_where_it_stands(get: Get, client: Client):
-    active = run(Story(), status="running")
-    run(Story("s2"), status="done")
+    active = create_run(Story(), status="running")
+    create_run(Story("s2"), status="done")
     address = get("/runs/").one("div", id="watch").attrs["hx-get"]
     assert client.get(address).status_code == 204
     runs.finish(active.pk, Run.Status.FAILED, error_type="ValueError", error="no")
@@ -208,17 +204,17 @@ def test_a_run_that_goes_on_is_replaced_where_it_stands(get: Get, client: Client
 
 def test_a_run_that_went_with_its_session_leaves_the_list(get: Get):
     story = Story()
-    gone = run(story, status="done")
+    gone = create_run(story, status="done")
     address = get("/runs/").one("div", id="watch").attrs["hx-get"]
     story.session.delete()
     assert get(address).one("tr").attrs == {"id": f"run-{gone.pk}", "hx-swap-oob": "delete"}
 
 
 def test_runs_that_come_are_counted_and_not_pushed_in(get: Get, client: Client):
-    run(Story("s1"))
+    create_run(Story("s1"))
     page = get("/runs/?app=weather")
-    run(Story("s2"), at=200.0)
-    run(Story("s3", app="writer"), at=300.0)
+    create_run(Story("s2"), at=200.0)
+    create_run(Story("s3", app="writer"), at=300.0)
     told = get(page.one("div", id="watch").attrs["hx-get"])
     link = told.one("a")
     assert (link.text, link.attrs["href"]) == ("1 new or changed", "/runs/?app=weather")
@@ -228,7 +224,7 @@ def test_runs_that_come_are_counted_and_not_pushed_in(get: Get, client: Client):
 
 def test_an_empty_list_of_runs_loads_its_first_at_once(get: Get):
     page = get("/runs/?status=done")
-    run(Story("s1"), status="done")
+    create_run(Story("s1"), status="done")
     told = get(page.one("div", id="watch").attrs["hx-get"]).one("div", id="watch")
     assert (told.attrs["hx-get"], told.attrs["hx-target"]) == ("/runs/?status=done", "#runs")
     assert len(get(told.attrs["hx-get"], target="runs").one("tbody").all("tr")) == 1

@@ -11,7 +11,7 @@ from playwright.sync_api import Locator, Page, expect
 from sessions_app.agents import cards, folder
 from sessions_app.branches.fork import NewFork, fork
 from tests.browser import OpenWindow
-from tests.pages.test_agent_drawing import flow
+from tests.pages.workflows import describe_workflow
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
@@ -24,7 +24,7 @@ STEPS = ["__START__", *"abcdefg"]
 def drawn(agents_dir: Path, store: None) -> None:
     """An agent whose workflow is eight boxes wide and more."""
     version = folder.open_folder(agents_dir).code_version("weather")
-    cards.save_loaded("weather", version, flow(*pairwise(STEPS)))
+    cards.save_loaded("weather", version, describe_workflow(*pairwise(STEPS)))
 
 
 def window(open_window: OpenWindow, server: str, width: int) -> Page:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -16,48 +16,14 @@ from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle, runtime_client
 from sessions_app.runs.questions import CONFIRMATION
-from sessions_app.runs.runtime_client import Frame
 from sessions_app.store import units_of_work
+from tests.console.fake_runtimes import RecordingRuntime
 from tests.pages.html import Element, parse
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.anywhere
 
 PATIENCE_S = 60
-
-
-class Runtime:
-    """Keeps what it was told; fails with `error` when there is one."""
-
-    def __init__(self) -> None:
-        self.told: list[tuple[str, str]] = []
-        self.error: Exception | None = None
-        self.heard = asyncio.Event()
-
-    def apps(self) -> list[str]:
-        return ["weather"]
-
-    async def client(self, app_name: str) -> Runtime:
-        return self
-
-    async def call(self, method: str, path: str, body: object = None) -> Any:
-        return {"state": "failed"}
-
-    async def start_run(self, run_id: str) -> None:
-        await self._hear("start", run_id)
-
-    async def cancel_run(self, run_id: str) -> None:
-        await self._hear("cancel", run_id)
-
-    async def stream(self, run_id: str, after: int = 0) -> AsyncIterator[Frame]:
-        for frame in ():
-            yield frame
-
-    async def _hear(self, what: str, run_id: str) -> None:
-        self.told.append((what, run_id))
-        self.heard.set()
-        if self.error:
-            raise self.error
 
 
 @pytest.fixture
@@ -68,8 +34,8 @@ def story(transactional_db: None) -> Iterator[Story]:
 
 
 @pytest.fixture
-def runtime() -> Runtime:
-    found = Runtime()
+def runtime() -> RecordingRuntime:
+    found = RecordingRuntime()
     runtime_client.register(found)
     return found
 
@@ -100,7 +66,7 @@ async def test_a_message_in_a_realm_leads_back_to_its_own_session(story, runtime
     fork = await units_of_work.write(lambda: Story(realm="fork/1"))
     response = await send(fork, message="Weather?")
     assert response.headers["Location"] == f"/sessions/id/{fork.pk}/"
-    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
+    await asyncio.wait_for(runtime.received.wait(), PATIENCE_S)
 
 
 async def test_a_message_is_queued_and_handed_to_the_runtime(story, runtime):
@@ -111,8 +77,8 @@ async def test_a_message_is_queued_and_handed_to_the_runtime(story, runtime):
     assert message(run) == {"role": "user", "parts": [{"text": "  Weather?\n"}]}
     assert json.loads(run.request)["streaming"] is True
     assert run.source == "console"
-    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
-    assert runtime.told == [("start", run.pk)]
+    await asyncio.wait_for(runtime.received.wait(), PATIENCE_S)
+    assert runtime.requests == [("start", run.pk)]
 
 
 async def test_the_page_stays_when_htmx_sends(story, runtime):
@@ -176,7 +142,7 @@ async def test_message_to_an_app_without_an_agent_is_refused(story, runtime, htm
     answered = await send(gone, call_id="c1", response="yes", htmx=htmx)
     assert answered.status_code == (422 if htmx else 404)
     assert "App 'imported' cannot be run" in parse(answered.content).text
-    assert (await runs(), runtime.told) == ([], [])
+    assert (await runs(), runtime.requests) == ([], [])
 
 
 async def test_message_to_a_broken_agent_is_refused_until_it_loads(story, runtime):
@@ -289,8 +255,8 @@ async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
     run = await units_of_work.write(lambda: lifecycle.create_run(story.pk, {}))
     response = await cancel(run.pk)
     assert response.status_code == 303
-    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
-    assert runtime.told == [("cancel", run.pk)]
+    await asyncio.wait_for(runtime.received.wait(), PATIENCE_S)
+    assert runtime.requests == [("cancel", run.pk)]
     [stored] = await runs()
     assert stored.cancel_requested_at
 
@@ -307,7 +273,7 @@ async def test_a_run_that_has_ended_stays_as_it_ended(story, runtime):
     await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.DONE))
     assert (await cancel(run.pk)).status_code == 303
     [stored] = await runs()
-    assert (stored.status, stored.cancel_requested_at, runtime.told) == (Run.Status.DONE, None, [])
+    assert (stored.status, stored.cancel_requested_at, runtime.requests) == (Run.Status.DONE, None, [])
 
 
 async def test_cancelling_a_run_that_does_not_exist_says_so(story):
@@ -323,8 +289,8 @@ async def test_a_message_sent_twice_by_a_form_is_queued_once(story, runtime, htm
     assert [answer.status_code for answer in answers] == [204 if htmx else 303] * 2
     [run] = await runs()
     assert run.pk == TWICE
-    await asyncio.wait_for(runtime.heard.wait(), PATIENCE_S)
-    assert runtime.told == [("start", TWICE)]
+    await asyncio.wait_for(runtime.received.wait(), PATIENCE_S)
+    assert runtime.requests == [("start", TWICE)]
 
 
 async def test_a_message_sent_twice_at_once_is_queued_once(story, runtime):
@@ -392,7 +358,7 @@ async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_c
 
 
 def test_every_form_that_starts_a_run_names_it(story, get):
-    runtime_client.register(Runtime())
+    runtime_client.register(RecordingRuntime())
     story.calls("ask", "c1", waiting=True)
     ids = [field.attrs["value"] for field in get(f"/sessions/id/{story.pk}/").all("input", name="send_id")]
     assert len(ids) == len(set(ids)) == 2

@@ -15,8 +15,8 @@ from sessions_app.timeline.items import MAX_LINES
 from sessions_app.timeline.timeline_reader import read_timeline
 from tests.pages.html import Element
 from tests.sessions.full_event import full_event
+from tests.timeline.session_page import event, session_path
 from tests.timeline.story import START, Story
-from tests.timeline.test_session_page import event, page_of
 
 MOST_ELEMENTS = 1_500
 """Of one event in a timeline, whatever it holds."""
@@ -28,7 +28,7 @@ def shown(story: Story, get: Any) -> Any:
 
     def add(*parts: dict[str, Any], **fields: Any) -> Element:
         seq = story.add(*parts, **fields)
-        return event(get(page_of(story)), seq)
+        return event(get(session_path(story)), seq)
 
     return add
 
@@ -43,7 +43,7 @@ def test_an_event_with_every_field_shows_each_for_what_it_is(story, get):
         name: body.pop(name) for name in ("id", "timestamp", "invocationId", "author", "actions", "content")
     }
     seq = story.add(*known["content"]["parts"], author=known["author"], actions=known["actions"], **body)
-    row = event(get(page_of(story)), seq)
+    row = event(get(session_path(story)), seq)
     for said in (
         "heard in",
         "spoken out",
@@ -78,7 +78,7 @@ def test_media_stored_without_their_place_are_named_in_the_row_and_shown_in_the_
     summary = json.loads(row.summary)
     del summary["media"][0]["pointer"]
     Event.objects.filter(pk=row.pk).update(summary=json.dumps(summary, separators=(",", ":")))
-    page = get(page_of(story, "?seq=1"))
+    page = get(session_path(story, "?seq=1"))
     assert not event(page, 1).all("img")
     opener = next(link for link in event(page, 1).all("a") if "open the event" in link.text)
     assert opener.attrs["href"] == "?seq=1"
@@ -170,7 +170,7 @@ def test_what_was_heard_and_spoken_is_shown(shown):
 
 def test_what_was_heard_is_the_content_of_an_open_event_and_is_said_by_the_user(story, get):
     story.add(author="user", inputTranscription={"text": "hello there"})
-    page = get(page_of(story, "?seq=1"))
+    page = get(session_path(story, "?seq=1"))
     assert "kind-user" in event(page, 1).classes
     parts = page.one("div", "tab-parts").text
     assert "hello there" in parts
@@ -179,7 +179,7 @@ def test_what_was_heard_is_the_content_of_an_open_event_and_is_said_by_the_user(
 
 def test_an_error_without_content_is_not_said_to_be_nothing(story, get):
     story.add(errorCode="429", errorMessage="quota")
-    assert "no content" not in get(page_of(story, "?seq=1")).one("div", "tab-parts").text
+    assert "no content" not in get(session_path(story, "?seq=1")).one("div", "tab-parts").text
 
 
 @pytest.mark.parametrize(
@@ -223,7 +223,7 @@ def test_a_summary_says_which_events_it_stands_for(story, get):
     content = {"parts": [{"text": "**one** and two"}]}
     span = {"startTimestamp": START, "endTimestamp": START + 2, "compactedContent": content}
     story.add(author="user", actions={"compaction": span})
-    page = get(page_of(story))
+    page = get(session_path(story))
     summary = event(page, 3).one("section", "summing-up")
     assert "Summary of events 1 to 2" in summary.text
     assert summary.all("strong")[1].text == "one"
@@ -235,7 +235,7 @@ def test_silence_is_marked_in_the_words_of_a_person(story, get):
     story.invocation = "i2"
     story.says("two")
     Event.objects.filter(session=story.pk, seq=2).update(timestamp=START + 3 * 3600)
-    assert get(page_of(story)).one("p", "gap").text == "3 h later"
+    assert get(session_path(story)).one("p", "gap").text == "3 h later"
 
 
 @pytest.mark.parametrize(
@@ -280,7 +280,7 @@ def test_what_is_said_after_the_arguments_of_a_call_stands_apart_from_them(story
     seq = story.calls("ask", "c1", waiting=True, to="Acme", **{f"k{number}": number for number in range(9)})
     story.invocation = "i2"
     answer = story.answers("ask", "c1", author="user")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert "k6=6 2 more arguments long-running" in event(page, seq).text
     assert f" asked in {seq}" in event(page, answer).text
 
@@ -291,7 +291,7 @@ def test_a_delta_of_very_many_keys_reads_only_what_is_shown(story, get, django_a
     with django_assert_max_num_queries(10):
         [group] = read_timeline(session, windows.newest(session)).groups
     assert len(group.items[0].changes) == 9
-    assert "42 more keys at least" in event(get(page_of(story)), seq).text
+    assert "42 more keys at least" in event(get(session_path(story)), seq).text
 
 
 def test_parts_are_shown_in_the_order_of_the_model(shown):

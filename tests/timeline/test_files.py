@@ -12,12 +12,8 @@ from sessions_app.artifacts import artifact_versions, content_files
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_type import BINARY, PDF, SVG, TEXT
+from tests.image_data import EVIL_SVG, PNG
 from tests.timeline.story import Story
-
-PNG = base64.b64decode(
-    "iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg=="
-)
-EVIL_SVG = b'<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.items import TimelineItem
 from sessions_app.timeline.lanes import DOT, MAX_LANES, Lanes
 from sessions_app.timeline.timeline_reader import read_timeline
+from tests.timeline.session_page import session_path
 from tests.timeline.story import Story
-from tests.timeline.test_session_page import page_of
 
 
 def drawn(story: Story, first: int = 1) -> dict[int, Lanes | None]:
@@ -63,10 +63,10 @@ def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
 def test_agents_that_share_the_last_lane_are_counted_and_said(story, get):
     for number in range(MAX_LANES):
         story.says("hi", author=f"agent{number}")
-    assert "in one lane" not in get(page_of(story)).one("ol", id="events").text
+    assert "in one lane" not in get(session_path(story)).one("ol", id="events").text
     for number in range(3):
         story.says("hi", author=f"late{number}")
-    assert f"{MAX_LANES + 3} agents, 4 in one lane" in get(page_of(story)).one("ol", id="events").text
+    assert f"{MAX_LANES + 3} agents, 4 in one lane" in get(session_path(story)).one("ol", id="events").text
 
 
 def test_a_window_draws_agents_where_the_whole_invocation_has_them(story):

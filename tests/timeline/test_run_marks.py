@@ -14,8 +14,8 @@ from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.groups import InvocationGroup
 from sessions_app.timeline.run_marks import changed_marks, read_session_runs
 from sessions_app.timeline.timeline_reader import Timeline, read_timeline
+from tests.timeline.session_page import session_path
 from tests.timeline.story import Story
-from tests.timeline.test_session_page import page_of
 
 Status = Run.Status
 
@@ -66,7 +66,7 @@ def test_a_mark_says_the_state_the_time_the_error_and_has_the_traceback(story, g
     run = told(story, "a", Status.FAILED, error_type="ValueError", error="no <b>", traceback="line 7")
     Run.objects.filter(pk=run.pk).update(started_at=10.0, finished_at=13.25)
     told(story, "b", Status.DONE)
-    head = get(page_of(story)).one("li", "invocation", data_invocation="i-a")
+    head = get(session_path(story)).one("li", "invocation", data_invocation="i-a")
     mark = head.one("div", "run-state")
     assert "Failed" in mark.text
     assert "after 3.25 s" in mark.text
@@ -80,7 +80,7 @@ def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
     lifecycle.finish(
         run.pk, Status.FAILED, error_type="ValueError", error="no", traceback="line 7", invocation_id="i1"
     )
-    page = get(page_of(story)).one("ol", id="events")
+    page = get(session_path(story)).one("ol", id="events")
     assert [pre.text for pre in page.all("pre")] == ["line 7"]
     assert page.text.count("ValueError") == 1
     assert "Failed" in page.one("div", "run-state").text
@@ -150,7 +150,7 @@ def test_waiting_for_a_person_is_no_time_of_the_invocation(story, get):
     story.says("paid", timestamp=864.0)
     total = timeline(story).groups[0].totals
     assert (total.seconds, total.paused) == (4.0, 760.0)
-    head = get(page_of(story)).one("h2", "invocation-head").text
+    head = get(session_path(story)).one("h2", "invocation-head").text
     assert "4.00 s" in head
     assert "waited 12 min 40 s" in head
 
@@ -182,7 +182,7 @@ def test_every_part_of_a_long_invocation_is_marked(story, get):
         story.says(f"event {number}")
     lifecycle.finish(run.pk, Status.CRASHED, error="Signal 9.", invocation_id="i1")
     for query in ("", f"?before={2 * windows.WINDOW_SIZE}", f"?after={windows.WINDOW_SIZE}"):
-        assert "Signal 9." in get(page_of(story, query), target="window").one("div", "run-states").text
+        assert "Signal 9." in get(session_path(story, query), target="window").one("div", "run-states").text
 
 
 def alone(story: Story, text: str, status: str = Status.CRASHED) -> Run:
@@ -205,14 +205,14 @@ def test_a_run_that_left_no_event_stands_where_it_was(story, get):
     alone(story, "between, too", Status.CANCELLED)
     told(story, "b", Status.DONE)
     alone(story, "after all")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert order(page) == ["before all", "1", "2", "between", "between, too", "3", "4", "after all"]
     assert "between is lost" in page.text
 
 
 def test_a_run_without_events_is_shown_in_a_session_without_any(story, get):
     alone(story, "lost")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert order(page) == ["lost"]
     assert "No events yet" not in page.text
 
@@ -221,7 +221,7 @@ def test_a_run_that_nobody_began_says_so(story, get):
     story.says("one")
     run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "hello"}]}})
     lifecycle.end_queued(run.pk, Status.CANCELLED)
-    page = get(page_of(story)).one("ol", id="events")
+    page = get(session_path(story)).one("ol", id="events")
     assert order(page) == ["1", "hello"]
     assert "before it began" in page.text
 
@@ -239,9 +239,9 @@ def test_each_page_shows_the_runs_among_its_events_and_no_other(story, get):
         story.says(f"event {number}")
         if number + 1 in {20, size + 20, size + 21, 2 * size + 20}:
             alone(story, f"at {number + 1}")
-    newest = order(get(page_of(story)))
-    older = order(get(page_of(story, f"?before={size + 21}"), target="window"))
-    oldest = order(get(page_of(story, "?before=21"), target="window"))
+    newest = order(get(session_path(story)))
+    older = order(get(session_path(story, f"?before={size + 21}"), target="window"))
+    oldest = order(get(session_path(story, "?before=21"), target="window"))
     runs = [[text for text in part if text.startswith("at")] for part in (oldest, older, newest)]
     assert runs == [["at 0", "at 20"], [f"at {size + 20}"], [f"at {size + 21}", f"at {2 * size + 20}"]]
 

@@ -20,21 +20,14 @@ from sessions_app.sessions import deletion
 from sessions_app.timeline.event_window import WINDOW_SIZE
 from sessions_app.views.session import KEYS_AT_MOST
 from tests.pages.html import Element, parse
+from tests.timeline.session_page import event, session_path
 from tests.timeline.story import START, Story
 
 HEADINGS = {f"h{level}" for level in range(1, 7)}
 
 
-def page_of(story: Story, query: str = "") -> str:
-    return f"/sessions/id/{story.pk}/{query}"
-
-
 def seqs(tree: Element) -> list[int]:
     return [int(event.attrs["data-seq"]) for event in tree.all("article")]
-
-
-def event(tree: Element, seq: int) -> Element:
-    return tree.one("article", data_seq=str(seq))
 
 
 def test_every_event_has_exactly_one_element_with_its_number_and_id(story, get):
@@ -42,7 +35,7 @@ def test_every_event_has_exactly_one_element_with_its_number_and_id(story, get):
     story.calls("get_weather", "c1", city="Paris")
     story.answers("get_weather", "c1")
     story.says("Sunny.")
-    page = get(page_of(story))
+    page = get(session_path(story))
     found = [(e.attrs["data-seq"], e.attrs["data-event-id"]) for e in page if "data-seq" in e.attrs]
     assert sorted(found) == [("1", "e1"), ("2", "e2"), ("3", "e3"), ("4", "e4")]
     row = next(row for row in page.all("li", "row") if row.all("article", data_seq="2"))
@@ -51,7 +44,7 @@ def test_every_event_has_exactly_one_element_with_its_number_and_id(story, get):
 
 def test_a_session_has_one_page_under_its_ids_and_under_its_key(story, get):
     story.says("hi")
-    assert seqs(get("/sessions/weather/ann/s1/")) == seqs(get(page_of(story))) == [1]
+    assert seqs(get("/sessions/weather/ann/s1/")) == seqs(get(session_path(story))) == [1]
 
 
 def bounds(tree: Element) -> tuple[str, str, str]:
@@ -69,31 +62,31 @@ def link(tree: Element, side: str) -> str | None:
 def test_the_page_opens_at_the_end_and_links_to_what_is_older(story, get):
     for number in range(WINDOW_SIZE + 30):
         story.says(f"event {number}")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert seqs(page) == list(range(31, WINDOW_SIZE + 31))
     assert (link(page, "older"), link(page, "newer")) == ("?before=31", None)
-    assert seqs(get(page_of(story, "?before=31"))) == list(range(1, 31))
+    assert seqs(get(session_path(story, "?before=31"))) == list(range(1, 31))
 
 
 def test_a_window_is_a_piece_of_the_page_that_knows_its_bounds(story, get):
     for number in range(3 * WINDOW_SIZE):
         story.says(f"event {number}")
     last = str(3 * WINDOW_SIZE)
-    older = get(page_of(story, f"?before={2 * WINDOW_SIZE + 1}"), target="window")
+    older = get(session_path(story, f"?before={2 * WINDOW_SIZE + 1}"), target="window")
     assert seqs(older) == list(range(WINDOW_SIZE + 1, 2 * WINDOW_SIZE + 1))
     assert bounds(older) == (str(WINDOW_SIZE + 1), str(2 * WINDOW_SIZE), last)
     assert not older.all("html")
-    newer = get(page_of(story, f"?after={2 * WINDOW_SIZE}"), target="window")
+    newer = get(session_path(story, f"?after={2 * WINDOW_SIZE}"), target="window")
     assert bounds(newer) == (str(2 * WINDOW_SIZE + 1), last, last)
     assert (link(newer, "older"), link(newer, "newer")) == (f"?before={2 * WINDOW_SIZE + 1}", None)
-    assert bounds(get(page_of(story, f"?after={last}"), target="window")) == ("0", "0", last)
+    assert bounds(get(session_path(story, f"?after={last}"), target="window")) == ("0", "0", last)
 
 
 @pytest.mark.parametrize(("around", "held"), [(1, 1), (60, 60), (-5, 1), (0, 1), (9999, 120)])
 def test_any_place_of_a_session_can_be_gone_to_without_opening_an_event(story, get, around, held):
     for number in range(120):
         story.says(f"event {number}")
-    page = get(page_of(story, f"?around={around}"))
+    page = get(session_path(story, f"?around={around}"))
     assert held in seqs(page)
     assert len(seqs(page)) == WINDOW_SIZE
     assert not page.all("article", aria_current="true")
@@ -103,7 +96,7 @@ def test_the_rail_tells_where_the_session_broke(story, get):
     story.says("one")
     story.add(errorCode="E", errorMessage="boom")
     story.says("three")
-    rail = get(page_of(story)).one("div", id="rail")
+    rail = get(session_path(story)).one("div", id="rail")
     assert rail.attrs["aria-valuemax"] == "3"
     assert rail.one("svg").attrs["viewbox"] == "0 0 1 3"
     assert rail.one("path").attrs["d"] == "M0 2h1"
@@ -113,7 +106,7 @@ def test_the_rail_tells_where_the_session_broke(story, get):
 def test_a_link_to_an_event_opens_it_in_its_surroundings(story, get, query):
     for number in range(300):
         story.says(f"event {number}", delta={"n": number})
-    page = get(page_of(story, query))
+    page = get(session_path(story, query))
     assert 20 in seqs(page)
     assert event(page, 20).attrs["aria-current"] == "true"
     assert "event 20" in page.one("h2", id="inspector-title").text
@@ -125,13 +118,13 @@ def test_a_link_to_an_event_names_it_by_id_or_number(story, get):
     for text in ("one", "two"):
         story.says(text)
     for query in ("?event=2", "?event=e2", "?seq=2"):
-        assert "event 2" in get(page_of(story, query)).one("h2", id="inspector-title").text
+        assert "event 2" in get(session_path(story, query)).one("h2", id="inspector-title").text
 
 
 def test_the_page_and_the_piece_of_an_event_say_the_same(story, get):
     story.says("hi", delta={"x": 1})
-    whole = get(page_of(story, "?seq=1")).one("div", id="detail")
-    assert get(page_of(story, "?seq=1"), target="detail").text == whole.text
+    whole = get(session_path(story, "?seq=1")).one("div", id="detail")
+    assert get(session_path(story, "?seq=1"), target="detail").text == whole.text
 
 
 @pytest.mark.parametrize(
@@ -141,7 +134,7 @@ def test_the_page_and_the_piece_of_an_event_say_the_same(story, get):
 def test_an_unknown_event_is_named_and_the_nearest_offered(story, get, query, wanted, offered):
     story.says("one")
     story.says("two")
-    page = get(page_of(story, query), status=404)
+    page = get(session_path(story, query), status=404)
     assert page.one("h1").text == f"This session has no event {wanted}."
     assert page.one("a", "button-primary").attrs["href"] == f"?seq={offered}"
 
@@ -181,13 +174,13 @@ def test_an_unknown_key_is_not_found(db, get):
 def test_an_open_page_is_told_what_became_of_its_session_and_how_to_have_it_back(story, get, client):
     story.says("hi")
     batch = deletion.delete([story.pk]).batch
-    gone = get(page_of(story), target="gone", status=404)
+    gone = get(session_path(story), target="gone", status=404)
     assert not gone.all("html")
     assert "This session was deleted" in gone.text
     form = gone.one("form")
     assert form.attrs["action"] == reverse("session-undo", kwargs={"batch": batch.id})
     client.post(form.attrs["action"], {"next": form.one("input", name="next").attrs["value"]})
-    assert seqs(get(page_of(story))) == [1]
+    assert seqs(get(session_path(story))) == [1]
 
 
 def test_a_session_that_was_removed_for_good_is_said_to_be_gone_without_a_way_back(db, get):
@@ -200,18 +193,18 @@ def test_a_session_that_was_removed_for_good_is_said_to_be_gone_without_a_way_ba
 def test_nothing_of_a_deleted_session_is_served(story, client, path):
     story.says("hi")
     deletion.delete([story.pk])
-    assert client.get(f"{page_of(story)}events/1/{path}").status_code == 404
+    assert client.get(f"{session_path(story)}events/1/{path}").status_code == 404
 
 
 @pytest.mark.parametrize("query", ["?seq=x", "?before=-1", "?tab=nothing", "?scope=nothing"])
 def test_a_query_that_cannot_be_meant_is_refused(story, get, query):
-    get(page_of(story, query), status=400)
+    get(session_path(story, query), status=400)
 
 
 def test_an_attempt_of_an_eval_is_found_by_its_key_and_takes_no_messages(db, get):
     story = Story(realm="eval/r1/c1/1")
     story.says("hi")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert "eval attempt" in page.one("section", "column-timeline").text
     assert not page.all("form", "console")
     get("/sessions/weather/ann/s1/", status=404)
@@ -221,7 +214,7 @@ def test_the_delta_of_each_event_shows_old_and_new_by_scope(db, get):
     story = Story(initial={"city": "Rome"})
     delta = {"city": "Paris", "user:unit": "F", "app:n": 1, "temp:draft": "x"}
     story.says("hi", delta=delta, keep_temp=True)
-    changes = event(get(page_of(story)), 1).one("ul", "delta").all("li", "change")
+    changes = event(get(session_path(story)), 1).one("ul", "delta").all("li", "change")
     shown = [(change.one("abbr").attrs["aria-label"], change.text) for change in changes]
     assert shown == [
         ("session scope", 'Scity "Rome" "Paris"'),
@@ -233,7 +226,7 @@ def test_the_delta_of_each_event_shows_old_and_new_by_scope(db, get):
 
 def test_a_delta_of_many_keys_is_bounded_in_the_row_and_whole_in_the_inspector(story, get):
     story.says("hi", delta={f"k{number:02}": number for number in range(30)})
-    page = get(page_of(story, "?seq=1"))
+    page = get(session_path(story, "?seq=1"))
     assert "22 more keys" in event(page, 1).text
     assert len(page.one("ul", "delta-list").all("bdi", "change-key")) == 30
 
@@ -241,7 +234,7 @@ def test_a_delta_of_many_keys_is_bounded_in_the_row_and_whole_in_the_inspector(s
 def test_markdown_of_an_agent_is_rendered_and_a_user_is_quoted_as_is(story, get):
     story.asks("**hi**")
     story.says("**bold** <b>not</b>")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert event(page, 1).one("p", "said").text == "**hi**"
     assert event(page, 2).one("strong").text == "bold"
     assert not event(page, 2).all("b")
@@ -255,7 +248,7 @@ def test_all_kinds_of_content_are_shown(story, get):
         {"inlineData": {"mimeType": "image/png", "data": "AAAA" * 500, "displayName": "cat.png"}},
         actions={"transferToAgent": "booker", "escalate": True, "artifactDelta": {"cat.png": 3}},
     )
-    text = event(get(page_of(story)), 1).text
+    text = event(get(session_path(story)), 1).text
     for part in (
         "let me think",
         "print(1)",
@@ -276,7 +269,7 @@ def test_rewound_and_compacted_events_say_so(story, get):
     span = {"startTimestamp": START, "endTimestamp": START + 1, "compactedContent": {}}
     story.invocation = "i3"
     story.add(author="user", actions={"compaction": span})
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert "summed up in 4" in event(page, 1).text
     assert "rewound by 3" in event(page, 2).text
     assert "rewind to before i2" in event(page, 3).text
@@ -290,7 +283,7 @@ def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, g
         run.id, Run.Status.FAILED, error_type="E", error="boom", traceback="line 7", invocation_id="i1"
     )
     story.add(errorCode="RuntimeError", errorMessage="boom")
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert "RuntimeError boom" in event(page, 1).text
     assert event(page, 1).one("pre").text == "line 7"
     told = page.one("ul", "runs")
@@ -303,7 +296,7 @@ def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
     first = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
     lifecycle.claim(first.id, None, "v1")
     lifecycle.create_run(story.pk, {"new_message": {"parts": [{"functionResponse": {}}]}})
-    runs = get(page_of(story)).one("ul", "runs").all("li", "run")
+    runs = get(session_path(story)).one("ul", "runs").all("li", "run")
     assert [(run.one("span", "badge").text, run.all("bdi")[0].text) for run in runs] == [
         ("Running", "one"),
         ("Queued", "an answer"),
@@ -315,7 +308,7 @@ def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
 
 def test_the_first_run_in_the_queue_says_that_it_waits_for_the_agents_process(story, get):
     lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
-    assert "waits for the agent's process" in get(page_of(story)).one("ul", "runs").one("li", "run").text
+    assert "waits for the agent's process" in get(session_path(story)).one("ul", "runs").one("li", "run").text
 
 
 def test_a_confirmation_asks_yes_or_no_and_names_the_call(story, get):
@@ -326,7 +319,7 @@ def test_a_confirmation_asks_yes_or_no_and_names_the_call(story, get):
         originalFunctionCall={"id": "c1", "name": "pay", "args": {"amount": 120}},
         toolConfirmation={"hint": "Really?", "payload": {"limit": 3}},
     )
-    form = get(page_of(story)).one("form", "question")
+    form = get(session_path(story)).one("form", "question")
     assert "Really?" in form.text
     assert "pay amount=120" in form.text
     assert [button.attrs["value"] for button in form.all("button")] == ["yes", "no"]
@@ -335,15 +328,15 @@ def test_a_confirmation_asks_yes_or_no_and_names_the_call(story, get):
 
 def test_an_open_call_asks_for_its_result_until_it_is_answered(story, get):
     story.calls("request_leave", "c1", waiting=True)
-    form = get(page_of(story)).one("form", "question")
+    form = get(session_path(story)).one("form", "question")
     assert form.one("input", name="call_id").attrs["value"] == "c1"
     story.answers("request_leave", "c1", author="user")
-    assert not get(page_of(story)).all("form", "question")
+    assert not get(session_path(story)).all("form", "question")
 
 
 def test_the_inspector_has_parts_delta_actions_details_and_raw_json(story, get):
     story.calls("get_weather", "c1", city="Paris")
-    page = get(page_of(story, "?seq=1&tab=raw"))
+    page = get(session_path(story, "?seq=1&tab=raw"))
     tabs = page.one("section", "inspector").all("input", type="radio")
     assert [tab.attrs["value"] for tab in tabs if "checked" in tab.attrs] == ["raw"]
     assert {tab.attrs["value"] for tab in tabs} >= {"parts", "delta", "actions", "details", "raw"}
@@ -360,7 +353,7 @@ def test_the_stored_json_of_an_event_has_an_address(story, client):
 
 def test_a_big_argument_is_fetched_piece_by_piece(story, get, client):
     story.calls("f", "c1", items=[{"n": n} for n in range(150)])
-    tree = get(page_of(story, "?seq=1")).one("div", "tab-parts")
+    tree = get(session_path(story, "?seq=1")).one("div", "tab-parts")
     closed = next(d for d in tree.all("details") if "hx-get" in d.attrs)
     piece = parse(client.get(closed.attrs["hx-get"]).content)
     assert "n" in piece.text
@@ -370,7 +363,7 @@ def test_a_big_argument_is_fetched_piece_by_piece(story, get, client):
 def test_the_board_links_to_the_writers_here_and_elsewhere(story, get):
     story.says("a", delta={"x": 1, "user:y": 1})
     Story("s2").says("b", delta={"user:y": 2})
-    page = get(page_of(story))
+    page = get(session_path(story))
     x, y = (page.one("li", "entry", data_key=key) for key in ("x", "user:y"))
     assert "?seq=1" in [link.attrs["href"] for link in x.all("a")]
     assert any("/sessions/id/" in link.attrs["href"] for link in y.all("a"))
@@ -380,7 +373,7 @@ def test_the_board_links_to_the_writers_here_and_elsewhere(story, get):
 def test_the_board_tells_what_changed_since_and_what_came_later(story, get):
     story.says("a", delta={"x": 1})
     story.says("b", delta={"x": 2, "z": 3})
-    page = get(page_of(story, "?seq=1"))
+    page = get(session_path(story, "?seq=1"))
     assert "now 2" in page.one("li", "entry", data_key="x").text
     assert "came later" in page.one("li", "entry", data_key="z").text
     assert "2 keys changed since" in page.one("section", "board").text
@@ -394,10 +387,10 @@ def keys_on(board: Element) -> list[str]:
 def test_a_state_of_many_keys_is_bounded_and_more_of_it_one_click_away(story, get):
     story.says("a", delta={f"k{number:03}": number for number in range(100)})
     story.says("b")
-    board = get(page_of(story)).one("section", "board")
+    board = get(session_path(story)).one("section", "board")
     assert len(keys_on(board)) == 30
     assert "70 more keys" in board.text
-    assert len(keys_on(get(page_of(story, "?keys=all")).one("section", "board"))) == KEYS_AT_MOST
+    assert len(keys_on(get(session_path(story, "?keys=all")).one("section", "board"))) == KEYS_AT_MOST
 
 
 @pytest.mark.parametrize("at", ["", "&seq=1"])
@@ -408,7 +401,7 @@ def test_a_state_of_very_many_keys_is_read_page_by_page(story, get, at, size):
     story.says("b", delta={"other": 2})
     seen, query = [], f"?{at}{size}"
     for _ in range(10):
-        board = get(page_of(story, query)).one("section", "board")
+        board = get(session_path(story, query)).one("section", "board")
         column = board.one("section", "scope-column", data_column="user")
         seen += keys_on(column)
         assert "own" in keys_on(board)
@@ -425,7 +418,7 @@ def test_a_state_of_very_many_keys_is_read_page_by_page(story, get, at, size):
 def test_keys_of_a_search_are_read_page_by_page(story, get):
     story.says("a", delta={f"{'ab'[number % 2]}{number:03}": 1 for number in range(100)})
     story.says("b")
-    board = get(page_of(story, "?key=b&begin=b061")).one("section", "board")
+    board = get(session_path(story, "?key=b&begin=b061")).one("section", "board")
     assert keys_on(board) == [f"b{number:03}" for number in range(61, 100, 2)]
 
 
@@ -433,13 +426,13 @@ def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get
     story.asks("about tea")
     Story("s2").asks("about coffee")
     Story("s3", app="other").asks("elsewhere")
-    page = get(page_of(story))
+    page = get(session_path(story))
     beside = page.one("ul", "siblings").all("a")
     assert {link.all("bdi")[0].text: link.attrs.get("aria-current") for link in beside} == {
         "about tea": "page",
         "about coffee": None,
     }
-    found = get(page_of(story, "?find=coffee"), target="siblings")
+    found = get(session_path(story, "?find=coffee"), target="siblings")
     assert [link.all("bdi")[0].text for link in found.one("ul").all("a")] == ["about coffee"]
 
 
@@ -447,19 +440,21 @@ def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get
 def test_headings_lead_from_level_to_level(story, get, query):
     story.asks("one")
     story.says("two", delta={"n": 1}, usageMetadata={"totalTokenCount": 3})
-    levels = [int(each.tag[1]) for each in get(page_of(story, query)).one("main") if each.tag in HEADINGS]
+    levels = [
+        int(each.tag[1]) for each in get(session_path(story, query)).one("main") if each.tag in HEADINGS
+    ]
     assert all(later - earlier <= 1 for earlier, later in pairwise(levels)), levels
 
 
 def test_a_session_without_events_teaches(story, get):
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert "No events yet" in page.one("div", id="no-events").text
 
 
 def test_nothing_is_inline_and_every_id_is_there_once(story, get):
     story.calls("f", "c1", waiting=True, a=1)
     story.says("x", delta={"y": {"z": 1}})
-    page = get(page_of(story, "?seq=2"))
+    page = get(session_path(story, "?seq=2"))
     for element in page:
         assert element.tag != "style"
         assert element.tag != "script" or not element.text
@@ -470,7 +465,7 @@ def test_nothing_is_inline_and_every_id_is_there_once(story, get):
 
 def test_every_field_and_button_has_a_name(story, get):
     story.calls("f", "c1", waiting=True, a=1)
-    page = get(page_of(story, "?seq=1"))
+    page = get(session_path(story, "?seq=1"))
     labelled = {label.attrs.get("for") for label in page.all("label")}
     inside = {id(element) for label in page.all("label") for element in label}
     for element in page:
@@ -501,7 +496,7 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
     run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": HOSTILE}]}})
     lifecycle.finish(run.id, Run.Status.FAILED, error=HOSTILE, traceback=HOSTILE, invocation_id=HOSTILE)
     for query in ("", "?seq=1", "?seq=2", "?seq=2&tab=raw"):
-        page = get(page_of(story, query))
+        page = get(session_path(story, query))
         assert not page.all("img")
         assert all(not script.text for script in page.all("script"))
 
@@ -519,12 +514,12 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
 def test_speaking_live_is_offered_unless_the_agent_is_known_not_to(story, get, known, is_offered):
     if known is not None:
         cards.save_loaded("weather", "1", known)
-    assert bool(get(page_of(story)).all("a", aria_label="Speak live")) is is_offered
+    assert bool(get(session_path(story)).all("a", aria_label="Speak live")) is is_offered
 
 
 def test_a_fork_with_state_of_its_own_is_not_offered_to_be_spoken_with(db, get):
     fork = Story(realm=f"{FORK}x")
-    assert not get(page_of(fork)).all("a", aria_label="Speak live")
+    assert not get(session_path(fork)).all("a", aria_label="Speak live")
 
 
 def test_the_number_of_queries_does_not_depend_on_the_length(story, client, django_assert_num_queries):
@@ -533,7 +528,7 @@ def test_the_number_of_queries_does_not_depend_on_the_length(story, client, djan
         from django.test.utils import CaptureQueriesContext
 
         with CaptureQueriesContext(connection) as queries:
-            assert client.get(page_of(story, "?seq=2")).status_code == 200
+            assert client.get(session_path(story, "?seq=2")).status_code == 200
         return len(queries)
 
     def tell(rounds: int) -> None:
@@ -554,7 +549,7 @@ def test_ten_thousand_events_make_a_small_page(story, client, get):
     for number in range(400):
         story.calls("f", f"c{number}", city=f"city {number}")
         story.answers("f", f"c{number}", delta={"n": number, f"k{number % 40}": number})
-    page = get(page_of(story))
+    page = get(session_path(story))
     assert len(seqs(page)) == WINDOW_SIZE
     assert len(list(page)) < 4000
 
@@ -562,5 +557,5 @@ def test_ten_thousand_events_make_a_small_page(story, client, get):
 @pytest.mark.parametrize("target", ["detail", "board", "siblings", "window"])
 def test_a_piece_and_the_page_are_not_taken_for_each_other_by_caches(story, client: Client, target: str):
     story.says("hi")
-    response = client.get(page_of(story), headers={"HX-Request": "true", "HX-Target": target})
+    response = client.get(session_path(story), headers={"HX-Request": "true", "HX-Target": target})
     assert {"HX-Request", "HX-Target"} <= {name.strip() for name in response.headers["Vary"].split(",")}

@@ -1,7 +1,7 @@
 from google.adk.events import RequestInput
 from google.adk.workflow import START, Workflow
 
-SCHEMA = {
+RUN_CONFIG_SCHEMA = {
     "type": "object",
     "properties": {"city": {"type": "string"}, "days": {"type": "integer"}},
     "required": ["city"],
@@ -10,7 +10,9 @@ SCHEMA = {
 
 def ask():
     """Ask where to go."""
-    yield RequestInput(message="Where to?", response_schema=SCHEMA, payload={"offer": "a week off"})
+    yield RequestInput(
+        message="Where to?", response_schema=RUN_CONFIG_SCHEMA, payload={"offer": "a week off"}
+    )
 
 
 def tell(node_input: dict) -> str:
