@@ -111,10 +111,17 @@ class EvalRun(models.Model):
     finished_at = models.FloatField(null=True)
     cancel_requested_at = models.FloatField(null=True)
     resumed = models.IntegerField(default=0, help_text="How many times it was taken up again.")
-    limits_from = models.FloatField(
-        null=True, help_text="Since when its limits count: its start, or when a person let it go on."
+    last_step_at = models.FloatField(
+        null=True,
+        help_text="Latest time of its process's stopwatch that is stored. A later start is never before it.",
     )
-    spent_seconds = models.FloatField(default=0.0, help_text="Time that it ran before it was taken up again.")
+    limits_from = models.FloatField(
+        null=True, help_text="Start from which its limits count: its first, or after a person resumed it."
+    )
+    limits_seconds = models.FloatField(
+        default=0.0, help_text="Seconds before its current start that count for its limit of seconds."
+    )
+    spent_seconds = models.FloatField(default=0.0, help_text="Seconds that it ran before its current start.")
     stopped_because = models.TextField(default="", help_text="The limit that was reached.")
     error_type = models.TextField(default="")
     error = models.TextField(default="")

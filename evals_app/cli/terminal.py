@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shlex
-import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -105,7 +104,7 @@ class Console:
             ("cancelled", run.cancelled),
         )
         rest = "".join(f", {count} {name}" for name, count in counts if count)
-        took = elapsed_seconds(run, time.time()) or 0.0
+        took = elapsed_seconds(run) or 0.0
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
             self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")

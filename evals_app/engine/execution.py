@@ -171,7 +171,7 @@ async def _run_attempts(
                 and attempt_status.count_store_losses(attempt) < MAX_LOST_TRIES - 1
             ):
                 began = attempt.started_at
-                await retry.write(writes.repeat_attempt, attempt_pk, began, failure)
+                await retry.write(writes.repeat_attempt, attempt_pk, began, failure, watch.now())
                 continue
             is_stored = await retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
             if progress and is_stored:
@@ -180,7 +180,7 @@ async def _run_attempts(
             return
 
     course = RunMonitor(run, make_executor(work, run.parallelism), watch, cancelled, progress)
-    async with Watchdog(run.id, course.limits.attempt_seconds):
+    async with Watchdog(run.id, course.limits.attempt_seconds, watch):
         return await course.follow()
 
 

@@ -13,7 +13,7 @@ from evals_app.engine.executor import Executor
 from evals_app.engine.spending import spending_since
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, prices, writes
-from evals_app.runs.limits import Limits, Spending
+from evals_app.runs.limits import STEP_S, Limits, Spending
 from evals_app.runs.prices import Prices
 from evals_app.runs.writes import Failure, Outcome
 from sessions_app.errors import StoreFault
@@ -72,8 +72,8 @@ class RunMonitor:
         self.limits = Limits.read(run.limits)
         self._costs = prices.prices_from_json(json.loads(run.prices))
         # Loading the agent is not the time of its attempts, but what a process that died took is.
-        goes_on = run.limits_from if run.limits_from != run.started_at else None
-        self._began = goes_on or watch.now()
+        self._began = watch.now() - run.limits_seconds
+        self._stored_at = 0.0
         self._news = asyncio.Event()
         self._is_away = False
         self._back_at = 0.0
@@ -134,13 +134,14 @@ class RunMonitor:
             return None
 
     async def _do_what_is_asked(self) -> RunEnding | None:
-        look = await units_of_work.read(_read_snapshot, self._run.id, self._began, self.limits, self._costs)
+        look = await units_of_work.read(_read_snapshot, self._run, self.limits, self._costs)
         if self._is_away:
             self._is_away, self._back_at = False, self._watch.now()
         if look.stop:
             return RunEnding(EvalRun.Status.CANCELLED)
         self._executor.resize(look.parallelism)
         now = self._watch.now()
+        await self._store_step(now)
         for attempt in look.running:
             if attempt.cancel_requested_at is not None:
                 self._executor.cancel(attempt.pk)
@@ -153,6 +154,13 @@ class RunMonitor:
                 await self._end_late(attempt)
         because = self.limits.reached(now - self._began, look.spent)
         return RunEnding(EvalRun.Status.STOPPED, because) if because else None
+
+    async def _store_step(self, now: float) -> None:
+        """Store the time, so that a run whose process dies has lasted until then."""
+        interval = STEP_S if self.limits.seconds is None else POLL_S / 2
+        if self._run.started_at is not None and now - self._stored_at >= interval:
+            self._stored_at = now
+            await units_of_work.write(writes.note_step, self._run.id, self._run.started_at, now)
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
         """Tell whether an attempt exceeds its time limit. The time counts anew after an outage of the store."""
@@ -191,10 +199,11 @@ def _pending_attempts(run_id: str) -> list[tuple[int, bool]]:
     return [(attempt.pk, attempt_status.must_run_alone(attempt)) for attempt in ordered]
 
 
-def _read_snapshot(run_id: str, since: float, limits: Limits, costs: Prices) -> RunSnapshot:
-    run = EvalRun.objects.only("status", "cancel_requested_at", "parallelism").filter(pk=run_id).first()
+def _read_snapshot(claimed: EvalRun, limits: Limits, costs: Prices) -> RunSnapshot:
+    run = EvalRun.objects.only("status", "cancel_requested_at", "parallelism").filter(pk=claimed.pk).first()
     if run is None or run.status != EvalRun.Status.RUNNING or run.cancel_requested_at is not None:
         return RunSnapshot(True, 1, (), Spending())
     in_flight = run.attempts.filter(status=Status.RUNNING)
     running = list(in_flight.only(*_SNAPSHOT_COLUMNS))
+    since = claimed.limits_from or 0.0
     return RunSnapshot(False, run.parallelism, running, spending_since(run, running, since, limits, costs))

@@ -17,6 +17,7 @@ from django.db import connection
 from evals_app.runs import writes
 from evals_app.runs.attempt_status import BLOCKED_PROCESS
 from evals_app.runs.writes import Failure
+from sessions_app.store.stopwatch import Stopwatch
 
 CHECK_S = 1.0
 """Seconds between two checks."""
@@ -44,9 +45,10 @@ class Watchdog:
     catastrophic backtracking, blocks the thread, too: then Python's fault handler ends the process.
     """
 
-    def __init__(self, run_id: str, longest: float | None) -> None:
+    def __init__(self, run_id: str, longest: float | None, watch: Stopwatch) -> None:
         self._run_id = run_id
         self._longest = longest
+        self._run_watch = watch
         self._alive = time.monotonic()
         self._done = threading.Event()
         self._loop_thread = threading.get_ident()
@@ -88,7 +90,7 @@ class Watchdog:
             f" without `await`, or computes for too long.\nIt had stood for {still:.0f} seconds."
         )
         try:
-            writes.end_blocked(self._run_id, Failure(BLOCKED_PROCESS, why, stack))
+            writes.end_blocked(self._run_id, Failure(BLOCKED_PROCESS, why, stack), self._run_watch.now())
         finally:
             connection.close()
             log.error("%s It is ended. It stood here:\n%s", why, stack)

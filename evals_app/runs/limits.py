@@ -19,9 +19,11 @@ MAX_PARALLELISM = 64
 ATTEMPT_SECONDS = 1800.0
 """Default time limit of an attempt: an agent that hangs must not block its run forever."""
 
-
 RETRY_SECONDS = 120.0
 """Default time for retries of a model call that is overloaded, rate-limited or cannot be reached."""
+
+STEP_S = 5.0
+"""Seconds between two writes of the time of an active run (`EvalRun.last_step_at`) without a limit of seconds."""
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status
-from evals_app.runs.limits import MAX_PARALLELISM
+from evals_app.runs.limits import MAX_PARALLELISM, STEP_S
 
 Status = EvalAttempt.Status
 
@@ -70,7 +70,7 @@ class RunProgress:
 
 def progress_of(run: EvalRun) -> RunProgress:
     """Return the progress of a run. Two queries while it runs, else one."""
-    now = time.time()
+    now = current_time(run)
     since = run.started_at or now
     took = Avg(F("finished_at") - F("started_at"), filter=Q(started_at__gte=since, finished_at__isnull=False))
     counts = run.attempts.aggregate(
@@ -93,7 +93,7 @@ def progress_of(run: EvalRun) -> RunProgress:
             [max(0.0, now - start) for start in start_times if start],
             run.parallelism,
         )
-    return RunProgress(run, left=seconds_left, seconds=elapsed_seconds(run, now), **counts)
+    return RunProgress(run, left=seconds_left, seconds=elapsed_seconds(run), **counts)
 
 
 def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
@@ -106,11 +106,19 @@ def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:
     )
 
 
-def elapsed_seconds(run: EvalRun, now: float) -> float | None:
+def current_time(run: EvalRun) -> float:
+    """Return the current time of an active run: the clock's, unless it was set while the run is running."""
+    now, step = time.time(), run.last_step_at or 0.0
+    if run.started_at is None or step <= run.started_at:
+        return now
+    return min(max(now, step), step + 2 * STEP_S)
+
+
+def elapsed_seconds(run: EvalRun) -> float | None:
     """Return how long a run took over all its starts; None if it has not started."""
     if run.started_at is None:
         return run.spent_seconds or None
-    return run.spent_seconds + max(0.0, (run.finished_at or now) - run.started_at)
+    return run.spent_seconds + max(0.0, (run.finished_at or current_time(run)) - run.started_at)
 
 
 def format_estimate(seconds: float) -> str:

@@ -3,14 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+from importlib import import_module
 
 import pytest
+from django.db import connection
 
+from evals_app.engine.execution import execute_run
+from evals_app.engine.spending import spending_since
+from evals_app.files import library
+from evals_app.metrics.config import RunConfig
+from evals_app.models import EvalRun
+from evals_app.runs import rerun, run_orders, writes
 from evals_app.runs.limits import Limits
+from evals_app.runs.prices import Prices
 from evals_app.runs.progress import elapsed_seconds
+from evals_app.runs.run_orders import RunOrder
+from evals_app.runs.writes import Outcome, ProcessDeath
 from sessions_app.models import ModelCall
+from sessions_app.runs import processes
 from sessions_app.store import units_of_work
-from tests.evals.builders import case, evalset, turn
+from tests.evals import agents
+from tests.evals.builders import case, evalset, turn, write
 from tests.settable_clock import STEPS_S, Clock
 
 pytestmark = pytest.mark.anywhere
@@ -35,7 +48,7 @@ async def test_a_run_and_its_attempts_take_as_long_as_they_took(play, clock, ste
 
     attempts = await units_of_work.read(lambda: list(run.attempts.all()))
     assert (run.status, run.passed, run.stopped_because) == ("done", 2, "")
-    assert 1.2 <= elapsed_seconds(run, 0) < 300
+    assert 1.2 <= elapsed_seconds(run) < 300
     assert all(0 <= one.finished_at - one.started_at < 300 for one in attempts)
     assert all(run.started_at <= one.started_at <= one.finished_at <= run.finished_at for one in attempts)
     calls = await units_of_work.read(lambda: list(ModelCall.objects.all()))
@@ -55,3 +68,97 @@ async def test_limits_are_reached_though_the_clock_is_set_back(play, clock, limi
     [attempt] = await units_of_work.read(lambda: list(run.attempts.all()))
     assert attempt.status in {"error", "cancelled"}
     assert 0 <= attempt.finished_at - attempt.started_at < 60
+
+
+PROCESS = "p" * 32
+
+
+def interrupted_run(folder, clock, limits, seconds, step):
+    """Return a run whose process died after some seconds; then the clock was set."""
+    processes.register(PROCESS, "counter", 1, "v1")
+    registered = library.register_file(folder, "counter", write(folder.given, "s.evalset.json", TWO))
+    order = RunOrder(RunConfig({"criteria": {"response_match_score": 0.5}}, "the test"), limits=limits)
+    run = writes.claim_run(run_orders.order_run(registered, order).pk, PROCESS)
+    attempt = writes.start_attempt(run.attempts.first().pk, run.started_at + 0.5)
+    writes.note_step(run.pk, run.started_at, run.started_at + seconds)
+    clock.step(step)
+    assert writes.continue_without_process(PROCESS, ProcessDeath("exit status 3")) == [run.pk]
+    return EvalRun.objects.get(pk=run.pk), attempt
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_run_continues_from_seconds_spent_after_process_death(store, folder, clock, step):
+    run, attempt = interrupted_run(folder, clock, Limits(seconds=600), 40.0, step)
+    began, ended = attempt.started_at, attempt.started_at + 39.5
+    assert (run.limits_seconds, run.spent_seconds, elapsed_seconds(run)) == pytest.approx((40, 40, 40))
+    [earlier] = run.attempts.first().tried_before
+    assert (earlier["started_at"], earlier["finished_at"]) == pytest.approx((began, ended))
+    again = writes.claim_run(run.pk, PROCESS)
+    assert again.started_at > ended
+    assert (again.limits_from, again.limits_seconds) == pytest.approx((began - 0.5, 40))
+    writes.note_step(run.pk, again.started_at, again.started_at + 2)
+    again.refresh_from_db()
+    clock.step(step)
+    assert 42 <= elapsed_seconds(again) <= 60
+    writes.crash_run(run.pk, "The power failed.")
+    again.refresh_from_db()
+    assert (again.finished_at - again.started_at, elapsed_seconds(again)) == pytest.approx((2, 42))
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+@pytest.mark.parametrize(("spent", "status"), [(599.0, "stopped"), (1.0, "done")])
+async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock, step, spent, status):
+    async def answer(ctx, said):
+        await asyncio.sleep(3600 if status == "stopped" else 1.2)
+        return "fine"
+
+    run, _ = await units_of_work.write(
+        interrupted_run, folder, clock, Limits(seconds=600, attempt_seconds=300), spent, step
+    )
+    source = agents.Source(agents.Scripted(name="counter", answer=answer), folder=folder)
+    async with asyncio.timeout(60):
+        await execute_run(run.pk, source, asyncio.Event(), runtime_id=PROCESS)
+    run = await units_of_work.read(EvalRun.objects.get, pk=run.pk)
+    assert run.status == status
+    assert spent < elapsed_seconds(run) < spent + 60
+    assert run.started_at < run.last_step_at <= run.finished_at
+
+
+@pytest.mark.parametrize("step", STEPS_S)
+def test_tokens_count_from_last_resume_whatever_the_clock_says(store, folder, clock, step):
+    limits = Limits(tokens=100)
+    run, attempt = interrupted_run(folder, clock, limits, 40.0, step)
+    run = writes.claim_run(run.pk, PROCESS)
+    attempt = writes.start_attempt(attempt.pk, run.started_at + 1)
+    writes.finish_attempt(attempt.pk, Outcome("passed", total_tokens=60), run.started_at + 2)
+    other = writes.start_attempt(run.attempts.last().pk, run.started_at + 2)
+    assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 60
+    clock.step(step)
+    writes.crash_run(run.pk, "The power failed.")
+    run = rerun.resume(EvalRun.objects.get(pk=run.pk))
+    assert (run.limits_from, run.limits_seconds) == (None, 0)
+    run = writes.claim_run(run.pk, PROCESS)
+    assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 0
+    other = writes.start_attempt(other.pk, run.started_at + 1)
+    writes.finish_attempt(other.pk, Outcome("passed", total_tokens=7), run.started_at + 2)
+    assert spending_since(run, [], run.limits_from, limits, Prices()).tokens == 7
+
+
+@pytest.mark.parametrize(
+    ("columns", "seconds"),
+    [
+        ({"status": "pending", "resumed": 1, "spent_seconds": 90.0, "queued_at": 130.0}, 30.0),
+        ({"status": "running", "resumed": 1, "spent_seconds": 20.0, "queued_at": 130.0}, 20.0),
+        ({"status": "running", "resumed": 1, "spent_seconds": 20.0, "queued_at": 99.0}, 0.0),
+        ({"status": "running", "resumed": 0, "spent_seconds": 0.0, "queued_at": 130.0}, 0.0),
+        ({"status": "done", "resumed": 1, "spent_seconds": 20.0, "queued_at": 130.0}, 0.0),
+    ],
+)
+def test_migration_fills_seconds_that_count_for_limits(store, folder, clock, columns, seconds):
+    run, _ = interrupted_run(folder, clock, Limits(seconds=600), 40.0, 0.0)
+    rows = EvalRun.objects.filter(pk=run.pk)
+    rows.update(limits_seconds=0.0, limits_from=100.0, **columns)
+    migration = import_module("evals_app.migrations.0007_run_time_by_the_clock_of_its_process")
+    with connection.cursor() as cursor:
+        cursor.execute(migration.LIMITS_SECONDS)
+    assert rows.get().limits_seconds == pytest.approx(seconds)

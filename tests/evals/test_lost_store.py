@@ -133,9 +133,9 @@ async def test_a_run_goes_on_when_the_store_cannot_be_asked_for_a_while(play, mo
 async def test_an_attempt_that_a_person_cancelled_is_not_tried_again(play, monkeypatch):
     lose_appends(monkeypatch, 1)
 
-    def cancel_first(attempt_pk: int, started_at: float | None, failure: Any) -> None:
+    def cancel_first(attempt_pk: int, started_at: float | None, failure: Any, now: float) -> None:
         writes.request_cancel_attempt(attempt_pk)
-        repeat(attempt_pk, started_at, failure)
+        repeat(attempt_pk, started_at, failure, now)
 
     repeat = writes.repeat_attempt
     monkeypatch.setattr(writes, "repeat_attempt", cancel_first)

@@ -140,7 +140,8 @@ def test_the_time_until_a_crash_is_noticed_is_not_the_runs(run):
     writes.start_attempt(first(run).pk)
     EvalRun.objects.update(started_at=evening)
     run.attempts.filter(status=Status.RUNNING).update(started_at=evening + 10)
-    type(process).objects.update(heartbeat_at=evening + 60, stopped_at=time.time())
+    writes.note_step(run.id, evening, evening + 60)
+    type(process).objects.update(stopped_at=time.time())
     assert writes.crash_orphans() == 1
     assert fresh(run).finished_at == first(run).finished_at == evening + 60
 

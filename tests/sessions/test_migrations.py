@@ -60,6 +60,10 @@ RECORDED = "devui-0.1.0-3e145a2"
 EARLIER = {
     "first": ("0001_initial", "0001_initial"),
     "partly squashed": ("0010_events_are_found_by_their_ids", "0001_initial"),
+    "before times of stopwatches": (
+        "0020_processes_have_an_identity",
+        "0006_attempts_say_what_they_wait_for",
+    ),
     "before squashing": ("0018_failed_model_calls_are_found_at_once", "0005_runs_go_on_by_themselves"),
 }
 """Stores of earlier versions -> the last migrations of sessions_app and evals_app that each has."""
@@ -71,7 +75,7 @@ EARLIER = {
         pytest.param(EARLIER["first"], id="first"),
         *(
             pytest.param(EARLIER[store], id=store, marks=pytest.mark.anywhere)
-            for store in ("partly squashed", "before squashing")
+            for store in ("partly squashed", "before squashing", "before times of stopwatches")
         ),
     ],
 )

@@ -30,7 +30,7 @@ def _junit_suite(run: EvalRun) -> ElementTree.Element:
         "timestamp": datetime.fromtimestamp(run.started_at or run.created_at, UTC).isoformat(
             timespec="seconds"
         ),
-        "time": _seconds(elapsed_seconds(run, run.finished_at or 0.0) or 0.0),
+        "time": _seconds(elapsed_seconds(run) or 0.0),
     }
     suite = ElementTree.Element("testsuite", facts)
     suite.extend(_junit_case(run, attempt) for attempt in attempts_of(run))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
@@ -128,7 +127,7 @@ def columns_of(run: EvalRun) -> list[Column]:
 
 def summary(run: EvalRun) -> Summary:
     """Return a run in numbers."""
-    return Summary(run, elapsed_seconds(run, time.time()), model_usage(run), _means(run), _reasons(run))
+    return Summary(run, elapsed_seconds(run), model_usage(run), _means(run), _reasons(run))
 
 
 def model_usage(run: EvalRun) -> Spent:

@@ -22,9 +22,9 @@ from evals_app.runs.writes.attempts import (
 )
 from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure
-from evals_app.runs.writes.resumption import requeue_run, reset_attempt
+from evals_app.runs.writes.resumption import continue_run, reset_attempt
 from evals_app.runs.writes.revisions import next_revision, next_revision_of
-from evals_app.runs.writes.runs import end_run, finish_run
+from evals_app.runs.writes.runs import end_run, finish_run, last_step
 from sessions_app import scopes
 from sessions_app.models import Run
 from sessions_app.runs import processes
@@ -111,10 +111,15 @@ def _describe_death(alone: EvalAttempt, death: ProcessDeath) -> str:
     )
 
 
-def end_blocked(run_id: str, failure: Failure) -> None:
-    """End the attempt that blocks the process of a run, if nothing else runs in it."""
+def end_blocked(run_id: str, failure: Failure, now: float) -> None:
+    """End the attempt that blocks the process of a run, if nothing else runs in it.
+
+    Args:
+        now: time of the run's stopwatch.
+    """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().get(pk=run_id)
+        EvalRun.objects.filter(pk=run_id).update(last_step_at=now)
         if run.runtime_id and (alone := _only_attempt(run.runtime_id)):
             _end_as_fault(alone, failure)
 
@@ -135,7 +140,7 @@ def _end_as_fault(attempt: EvalAttempt, failure: Failure) -> None:
             type=JUDGE_ENDED_PROCESS,
             message=f"{failure.message}\n{attempt_status.judging_note(attempt)}",
         )
-    finish_attempt(attempt.pk, spending_of(attempt, failure))
+    finish_attempt(attempt.pk, spending_of(attempt, failure), last_step(attempt.run_id))
 
 
 def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
@@ -143,27 +148,28 @@ def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
     if run.cancel_requested_at is not None:
         finish_run(run.pk, EvalRun.Status.CANCELLED)
         return False
+    ended_at = last_step(run.pk)
     for attempt in run.attempts.filter(status=Status.RUNNING):
         if attempt.cancel_requested_at is not None:
-            cancel_attempt(attempt.pk, CANCELLED_BY_USER)
+            cancel_attempt(attempt.pk, CANCELLED_BY_USER, ended_at)
         else:
-            _retry_interrupted(attempt, death)
+            _retry_interrupted(attempt, death, ended_at)
     if not run.attempts.filter(status=Status.PENDING).exists():
         finish_run(run.pk, EvalRun.Status.DONE)
         return False
     if run.status == EvalRun.Status.PENDING:
         EvalRun.objects.filter(pk=run.pk).update(runtime=processes.own_id(), queued_at=time.time())
     else:
-        run.finished_at = max(time.time(), run.started_at or 0.0)
-        requeue_run(run, run.limits_from)
+        continue_run(run)
     return True
 
 
-def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) -> None:
+def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, now: float) -> None:
     """Reset an interrupted attempt to pending; one that a person cancelled meanwhile ends.
 
     Args:
         started_at: start of the interrupted try. If another try is in flight, or none, nothing changes.
+        now: time of the run's stopwatch.
     """
     with transaction.atomic():
         revision = next_revision_of(attempt_pk)
@@ -171,39 +177,35 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure) 
         if attempt.status != Status.RUNNING or attempt.started_at != started_at:
             return
         if attempt.cancel_requested_at is not None:
-            cancel_attempt(attempt_pk, CANCELLED_BY_USER)
+            cancel_attempt(attempt_pk, CANCELLED_BY_USER, now)
         else:
-            _set_interruption(attempt, failure)
+            _set_interruption(attempt, failure, now)
             reset_attempt(attempt, "The store failed while it was in flight.", revision)
             change_notification.notify_after_commit()
 
 
-def _retry_interrupted(attempt: EvalAttempt, death: ProcessDeath) -> None:
+def _retry_interrupted(attempt: EvalAttempt, death: ProcessDeath, now: float) -> None:
     """Reset an attempt that was in flight to pending."""
-    _set_interruption(attempt, Failure(PROCESS_GONE, str(death)))
+    _set_interruption(attempt, Failure(PROCESS_GONE, str(death)), now)
     reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
 
 
-def _set_interruption(attempt: EvalAttempt, failure: Failure) -> None:
+def _set_interruption(attempt: EvalAttempt, failure: Failure, now: float) -> None:
     """Set spending and failure of an interrupted try, without saving it."""
     set_spending(attempt, spending_of(attempt))
-    attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt)
+    attempt.status, attempt.finished_at = Status.ERROR, end_time(attempt, now)
     close_traces(attempt)
     attempt.error_type, attempt.error = failure.type, scopes.clean_error(failure.message)
 
 
-def crash_run(run_id: str, why: str, last_seen: float | None = None) -> bool:
-    """End an active run whose process is gone: running attempts are errors, pending ones are cancelled.
-
-    Args:
-        last_seen: last heartbeat of its process, if its end was not observed; None: it ended just now.
-    """
+def crash_run(run_id: str, why: str) -> bool:
+    """End an active run whose process is gone: running attempts are errors, pending ones are cancelled."""
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
         if run is None or not run.active:
             return False
         failure = Failure(PROCESS_GONE, why)
-        end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure, last_seen=last_seen)
+        end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure)
         change_notification.notify_after_commit()
     return True
 
@@ -227,7 +229,7 @@ def crash_orphans() -> int:
     unassigned = dict(pending.filter(runtime=None).values_list("pk", "queued_at"))
     is_unassigned = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
     reason = "The process that ran it has ended."
-    stopped = list(running.filter(has_stopped).values_list("pk", "runtime__heartbeat_at"))
+    stopped = list(running.filter(has_stopped).values_list("pk", flat=True))
     never_started = list(pending.filter(has_stopped | is_unassigned).values_list("pk", flat=True))
-    ended = sum(crash_run(run_id, reason, last_seen) for run_id, last_seen in stopped)
+    ended = sum(crash_run(run_id, reason) for run_id in stopped)
     return ended + sum(crash_run(run_id, "No process took it.") for run_id in never_started)

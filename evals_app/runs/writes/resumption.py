@@ -11,7 +11,7 @@ from django.db.models import Count, Q
 
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
-from evals_app.runs.writes.runs import realm_of
+from evals_app.runs.writes.runs import last_step, realm_of
 from sessions_app import scopes
 from sessions_app.runs import processes
 from sessions_app.store import change_notification
@@ -50,30 +50,42 @@ def restart_attempts(run_id: str, condition: Q, reason: str) -> int:
             status=Status.PENDING, stopped_because="", cancel_requested_at=None, revision=revision
         )
         if started_attempts or waiting_count:
-            requeue_run(run, limits_from=None)
+            requeue_run(run, limits_from=None, limits_seconds=0.0)
         change_notification.notify_after_commit()
     return len(started_attempts) + waiting_count
 
 
-def requeue_run(run: EvalRun, limits_from: float | None) -> None:
+def continue_run(run: EvalRun) -> None:
+    """Queue a run again whose process died, under its row's lock. Its limits go on from what it has spent."""
+    run.finished_at = last_step(run.pk)
+    requeue_run(run, run.limits_from, run.limits_seconds + _elapsed(run))
+
+
+def requeue_run(run: EvalRun, limits_from: float | None, limits_seconds: float) -> None:
     """Queue a run again, under its row's lock.
 
     Args:
         run: with the time at which it stopped.
-        limits_from: time from which its limits count; None: its next start.
+        limits_from: start from which its limits count; None: its next one.
+        limits_seconds: seconds that count for its limit of seconds.
     """
-    elapsed = (run.finished_at - run.started_at) if run.finished_at and run.started_at else 0.0
     EvalRun.objects.filter(pk=run.id).update(
         status=EvalRun.Status.PENDING,
         runtime=processes.own_id(),
         queued_at=time.time(),
         resumed=run.resumed + 1,
+        last_step_at=max(run.finished_at or 0.0, run.last_step_at or 0.0),
         limits_from=limits_from,
-        spent_seconds=run.spent_seconds + elapsed,
+        limits_seconds=limits_seconds,
+        spent_seconds=run.spent_seconds + _elapsed(run),
         **dict.fromkeys(("started_at", "finished_at", "cancel_requested_at")),
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
         **_counts(run),
     )
+
+
+def _elapsed(run: EvalRun) -> float:
+    return run.finished_at - run.started_at if run.finished_at and run.started_at else 0.0
 
 
 def reset_attempt(attempt: EvalAttempt, reason: str, revision: int) -> None:

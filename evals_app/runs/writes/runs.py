@@ -10,8 +10,7 @@ from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
-from django.db.models import F, Max, Value
-from django.db.models.functions import Coalesce
+from django.db.models import F, Max
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
 from evals_app.runs.writes.attempts import close_traces, set_spending
@@ -21,6 +20,9 @@ from evals_app.runs.writes.revisions import COUNT_COLUMNS, next_revision
 from sessions_app import realms, scopes
 from sessions_app.runs import processes
 from sessions_app.store import change_notification
+
+MIN_PAUSE_S = 0.001
+"""Least seconds between the last step of a run and its next start, so that no two of its times are equal."""
 
 
 def create_run(
@@ -116,24 +118,35 @@ def assign_runs(run_ids: Iterable[str], runtime_id: str) -> None:
 def claim_run(run_id: str, runtime_id: str | None, at: float | None = None) -> EvalRun | None:
     """Start a pending run; return None if it is not pending.
 
+    A run that was started before starts after its last step, even if the clock was set back: so times of one run are
+    ordered.
+
     Args:
         at: start time; None: now. A call with the same time is the same claim: the first may have been stored though
         its reply was lost.
     """
     now = time.time() if at is None else at
     with transaction.atomic():
-        claimed = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.PENDING).update(
-            status=EvalRun.Status.RUNNING,
-            runtime_id=runtime_id,
-            started_at=now,
-            limits_from=Coalesce("limits_from", Value(now)),
-            revision=F("revision") + 1,
-        )
+        rows = EvalRun.objects.select_for_update(of=("self",)).select_related("version", "evalset")
+        run = rows.filter(pk=run_id).first()
+        if run is None:
+            return None
+        started_at = max(now, (run.last_step_at or 0.0) + MIN_PAUSE_S)
+        claim = (EvalRun.Status.RUNNING, runtime_id, started_at)
+        if run.status != EvalRun.Status.PENDING:
+            return run if (run.status, run.runtime_id, run.started_at) == claim else None
+        run.status, run.runtime_id, run.started_at = claim
+        run.limits_from = run.limits_from or started_at
+        run.revision += 1
+        run.save(update_fields=["status", "runtime", "started_at", "limits_from", "revision"])
         change_notification.notify_after_commit()
-    run = EvalRun.objects.select_related("version", "evalset").filter(pk=run_id)
-    if not claimed:
-        run = run.filter(status=EvalRun.Status.RUNNING, runtime_id=runtime_id, started_at=now)
-    return run.first()
+    return run
+
+
+def note_step(run_id: str, started_at: float, now: float) -> None:
+    """Store the time of the stopwatch of a run's process: if the process dies, the run has lasted until then."""
+    active = EvalRun.objects.filter(pk=run_id, status=EvalRun.Status.RUNNING, started_at=started_at)
+    active.update(last_step_at=now)
 
 
 def note_facts(run_id: str, facts: RunFacts) -> None:
@@ -189,7 +202,7 @@ def finish_run(
         status: final status.
         failure: why the run could not run.
         because: the limit that stopped it.
-        now: time of the run's stopwatch; None: the clock's.
+        now: time of the run's stopwatch; None: see `end_run`.
 
     Returns:
         False if it had ended already.
@@ -217,7 +230,7 @@ def end_run(
     in_flight: str,
     failure: Failure,
     because: str = "",
-    last_seen: float | None = None,
+    now: float | None = None,
 ) -> None:
     """End a run under its row's lock, with its active attempts.
 
@@ -226,11 +239,12 @@ def end_run(
         in_flight: final status of running attempts: cancelled, or an error with this failure.
         failure: why the run could not run; empty type: it could.
         because: the limit that stopped it.
-        last_seen: earliest end of the run that is known; None: now.
+        now: time of the run's stopwatch. None: its last step if it has started, else the clock's time. Its process
+            is gone then, and how long ago that was is unknown if the clock was set meanwhile.
     """
     revision = next_revision(run_id)
     attempts = EvalAttempt.objects.filter(run_id=run_id)
-    ended_at = max(time.time() if last_seen is None else last_seen, _last_step(run_id))
+    ended_at = max(last_step(run_id), now or 0.0) or time.time()
     why = because or CANCEL_REASONS.get(EvalRun.Status(status), "")
     running = list(attempts.filter(status=EvalAttempt.Status.RUNNING).select_related("run"))
     for attempt in running:
@@ -265,9 +279,12 @@ def _end_in_flight(attempt: EvalAttempt, status: str, failure: Failure, why: str
     attempt.save(force_update=True)
 
 
-def _last_step(run_id: str) -> float:
-    """Return the latest known start or end of a run and its attempts."""
-    times = EvalRun.objects.filter(pk=run_id).aggregate(
-        run=Max("started_at"), begun=Max("attempts__started_at"), ended=Max("attempts__finished_at")
+def last_step(run_id: str) -> float:
+    """Return the latest time of a started run's stopwatch that is known; 0.0 if it has not started."""
+    times = EvalRun.objects.filter(pk=run_id, started_at__isnull=False).aggregate(
+        run=Max("started_at"),
+        step=Max("last_step_at"),
+        attempt_start=Max("attempts__started_at"),
+        attempt_end=Max("attempts__finished_at"),
     )
-    return max((moment for moment in times.values() if moment), default=0.0)
+    return max((at for at in times.values() if at), default=0.0)
