@@ -10,7 +10,8 @@ import pkgutil
 from functools import cache
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from types import ModuleType
+from typing import Any, TypeVar
 
 METRICS = "devui.metrics"
 LINT_RULES = "devui.lint_rules"
@@ -18,6 +19,8 @@ IMPORTERS = "devui.importers"
 DIALECTS = "devui.dialects"
 
 log = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 @cache
@@ -30,10 +33,17 @@ def load_plugins(group: str) -> tuple[Any, ...]:
     return tuple(plugin for plugin in loaded if plugin is not None)
 
 
-def import_modules(package: str) -> None:
-    """Import all modules of one of our own packages, so that they register what they provide."""
-    for module in pkgutil.iter_modules(import_module(package).__path__):
-        import_module(f"{package}.{module.name}")
+@cache
+def import_modules(package: str) -> tuple[ModuleType, ...]:
+    """Import all modules of one of our own packages, and return them in the order of their names."""
+    modules = pkgutil.iter_modules(import_module(package).__path__)
+    return tuple(import_module(f"{package}.{module.name}") for module in modules)
+
+
+def objects_in(plugin: Any, kind: type[T]) -> list[T]:
+    """Return the objects of a class that a module defines; for such an object, the object itself."""
+    objects = [plugin] if isinstance(plugin, kind) else getattr(plugin, "__dict__", {}).values()
+    return [each for each in objects if isinstance(each, kind)]
 
 
 def _load(plugin: EntryPoint) -> Any:

@@ -17,10 +17,9 @@ from urllib.parse import parse_qsl, quote, unquote
 
 import httpx
 
-from devui.remote import dialects
-from devui.remote.dialects import RemoteEvent
 from devui.remote.http_client import NotReached, RemoteHttpClient, RemoteResponse
 from devui.remote.live_runs import LiveRunSocket
+from devui.remote.responses import RemoteEvent, error_text
 from devui.remote.runs import RemoteRuns
 from devui.remote.session_copies import SessionCopies, is_session_missing
 from devui.runtime.run_queue import ActiveRun
@@ -121,7 +120,7 @@ class AdkPaths:
             path += f"/{quote(key.session_id, safe='')}"
         answer = await self.http.ask("POST", path, body)
         if not answer.is_success:
-            message = dialects.error_text(answer.body)
+            message = error_text(answer.body)
             if answer.status == AlreadyExists.status or "already exists" in message.lower():
                 raise _already_exists(key)
             raise self.copies.refusal_error(answer)
@@ -209,7 +208,7 @@ class AdkPaths:
             "custom_metadata": folded.get("custommetadata"),
         }
         # Unsupported options are refused before the run is created.
-        dialects.run_body(self.copies.dialect, app_name, *key[2:], request)
+        self.copies.dialect.run_body(app_name, *key[2:], request)
         run = await self._row(session, request)
         incoming: asyncio.Queue[RemoteEvent | None] = asyncio.Queue()
         active = self.runs.start(run, incoming.put_nowait)
@@ -331,7 +330,7 @@ def _forwarded_body(answer: RemoteResponse) -> bytes:
     """Return a body as Python's server sends it: `null` for an empty one, `detail` for the message of an error."""
     if answer.is_success:
         return answer.body or b"null"
-    message = dialects.error_text(answer.body)
+    message = error_text(answer.body)
     return json.dumps(
         {"detail": message or f"The remote server answered {answer.status} without a message."}
     ).encode()

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 from urllib.parse import quote
 
-from devui.remote import dialects
+from devui.remote.dialects import Dialect
 from devui.remote.http_client import RemoteHttpClient
+from devui.remote.responses import error_text
 from sessions_app.agents.remotes import Remote
 
 MAX_AGENTS = 300
@@ -27,38 +28,37 @@ CUSTOM_METADATA = {
         }
     },
 }
-"""The only field of ADK's RunConfig that the REST API of Python's server accepts."""
+"""The only field of ADK's RunConfig that a REST API accepts."""
 
 Node = dict[str, Any]
 
 
-async def fetch_description(http: RemoteHttpClient, app: str, remote: Remote) -> tuple[Node, Node]:
+async def fetch_description(
+    http: RemoteHttpClient, app: str, remote: Remote, dialect: Dialect
+) -> tuple[Node, Node]:
     """Return an app's agent description (see `AgentCard`), and the error of a failed load; one of them is empty.
 
     Raises:
         NotReached: the server does not answer.
     """
     problem = ""
+    run_config = CUSTOM_METADATA if "customMetadata" in dialect.run_fields else {}
+    facts: Node = {"code": {"adk": remote.version}, "run_config": run_config}
     for path, read in (
         ("/apps/{}/app-info", _tree_of_app_info),
         ("/dev/apps/{}/build_graph", _tree_of_build_graph),
     ):
         answer = await http.ask("GET", path.format(quote(app, safe="")))
-        message = dialects.error_text(answer.body) if not answer.is_success else ""
+        message = error_text(answer.body) if not answer.is_success else ""
         if answer.status == 500 and "load" in message.lower():
             return {}, {"type": "RemoteError", "message": message, "file": "", "line": None, "traceback": ""}
         tree = read(_parse_json(answer.body)) if answer.is_success else None
         if tree:
-            return _server_facts(remote) | tree, {}
+            return facts | tree, {}
         problem = problem or message
     what = "This remote server describes its agents only by their names"
     explanation = f"{what}: {problem}" if problem else f"{what}."
-    return {"name": app, "type": "", "description": "", "problem": explanation, **_server_facts(remote)}, {}
-
-
-def _server_facts(remote: Remote) -> Node:
-    schema = CUSTOM_METADATA if remote.language == "python" else {}
-    return {"code": {"adk": remote.version}, "run_config": schema}
+    return {"name": app, "type": "", "description": "", "problem": explanation, **facts}, {}
 
 
 def _tree_of_app_info(info: Any) -> Node | None:

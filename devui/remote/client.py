@@ -8,7 +8,7 @@ from typing import Any
 
 import httpx
 
-from devui.remote import dialects
+from devui.remote.dialects import Dialect
 from devui.remote.server import RemoteServer
 from devui.supervisor.frame_feeds import FrameFeeds
 from sessions_app.errors import BadInput
@@ -113,13 +113,13 @@ class RemoteClient:
             await response.aclose()
 
 
-def _config_problems(dialect: dialects.Dialect, request: dict[str, Any]) -> dict[str, str]:
+def _config_problems(dialect: Dialect, request: dict[str, Any]) -> dict[str, str]:
     """Return the fields of a RunConfig that the server does not accept, each with a message."""
     config = request.get("run_config") or {}
     problems = {}
     for name, value in config.items():
         try:
-            dialects.run_body(dialect, "", "", "", {"run_config": {name: value}})
+            dialect.run_body("", "", "", {"run_config": {name: value}})
         except BadInput as error:
             problems[name] = error.message
     return problems

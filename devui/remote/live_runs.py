@@ -21,7 +21,6 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed, InvalidHandshake, InvalidStatus
 from websockets.http11 import Response
 
-from devui.remote.dialects import RemoteEvent, ReportedFailure
 from devui.remote.http_client import (
     CONNECT_TIMEOUT_S,
     HEADERS,
@@ -30,6 +29,7 @@ from devui.remote.http_client import (
     RemoteHttpClient,
     RemoteResponse,
 )
+from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.runs import (
     CATCH_UP_S,
     MISSING_PATH_STATUSES,

@@ -17,9 +17,8 @@ from typing import Any
 import httpx
 from typing_extensions import override
 
-from devui.remote import dialects
-from devui.remote.dialects import RemoteEvent, ReportedFailure
 from devui.remote.http_client import MAX_REFUSAL, MAX_SESSION, RemoteHttpClient, RemoteResponse
+from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.session_copies import SessionCopies
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
 from sessions_app import events
@@ -128,8 +127,8 @@ class RemoteRuns(RunQueue):
                 hint="Run the original session; the fork can be read and edited.",
             )
         key = SessionKey("", session.app_name, session.user_id, session.session_id)
-        body = dialects.run_body(
-            self._copies.dialect, upstream_app_name(key.app_name), key.user_id, key.session_id, request
+        body = self._copies.dialect.run_body(
+            upstream_app_name(key.app_name), key.user_id, key.session_id, request
         )
         recorder = _Recorder(self, self._copies, active, key, on_event)
         try:
@@ -169,7 +168,7 @@ class RemoteRuns(RunQueue):
         try:
             events = json.loads(answer.body) or []
             for raw in events:
-                await recorder.take(dialects.parse_event(self._copies.dialect, raw, time.time()))
+                await recorder.take(self._copies.dialect.parse_event(raw, time.time()))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise self._copies.malformed_error(ValueError("a run returns a list of events")) from error
 
@@ -219,7 +218,6 @@ class _Recorder:
 
     Attributes:
         arrival_times: times of the stored events, by their ids.
-        failure: the last error in the stream.
     """
 
     def __init__(
@@ -232,23 +230,28 @@ class _Recorder:
     ) -> None:
         self.key = key
         self.arrival_times: dict[str, float] = {}
-        self.failure: ReportedFailure | None = None
+        self._reported_failure: ReportedFailure | None = None
+        self._event_failure: ReportedFailure | None = None
         self._runs = runs
         self._copies = copies
         self._live = active
         self._tell = on_event
 
+    @property
+    def failure(self) -> ReportedFailure | None:
+        """The last error in the stream, or that of its last event."""
+        return self._reported_failure or self._event_failure
+
     async def take(self, item: RemoteEvent | ReportedFailure | None) -> None:
         """Process the content of a frame."""
         if isinstance(item, ReportedFailure):
-            self.failure = item
+            self._reported_failure = item
         elif isinstance(item, RemoteEvent):
             if item.is_partial:
                 publish_chunks(self._live, item.wire)
             else:
                 await self._store(item)
-                if self._copies.dialect.reports_failures_as_events:
-                    self.failure = _failure_of_event(item)
+                self._event_failure = self._copies.dialect.find_failure(item)
             self._tell(item)
 
     async def _store(self, event: RemoteEvent) -> None:
@@ -285,12 +288,6 @@ def publish_chunks(active: ActiveRun, event: Mapping[str, Any]) -> None:
             )
 
 
-def _failure_of_event(event: RemoteEvent) -> ReportedFailure | None:
-    """Return the error of an event."""
-    code, message = event.wire.get("errorCode"), event.wire.get("errorMessage")
-    return ReportedFailure(code or "RemoteError", message or "") if code or message else None
-
-
 async def _sse_frames(lines: AsyncIterator[str]) -> AsyncIterator[tuple[str, str]]:
     """Yield name and data of each server-sent event; comments are skipped."""
     name, data = "", list[str]()
@@ -321,8 +318,8 @@ async def read_frame(copies: SessionCopies, name: str, data: str) -> RemoteEvent
     """
     try:
         if len(data) < LARGE_FRAME:
-            return dialects.parse_frame(copies.dialect, name, data)
-        return await asyncio.to_thread(dialects.parse_frame, copies.dialect, name, data)
+            return copies.dialect.parse_frame(name, data)
+        return await asyncio.to_thread(copies.dialect.parse_frame, name, data)
     except ValueError as error:
         raise copies.malformed_error(ValueError(f"a frame cannot be parsed: {error}")) from error
 

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
+from http import HTTPStatus
 from typing import Any
 
 from devui.remote import dialects
@@ -18,6 +19,7 @@ from devui.remote.address import RemoteAddress
 from devui.remote.adk_paths import AdkPaths
 from devui.remote.agent_cards import fetch_description
 from devui.remote.http_client import NotReached, RemoteHttpClient, RemoteResponse
+from devui.remote.responses import parse_app_names
 from devui.remote.runs import RemoteRuns
 from devui.remote.session_copies import SessionCopies
 from devui.supervisor import process_cleanup
@@ -36,9 +38,6 @@ RETRY_S = 3.0
 
 CHECK_TIMEOUT_S = 10.0
 """Seconds that a server may take to list its apps: some load their agents first."""
-
-API_PATH = "/api"
-"""Root of the API of Go's and Rust's servers, if an address does not contain it."""
 
 USERS_FOLLOWED = 50
 """Most users of an app whose sessions are copied when its server is found."""
@@ -90,13 +89,15 @@ class RemoteServer:
         async with self._checking:
             before = self.remote
             try:
-                apps, language, version = await self._fetch_identity()
+                apps, version = await self._fetch_identity()
+                dialect = self.copies.dialect
                 self.remote = replace(
                     before,
                     apps=apps,
-                    language=language,
+                    language=dialect.language,
+                    language_label=dialect.label,
                     version=version,
-                    is_spoken_with=self.copies.dialect.has_live_runs,
+                    has_live_runs=dialect.has_live_runs,
                     problem="",
                     asked_at=time.time(),
                 )
@@ -142,15 +143,15 @@ class RemoteServer:
             NotReached: the server does not answer.
         """
         description, error = await fetch_description(
-            self.http, remotes.upstream_app_name(app_name), self.remote
+            self.http, remotes.upstream_app_name(app_name), self.remote, self.copies.dialect
         )
         if error:
             await units_of_work.write(cards.save_failure, app_name, "", error)
         else:
             await units_of_work.write(cards.save_loaded, app_name, "", description)
 
-    async def _fetch_identity(self) -> tuple[tuple[str, ...], str, str]:
-        """Return the apps, the language and the version of the server.
+    async def _fetch_identity(self) -> tuple[tuple[str, ...], str]:
+        """Return the apps and the version of the server, and set its dialect.
 
         Raises:
             NotReached: the server does not answer.
@@ -158,22 +159,24 @@ class RemoteServer:
         """
         answer = await self._list_apps()
         try:
-            apps = dialects.parse_app_names(json.loads(answer.body))
+            apps = parse_app_names(json.loads(answer.body))
         except (ValueError, RecursionError) as error:
             raise self.copies.malformed_error(ValueError("/list-apps is not a list of names")) from error
         version = await self._version()
-        language = dialects.language_of(version, answer.headers)
-        self.copies.dialect = dialects.dialect_of(language)
+        # The first call loads plug-ins.
+        self.copies.dialect = await asyncio.to_thread(dialects.detect_dialect, version, answer.headers)
         version_text = version.get("version") if isinstance(version, dict) else ""
-        return apps, language, version_text if isinstance(version_text, str) else ""
+        return apps, version_text if isinstance(version_text, str) else ""
 
     async def _list_apps(self) -> RemoteResponse:
         answer = await self.http.ask("GET", "/list-apps", seconds=CHECK_TIMEOUT_S)
-        if answer.status == 404 and not self.http.base.endswith(API_PATH):
-            below = await self.http.ask("GET", f"{API_PATH}/list-apps", seconds=CHECK_TIMEOUT_S)
-            if below.is_success:
-                self.http.base = self.http.url + API_PATH
-                return below
+        if answer.status == HTTPStatus.NOT_FOUND:
+            roots = {dialect.root_path for dialect in await asyncio.to_thread(dialects.all_dialects)}
+            for root in sorted(root for root in roots if root and not self.http.base.endswith(root)):
+                below = await self.http.ask("GET", f"{root}/list-apps", seconds=CHECK_TIMEOUT_S)
+                if below.is_success:
+                    self.http.base = self.http.url + root
+                    return below
         if answer.status in {401, 403}:
             raise BadInput(
                 f"{self.http.url} answered {answer.status}: it requires a login.",

@@ -11,9 +11,10 @@ from http import HTTPStatus
 from typing import Any
 from weakref import WeakValueDictionary
 
-from devui.remote import dialects
-from devui.remote.dialects import Dialect, RemoteEvent, RemoteSession
+from devui.remote import responses
+from devui.remote.dialects import Dialect
 from devui.remote.http_client import MAX_SESSION, NotReached, RemoteHttpClient, RemoteResponse
+from devui.remote.responses import RemoteEvent, RemoteSession
 from sessions_app import events, scopes
 from sessions_app.agents.remotes import upstream_app_name
 from sessions_app.errors import BadInput, NotFound, SessionMissing, UpstreamFailed
@@ -34,8 +35,8 @@ log = logging.getLogger(__name__)
 class SessionCopies:
     """Copies of one remote server's sessions. `server_url` is its address as pages show it."""
 
-    def __init__(self, http_client: RemoteHttpClient, dialect: Dialect = dialects.OTHERS) -> None:
-        self.dialect = dialect
+    def __init__(self, http_client: RemoteHttpClient) -> None:
+        self.dialect = Dialect()
         self.server_url = http_client.url
         self._http = http_client
         self._locks: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
@@ -140,15 +141,13 @@ class SessionCopies:
             raise self.refusal_error(answer)
         listed = await self._parse(answer)
         try:
-            return [
-                dialects.parse_session({**each, "events": []}) for each in dialects.parse_session_list(listed)
-            ]
+            return responses.parse_session_list(listed)
         except ValueError as error:
             raise self.malformed_error(error) from error
 
     def refusal_error(self, answer: RemoteResponse) -> BadInput | UpstreamFailed:
         """Return the error for a response that refuses a request, or that failed (5xx)."""
-        reply = dialects.error_text(answer.body) or "without an explanation"
+        reply = responses.error_text(answer.body) or "without an explanation"
         message = (
             f"Remote server {self._http.address.name!r} ({self.server_url}) answers {answer.status}: {reply}"
         )
@@ -187,9 +186,7 @@ class SessionCopies:
 
     def _session(self, answer: Any) -> RemoteSession:
         try:
-            if not isinstance(answer, dict):
-                raise ValueError("a session is an object")
-            return dialects.parse_session(answer)
+            return responses.parse_session(answer)
         except ValueError as error:
             raise self.malformed_error(error) from error
 
@@ -204,8 +201,11 @@ class SessionCopies:
         check_ids(key)
 
         def event(number: int, raw: dict[str, Any]) -> RemoteEvent:
-            at = arrival_times.get(dialects.event_id(raw, number), session.updated_at)
-            return dialects.parse_event(self.dialect, raw, at, number)
+            at = arrival_times.get(responses.event_id(raw, number), session.updated_at)
+            try:
+                return self.dialect.parse_event(raw, at, number)
+            except ValueError as error:
+                raise self.malformed_error(error) from error
 
         numbered = list(enumerate(session.events, 1))
         first = [event(*each).wire["timestamp"] for each in numbered[:1]]
@@ -214,7 +214,7 @@ class SessionCopies:
         )
         events = mirror_sync.SourceEvents(
             numbered,
-            id_of=lambda each: dialects.event_id(each[1], each[0]),
+            id_of=lambda each: responses.event_id(each[1], each[0]),
             arrival_of=lambda each: _to_arrival(event(*each)),
             doubtful=frozenset(arrival_times),
         )
@@ -259,4 +259,4 @@ def _initial_state(session: RemoteSession) -> dict[str, Any]:
 
 def is_session_missing(answer: RemoteResponse) -> bool:
     """Tell whether an error response means a missing session: Go's server answers 500 for it."""
-    return answer.status == NotFound.status or "not found" in dialects.error_text(answer.body).lower()
+    return answer.status == NotFound.status or "not found" in responses.error_text(answer.body).lower()

@@ -20,9 +20,10 @@ class Remote:
         name: as `--runtime NAME=URL` gives it.
         url: its address, without a password.
         apps: its app names on that server, sorted; the last known ones while it cannot be reached.
-        language: its ADK's language: python, go, java, js, rust; empty: unknown.
+        language: its ADK's language, such as `python` or `js`; empty: unknown.
+        language_label: its ADK's language for display.
         version: its ADK's version; empty: unknown.
-        is_spoken_with: its ADK supports live runs.
+        has_live_runs: its ADK supports live runs.
         problem: why it cannot be used now, with a hint; empty: it can.
         asked_at: epoch seconds of the last completed query; 0: none yet.
     """
@@ -31,8 +32,9 @@ class Remote:
     url: str
     apps: tuple[str, ...] = ()
     language: str = ""
+    language_label: str = ""
     version: str = ""
-    is_spoken_with: bool = False
+    has_live_runs: bool = False
     problem: str = ""
     asked_at: float = 0.0
 
@@ -44,9 +46,8 @@ class Remote:
     @property
     def kind(self) -> str:
         """Its ADK's version and language for display: `ADK 2.13.0 for Python`."""
-        languages = {"python": "Python", "go": "Go", "java": "Java", "js": "JavaScript", "rust": "Rust"}
         version = " ".join(filter(None, ("ADK", self.version)))
-        return f"{version} for {languages[self.language]}" if self.language in languages else version
+        return f"{version} for {self.language_label}" if self.language_label else version
 
 
 _registry: dict[str, Remote] = {}

@@ -63,7 +63,7 @@ def can_be_spoken_with(session: AgentSession) -> bool:
         return False
     remote = remotes.remote_of_app(session.app_name)
     if remote is not None:
-        return remote.is_spoken_with
+        return remote.has_live_runs
     return agent_loading.can_speak_live(session.app_name) is not False
 
 

@@ -37,7 +37,7 @@ async def live(request: HttpRequest, pk: int) -> HttpResponse:
     remote = remotes.remote_of_app(session.app_name)
     problem: DevUIError | None = None
     if remote is not None:
-        can_speak: bool | None = remote.is_spoken_with
+        can_speak: bool | None = remote.has_live_runs
     else:
         can_speak, problem = await _check_can_speak(session.app_name)
     parameters = {"app_name": session.app_name, "user_id": session.user_id, "session_id": session.session_id}

@@ -71,6 +71,16 @@ for hint in lint(session).hints:
     assert printed == 'ambiguous-date user:trip has the date "03/04/2027".\n'
 
 
+def test_installed_dialect_converts_event(run: Run) -> None:
+    printed = run("""
+from devui.remote.dialects import detect_dialect
+
+dialect = detect_dialect({"language": "acme"}, {})
+print(dialect.label, dialect.parse_event({"id": "e1", "speaker": "clerk"}, 1.0).wire["author"])
+""")
+    assert printed == "Acme clerk\n"
+
+
 def test_readme_of_the_plugin_names_each_of_its_groups() -> None:
     project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
     readme = (PLUGIN / "README.md").read_text()

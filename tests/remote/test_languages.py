@@ -154,13 +154,18 @@ async def test_go_gets_no_unknown_fields(web):
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
-        parts = [{"text": "hello"}, {"inlineData": {"mimeType": "image/png", "data": "-_8"}}]
+        parts = [
+            {"text": "hello"},
+            {"inlineData": {"mimeType": "image/png", "data": "-_8"}},
+            {"file_data": {"mime_type": "text/plain", "file_uri": "gs://a/b"}},
+        ]
         message = {"role": "user", "parts": parts}
         run = await ended(await started(web, key, message, state_delta={"mood": "good"}, streaming=True))
         assert run.status == "done", run.error
         sent = remote.asked[-1]
         assert (sent["appName"], sent["stateDelta"], sent["streaming"]) == ("clerk", {"mood": "good"}, True)
         assert sent["newMessage"]["parts"][1]["inlineData"]["data"] == "+/8="  # the alphabet that Go reads
+        assert sent["newMessage"]["parts"][2]["fileData"] == {"mimeType": "text/plain", "fileUri": "gs://a/b"}
 
 
 async def test_unsupported_options_are_refused_before_the_run(web):

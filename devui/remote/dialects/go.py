@@ -1,0 +1,5 @@
+"""ADK for Go, which refuses unknown fields."""
+
+from devui.remote.dialects import Dialect
+
+GO = Dialect(names=("go", "golang"), label="Go", root_path="/api")

@@ -1,0 +1,5 @@
+"""ADK for Java."""
+
+from devui.remote.dialects import Dialect
+
+JAVA = Dialect(names=("java",), label="Java")
