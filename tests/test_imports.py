@@ -1,4 +1,4 @@
-"""The direction of imports: packages in the order of docs/architecture.md, no cycles, and who may import ADK."""
+"""Rules of imports: packages in the order of docs/architecture.md, no cycles, ADK only where agents run."""
 
 from __future__ import annotations
 
@@ -212,6 +212,20 @@ def test_a_planted_cycle_is_seen(planted):
     assert cycles([(path, ast.parse(text)) for path, text in planted.items()])
 
 
+# Tests
+
+
+def of_test_modules(path: str, name: str) -> bool:
+    """Helpers of tests are in conftest.py or in modules with plain names, never in other test modules."""
+    return any(part.startswith("test_") for part in name.split("."))
+
+
+def test_no_module_imports_test_modules():
+    files = [file for folder in ("tests", "benchmarks", *APPS) for file in (ROOT / folder).rglob("*.py")]
+    parsed = [(file.relative_to(ROOT).as_posix(), ast.parse(file.read_text())) for file in files]
+    assert not offenders(of_test_modules, parsed)
+
+
 # ADK
 
 
@@ -298,6 +312,8 @@ def test_every_package_that_imports_adk_has_a_guarded_module():
             "from google.adk.events._internal_metadata import x",
         ),
         (of_private_names, "devui/runtime/host.py", "from google.adk.runners import _x"),
+        (of_test_modules, "tests/api/test_v1.py", "from tests.api.test_run import post"),
+        (of_test_modules, "tests/api/test_v1.py", "from . import test_run"),
     ],
 )
 def test_each_rule_sees_a_planted_violation(rule, path, line):

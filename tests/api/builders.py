@@ -36,3 +36,13 @@ async def append(session: AgentSession, event_id: str, delta: dict[str, Any] | N
     """Append an event to a session."""
     key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
     await units_of_work.write(lambda: writes.append_event(key, build_record(wire_event(event_id, delta))))
+
+
+def run_body(session_id: str, text: str) -> dict[str, object]:
+    parts = [{"text": text}]
+    return {
+        "appName": "slow",
+        "userId": "ann",
+        "sessionId": session_id,
+        "newMessage": {"role": "user", "parts": parts},
+    }

@@ -23,8 +23,9 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.sessions import deletion, state_edits, writes
 from sessions_app.store import units_of_work
 from tests import forked_processes
+from tests.api.builders import run_body
 from tests.api.conftest import AGENTS
-from tests.api.test_real_runtime import ended_run, message
+from tests.api.live_sockets import ended_run
 from tests.store import store_url
 
 SESSIONS = "/apps/slow/users/ann/sessions"
@@ -79,7 +80,7 @@ async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file
     created = await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     assert (created.status_code, created.json()["state"]) == (200, {"n": 1})
     assert (await served.post(SESSIONS, json={"sessionId": "s1"})).status_code == 409
-    answer = await served.post("/run", json=message("s1", "short"))
+    answer = await served.post("/run", json=run_body("s1", "short"))
     assert answer.status_code == 200, answer.text
     patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": {"user:n": 2}})
     assert patched.json()["state"] == {"n": 1, "user:n": 2}
@@ -186,7 +187,7 @@ async def test_adks_paths_refuse_to_change_a_copy_without_its_service(web, copy,
 
 async def test_a_run_on_a_copy_without_its_service_is_refused_on_adks_paths(served, plain, copy, settings):
     settings.DEVUI_SESSION_SERVICE = ""
-    refused = await served.post("/run", json=message("s1", "short"))
+    refused = await served.post("/run", json=run_body("s1", "short"))
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
     assert "--session_service_uri sqlite:///" in refused.json()["hint"]
     assert not await units_of_work.read(Run.objects.exists)

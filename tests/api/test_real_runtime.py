@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import AsyncIterator
 
@@ -10,12 +9,11 @@ import pytest
 import pytest_asyncio
 
 from devui.supervisor import Supervisor
-from sessions_app.models import Run
-from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
 from tests import forked_processes
+from tests.api.builders import run_body
 from tests.api.conftest import AGENTS
+from tests.api.live_sockets import ended_run
 from tests.store import store_url
 
 PATIENCE_S = 60
@@ -32,29 +30,10 @@ async def supervisor(store: None) -> AsyncIterator[Supervisor]:
             runs.register(None)
 
 
-def message(session_id: str, text: str) -> dict[str, object]:
-    parts = [{"text": text}]
-    return {
-        "appName": "slow",
-        "userId": "ann",
-        "sessionId": session_id,
-        "newMessage": {"role": "user", "parts": parts},
-    }
-
-
-async def ended_run() -> Run:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            run = await units_of_work.read(Run.objects.first)
-            if run is not None and run.status not in lifecycle.ACTIVE:
-                return run
-            await asyncio.sleep(0.05)
-
-
 async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
     assert (await served.get("/list-apps")).json() == ["broken", "slow"]
     session_id = (await served.post(SESSIONS, json={"state": {"n": 1}})).json()["id"]
-    answer = await served.post("/run", json=message(session_id, "short"))
+    answer = await served.post("/run", json=run_body(session_id, "short"))
     assert answer.status_code == 200, answer.text
     stored = (await served.get(f"{SESSIONS}/{session_id}")).json()
     assert stored["events"][1:] == answer.json()
@@ -70,7 +49,7 @@ async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
 async def test_an_agent_that_cannot_be_imported_is_told_with_the_reason(served, supervisor, path):
     session = (await served.post("/apps/broken/users/ann/sessions", json={})).json()
-    answer = await served.post(path, json=message(session["id"], "hello") | {"appName": "broken"})
+    answer = await served.post(path, json=run_body(session["id"], "hello") | {"appName": "broken"})
     told = answer.json()
     assert (answer.status_code, told["code"]) == (500, "agent_not_loaded")
     assert told["detail"].startswith("Agent 'broken' could not be loaded: ")
@@ -79,20 +58,20 @@ async def test_an_agent_that_cannot_be_imported_is_told_with_the_reason(served, 
 
 async def test_a_process_that_dies_is_told_in_the_stream_and_in_the_run(served, supervisor):
     session_id = (await served.post(SESSIONS, json={})).json()["id"]
-    async with served.stream("POST", "/run_sse", json=message(session_id, "die")) as response:
+    async with served.stream("POST", "/run_sse", json=run_body(session_id, "die")) as response:
         lines = [line async for line in response.aiter_lines() if line]
     told = json.loads(lines[-1].removeprefix("data: "))
     assert told["code"] == "runtime_unavailable"
     assert "slow" in told["error"]
     run = await ended_run()
     assert run.status == "crashed"
-    again = await served.post("/run", json=message(session_id, "short"))
+    again = await served.post("/run", json=run_body(session_id, "short"))
     assert again.status_code == 200, again.text
 
 
 async def test_the_stop_button_of_adks_front_end_cancels_the_run(served, supervisor):
     session_id = (await served.post(SESSIONS, json={})).json()["id"]
-    async with served.stream("POST", "/run_sse", json=message(session_id, "count")) as response:
+    async with served.stream("POST", "/run_sse", json=run_body(session_id, "count")) as response:
         await anext(response.aiter_raw())
     run = await ended_run()
     assert run.status == "cancelled"
@@ -100,7 +79,7 @@ async def test_the_stop_button_of_adks_front_end_cancels_the_run(served, supervi
 
 async def test_a_session_is_busy_while_its_agent_works(served, supervisor):
     session_id = (await served.post(SESSIONS, json={})).json()["id"]
-    async with served.stream("POST", "/run_sse", json=message(session_id, "count")) as response:
+    async with served.stream("POST", "/run_sse", json=run_body(session_id, "count")) as response:
         reading = response.aiter_raw()
         await anext(reading)
         refused = await served.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
@@ -115,7 +94,7 @@ async def test_a_session_is_busy_while_its_agent_works(served, supervisor):
 
 async def test_an_agent_that_does_not_load_is_told_and_left_out_of_the_details(served, supervisor):
     session_id = (await served.post("/apps/broken/users/ann/sessions", json={})).json()["id"]
-    body = {**message(session_id, "hello"), "appName": "broken"}
+    body = {**run_body(session_id, "hello"), "appName": "broken"}
     answer = await served.post("/run", json=body)
     assert answer.status_code >= 500
     assert answer.json()["hint"]

@@ -2,29 +2,22 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Callable
-from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 import pytest_asyncio
-from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed, InvalidStatus
+from websockets.asyncio.client import connect
+from websockets.exceptions import InvalidStatus
 
 from devui.supervisor import Supervisor
-from sessions_app.models import Run
-from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
-from sessions_app.store import units_of_work
 from tests import forked_processes
+from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.store import store_url
-
-AGENTS = Path(__file__).parent / "live_agents"
-PATIENCE_S = 60
 
 Open = Callable[..., Any]
 
@@ -33,7 +26,7 @@ Open = Callable[..., Any]
 async def supervisor(store: None) -> AsyncIterator[Supervisor]:
     """Supervisor of the agent's process, registered as `manage.py web` does."""
     with forked_processes.starts():
-        async with Supervisor(AGENTS, environment={"DATABASE_URL": store_url()}) as running:
+        async with Supervisor(LIVE_AGENTS, environment={"DATABASE_URL": store_url()}) as running:
             runs.register(running)
             yield running
             runs.register(None)
@@ -55,52 +48,16 @@ async def new_session(served: httpx.AsyncClient) -> str:
     return (await served.post("/apps/parrot/users/ann/sessions", json={})).json()["id"]
 
 
-def saying(text: str) -> str:
-    return json.dumps({"content": {"role": "user", "parts": [{"text": text}]}})
-
-
-async def heard(socket: ClientConnection) -> str:
-    """Return the next text of the agent."""
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            event = json.loads(await socket.recv())
-            if event.get("author") == "parrot" and event.get("content"):
-                return event["content"]["parts"][0]["text"]
-
-
-async def listen(socket: ClientConnection) -> None:
-    while True:
-        await socket.recv()
-
-
-async def closed(socket: ClientConnection) -> tuple[int, str]:
-    """Return how a socket is closed."""
-    async with asyncio.timeout(PATIENCE_S):
-        with pytest.raises(ConnectionClosed) as end:
-            await listen(socket)
-    assert end.value.rcvd is not None
-    return end.value.rcvd.code, end.value.rcvd.reason
-
-
-async def ended_run() -> Run:
-    async with asyncio.timeout(PATIENCE_S):
-        while True:
-            run = await units_of_work.read(Run.objects.first)
-            if run is not None and run.status not in lifecycle.ACTIVE:
-                return run
-            await asyncio.sleep(0.05)
-
-
 async def test_a_live_run_is_talked_to_in_both_directions_and_stored(served, supervisor, dial):
     session_id = await new_session(served)
     async with dial(session_id, "&modalities=TEXT") as socket:
-        await socket.send(saying("hello"))
-        assert await heard(socket) == "heard hello"
-        await socket.send(saying("again"))
-        assert await heard(socket) == "heard again"
+        await socket.send(text_message("hello"))
+        assert await next_agent_text(socket) == "heard hello"
+        await socket.send(text_message("again"))
+        assert await next_agent_text(socket) == "heard again"
         sound = base64.b64encode(b"\0" * 8).decode()
         await socket.send(json.dumps({"blob": {"mime_type": "audio/pcm;rate=16000", "data": sound}}))
-        assert await heard(socket) == "heard audio/pcm;rate=16000 of 8 bytes"
+        assert await next_agent_text(socket) == "heard audio/pcm;rate=16000 of 8 bytes"
     run = await ended_run()
     assert run.source == "adk"
     stored = (await served.get(f"/apps/parrot/users/ann/sessions/{session_id}")).json()
@@ -114,15 +71,15 @@ async def test_a_frame_that_cannot_be_read_is_left_out_and_the_end_is_noticed(
 ):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
         await socket.send(frame)
-        await socket.send(saying("hello"))
-        assert await heard(socket) == "heard hello"
+        await socket.send(text_message("hello"))
+        assert await next_agent_text(socket) == "heard hello"
     assert (await ended_run()).status == "cancelled"
 
 
 async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
-        await socket.send(saying("fail"))
-        code, reason = await closed(socket)
+        await socket.send(text_message("fail"))
+        code, reason = await closing_of(socket)
     assert code == 1011
     assert "kaput" in reason
     assert (await ended_run()).status == "failed"
@@ -130,8 +87,8 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supe
 
 async def test_long_error_is_cut_to_fit_the_close_reason(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
-        await socket.send(saying("fail" + "天気が分かりません" * 20))
-        code, reason = await closed(socket)
+        await socket.send(text_message("fail" + "天気が分かりません" * 20))
+        code, reason = await closing_of(socket)
     assert code == 1011
     assert reason.startswith("kaput天気が分かりません")
     run = await ended_run()
@@ -141,8 +98,8 @@ async def test_long_error_is_cut_to_fit_the_close_reason(served, supervisor, dia
 
 async def test_a_process_that_dies_closes_the_socket_and_says_so(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
-        await socket.send(saying("die"))
-        code, reason = await closed(socket)
+        await socket.send(text_message("die"))
+        code, reason = await closing_of(socket)
     assert code == 1011
     assert "parrot" in reason
     assert "SIGKILL" in reason
@@ -151,14 +108,14 @@ async def test_a_process_that_dies_closes_the_socket_and_says_so(served, supervi
 
 async def test_a_session_that_is_not_there_is_told_as_adk_does(supervisor, dial):
     async with dial("nobody") as socket:
-        assert await closed(socket) == (1002, "Session not found")
+        assert await closing_of(socket) == (1002, "Session not found")
 
 
 async def test_an_app_that_is_not_there_is_told(served, supervisor):
     host = f"{served.base_url.host}:{served.base_url.port}"
     asked = "app_name=nobody&user_id=ann&session_id=s"
     async with connect(f"ws://{host}/run_live?{asked}", proxy=None) as socket:
-        code, reason = await closed(socket)
+        code, reason = await closing_of(socket)
     assert code == 1008
     assert "nobody" in reason
 
@@ -178,4 +135,4 @@ async def test_a_page_of_another_site_opens_no_socket(supervisor, dial):
 
 async def test_a_server_without_agents_says_so(served, dial):
     async with dial("s") as socket:
-        assert await closed(socket) == (1011, "This process runs no agents.")
+        assert await closing_of(socket) == (1011, "This process runs no agents.")

@@ -15,7 +15,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.api.builders import append, create
-from tests.sessions.faults.test_store_retry import failing
+from tests.sessions.faults.lost_store import fail_with_lost_store
 
 
 async def test_the_list_goes_on_from_its_cursor_while_sessions_are_added(web):
@@ -192,7 +192,7 @@ async def test_a_message_becomes_a_run_that_goes_on_by_itself(web, runtime):
 
 async def test_run_that_began_is_acknowledged_when_the_store_answers_again(web, runtime, monkeypatch):
     session = await create()
-    monkeypatch.setattr(v1, "_read_run", failing(2, v1._read_run, before=True))
+    monkeypatch.setattr(v1, "_read_run", fail_with_lost_store(2, v1._read_run, before=True))
     answer = await web.post("/api/v1/runs", json={"session": session.pk, "message": "hello"})
     assert answer.status_code == 202
     assert runtime.started == [answer.json()["id"]]

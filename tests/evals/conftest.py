@@ -23,6 +23,7 @@ from sessions_app.store import units_of_work
 from tests.evals import agents, builders
 from tests.evals import echo_agent as echoing
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.echo_agent import AGENT
 from tests.store import finish_threads
 
 Play = Callable[..., Awaitable[EvalRun]]
@@ -152,3 +153,16 @@ def echo(tmp_path: Path) -> Path:
     cases = [case("a", turn("a", "a")), case("b", turn("b", "b")), case("never", turn("c", "d"))]
     write(folder, "s.evalset.json", evalset(*cases))
     return folder
+
+
+@pytest.fixture
+def suite(tmp_path):
+    """A test suite and an agent with three cases, the last of which never passes."""
+    agent = tmp_path / "agents" / "echo"
+    agent.mkdir(parents=True)
+    (agent / "agent.py").write_text(AGENT)
+    cases = [case("a", turn("a", "a")), case("b ü::/", turn("b", "b")), case("never", turn("c", "d"))]
+    write(agent, "s.evalset.json", evalset(*cases))
+    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
+    (tmp_path / "tests").mkdir()
+    return tmp_path

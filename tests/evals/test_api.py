@@ -4,27 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from tests.evals.api_requests import get_json, post_json
 from tests.evals.builders import write
 from tests.evals.conftest import settled
-
-API = "/api/v1/evals"
-
-
-async def post(web, path, body, status):
-    response = await web.post(f"{API}{path}", body, content_type="application/json")
-    assert response.status_code == status, response.content.decode()[:2000]
-    return response.json()
-
-
-async def get(web, path, status=200):
-    response = await web.get(f"{API}{path}")
-    assert response.status_code == status, response.content.decode()[:2000]
-    return response.json()
 
 
 async def test_evalsets_are_listed_with_what_is_wrong_with_them(web, smoke, folder):
     write(folder.given, "broken.evalset.json", "{")
-    broken, good = await get(web, "/evalsets?app=counter")
+    broken, good = await get_json(web, "/evalsets?app=counter")
     assert (good["id"], [case["id"] for case in good["cases"]]) == (
         "smoke",
         ["good", "bad <script>", "breaks"],
@@ -35,9 +22,9 @@ async def test_evalsets_are_listed_with_what_is_wrong_with_them(web, smoke, fold
 
 async def test_a_run_from_its_start_to_its_results(web, process, smoke):
     wanted = {"app": "counter", "evalset": "smoke", "cases": ["good", "breaks"], "num_runs": 2}
-    started = await post(web, "/runs", wanted, 202)
+    started = await post_json(web, "/runs", wanted, 202)
     await settled()
-    run = await get(web, f"/runs/{started['id']}")
+    run = await get_json(web, f"/runs/{started['id']}")
     assert (run["status"], run["source"]) == ("done", "api")
     assert run["counts"] == {
         "total": 4,
@@ -47,25 +34,25 @@ async def test_a_run_from_its_start_to_its_results(web, process, smoke):
         "incomplete": 0,
         "cancelled": 0,
     }
-    results = await get(web, f"/runs/{run['id']}/results")
+    results = await get_json(web, f"/runs/{run['id']}/results")
     by_case = {(one["case"], one["repetition"]): one for one in results["attempts"]}
     assert by_case["breaks", 2]["error"]["type"] == "RuntimeError"
     overall = {m["metric"]: m["score"] for m in by_case["good", 1]["metrics"] if m["turn"] is None}
     assert overall["tool_trajectory_avg_score"] == 1.0
-    one = await get(web, f"/attempts/{by_case['good', 1]['id']}")
+    one = await get_json(web, f"/attempts/{by_case['good', 1]['id']}")
     assert one["session"]
-    assert (await get(web, "/runs?app=counter&evalset=smoke&limit=1"))["runs"][0]["id"] == run["id"]
-    assert (await post(web, f"/runs/{run['id']}/cancel", {}, 202))["status"] == "done"
+    assert (await get_json(web, "/runs?app=counter&evalset=smoke&limit=1"))["runs"][0]["id"] == run["id"]
+    assert (await post_json(web, f"/runs/{run['id']}/cancel", {}, 202))["status"] == "done"
 
 
 async def test_a_configuration_may_be_sent(web, process, smoke):
     config = {"criteria": {"response_match_score": {"threshold": 0.1}}}
-    run = await post(web, "/runs", {"app": "counter", "evalset": "smoke", "config": config}, 202)
+    run = await post_json(web, "/runs", {"app": "counter", "evalset": "smoke", "config": config}, 202)
     assert run["config"] == config
 
 
 async def test_metrics_are_listed_with_why_they_cannot_run(web):
-    metrics = {metric["name"]: metric for metric in await get(web, "/metrics")}
+    metrics = {metric["name"]: metric for metric in await get_json(web, "/metrics")}
     assert metrics["response_match_score"]["default"] == 0.8
     assert "vertex extra" in metrics["safety_v1"]["reason"]
 
@@ -82,11 +69,11 @@ async def test_metrics_are_listed_with_why_they_cannot_run(web):
     ],
 )
 async def test_what_cannot_be_meant_is_refused(web, smoke, body, status, code):
-    answer = await post(web, "/runs", body, status)
+    answer = await post_json(web, "/runs", body, status)
     assert {"detail", "code", "hint"} <= set(answer)
     assert code is None or answer["code"] == code
 
 
 async def test_what_does_not_exist_is_not_found(web):
-    assert (await get(web, "/runs/none", 404))["code"] == "not_found"
-    assert (await get(web, "/attempts/1", 404))["code"] == "not_found"
+    assert (await get_json(web, "/runs/none", 404))["code"] == "not_found"
+    assert (await get_json(web, "/attempts/1", 404))["code"] == "not_found"

@@ -11,7 +11,7 @@ from evals_app.models import EvalRun
 from sessions_app.store import units_of_work
 from tests.evals import builders
 from tests.evals.builders import case, evalset, turn
-from tests.evals.test_pages import start
+from tests.evals.web_pages import start_run
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.anywhere
@@ -72,14 +72,14 @@ async def test_a_case_that_is_opened_is_on_the_page_that_is_shown(many):
 async def test_the_cases_that_were_found_are_run_and_no_others(many, process):
     html = await page_at(many, "?q=case_77")
     assert "Run all 11 cases that have this text" in html
-    await start(many, "many", metric=["response_match_score"], cases_with="case_77")
+    await start_run(many, "many", metric=["response_match_score"], cases_with="case_77")
     run = await units_of_work.read(EvalRun.objects.get)
     assert run.total == 11
     assert json.loads(run.case_ids)[0] == "case_77"
 
 
 async def test_a_text_that_no_case_has_runs_nothing(many, process):
-    response = await start(many, "many", status=400, settle=False, cases_with="nowhere")
+    response = await start_run(many, "many", status=400, settle=False, cases_with="nowhere")
     [refusal] = parse(response.content.decode()).all(css="notice-danger")
     assert refusal.text.startswith("No case has 'nowhere' any more.")
     assert not await units_of_work.read(EvalRun.objects.exists)

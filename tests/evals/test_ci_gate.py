@@ -11,7 +11,7 @@ import pytest
 
 from evals_app.models import EvalRun
 from evals_app.runs import writes
-from tests.evals.test_run_evals import refused, run_evals
+from tests.evals.run_evals_command import run_evals, usage_error
 from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere
@@ -51,9 +51,9 @@ def test_a_build_that_takes_nothing_fails_for_what_did_not_pass(store, echo):
 
 
 def test_a_baseline_that_is_not_there_is_refused_before_anything_runs(store, echo):
-    assert "no run is marked as baseline" in refused(echo, "s", "--fail-on=regression")
-    assert "there is no run before" in refused(echo, "s", "--baseline=previous")
-    assert "has no other run 'abc'" in refused(echo, "s", "--baseline=abc")
+    assert "no run is marked as baseline" in usage_error(echo, "s", "--fail-on=regression")
+    assert "there is no run before" in usage_error(echo, "s", "--baseline=previous")
+    assert "has no other run 'abc'" in usage_error(echo, "s", "--baseline=abc")
     assert not EvalRun.objects.exists()
 
 
@@ -74,12 +74,12 @@ def test_a_run_that_stopped_at_a_limit_is_resumed_from_the_command_line(store, e
 
 
 def test_what_cannot_go_on_is_refused(store, echo):
-    assert "Name evalsets to run" in refused(echo)
-    assert "Name evalsets to run" in refused(echo, "s", "--resume=last")
-    assert "has no eval run 'last'" in refused(echo, "--resume=last")
+    assert "Name evalsets to run" in usage_error(echo)
+    assert "Name evalsets to run" in usage_error(echo, "s", "--resume=last")
+    assert "has no eval run 'last'" in usage_error(echo, "--resume=last")
     judged(echo)
-    assert "came to an end" in refused(echo, "--resume=last")
-    assert "There is no limit 'money'" in refused(echo, "s", "--limit=money=1")
+    assert "came to an end" in usage_error(echo, "--resume=last")
+    assert "There is no limit 'money'" in usage_error(echo, "s", "--limit=money=1")
 
 
 def test_a_run_without_outcomes_is_no_previous_run(store, echo):
@@ -95,7 +95,7 @@ def test_a_run_without_outcomes_is_no_previous_run(store, echo):
 
 def test_a_gate_without_a_baseline_says_how_one_is_made(store, echo):
     judged(echo)
-    assert "Mark one on its page (Make baseline)" in refused(echo, "s", "--fail-on=regression")
+    assert "Mark one on its page (Make baseline)" in usage_error(echo, "s", "--fail-on=regression")
 
 
 ORDERED_AND_KILLED = """

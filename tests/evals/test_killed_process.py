@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import sys
 import time
 from pathlib import Path
 
@@ -16,7 +15,7 @@ from sessions_app.models import RuntimeProcess
 from sessions_app.runs import processes
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
-from tests.store import store_url
+from tests.evals.run_evals_command import environment, run_evals_argv
 
 pytestmark = [pytest.mark.soak, pytest.mark.anywhere]
 
@@ -75,14 +74,6 @@ def gate(tmp_path: Path) -> Path:
     return folder
 
 
-def command(*arguments):
-    return [sys.executable, "manage.py", "run_evals", *map(str, arguments)]
-
-
-def environment():
-    return {**os.environ, "DATABASE_URL": store_url()}
-
-
 def wait_for(condition):
     deadline = time.monotonic() + PATIENCE_S
     while not condition():
@@ -98,7 +89,7 @@ def statuses():
 def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     judged = ("--metrics=response_match_score", "--parallelism=2")
     process = forked_processes.Popen(
-        command(gate, "s", *judged), cwd=ROOT, env=environment(), start_new_session=True
+        run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment(), start_new_session=True
     )
     try:
         wait_for(lambda: statuses()[:4] == ["passed", "passed", "running", "running"])
@@ -110,7 +101,7 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
     ended = dict(EvalAttempt.objects.filter(status="passed").values_list("case_id", "finished_at"))
 
     (gate / "open.txt").write_text("")
-    done = forked_processes.run(command(gate, "--resume", "last"), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(gate, "--resume", "last"), cwd=ROOT, env=environment())
     assert done.returncode == 0, done.stdout + done.stderr
     assert "4 of 6 attempts are left" in done.stdout
     assert "2 were in flight and run again, alone" in done.stdout
@@ -133,7 +124,7 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
 def test_an_interrupted_run_says_what_came_of_it_and_how_to_go_on(store, gate, sent, code):
     process = forked_processes.Popen(
-        command(gate, "s", "--metrics=response_match_score"),
+        run_evals_argv(gate, "s", "--metrics=response_match_score"),
         cwd=ROOT,
         env=environment(),
         stdout=forked_processes.subprocess.PIPE,
@@ -151,7 +142,7 @@ def test_an_interrupted_run_says_what_came_of_it_and_how_to_go_on(store, gate, s
 
 def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
     process = forked_processes.Popen(
-        command(gate, "s", "--metrics=response_match_score"), cwd=ROOT, env=environment()
+        run_evals_argv(gate, "s", "--metrics=response_match_score"), cwd=ROOT, env=environment()
     )
     wait_for(lambda: statuses().count("running") >= 1)
     process.kill()
@@ -165,7 +156,7 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
     cases = [case(word, turn(word, word)) for word in ("go", "block", "after")]
     write(gate, "s.evalset.json", evalset(*cases))
     judged = ("--metrics=response_match_score", "--parallelism=1", "--limit=attempt_seconds=1")
-    done = forked_processes.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment())
     run = EvalRun.objects.get()
     assert (done.returncode, run.status, statuses()) == (1, "done", ["passed", "error", "passed"])
     assert "stood still" in done.stderr
@@ -179,7 +170,7 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
 def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("block", "go")]))
     judged = ("--metrics=response_match_score", "--limit=attempt_seconds=2")
-    done = forked_processes.run(command(gate, "s", *judged), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert statuses() == ["error", "passed"]
 
@@ -187,7 +178,7 @@ def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate)
 def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("search", "go")]))
     done = forked_processes.run(
-        command(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
+        run_evals_argv(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
         cwd=ROOT,
         env=environment(),
     )
@@ -200,7 +191,7 @@ def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
 def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("cling", "go")]))
     done = forked_processes.run(
-        command(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
+        run_evals_argv(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
         cwd=ROOT,
         env=environment(),
     )
@@ -212,7 +203,9 @@ def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
 def test_a_signal_that_only_the_engine_of_a_command_gets_is_told_as_any_other(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("go", "terminate")]))
     done = forked_processes.run(
-        command(gate, "s", "--metrics=response_match_score", "--parallelism=1"), cwd=ROOT, env=environment()
+        run_evals_argv(gate, "s", "--metrics=response_match_score", "--parallelism=1"),
+        cwd=ROOT,
+        env=environment(),
     )
     assert done.returncode == 143, done.stdout + done.stderr
     assert statuses() == ["passed", "cancelled"]

@@ -22,8 +22,8 @@ from sessions_app.sessions import writes as sessions
 from sessions_app.store import retry, units_of_work
 from tests.evals.builders import case, evalset, turn
 from tests.evals.conftest import settled
-from tests.sessions.faults.test_store_retry import failing
-from tests.sessions.test_unattended import given_up_while_it_is_written
+from tests.sessions.cancelled_callers import cancel_while_writing
+from tests.sessions.faults.lost_store import fail_with_lost_store
 
 ONE = evalset(case("one", turn("go", "fine")))
 
@@ -43,7 +43,9 @@ def only_attempt(run: EvalRun) -> EvalAttempt:
 
 
 def lose_appends(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
-    monkeypatch.setattr(sessions, "append_event", failing(times, sessions.append_event, before=True))
+    monkeypatch.setattr(
+        sessions, "append_event", fail_with_lost_store(times, sessions.append_event, before=True)
+    )
 
 
 async def test_an_attempt_that_lost_the_store_is_tried_again_and_says_so(play, monkeypatch):
@@ -101,7 +103,7 @@ async def test_an_attempt_that_always_loses_the_store_has_no_outcome_and_can_be_
 async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypatch, name, before):
     if name == "repeat_attempt":
         lose_appends(monkeypatch, 1)
-    monkeypatch.setattr(writes, name, failing(3, getattr(writes, name), before=before))
+    monkeypatch.setattr(writes, name, fail_with_lost_store(3, getattr(writes, name), before=before))
     told = []
     run = await play(ONE, fine, progress=lambda attempt, outcome: outcome and told.append(outcome.status))
     attempt = await units_of_work.read(only_attempt, run)
@@ -117,7 +119,7 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
 
 async def test_a_run_goes_on_when_the_store_cannot_be_asked_for_a_while(play, monkeypatch):
     monkeypatch.setattr(run_monitor, "POLL_S", 0.01)
-    look = failing(5, run_monitor._read_snapshot, before=True)
+    look = fail_with_lost_store(5, run_monitor._read_snapshot, before=True)
     monkeypatch.setattr(run_monitor, "_read_snapshot", look)
 
     async def slowly(ctx: Any, said: str) -> str:
@@ -181,7 +183,7 @@ async def statuses_but_active() -> list[str]:
 @pytest.mark.parametrize("how", ["page", "API", "ADK's path"])
 async def test_run_whose_order_was_refused_never_begins(web, process, smoke, monkeypatch, how, before):
     path, fields = order_by(how)
-    monkeypatch.setattr(writes, "create_run", failing(1, writes.create_run, before=before))
+    monkeypatch.setattr(writes, "create_run", fail_with_lost_store(1, writes.create_run, before=before))
     assert await post(web, how, path, fields) == 503
     async with asyncio.timeout(30):
         assert await statuses_but_active() == ([] if before else ["cancelled"])
@@ -198,7 +200,7 @@ async def test_repeated_run_whose_order_was_refused_never_begins(
     web, process, play, monkeypatch, how, before
 ):
     run = await play(ONE, fine)
-    monkeypatch.setattr(writes, "create_run", failing(1, writes.create_run, before=before))
+    monkeypatch.setattr(writes, "create_run", fail_with_lost_store(1, writes.create_run, before=before))
     path = f"/evals/runs/{run.id}/again/" if how == "page" else f"/api/v1/evals/runs/{run.id}/again"
     assert await post(web, how, path, {}) == 503
     async with asyncio.timeout(30):
@@ -215,7 +217,9 @@ async def test_run_that_goes_on_does_so_once_though_the_answer_was_lost(
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]
     run = await units_of_work.read(EvalRun.objects.get)
-    monkeypatch.setattr(writes, "restart_attempts", failing(1, writes.restart_attempts, before=before))
+    monkeypatch.setattr(
+        writes, "restart_attempts", fail_with_lost_store(1, writes.restart_attempts, before=before)
+    )
     path = f"/evals/runs/{run.id}/retry/" if how == "page" else f"/api/v1/evals/runs/{run.id}/retry"
     assert await post(web, how, path, {}) == 503
     async with asyncio.timeout(30):
@@ -233,7 +237,7 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
             library.register_file(folder, "counter", smoke), RunOrder(config.default_config()), run_id
         )
 
-    await given_up_while_it_is_written(asyncio.create_task(dispatch.create_and_deliver(create)), written)
+    await cancel_while_writing(asyncio.create_task(dispatch.create_and_deliver(create)), written)
     async with asyncio.timeout(30):
         while not await units_of_work.read(EvalRun.objects.filter(status=EvalRun.Status.DONE).exists):  # noqa: ASYNC110
             await asyncio.sleep(0.02)
@@ -243,6 +247,6 @@ async def test_run_begins_though_the_client_left_while_it_was_ordered(process, s
 async def test_order_that_was_stored_is_acknowledged_when_the_store_answers_again(
     web, process, smoke, monkeypatch
 ):
-    monkeypatch.setattr(exports, "run_facts", failing(3, exports.run_facts, before=True))
+    monkeypatch.setattr(exports, "run_facts", fail_with_lost_store(3, exports.run_facts, before=True))
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]

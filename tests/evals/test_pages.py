@@ -16,36 +16,15 @@ from sessions_app.runs import processes
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.conftest import Process, settled
+from tests.evals.conftest import Process
+from tests.evals.web_pages import get_page, start_run
 from tests.pages.html import parse
-
-
-async def page_of(web, url, status=200, **headers):
-    response = await web.get(url, headers=headers)
-    assert response.status_code == status, response.content.decode()[:3000]
-    return parse(response.content)
-
-
-async def start(web, name="smoke", status=302, settle=True, **data):
-    fields = {
-        "metric": ["tool_trajectory_avg_score", "response_match_score"],
-        "threshold:tool_trajectory_avg_score": "1",
-        "threshold:response_match_score": "0.5",
-        "num_runs": "1",
-        "parallelism": "2",
-        **data,
-    }
-    response = await web.post(f"/evals/counter/{name}/", fields)
-    assert response.status_code == status, response.content.decode()[:3000]
-    if settle:
-        await settled()
-    return response
 
 
 async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, process, folder, smoke):
     write(folder.given, "broken.evalset.json", '{\n "eval_set_id": 3,\n "eval_cases": []}')
-    await start(web)
-    page = await page_of(web, "/evals/")
+    await start_run(web)
+    page = await get_page(web, "/evals/")
     rows = page.one("table", css="evalset-table").one("tbody").all("tr")
     assert [row.one("a", css="row-link").text for row in rows] == ["broken", "smoke"]
     assert "counter/broken.evalset.json:2 eval_set_id must be text, not 3" in rows[0].text
@@ -54,16 +33,16 @@ async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, proc
 
 
 async def test_without_evalsets_the_list_says_how_to_make_one(web):
-    assert "smoke.evalset.json" in (await page_of(web, "/evals/")).one(css="empty").text
+    assert "smoke.evalset.json" in (await get_page(web, "/evals/")).one(css="empty").text
 
 
 async def test_an_evalset_shows_its_cases_and_opens_one(web, smoke):
-    page = await page_of(web, "/evals/counter/smoke/?case=1")
+    page = await get_page(web, "/evals/counter/smoke/?case=1")
     assert [name.text for name in page.all("span", css="case-name")] == ["good", "bad <script>", "breaks"]
     opened = page.one(id="case-body-1")
     assert 'get_weather(city="Rome", unit="<c>")' in opened.text
     assert "starts with 1 state key" in opened.text
-    part = await page_of(web, "/evals/counter/smoke/?case=0", HX_Request="true", HX_Target="case")
+    part = await get_page(web, "/evals/counter/smoke/?case=0", HX_Request="true", HX_Target="case")
     assert not part.all("html")
     assert "It is sunny" in part.text
 
@@ -74,7 +53,7 @@ async def test_the_form_offers_metrics_and_says_which_cannot_run(web, smoke, fol
         "test_config.json",
         {"criteria": {"tool_trajectory_avg_score": {"threshold": 0.9, "match_type": "ANY_ORDER"}}},
     )
-    form = (await page_of(web, "/evals/counter/smoke/")).one("form", id="run-form")
+    form = (await get_page(web, "/evals/counter/smoke/")).one("form", id="run-form")
     chosen = [box.attrs["value"] for box in form.all("input", name="metric") if "checked" in box.attrs]
     assert chosen == ["tool_trajectory_avg_score"]
     assert form.one("input", name="threshold:tool_trajectory_avg_score").attrs["value"] == "0.9"
@@ -83,29 +62,29 @@ async def test_the_form_offers_metrics_and_says_which_cannot_run(web, smoke, fol
 
 
 async def test_a_run_started_from_the_page_is_shown_case_by_case(web, process, smoke):
-    response = await start(web)
+    response = await start_run(web)
     assert process.asked == [("POST", "/devui/evals")]
-    page = await page_of(web, response.url)
+    page = await get_page(web, response.url)
     assert page.one("p", css="outcome-count").text.startswith("1 of 3 passed")
     rows = page.one("tbody", id="cases").all("tr", css="case")
     assert [row.attrs["data-status"] for row in rows] == ["failed", "error", "passed"]
     assert "RuntimeError: <b>on fire</b>" in rows[1].text
     assert "data-live" not in page.one(id="summary").attrs
-    file_order = await page_of(web, f"{response.url}?order=file")
+    file_order = await get_page(web, f"{response.url}?order=file")
     assert [row.one("th").one("a").text for row in file_order.one(id="cases").all("tr", css="case")] == [
         "good",
         "bad <script>",
         "breaks",
     ]
-    failed = await page_of(web, f"{response.url}?status=failed")
+    failed = await get_page(web, f"{response.url}?status=failed")
     assert len(failed.one(id="cases").all("tr", css="case")) == 1
 
 
 async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, process, smoke):
-    response = await start(web)
-    first = (await page_of(web, response.url)).one(id="cases").all("tr", css="case")[0].one("th").one("a")
+    response = await start_run(web)
+    first = (await get_page(web, response.url)).one(id="cases").all("tr", css="case")[0].one("th").one("a")
     url = f"{response.url}{first.attrs['href']}"
-    part = await page_of(web, url, HX_Request="true", HX_Target="attempt")
+    part = await get_page(web, url, HX_Request="true", HX_Target="attempt")
     shown = part.one("article")
     assert shown.one(id="attempt-title").text == "bad <script>"
     assert [
@@ -123,9 +102,9 @@ async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, proc
 
 
 async def test_an_attempt_that_raised_shows_its_error_its_traceback_and_what_it_did(web, process, smoke):
-    response = await start(web, case=["breaks"])
-    row = (await page_of(web, response.url)).one(id="cases").one("tr", css="case")
-    shown = await page_of(web, response.url + row.one("th").one("a").attrs["href"])
+    response = await start_run(web, case=["breaks"])
+    row = (await get_page(web, response.url)).one(id="cases").one("tr", css="case")
+    shown = await get_page(web, response.url + row.one("th").one("a").attrs["href"])
     notice = shown.one("article").one("div", css="notice-danger")
     assert "RuntimeError: <b>on fire</b>" in notice.text
     assert "raise RuntimeError" in notice.one("pre").text
@@ -133,7 +112,7 @@ async def test_an_attempt_that_raised_shows_its_error_its_traceback_and_what_it_
 
 
 async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, smoke):
-    response = await start(
+    response = await start_run(
         web,
         case=["good"],
         num_runs="3",
@@ -153,12 +132,12 @@ async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, 
         "ignore_args": True,
     }
     assert "changed in the form" in run.config_source
-    page = await page_of(web, response.url)
+    page = await get_page(web, response.url)
     assert len(page.all("a", css="repetition")) == 3
 
 
 async def test_a_judge_named_in_the_form_is_asked(web, process, smoke):
-    await start(
+    await start_run(
         web,
         metric=["final_response_match_v2"],
         judge_model="judge-yes",
@@ -188,7 +167,7 @@ async def test_a_judge_named_in_the_form_is_asked(web, process, smoke):
     ],
 )
 async def test_a_form_that_cannot_be_meant_is_refused_on_the_page(web, process, smoke, sent, said):
-    response = await start(web, status=404 if "case" in sent else 400, **sent)
+    response = await start_run(web, status=404 if "case" in sent else 400, **sent)
     alert = parse(response.content).one("div", css="notice", role="alert")
     assert said in alert.text
     assert not await units_of_work.read(EvalRun.objects.exists)
@@ -196,9 +175,9 @@ async def test_a_form_that_cannot_be_meant_is_refused_on_the_page(web, process, 
 
 async def test_a_broken_file_cannot_be_run(web, process, folder):
     write(folder.given, "smoke.evalset.json", "{")
-    page = await page_of(web, "/evals/counter/smoke/")
+    page = await get_page(web, "/evals/counter/smoke/")
     assert "is no JSON" in page.one("div", css="notice-danger").text
-    await start(web, status=400)
+    await start_run(web, status=400)
 
 
 async def test_a_run_that_no_process_takes_says_so(web, smoke):
@@ -207,8 +186,8 @@ async def test_a_run_that_no_process_takes_says_so(web, smoke):
             raise RuntimeUnavailable("The process could not be started.", hint="Look at the log.")
 
     runs.register(Nobody(None))
-    response = await start(web)
-    page = await page_of(web, response.url)
+    response = await start_run(web)
+    page = await get_page(web, response.url)
     assert (
         "RuntimeUnavailable: The process could not be started." in page.one("div", css="notice-danger").text
     )
@@ -225,18 +204,18 @@ async def test_a_run_that_waits_can_be_cancelled(web, smoke):
             return None
 
     runs.register(Slow(None))
-    response = await start(web, settle=False)
-    page = await page_of(web, response.url)
+    response = await start_run(web, settle=False)
+    page = await get_page(web, response.url)
     assert page.one(id="summary").attrs["data-live"].startswith("/ws/evals/runs/")
     answer = await web.post(page.one(id="summary").all("form")[0].attrs["action"])
     assert answer.status_code == 302
-    page = await page_of(web, response.url)
+    page = await get_page(web, response.url)
     assert page.one(css="page-head").one(css="badge").text == "cancelled"
     assert "data-live" not in page.one(id="summary").attrs
 
 
 async def test_a_run_is_exported(web, process, smoke):
-    response = await start(web)
+    response = await start_run(web)
     for kind, start_of in (("json", b'{\n  "runs"'), ("junit", b"<?xml"), ("html", b"<!doctype html>")):
         answer = await web.get(f"{response.url}export/{kind}/")
         assert answer.content.lstrip().startswith(start_of)
@@ -254,21 +233,21 @@ async def test_a_run_is_exported(web, process, smoke):
     ],
 )
 async def test_what_does_not_exist_is_a_page_that_says_so(web, url, told):
-    assert told in (await page_of(web, url, status=404)).text
+    assert told in (await get_page(web, url, status=404)).text
 
 
 async def test_an_attempt_of_another_run_is_refused(web, process, smoke):
-    one, other = await start(web), await start(web)
+    one, other = await start_run(web), await start_run(web)
     theirs = await units_of_work.read(lambda: EvalAttempt.objects.filter(run=other.url.split("/")[3]).first())
-    await page_of(web, f"{other.url}?attempt={theirs.pk}")
+    await get_page(web, f"{other.url}?attempt={theirs.pk}")
     for attempt in (theirs.pk, "abc"):
-        page = await page_of(web, f"{one.url}?attempt={attempt}", status=404)
+        page = await get_page(web, f"{one.url}?attempt={attempt}", status=404)
         assert f"The run has no attempt '{attempt}'." in page.one("main").text
 
 
 async def test_ids_may_hold_any_character(web, process, folder, smoke):
     smoke.rename(folder.given / "a b&c%2F?.evalset.json")
-    page = await page_of(web, "/evals/")
+    page = await get_page(web, "/evals/")
     link = page.one("a", css="row-link").attrs["href"]
     assert link == "/evals/counter/a%20b&c%252F%3F/"
     await units_of_work.write(library.refresh, folder, "counter")
@@ -291,7 +270,7 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
 
     blocked = Blocked(None)
     runs.register(blocked)
-    response = await start(web, settle=False)
+    response = await start_run(web, settle=False)
     await web.post(f"{response.url}cancel/")
     await asyncio.wait_for(ended.wait(), 60)
     ((runtime_id, why),) = blocked.asked
@@ -303,11 +282,11 @@ async def test_a_process_that_does_not_react_to_a_cancel_is_ended(web, smoke, mo
 async def test_lists_show_the_beginning_and_the_end_of_an_endless_id(web, process, folder):
     endless = "begins-" + "x" * 3200 + "-ends"
     write(folder.given, "long.evalset.json", evalset(case(endless, turn("Paris", "Paris"))))
-    response = await start(web, "long")
+    response = await start_run(web, "long")
     run = await units_of_work.read(EvalRun.objects.get)
     for url in (response.url, "/evals/counter/long/", f"/evals/counter/long/trend/?run={run.id}"):
-        shown = (await page_of(web, url)).one("main").text
+        shown = (await get_page(web, url)).one("main").text
         assert re.search("begins-x{50,180}…x+-ends", shown), url
         assert endless not in shown
     attempt = await units_of_work.read(run.attempts.get)
-    assert endless in (await page_of(web, f"{response.url}?attempt={attempt.pk}")).text
+    assert endless in (await get_page(web, f"{response.url}?attempt={attempt.pk}")).text

@@ -22,8 +22,9 @@ from sessions_app.store import units_of_work
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.conftest import settled
-from tests.evals.test_killed_process import ROOT, command, environment
-from tests.evals.test_pytest_integration import run as run_suite
+from tests.evals.pytest_suites import ROOT
+from tests.evals.pytest_suites import run_pytest as run_suite
+from tests.evals.run_evals_command import environment, run_evals_argv
 from tests.settable_clock import STEPS_S, Clock
 from tests.store import store_url
 
@@ -90,9 +91,18 @@ def test_what_was_in_flight_is_tried_again_alone_and_what_waited_waits(order):
     begun_at = EvalRun.objects.get().limits_from
     assert writes.continue_without_process(PROCESS, DIED) == [run.id]
     run.refresh_from_db()
-    assert (run.status, run.runtime_id, run.resumed, run.limits_from) == ("pending", None, 1, begun_at)
+    assert (run.status, run.runtime_id, run.resumed, run.limits_from) == (
+        "pending",
+        None,
+        1,
+        begun_at,
+    )
     assert statuses(run) == ["pending", "passed", "pending"]
-    assert [attempt_status.must_run_alone(attempt) for attempt in of(run).values()] == [True, False, False]
+    assert [attempt_status.must_run_alone(attempt) for attempt in of(run).values()] == [
+        True,
+        False,
+        False,
+    ]
     [tried] = of(run)["a"].tried_before
     assert (tried["status"], tried["error_type"]) == ("error", attempt_status.PROCESS_GONE)
     assert tried["error"] == "The process that ran it ended (exit status 3)."
@@ -194,7 +204,10 @@ def test_a_process_that_dies_before_any_attempt_began_takes_its_runs_along(order
     begin(run)
     assert writes.continue_without_process(PROCESS, DIED) == []
     run.refresh_from_db()
-    assert (run.status, run.error) == ("crashed", "The process that ran it ended (exit status 3).")
+    assert (run.status, run.error) == (
+        "crashed",
+        "The process that ran it ended (exit status 3).",
+    )
 
 
 def test_what_a_person_cancelled_meanwhile_stays_cancelled(order):
@@ -288,7 +301,7 @@ OUTCOMES = ["passed", "error", "passed", "error", "passed", "passed"]
 def test_the_command_line_outlives_agents_that_end_their_process(store, killer, tmp_path):
     results = tmp_path / "results.json"
     done = forked_processes.run(
-        command(killer, "s", "exits", JUDGED, f"--json={results}"), cwd=ROOT, env=environment()
+        run_evals_argv(killer, "s", "exits", JUDGED, f"--json={results}"), cwd=ROOT, env=environment()
     )
     assert done.returncode == 1, done.stdout + done.stderr
     assert "exit status 3" in done.stdout
@@ -300,7 +313,10 @@ def test_the_command_line_outlives_agents_that_end_their_process(store, killer, 
     first, second = EvalRun.objects.order_by("created_at")
     assert (first.status, second.status) == ("done", "done")
     assert statuses(first) == OUTCOMES
-    assert [run["status"] for run in json.loads(results.read_text())["runs"]] == ["done", "done"]
+    assert [run["status"] for run in json.loads(results.read_text())["runs"]] == [
+        "done",
+        "done",
+    ]
 
 
 JUDGES = """
@@ -345,7 +361,7 @@ def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, ki
         "--limit=retry_seconds=1.5",
         f"--junit={tmp_path / 'junit.xml'}",
     )
-    done = forked_processes.run(command(killer, "s:go0", *told), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(killer, "s:go0", *told), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert said in done.stdout
     assert "0 of 1 passed, 1 error" in done.stdout
@@ -354,7 +370,7 @@ def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, ki
     run = EvalRun.objects.get()
     writes.mark_baseline(run.pk, True)
     gate = (f"--config={tmp_path / 'config.json'}", "--limit=retry_seconds=0", "--fail-on=regression")
-    done = forked_processes.run(command(killer, "s:go0", *gate), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(killer, "s:go0", *gate), cwd=ROOT, env=environment())
     assert done.returncode == 1, done.stdout + done.stderr
     assert "1 of 1 attempts have no outcome" in done.stdout
 
@@ -363,7 +379,7 @@ def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, ki
 @pytest.mark.anywhere
 def test_an_agent_that_ends_its_process_as_it_is_loaded_could_not_run(store, killer):
     (killer / "agent.py").write_text("import os\nos._exit(4)\n")
-    done = forked_processes.run(command(killer, "s", JUDGED), cwd=ROOT, env=environment())
+    done = forked_processes.run(run_evals_argv(killer, "s", JUDGED), cwd=ROOT, env=environment())
     assert done.returncode == 2, done.stdout + done.stderr
     assert "could not run" in done.stdout
     assert "exit status 4" in done.stdout

@@ -13,7 +13,7 @@ from sessions_app.runs.process_output import LIMIT_BYTES
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
 from tests.evals.echo_agent import AGENT
-from tests.evals.test_pytest_integration import GIVEN, run, suite, write_test  # noqa: F401 - a fixture
+from tests.evals.pytest_suites import SUITE_ARGUMENTS, run_pytest, write_test
 from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere
@@ -52,11 +52,11 @@ def test_command_passes_on_little_of_what_an_agent_prints_without_end(store, tmp
 
 
 @pytest.mark.soak
-def test_suite_passes_on_little_of_what_an_agent_prints_without_end(suite):  # noqa: F811
+def test_suite_passes_on_little_of_what_an_agent_prints_without_end(suite):
     (suite / "agents" / "echo" / "agent.py").write_text(f"import os\n{NOISY}")
-    write_test(suite, f"def test_a():\n    assert evaluate('s', {GIVEN}, cases=['a']).passed")
+    write_test(suite, f"def test_a():\n    assert evaluate('s', {SUITE_ARGUMENTS}, cases=['a']).passed")
 
-    done = run(suite, "-s")
+    done = run_pytest(suite, "-s")
 
     assert done.returncode == 0, done.stdout[-1000:]
     assert NOTE in done.stderr

@@ -6,60 +6,20 @@ import os
 import signal
 import subprocess
 import sys
-from importlib.metadata import entry_points
-from pathlib import Path
 
 import pytest
 
 from devui.testing import AttemptResult, CaseResult, Results, Score
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.echo_agent import AGENT
-
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(folder, *arguments, **environment):
-    """Run a suite in a process of its own, as people do."""
-    installed = {entry.value for entry in entry_points(group="pytest11")}
-    named = [] if "devui.testing.plugin" in installed else ["-p", "devui.testing.plugin"]
-    command = [sys.executable, "-m", "pytest", *named, "-p", "no:django", *arguments]
-    told = {name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DJANGO"))}
-    return subprocess.run(
-        command,
-        cwd=folder,
-        env={**told, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
-@pytest.fixture
-def suite(tmp_path):
-    """A suite beside an agent with three cases, of which the last never passes."""
-    agent = tmp_path / "agents" / "echo"
-    agent.mkdir(parents=True)
-    (agent / "agent.py").write_text(AGENT)
-    cases = [case("a", turn("a", "a")), case("b ü::/", turn("b", "b")), case("never", turn("c", "d"))]
-    write(agent, "s.evalset.json", evalset(*cases))
-    (tmp_path / "pytest.ini").write_text("[pytest]\nasyncio_default_fixture_loop_scope = function\n")
-    (tmp_path / "tests").mkdir()
-    return tmp_path
-
-
-def write_test(suite, body):
-    judged = "JUDGED = {'response_match_score': 1.0}"
-    imports = "from devui.testing import devui_evalset, evaluate, Results"
-    (suite / "tests" / "test_agent.py").write_text(f"{imports}\n\n{judged}\n{body}")
-
-
-GIVEN = "agent='../agents/echo', metrics=['response_match_score'], criteria=JUDGED"
+from tests.evals.pytest_suites import ROOT, SUITE_ARGUMENTS, run_pytest, write_test
 
 
 @pytest.mark.soak
 def test_every_case_is_a_test_and_the_suites_database_is_not_asked(suite):
-    write_test(suite, f"test_echo = devui_evalset('../agents/echo/s.evalset.json', {GIVEN}, num_runs=2)")
-    done = run(suite, "-v", DATABASE_URL="postgresql://nobody@nowhere.invalid/suite")
+    write_test(
+        suite, f"test_echo = devui_evalset('../agents/echo/s.evalset.json', {SUITE_ARGUMENTS}, num_runs=2)"
+    )
+    done = run_pytest(suite, "-v", DATABASE_URL="postgresql://nobody@nowhere.invalid/suite")
     assert done.returncode == 1, done.stdout + done.stderr
     assert "test_echo[a]" in done.stdout
     assert "2 passed" in done.stdout
@@ -74,9 +34,9 @@ def test_every_case_is_a_test_and_the_suites_database_is_not_asked(suite):
 
 @pytest.mark.soak
 def test_only_the_cases_that_are_selected_run(suite):
-    write_test(suite, f"test_echo = devui_evalset('s', {GIVEN})")
+    write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS})")
     chosen = "tests/test_agent.py::test_echo[a]"
-    done = run(suite, chosen, "--devui-store", f"sqlite:///{suite}/other.sqlite3")
+    done = run_pytest(suite, chosen, "--devui-store", f"sqlite:///{suite}/other.sqlite3")
     assert done.returncode == 0, done.stdout + done.stderr
     assert "1 of 1 attempts passed" in done.stdout
     assert (suite / "other.sqlite3").is_file()
@@ -84,8 +44,8 @@ def test_only_the_cases_that_are_selected_run(suite):
 
 @pytest.mark.soak
 def test_beside_other_processes_every_test_runs_its_own_case(suite):
-    write_test(suite, f"test_echo = devui_evalset('s', {GIVEN})")
-    done = run(suite, "-n", "2", "-p", "xdist")
+    write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS})")
+    done = run_pytest(suite, "-n", "2", "-p", "xdist")
     assert "1 failed, 2 passed" in done.stdout, done.stdout + done.stderr
 
 
@@ -95,7 +55,7 @@ def test_results_are_returned_and_nothing_is_asserted(suite):
         suite,
         f"""
 def test_rate():
-    results = evaluate("s", {GIVEN}, num_runs=2)
+    results = evaluate("s", {SUITE_ARGUMENTS}, num_runs=2)
     assert isinstance(results, Results)
     assert (results.passed, results.pass_rate, [case.id for case in results.cases]) == (
         False, 4 / 6, ["a", "b ü::/", "never"])
@@ -105,10 +65,10 @@ def test_rate():
     assert "2 of 3 cases passed" in results.said
 
 def test_cases():
-    assert evaluate("s", {GIVEN}, cases=["a"]).passed
+    assert evaluate("s", {SUITE_ARGUMENTS}, cases=["a"]).passed
 """,
     )
-    done = run(suite)
+    done = run_pytest(suite)
     assert done.returncode == 0, done.stdout + done.stderr
 
 
@@ -131,7 +91,7 @@ def test_cases():
 )
 def test_what_cannot_run_is_said_in_the_suite(suite, test, said):
     write_test(suite, test)
-    done = run(suite)
+    done = run_pytest(suite)
     assert done.returncode != 0
     assert said in done.stdout
 
@@ -172,9 +132,9 @@ def test_an_agent_that_reads_its_input_or_leaves_a_process_behind_keeps_no_suite
     write(
         agent, "s.evalset.json", evalset(case("read", turn("read", "read")), case("fork", turn("fork", "x")))
     )
-    write_test(suite, f"test_echo = devui_evalset('s', {GIVEN})")
+    write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS})")
     try:
-        done = run(suite)
+        done = run_pytest(suite)
     finally:
         for pid in (agent / "forked.txt").read_text().split():
             os.kill(int(pid), signal.SIGKILL)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass, field
 
 import pytest
 from google.adk.agents.llm_agent import LlmAgent
 from google.adk.models.base_llm import BaseLlm
 from google.adk.models.llm_response import LlmResponse
 from google.adk.tools.agent_tool import AgentTool
-from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from evals_app.engine.replay.recording import ToolResult
@@ -24,54 +22,18 @@ from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, ModelCall
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
+from tests.evals.replay_world import OutsideWorld, weather_agent
 
 Status = EvalAttempt.Status
-
-
-@dataclass
-class World:
-    """What is outside of the agent: its tool counts how often it was really called, its model how often asked."""
-
-    called: list[str] = field(default_factory=list)
-    asked: int = 0
-    sky: str = "sunny"
-
-    def get_weather(self, city: str, tool_context: ToolContext) -> dict[str, object]:
-        """Look the weather up."""
-        self.called.append(city)
-        tool_context.state["last_city"] = city
-        tool_context.state["temp:raw"] = self.sky
-        return {"sky": self.sky}
-
-
-class Model(BaseLlm):
-    """Calls the tool for the last word of what the user says, and then tells what it found."""
-
-    world: World
-    city: str = ""
-
-    async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
-        self.world.asked += 1
-        parts = llm_request.contents[-1].parts
-        result = parts[0].function_response
-        if result is not None:
-            part = types.Part(text=f"It is {result.response['sky']}.")
-        else:
-            args = {"city": self.city or parts[0].text.split()[-1]}
-            part = types.Part.from_function_call(name="get_weather", args=args)
-        usage = types.GenerateContentResponseUsageMetadata(
-            prompt_token_count=10, candidates_token_count=2, total_token_count=12
-        )
-        yield LlmResponse(content=types.Content(role="model", parts=[part]), usage_metadata=usage)
 
 
 class Asks(BaseLlm):
     """Hands what the user says to another agent, and repeats what that found."""
 
-    world: World
+    world: OutsideWorld
 
     async def generate_content_async(self, llm_request, stream=False) -> AsyncGenerator[LlmResponse, None]:
-        self.world.asked += 1
+        self.world.model_calls += 1
         said = llm_request.contents[-1].parts[0]
         if said.function_response is not None:
             part = types.Part(text=str(said.function_response.response["result"]))
@@ -80,18 +42,12 @@ class Asks(BaseLlm):
         yield LlmResponse(content=types.Content(role="model", parts=[part]))
 
 
-def agent(world: World, instruction="Look it up.", city="", **more) -> LlmAgent:
-    return LlmAgent(
-        name="counter",
-        model=Model(model="m", world=world, city=city),
-        instruction=instruction,
-        tools=[world.get_weather],
-        **more,
-    )
-
-
 ONCE = evalset(case("a", turn("weather in Rome", "It is sunny.")))
 DOCUMENT = evalset(case("a", turn("weather in Rome", "It is sunny."), turn("and in Oslo", "It is sunny.")))
+
+
+def result(tool="f", agent="a", **args):
+    return ToolResult(agent, tool, args, 0, 1, {"n": len(args)})
 
 
 def again(run, models="live", tools="live"):
@@ -103,17 +59,17 @@ async def attempt_of(run):
 
 
 async def test_a_run_counts_the_tokens_and_the_calls_of_each_model(play):
-    attempt = await attempt_of(await play(DOCUMENT, agent(World())))
+    attempt = await attempt_of(await play(DOCUMENT, weather_agent(OutsideWorld())))
     assert json.loads(attempt.by_model) == {"m": {"prompt": 40, "output": 8, "cached": 0, "calls": 4}}
     assert (attempt.prompt_tokens, attempt.output_tokens, attempt.total_tokens) == (40, 8, 48)
     assert attempt.model_seconds is not None
 
 
 async def test_recorded_tools_are_not_called_and_what_they_wrote_is_written_again(play):
-    first = await play(DOCUMENT, agent(World()))
-    world = World(sky="rainy")
-    replayed = await play(DOCUMENT, agent(world), policy=again(first, tools="recorded"))
-    assert (replayed.passed, world.called, world.asked) == (1, [], 4)
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
+    world = OutsideWorld(sky="rainy")
+    replayed = await play(DOCUMENT, weather_agent(world), policy=again(first, tools="recorded"))
+    assert (replayed.passed, world.tool_calls, world.model_calls) == (1, [], 4)
     attempt = await attempt_of(replayed)
     assert json.loads(attempt.differences) == []
     calls = [call["args"]["city"] for one in json.loads(attempt.actual) for call in tool_calls(one)]
@@ -128,9 +84,9 @@ async def test_recorded_tools_are_not_called_and_what_they_wrote_is_written_agai
 
 
 async def test_a_changed_prompt_is_shown_beside_the_recorded_one(play):
-    first = await play(DOCUMENT, agent(World()))
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     replayed = await play(
-        DOCUMENT, agent(World(), "Look it up twice."), policy=again(first, tools="recorded")
+        DOCUMENT, weather_agent(OutsideWorld(), "Look it up twice."), policy=again(first, tools="recorded")
     )
     differences = json.loads((await attempt_of(replayed)).differences)
     assert [(one["turn"], one["agent"], one["call"]) for one in differences] == [
@@ -153,16 +109,18 @@ async def test_recorded_models_are_not_asked_and_callbacks_work_on_their_answers
     def before(callback_context, llm_request):
         llm_request.append_instructions(["Be brief."])
 
-    first = await play(DOCUMENT, agent(World(), before_model_callback=before, after_model_callback=after))
+    first = await play(
+        DOCUMENT, weather_agent(OutsideWorld(), before_model_callback=before, after_model_callback=after)
+    )
     seen.clear()
-    world = World()
+    world = OutsideWorld()
     replayed = await play(
         DOCUMENT,
-        agent(world, before_model_callback=before, after_model_callback=after),
+        weather_agent(world, before_model_callback=before, after_model_callback=after),
         policy=again(first, "recorded"),
     )
     attempt = await attempt_of(replayed)
-    assert (replayed.passed, world.asked, world.called) == (1, 0, ["Rome", "Oslo"])
+    assert (replayed.passed, world.model_calls, world.tool_calls) == (1, 0, ["Rome", "Oslo"])
     assert seen == [12] * 4
     assert json.loads(attempt.differences) == []
     assert (attempt.total_tokens, json.loads(attempt.by_model)) == (0, {})
@@ -175,15 +133,15 @@ async def test_recorded_models_are_not_asked_and_callbacks_work_on_their_answers
 
 
 async def test_models_and_tools_recorded_need_nothing_outside(play):
-    first = await play(DOCUMENT, agent(World()))
-    world = World()
-    replayed = await play(DOCUMENT, agent(world), policy=again(first, "recorded", "recorded"))
-    assert (replayed.passed, world.asked, world.called) == (1, 0, [])
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
+    world = OutsideWorld()
+    replayed = await play(DOCUMENT, weather_agent(world), policy=again(first, "recorded", "recorded"))
+    assert (replayed.passed, world.model_calls, world.tool_calls) == (1, 0, [])
 
 
 async def test_a_tool_result_that_differs_shows_in_the_history_of_the_next_request(play):
-    first = await play(DOCUMENT, agent(World()))
-    replayed = await play(DOCUMENT, agent(World(sky="rainy")), policy=again(first, "recorded"))
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
+    replayed = await play(DOCUMENT, weather_agent(OutsideWorld(sky="rainy")), policy=again(first, "recorded"))
     differences = json.loads((await attempt_of(replayed)).differences)
     first_change = differences[0]["history"]
     assert [one["change"] for one in first_change] == ["removed", "added"]
@@ -192,72 +150,74 @@ async def test_a_tool_result_that_differs_shows_in_the_history_of_the_next_reque
 
 
 async def test_a_call_without_a_recording_ends_the_attempt_and_says_what_there_is(play):
-    first = await play(DOCUMENT, agent(World()))
-    world = World()
-    replayed = await play(DOCUMENT, agent(world, city="Paris"), policy=again(first, tools="recorded"))
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
+    world = OutsideWorld()
+    replayed = await play(DOCUMENT, weather_agent(world, city="Paris"), policy=again(first, tools="recorded"))
     attempt = await attempt_of(replayed)
-    assert (attempt.status, attempt.error_type, world.called) == (Status.ERROR, "NotRecorded", [])
+    assert (attempt.status, attempt.error_type, world.tool_calls) == (Status.ERROR, "NotRecorded", [])
     assert "Agent counter calls get_weather(city='Paris')" in attempt.error
     assert "get_weather(city='Rome')" in attempt.error
     assert attempt.traceback == ""
 
 
 async def test_tools_that_may_not_be_called_end_the_attempt(play):
-    world = World()
+    world = OutsideWorld()
     policy = ReplayPolicy.chosen(tools="fail").as_json()
-    attempt = await attempt_of(await play(DOCUMENT, agent(world), policy=policy))
-    assert (attempt.status, world.called) == (Status.ERROR, [])
+    attempt = await attempt_of(await play(DOCUMENT, weather_agent(world), policy=policy))
+    assert (attempt.status, world.tool_calls) == (Status.ERROR, [])
     assert "tools may not be called in this run" in attempt.error
 
 
 async def test_a_case_that_was_not_recorded_says_so(play):
-    first = await play(DOCUMENT, agent(World()))
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     other = evalset(case("b", turn("weather in Rome", "It is sunny.")))
-    attempt = await attempt_of(await play(other, agent(World()), policy=again(first, tools="recorded")))
+    attempt = await attempt_of(
+        await play(other, weather_agent(OutsideWorld()), policy=again(first, tools="recorded"))
+    )
     assert attempt.error_type == "NotRecorded"
     assert f"Run {first.id} has no recording of the case 'b'" in attempt.error
 
 
 async def test_an_agent_that_is_used_as_a_tool_is_asked_again_within_it(play):
     def nested(world):
-        inner = agent(world)
+        inner = weather_agent(world)
         inner.name = "inner"
         outer = LlmAgent(name="counter", model=Asks(model="m", world=world), tools=[AgentTool(inner)])
         return outer
 
-    first = await play(ONCE, nested(World()))
+    first = await play(ONCE, nested(OutsideWorld()))
     attempt = await attempt_of(first)
     assert first.passed == 1, (attempt.error, attempt.actual)
-    world = World()
+    world = OutsideWorld()
     replayed = await play(ONCE, nested(world), policy=again(first, "recorded"))
-    assert (replayed.passed, world.asked, world.called) == (1, 0, ["Rome"])
-    tools = World()
+    assert (replayed.passed, world.model_calls, world.tool_calls) == (1, 0, ["Rome"])
+    tools = OutsideWorld()
     replayed = await play(ONCE, nested(tools), policy=again(first, tools="recorded"))
-    assert (replayed.passed, tools.asked, tools.called) == (1, 2, [])
+    assert (replayed.passed, tools.model_calls, tools.tool_calls) == (1, 2, [])
 
 
 async def test_a_live_connection_cannot_be_answered_from_a_recording(play):
-    first = await play(ONCE, agent(World()))
+    first = await play(ONCE, weather_agent(OutsideWorld()))
     config = {"criteria": {"response_match_score": 0.5}, "live_model_config": {"timeout_seconds": 5}}
-    attempt = await attempt_of(await play(ONCE, agent(World()), config, policy=again(first, "recorded")))
+    attempt = await attempt_of(
+        await play(ONCE, weather_agent(OutsideWorld()), config, policy=again(first, "recorded"))
+    )
     assert "spoken with live" in attempt.error
 
 
 async def test_a_recording_that_no_recorder_saw_says_so(play):
-    first = await play(ONCE, agent(World()))
+    first = await play(ONCE, weather_agent(OutsideWorld()))
     await units_of_work.write(ModelCall.objects.all().delete)
-    attempt = await attempt_of(await play(ONCE, agent(World()), policy=again(first, "recorded")))
+    attempt = await attempt_of(
+        await play(ONCE, weather_agent(OutsideWorld()), policy=again(first, "recorded"))
+    )
     assert "the recording has no call of any model" in attempt.error
 
 
 async def test_a_live_run_can_be_compared_with_a_recording(play):
-    first = await play(DOCUMENT, agent(World()))
-    replayed = await play(DOCUMENT, agent(World(), "Be kind."), policy=again(first))
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
+    replayed = await play(DOCUMENT, weather_agent(OutsideWorld(), "Be kind."), policy=again(first))
     assert len(json.loads((await attempt_of(replayed)).differences)) == 4
-
-
-def result(tool="f", agent="a", **args):
-    return ToolResult(agent, tool, args, 0, 1, {"n": len(args)})
 
 
 def test_results_match_by_name_and_arguments_then_by_order():
@@ -323,11 +283,11 @@ def test_a_declaration_that_is_too_long_is_named_and_not_kept():
 
 
 async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(play):
-    first = await play(DOCUMENT, agent(World()))
+    first = await play(DOCUMENT, weather_agent(OutsideWorld()))
 
     async def replayed(name):
         policy = {"models": "live", "tools": "recorded", "source": {"run": name}}
-        run = await play(DOCUMENT, agent(World()), policy=policy)
+        run = await play(DOCUMENT, weather_agent(OutsideWorld()), policy=policy)
         return run.id, json.loads(run.policy)["source"]["run"]
 
     second, source = await replayed(first.id[:10])

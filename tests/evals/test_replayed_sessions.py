@@ -18,8 +18,8 @@ from sessions_app.state import history
 from sessions_app.store import units_of_work
 from tests.evals.agents import Source
 from tests.evals.conftest import Process, settled
-from tests.evals.test_pages import page_of
-from tests.evals.test_replay import World, agent
+from tests.evals.replay_world import OutsideWorld, weather_agent
+from tests.evals.web_pages import get_page
 
 
 class Talking(Process):
@@ -38,15 +38,15 @@ class Talking(Process):
 @pytest.fixture
 def world(web, folder):
     """What is outside of the agent that replays; its prompt is another one than that of the session's agent."""
-    made = World(sky="rainy")
-    runs.register(Talking(Source(agent(made, "Look it up, and be brief."), folder=folder)))
+    made = OutsideWorld(sky="rainy")
+    runs.register(Talking(Source(weather_agent(made, "Look it up, and be brief."), folder=folder)))
     return made
 
 
 async def talked(**state):
     """Talk to an agent in a session, recorded, and return the session."""
     service = DjangoSessionService()
-    app = App(name="counter", root_agent=agent(World()), plugins=[Recorder()])
+    app = App(name="counter", root_agent=weather_agent(OutsideWorld()), plugins=[Recorder()])
     await service.create_session(app_name="counter", user_id="u", session_id="s", state=state)
     async with Runner(app=app, session_service=service) as runner:
         for said in ("weather in Rome", "and in Oslo"):
@@ -58,7 +58,7 @@ async def talked(**state):
 
 async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, world):
     session = await talked(mood="fine")
-    form = await page_of(web, f"/evals/replay/{session.pk}/")
+    form = await get_page(web, f"/evals/replay/{session.pk}/")
     assert form.one("select", name="replay_tools").one("option", selected="").attrs["value"] == "recorded"
     assert "After a change to a prompt, use recorded tools and live models:" in form.text
 
@@ -68,7 +68,7 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
     await settled()
     run = await units_of_work.read(EvalRun.objects.get)
     assert (run.status, run.passed, run.source) == ("done", 1, "replay")
-    assert (world.called, world.asked) == ([], 4)
+    assert (world.tool_calls, world.model_calls) == ([], 4)
 
     attempt = await units_of_work.read(EvalAttempt.objects.select_related("session").get)
     assert attempt.session.realm == attempt.realm != ""
@@ -79,10 +79,10 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
         sorted(one.keys() - {"turn", "agent", "kind", "call", "recorded_call"}) for one in differences
     ] == [["instruction"]] * 4
 
-    shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     assert shown.one("a").attrs["href"] == f"/sessions/compare/?left={session.pk}&right={attempt.session_id}"
     assert "Look it up, and be brief." in shown.text
-    await page_of(web, shown.one("a").attrs["href"])
+    await get_page(web, shown.one("a").attrs["href"])
 
 
 async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, world):
@@ -100,7 +100,7 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
     }
     told["declarations"] = {"get_weather": sides}
     await units_of_work.write(EvalAttempt.objects.update, differences=json.dumps([told]))
-    shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     assert "How get_weather is declared" in shown.text
     assert '"description": "recorded"' in shown.text
     assert '"description": "now"' in shown.text
@@ -111,9 +111,9 @@ async def test_replays_stand_on_no_list_of_evalsets(web, world):
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
     assert await units_of_work.read(EvalSet.objects.filter(gone=False).count) == 0
-    assert "replays" not in (await page_of(web, "/evals/")).one("main").text
+    assert "replays" not in (await get_page(web, "/evals/")).one("main").text
     for _ in range(2):
-        page = (await page_of(web, "/evals/counter/replays%20of%20sessions/")).one("main").text
+        page = (await get_page(web, "/evals/counter/replays%20of%20sessions/")).one("main").text
         assert "No file is behind them" in page
         assert "no longer exists" not in page
 
@@ -134,7 +134,7 @@ async def test_a_session_is_replayed_over_the_api(web, world):
     assert (answer.status_code, answer.json()["policy"]["source"]) == (202, {"session": session.pk})
     await settled()
     run = await units_of_work.read(EvalRun.objects.get)
-    assert (run.passed, world.called, world.asked) == (1, [], 0)
+    assert (run.passed, world.tool_calls, world.model_calls) == (1, [], 0)
     refused = await web.post(
         "/api/v1/evals/replays", {**asked, "tools": "?"}, content_type="application/json"
     )
@@ -146,7 +146,7 @@ async def test_requests_that_differ_in_one_way_stand_together(web, world):
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
     attempt = await units_of_work.read(EvalAttempt.objects.get)
-    shown = (await page_of(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
+    shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     (group,) = shown.all("details")
     assert "turn 1, call 1 and 3 more in the same way" in group.text
 
@@ -163,6 +163,6 @@ async def test_what_an_attempt_did_is_replayed_as_any_session_is(web, world):
     said = await units_of_work.read(
         lambda: list(again.results.values_list("metric", "score", "reason", "details"))
     )
-    assert (run.passed, json.loads(again.differences), world.called) == (1, [], []), (again.error, said)
-    page = await page_of(web, response.url)
+    assert (run.passed, json.loads(again.differences), world.tool_calls) == (1, [], []), (again.error, said)
+    page = await get_page(web, response.url)
     assert f"/sessions/id/{attempt.session_id}/" in [a.attrs.get("href") for a in page.all("a")]

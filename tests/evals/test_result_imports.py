@@ -19,7 +19,7 @@ from google.genai import types
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from sessions_app.models import AgentSession, StateChange, UserState
 from sessions_app.transfer.writers import ImportReport, import_location
-from tests.importers.test_offer import wait_for_jobs
+from tests.importers.import_jobs import wait_for_jobs
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.anywhere

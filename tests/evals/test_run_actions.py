@@ -12,9 +12,9 @@ from evals_app.runs import writes
 from evals_app.runs.attempt_status import PROCESS_GONE
 from sessions_app.agents.folder import configured_folder
 from sessions_app.store import units_of_work
+from tests.evals.api_requests import get_json, post_json
 from tests.evals.conftest import settled
-from tests.evals.test_api import get, post
-from tests.evals.test_pages import page_of, start
+from tests.evals.web_pages import get_page, start_run
 
 Status = EvalAttempt.Status
 
@@ -23,7 +23,7 @@ Status = EvalAttempt.Status
 async def ended(web, process, folder, smoke):
     """A run that has ended: one attempt passed, one failed, one erred."""
     process.source = replace(process.source, code_version=folder.code_version("counter"))
-    await start(web)
+    await start_run(web)
     return await units_of_work.read(EvalRun.objects.get)
 
 
@@ -42,7 +42,7 @@ async def cut_short(run):
 async def test_the_numbers_of_a_large_run_are_written_alike(web, ended):
     await cut_short(ended)
     await units_of_work.write(lambda: EvalRun.objects.filter(pk=ended.pk).update(total=1200))
-    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    page = await get_page(web, f"/evals/runs/{ended.id}/")
     assert "1,200 attempts did not finish." in page.text
     assert "of 1,200 passed" in page.text
     assert "1200" not in page.text
@@ -54,7 +54,7 @@ def by_case():
 
 async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
     await cut_short(ended)
-    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    page = await get_page(web, f"/evals/runs/{ended.id}/")
     assert "2 of 3 attempts did not finish." in page.text
     assert "1 in flight when it was cut short runs again" in page.text
     response = await web.post(f"/evals/runs/{ended.id}/resume/")
@@ -66,7 +66,7 @@ async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
         "bad <script>": 1,
         "breaks": 1,
     }
-    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    page = await get_page(web, f"/evals/runs/{ended.id}/")
     assert "resumed 1 time" in page.text
     assert "1 attempt ran more than once" in page.text
     assert "did not finish" not in page.text
@@ -87,7 +87,7 @@ async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
 
 
 async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
-    page = await page_of(web, f"/evals/runs/{ended.id}/")
+    page = await get_page(web, f"/evals/runs/{ended.id}/")
     assert "Rerun the 2 that did not pass" in page.text
     await web.post(f"/evals/runs/{ended.id}/retry/")
     await settled()
@@ -97,11 +97,11 @@ async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
 async def test_one_attempt_is_tried_again_from_the_page_and_tells_of_its_first_try(web, ended):
     broken = (await units_of_work.read(by_case))["breaks"]
     shown = f"/evals/runs/{ended.id}/?attempt={broken.pk}"
-    assert "Try again" in (await page_of(web, shown)).text
+    assert "Try again" in (await get_page(web, shown)).text
     await web.post(f"/evals/runs/{ended.id}/retry/", {"attempt": broken.pk})
     await settled()
     assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
-    page = await page_of(web, shown)
+    page = await get_page(web, shown)
     assert "Try 1: error, RuntimeError" in page.text
     assert "It was tried again." in page.text
 
@@ -123,7 +123,7 @@ async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_
     await units_of_work.write(writes.claim_run, run.id, None)
     waiting, running, _ = await units_of_work.read(lambda: list(run.attempts.order_by("case_index")))
     await units_of_work.write(writes.start_attempt, running.pk)
-    page = await page_of(web, f"/evals/runs/{run.id}/")
+    page = await get_page(web, f"/evals/runs/{run.id}/")
     assert "4 at once" in page.text
     assert "0 of 3 ended" in page.text
 
@@ -168,7 +168,7 @@ async def test_what_cannot_be_done_is_refused_in_words(web, ended, path, sent, s
 
 
 async def test_limits_are_taken_from_the_form_and_from_the_api(web, process, smoke):
-    response = await start(
+    response = await start_run(
         web,
         **{
             "limit:seconds": "90",
@@ -181,31 +181,33 @@ async def test_limits_are_taken_from_the_form_and_from_the_api(web, process, smo
     run = await units_of_work.read(EvalRun.objects.get, pk=run_id)
     assert json.loads(run.limits) == {"seconds": 90.0, "cost": 0.5, "retry_seconds": 0.0}
     wanted = {"app": "counter", "evalset": "smoke", "limits": {"tokens": 1000, "attempt_seconds": 60}}
-    told = await post(web, "/runs", wanted, 202)
+    told = await post_json(web, "/runs", wanted, 202)
     run = await units_of_work.read(EvalRun.objects.get, pk=told["id"])
     assert json.loads(run.limits) == {"tokens": 1000, "attempt_seconds": 60.0, "retry_seconds": 120.0}
-    refusal = await post(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
+    refusal = await post_json(web, "/runs", {**wanted, "limits": {"tokens": -1}}, 400)
     assert "tokens must be a positive whole number" in refusal["detail"]
 
 
 async def test_runs_are_steered_by_the_api(web, ended):
     await cut_short(ended)
-    told = await post(web, f"/runs/{ended.id}/resume", {}, 202)
+    told = await post_json(web, f"/runs/{ended.id}/resume", {}, 202)
     await settled()
-    told = await get(web, f"/runs/{ended.id}")
+    told = await get_json(web, f"/runs/{ended.id}")
     assert (told["status"], told["counts"]["passed"]) == ("done", 1)
     broken = (await units_of_work.read(by_case))["breaks"]
-    await post(web, f"/runs/{ended.id}/retry", {"attempts": [broken.pk]}, 202)
+    await post_json(web, f"/runs/{ended.id}/retry", {"attempts": [broken.pk]}, 202)
     await settled()
     assert (await units_of_work.read(by_case))["breaks"].tries == 2
-    again = await post(web, f"/runs/{ended.id}/again", {}, 202)
+    again = await post_json(web, f"/runs/{ended.id}/again", {}, 202)
     await settled()
     assert (again["id"] != ended.id, again["source"]) == (True, "api")
-    assert (await post(web, f"/runs/{ended.id}/attempts/{broken.pk}/cancel", {}, 202))["status"] == "error"
+    assert (await post_json(web, f"/runs/{ended.id}/attempts/{broken.pk}/cancel", {}, 202))[
+        "status"
+    ] == "error"
     url = f"/api/v1/evals/runs/{ended.id}/parallelism"
     response = await web.put(url, {"parallelism": 0}, content_type="application/json")
     assert response.status_code == 400
     response = await web.put(url, {"parallelism": 8}, content_type="application/json")
     assert response.json()["parallelism"] == 2  # it has ended
-    assert "came to an end" in (await post(web, f"/runs/{ended.id}/resume", {}, 400))["detail"]
-    assert "No eval run" in (await post(web, "/runs/nobody/again", {}, 404))["detail"]
+    assert "came to an end" in (await post_json(web, f"/runs/{ended.id}/resume", {}, 400))["detail"]
+    assert "No eval run" in (await post_json(web, "/runs/nobody/again", {}, 404))["detail"]

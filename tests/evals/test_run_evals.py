@@ -3,45 +3,25 @@
 from __future__ import annotations
 
 import csv
-import io
 import json
 import logging
-from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from django.core.management import CommandError, call_command
+from django.core.management import CommandError
 
 from evals_app.engine.local_runner import quiet_logging
 from evals_app.management.commands.run_evals import EvalsetArgument
 from evals_app.models import EvalRun
 from sessions_app.models import RuntimeProcess
 from tests.evals.builders import case, evalset, turn, write
+from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals, usage_error
 
 pytestmark = pytest.mark.anywhere
 
-AGENTS = Path(__file__).resolve().parents[2] / "examples" / "agents"
-
-
-def run_evals(*arguments, out=None):
-    out = out or io.StringIO()
-    code = 0
-    try:
-        call_command("run_evals", *map(str, arguments), stdout=out)
-    except SystemExit as ended:
-        code = ended.code
-    return code, out.getvalue() if isinstance(out, io.StringIO) else ""
-
-
-def refused(*arguments):
-    with pytest.raises(CommandError) as error:
-        run_evals(*arguments)
-    assert error.value.returncode == 2
-    return str(error.value)
-
 
 def test_an_evalset_that_passes_exits_0(store):
-    code, out = run_evals(AGENTS / "weather", "lookups")
+    code, out = run_evals(EXAMPLE_AGENTS / "weather", "lookups")
     assert code == 0
     assert "weather/lookups.evalset.json: 7 cases" in out
     assert "7 of 7 passed" in out
@@ -51,7 +31,9 @@ def test_an_evalset_that_passes_exits_0(store):
 
 
 def test_a_case_that_fails_exits_1_and_says_by_what(store):
-    code, out = run_evals(AGENTS / "weather", AGENTS / "weather" / "one_fails_on_purpose.evalset.json")
+    code, out = run_evals(
+        EXAMPLE_AGENTS / "weather", EXAMPLE_AGENTS / "weather" / "one_fails_on_purpose.evalset.json"
+    )
     assert code == 1
     line = next(line for line in out.splitlines() if "fails_on_purpose " in line)
     assert line.split()[0] == "failed"
@@ -60,24 +42,24 @@ def test_a_case_that_fails_exits_1_and_says_by_what(store):
 
 def test_what_a_case_is_called_steers_no_terminal(store, tmp_path):
     write(tmp_path, "own.evalset.json", evalset(case("a\x1b]0;mine\x07\nb\u202e", turn("Hello", "Hello"))))
-    _, out = run_evals(AGENTS / "weather", tmp_path / "own.evalset.json")
+    _, out = run_evals(EXAMPLE_AGENTS / "weather", tmp_path / "own.evalset.json")
     assert "\x1b" not in out
     assert "\u202e" not in out
     assert r"a\u001b]0;mine\u0007 b\u202e" in out
 
 
 def test_an_error_and_a_metric_that_cannot_run_exit_1(store):
-    code, out = run_evals(AGENTS / "office", "raises_on_purpose")
+    code, out = run_evals(EXAMPLE_AGENTS / "office", "raises_on_purpose")
     assert (code, "RuntimeError: The printer on floor 7 does not answer." in out) == (1, True)
     code, out = run_evals(
-        AGENTS / "weather", "lookups:one_city", "--metrics", "safety_v1", "--criteria", "safety_v1=1"
+        EXAMPLE_AGENTS / "weather", "lookups:one_city", "--metrics", "safety_v1", "--criteria", "safety_v1=1"
     )
     assert (code, "needs the vertex extra" in out) == (1, True)
 
 
 def test_cases_repetitions_and_thresholds_are_chosen(store):
     code, out = run_evals(
-        AGENTS / "weather",
+        EXAMPLE_AGENTS / "weather",
         "lookups:one_city,no_station",
         "--num_runs=3",
         "--parallelism=2",
@@ -96,10 +78,10 @@ def test_cases_repetitions_and_thresholds_are_chosen(store):
 
 
 def test_the_configuration_beside_the_file_is_used_and_config_overrides_it(store, tmp_path):
-    run_evals(AGENTS / "writer", "notes:code")
+    run_evals(EXAMPLE_AGENTS / "writer", "notes:code")
     assert EvalRun.objects.get().config_source == "writer/test_config.json"
     config = write(tmp_path, "mine.json", {"criteria": {"response_match_score": 0.2}})
-    run_evals(AGENTS / "writer", "notes:code", "--config", config)
+    run_evals(EXAMPLE_AGENTS / "writer", "notes:code", "--config", config)
     assert EvalRun.objects.latest("created_at").config_source == str(config)
 
 
@@ -109,9 +91,9 @@ def test_results_are_written_as_json_junit_csv_and_html(store, tmp_path):
     )
     files = {name: tmp_path / "out" / f"r.{name}" for name in ("json", "junit", "csv", "html")}
     code, _ = run_evals(
-        AGENTS / "weather",
+        EXAMPLE_AGENTS / "weather",
         tmp_path / "own.evalset.json",
-        AGENTS / "weather" / "lookups.evalset.json:one_city",
+        EXAMPLE_AGENTS / "weather" / "lookups.evalset.json:one_city",
         *[f"--{name}={path}" for name, path in files.items()],
     )
     assert code == 1
@@ -174,54 +156,61 @@ def test_an_agent_that_calls_sys_exit_does_not_end_the_command(store, tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((AGENTS / "weather", "lookupz"), "There is no evalset 'lookupz'"),
-        ((AGENTS / "weather", "lookups:nobody"), "has no case 'nobody'"),
-        ((AGENTS, "lookups"), "name one of office, team, weather, writer"),
-        ((AGENTS / "nowhere", "lookups"), "does not exist"),
+        ((EXAMPLE_AGENTS / "weather", "lookupz"), "There is no evalset 'lookupz'"),
+        ((EXAMPLE_AGENTS / "weather", "lookups:nobody"), "has no case 'nobody'"),
+        ((EXAMPLE_AGENTS, "lookups"), "name one of office, team, weather, writer"),
+        ((EXAMPLE_AGENTS / "nowhere", "lookups"), "does not exist"),
         (
-            (AGENTS / "weather", "lookups", "--metrics=tool_trajectory"),
+            (EXAMPLE_AGENTS / "weather", "lookups", "--metrics=tool_trajectory"),
             "Did you mean tool_trajectory_avg_score?",
         ),
-        ((AGENTS / "weather", "lookups", "--metrics=safety_v1"), "no default threshold"),
-        ((AGENTS / "weather", "lookups", "--criteria=response_match_score=7"), "outside its range 0 to 1"),
-        ((AGENTS / "weather", "lookups", "--num-runs=0"), "Repetitions must be 1 to"),
-        ((AGENTS / "weather", "lookups", "--parallelism=0"), "Parallelism must be 1 to"),
-        ((AGENTS / "weather", "lookups", "--config=nothing.json"), "there is no such file"),
+        ((EXAMPLE_AGENTS / "weather", "lookups", "--metrics=safety_v1"), "no default threshold"),
+        (
+            (EXAMPLE_AGENTS / "weather", "lookups", "--criteria=response_match_score=7"),
+            "outside its range 0 to 1",
+        ),
+        ((EXAMPLE_AGENTS / "weather", "lookups", "--num-runs=0"), "Repetitions must be 1 to"),
+        ((EXAMPLE_AGENTS / "weather", "lookups", "--parallelism=0"), "Parallelism must be 1 to"),
+        ((EXAMPLE_AGENTS / "weather", "lookups", "--config=nothing.json"), "there is no such file"),
     ],
 )
 def test_what_cannot_run_is_said_before_anything_runs(store, arguments, said):
-    assert said in refused(*arguments)
+    assert said in usage_error(*arguments)
     assert not EvalRun.objects.exists()
 
 
 def test_no_evalset_is_left_waiting_when_a_later_one_is_refused(store):
-    assert "has no case 'nobody'" in refused(AGENTS / "weather", "lookups:one_city", "lookups:nobody")
+    assert "has no case 'nobody'" in usage_error(
+        EXAMPLE_AGENTS / "weather", "lookups:one_city", "lookups:nobody"
+    )
     assert not EvalRun.objects.exists()
 
 
 def test_a_run_that_is_tried_again_takes_another_parallelism_and_nothing_else(store):
-    run_evals(AGENTS / "office", "raises_on_purpose")
-    run_evals(AGENTS / "office", "--retry=last", "--parallelism=7")
+    run_evals(EXAMPLE_AGENTS / "office", "raises_on_purpose")
+    run_evals(EXAMPLE_AGENTS / "office", "--retry=last", "--parallelism=7")
     assert EvalRun.objects.get().parallelism == 7
-    said = refused(AGENTS / "office", "--retry=last", "--num-runs=2", "--criteria=response_match_score=0.1")
+    said = usage_error(
+        EXAMPLE_AGENTS / "office", "--retry=last", "--num-runs=2", "--criteria=response_match_score=0.1"
+    )
     assert "--num-runs, --criteria" in said
 
 
 def test_a_criterion_without_a_threshold_is_refused(store):
     with pytest.raises(CommandError, match="is no NAME=THRESHOLD"):
-        run_evals(AGENTS / "weather", "lookups", "--criteria=response_match_score")
+        run_evals(EXAMPLE_AGENTS / "weather", "lookups", "--criteria=response_match_score")
 
 
 def test_a_broken_file_is_refused_by_line(store, tmp_path):
     path = write(tmp_path, "bad.evalset.json", '{"eval_set_id": "x",\n "eval_cases": [{"eval_id": "c"}]}')
-    said = refused(AGENTS / "weather", path)
+    said = usage_error(EXAMPLE_AGENTS / "weather", path)
     assert f"{path}:2:17: case 'c': needs exactly one of conversation and conversation_scenario" in said
 
 
 def test_a_file_that_cannot_be_written_is_said_and_the_results_stay(store, tmp_path):
     (tmp_path / "file").write_text("")
-    assert "cannot be written" in refused(
-        AGENTS / "weather", "lookups:one_city", f"--json={tmp_path}/file/r.json"
+    assert "cannot be written" in usage_error(
+        EXAMPLE_AGENTS / "weather", "lookups:one_city", f"--json={tmp_path}/file/r.json"
     )
     assert EvalRun.objects.get().passed == 1
 

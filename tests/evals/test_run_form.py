@@ -19,7 +19,7 @@ from evals_app.runs import run_form
 from sessions_app.errors import BadInput
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, turn, write
-from tests.evals.test_pages import page_of, start
+from tests.evals.web_pages import get_page, start_run
 
 pytestmark = pytest.mark.anywhere
 
@@ -153,7 +153,7 @@ SCENARIO = {
 async def test_a_threshold_that_is_no_number_leaves_its_field_empty(web, folder, threshold):
     write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [case("a", turn("x"))]})
     write(folder.given, "test_config.json", f'{{"criteria": {{"response_match_score": {threshold}}}}}')
-    form = (await page_of(web, "/evals/counter/s/")).one("form", id="run-form")
+    form = (await get_page(web, "/evals/counter/s/")).one("form", id="run-form")
     [field] = [one for one in form.all("input") if one.attrs.get("name") == "threshold:response_match_score"]
     assert field.attrs["value"] == ""
     assert "criteria.response_match_score" in form.text
@@ -165,7 +165,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
         "eval_cases": [SCENARIO, case("a", turn("x"), final_session_state={"k": 1})],
     }
     write(folder.given, "s.evalset.json", document)
-    form = (await page_of(web, "/evals/counter/s/")).one("form", id="run-form")
+    form = (await get_page(web, "/evals/counter/s/")).one("form", id="run-form")
     assert (
         form.one("input", name="option:user_simulator_config:model").attrs["placeholder"]
         == "gemini-2.5-flash"
@@ -175,7 +175,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
 
 async def test_who_plays_the_user_is_chosen_in_the_form(web, process, folder):
     write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [SCENARIO]})
-    await start(
+    await start_run(
         web,
         "s",
         options=["user_simulator_config"],

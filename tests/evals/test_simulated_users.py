@@ -16,7 +16,7 @@ from evals_app.runs import folder_orders
 from evals_app.runs.folder_orders import EvalsetRequest
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.test_run_evals import run_evals
+from tests.evals.run_evals_command import run_evals
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 pytestmark = pytest.mark.anywhere

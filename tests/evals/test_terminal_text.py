@@ -12,7 +12,7 @@ from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import LineWriter, pad_to_columns, shorten, truncate_to_columns
 from evals_app.models import EvalAttempt, EvalRun
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.test_run_evals import AGENTS, run_evals
+from tests.evals.run_evals_command import EXAMPLE_AGENTS, run_evals
 
 pytestmark = pytest.mark.anywhere
 
@@ -40,7 +40,7 @@ class Left(io.StringIO):
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "iso-8859-1"])
 def test_an_encoding_without_our_signs_has_others_for_them(store, encoding):
     written = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
-    code, _ = run_evals(AGENTS / "weather", "lookups:one_city", out=written)
+    code, _ = run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city", out=written)
     written.seek(0)
     said = written.read()
     assert code == 0
@@ -58,7 +58,9 @@ def test_what_an_encoding_lacks_is_written_as_an_escape():
     "refusal", [BrokenPipeError(), OSError(9, "Bad file descriptor"), ValueError("closed")]
 )
 def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(store, tmp_path, refusal):
-    code, _ = run_evals(AGENTS / "weather", "lookups", f"--json={tmp_path}/r.json", out=Left(3, refusal))
+    code, _ = run_evals(
+        EXAMPLE_AGENTS / "weather", "lookups", f"--json={tmp_path}/r.json", out=Left(3, refusal)
+    )
     run = EvalRun.objects.get()
     assert (code, run.status, run.passed) == (0, "done", 7)
     assert (tmp_path / "r.json").is_file()
@@ -111,7 +113,7 @@ def test_long_ids_and_errors_make_no_endless_lines(store, echo, tmp_path):
     ("folder", "argument"), [("-rf", "./-rf"), ("my agents/one", "'my agents/one'"), ("one", "one")]
 )
 def test_resume_command_names_agent_folder_as_a_shell_takes_it(store, folder, argument):
-    run_evals(AGENTS / "weather", "lookups:one_city")
+    run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city")
     run = EvalRun.objects.get()
     run.status = EvalRun.Status.CANCELLED
     written = io.StringIO()

@@ -15,22 +15,18 @@ from google.adk.events.event import Event as AdkEvent
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 
 from sessions_app.adk import DjangoSessionService
-from sessions_app.models import AgentSession, AppScope, StateChange, UserScope
+from sessions_app.models import AgentSession
 from sessions_app.sessions import labels, writes
 from sessions_app.sessions.writes import SessionKey
 from sessions_app.state import history
 from sessions_app.transfer.exports import ExportFilter, export_adk_sqlite, export_json, snake_case
 from tests import forked_processes
 from tests.importers import stores
+from tests.importers.own_store import empty_store
 from tests.sessions.full_event import ACCESS_TOKEN, INTERNAL_MARK, full_event
 
 ROOT = Path(__file__).resolve().parents[2]
 LIVE = SessionKey("", "weather", "ann", "live")
-
-
-def wipe() -> None:
-    for model in (AgentSession, UserScope, AppScope, StateChange):
-        model.objects.all().delete()
 
 
 def fill_live() -> None:
@@ -53,7 +49,7 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
     load(stores.SQLITE)
     before = {name: read(session=name) for name in ("live", "s1", "s/2")}
     done = export_json(ExportFilter(), tmp_path / "all.jsonl", credentials=True)
-    wipe()
+    empty_store()
 
     report = load(tmp_path / "all.jsonl")
 
@@ -69,7 +65,7 @@ def test_an_export_comes_back_equal(load, read, tmp_path):
 def test_seeds_and_removals_keep_their_history(load, tmp_path):
     fill_live()
     export_json(ExportFilter(), tmp_path / "all.jsonl")
-    wipe()
+    empty_store()
     load(tmp_path / "all.jsonl")
 
     session = session_row()

@@ -7,7 +7,6 @@ import sqlite3
 from itertools import islice
 
 import pytest
-from asgiref.sync import async_to_sync
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
@@ -16,27 +15,16 @@ from sessions_app.models import AgentSession, Event, ImportedSession, StateChang
 from sessions_app.runs import lifecycle as runs
 from sessions_app.sessions import writes
 from sessions_app.sessions.writes import SessionKey
-from sessions_app.state import history
 from sessions_app.transfer.readers import open_source
 from sessions_app.transfer.readers.tables import RAW, UNREAD
 from sessions_app.transfer.writers import import_sessions
 from tests.importers import stores
+from tests.importers.own_store import ledger_matches_state
 from tests.importers.stores import add_events, an_event, copy_of, delta, execute, sqlite_store
 from tests.pages.html import parse
 from tests.sessions.build import event
 
 KEY = SessionKey("", "weather", "ann", "s1")
-
-
-def fold_equals_state() -> bool:
-    """Tell whether the ledger and the state rows of every session and scope say the same."""
-    for session in AgentSession.objects.all():
-        now = history.state_at(session).merged()
-        get = async_to_sync(DjangoSessionService().get_session)
-        found = get(app_name=session.app_name, user_id=session.user_id, session_id=session.session_id)
-        if json.dumps(found.state, sort_keys=True) != json.dumps(now, sort_keys=True):
-            return False
-    return True
 
 
 def test_a_second_run_adds_nothing(load):
@@ -65,7 +53,7 @@ def test_a_second_run_adds_what_is_new(load, read, tmp_path):
     assert (report.created, report.extended, report.events) == (0, 1, 1)
     assert read()["state"] == {"a": 2, "seed": 0}
     assert [event["id"] for event in read()["events"]] == ["e1", "e2"]
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def test_an_import_that_was_stopped_goes_on_where_it_was(load, read, tmp_path, monkeypatch):
@@ -86,7 +74,7 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(load, read, tmp_path, m
     assert [event["id"] for event in read()["events"]] == [event["id"] for event in events]
     assert read()["state"] == {"count": 450, "seed": 1, "user:n": 450}
     assert AgentSession.objects.get().last_seq == AgentSession.objects.get().revision == 450
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def test_progress_tells_how_many_of_how_many(load, tmp_path):
@@ -162,7 +150,7 @@ def test_nul_characters_and_lone_surrogates_lose_no_event(load, read, tmp_path):
 
     assert report.events == 1
     assert read()["events"][0]["content"]["parts"][0]["text"] == "a�b\x00c"
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def test_an_id_that_no_store_can_hold_is_reported(load, tmp_path):
@@ -265,7 +253,7 @@ def test_state_that_others_wrote_keeps_its_value_and_gets_the_older_history(load
     assert any("visits" in line for line in report.conflicts)
     visits = StateChange.objects.filter(scope="user", key="visits").order_by("position", "id")
     assert [row.value for row in visits] == ["1", "2", "3", "100"]
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def test_what_was_imported_and_then_changed_here_stays_changed(load, read, tmp_path):
@@ -282,7 +270,7 @@ def test_what_was_imported_and_then_changed_here_stays_changed(load, read, tmp_p
 
     assert report.events == 1
     assert read()["state"]["user:visits"] == 100
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def test_a_session_with_an_active_run_is_left_alone(load, tmp_path):

@@ -28,9 +28,8 @@ from sessions_app.state import history
 from sessions_app.store import batched_transactions
 from sessions_app.transfer.exports import ExportFilter, export_json
 from sessions_app.transfer.writers import ImportReport, import_location
-from tests.importers.test_export import wipe
-from tests.importers.test_import import fold_equals_state
-from tests.sessions.branches.test_fork_in_slices import between, elsewhere
+from tests.importers.own_store import empty_store, ledger_matches_state
+from tests.sessions.branches.interleaving import act_between_transactions, run_in_other_thread
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -78,7 +77,7 @@ def test_a_transaction_takes_few_events_when_they_write_many_keys(
     report = import_location(str(document(tmp_path / "s.json", *deltas, state=deltas[-1])))
     assert report.is_complete
     assert max(now - before for before, now in pairwise(stored)) == 3
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def differing(tmp_path: Path) -> Path:
@@ -107,25 +106,25 @@ def test_a_killed_import_is_made_good_by_the_next_wherever_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = differing(tmp_path)
-    transactions = between(monkeypatch, lambda number: None)
+    transactions = act_between_transactions(monkeypatch, lambda number: None)
     import_location(str(path))
     whole, last = everything(), len(transactions)
     assert last > 15
 
     for at in range(last):
-        wipe()
+        empty_store()
 
         def kill(number: int, at: int = at) -> None:
             if number == at:
                 raise Killed
 
-        between(monkeypatch, kill)
+        act_between_transactions(monkeypatch, kill)
         with pytest.raises(Killed):
             import_location(str(path))
-        between(monkeypatch, lambda number: None)
+        act_between_transactions(monkeypatch, lambda number: None)
         assert import_location(str(path)).is_complete
         assert everything() == whole
-        assert fold_equals_state()
+        assert ledger_matches_state()
 
 
 def test_agents_append_between_the_transactions_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
@@ -135,15 +134,15 @@ def test_agents_append_between_the_transactions_of_an_import(tmp_path: Path, mon
     def append() -> None:
         said.append(other.says("hi", delta={"n": len(said)}))
 
-    transactions = between(monkeypatch, lambda number: elsewhere(append))
+    transactions = act_between_transactions(monkeypatch, lambda number: run_in_other_thread(append))
     assert import_location(str(differing(tmp_path))).is_complete
     assert len(said) == len(transactions) > 15
-    assert fold_equals_state()
+    assert ledger_matches_state()
 
 
 def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, at: int, act: Callable[[], object]) -> ImportReport:
     """Import while somebody does something before the transaction of a number."""
-    between(monkeypatch, lambda number: elsewhere(act) if number == at else None)
+    act_between_transactions(monkeypatch, lambda number: run_in_other_thread(act) if number == at else None)
     return import_location(str(path))
 
 
@@ -151,10 +150,12 @@ def test_who_writes_to_a_session_or_a_user_during_its_import_is_right(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     path = differing(tmp_path)
-    last = len(between(monkeypatch, lambda number: None)) or _transactions_of(path, monkeypatch)
+    last = len(act_between_transactions(monkeypatch, lambda number: None)) or _transactions_of(
+        path, monkeypatch
+    )
     key = writes.SessionKey("", "weather", "ann", "s1")
     for at in range(2, last, 3):
-        wipe()
+        empty_store()
 
         def write() -> None:
             delta = {"k4": "mine", "user:k4": "mine", "app:k4": "mine", "app:new6": "mine", "new6": "mine"}
@@ -164,12 +165,12 @@ def test_who_writes_to_a_session_or_a_user_during_its_import_is_right(
         session = AgentSession.objects.get()
         now = history.state_at(session).merged()
         assert {now[name] for name in ("k4", "user:k4", "app:k4", "app:new6", "new6")} == {"mine"}
-        assert fold_equals_state()
+        assert ledger_matches_state()
         assert report.conflicts or at > last - 4
 
 
 def _transactions_of(path: Path, monkeypatch: pytest.MonkeyPatch) -> int:
-    transactions = between(monkeypatch, lambda number: None)
+    transactions = act_between_transactions(monkeypatch, lambda number: None)
     import_location(str(path))
     return len(transactions)
 
@@ -181,7 +182,7 @@ def test_a_seed_of_a_key_that_events_wrote_leaves_its_last_writer_alone(tmp_path
         (row.scope, row.key, row.value, row.seq) for row in StateChange.objects.order_by("scope", "key", "pk")
     ]
     export_json(ExportFilter(), tmp_path / "all.jsonl")
-    wipe()
+    empty_store()
     assert import_location(str(tmp_path / "all.jsonl")).is_complete
     rows = StateChange.objects.order_by("scope", "key", "position")
     assert [(row.scope, row.key, row.value, row.seq) for row in rows] == told

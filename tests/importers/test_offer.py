@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import threading
 from pathlib import Path
 
 import pytest
@@ -15,6 +14,7 @@ from sessions_app.models import AgentSession
 from sessions_app.transfer.writers import jobs
 from sessions_app.transfer.writers.discovery import find_all_agent_data
 from tests.importers import stores
+from tests.importers.import_jobs import wait_for_jobs
 
 
 @pytest.fixture
@@ -24,12 +24,6 @@ def left_by_adk(agents_dir: Path) -> Path:
     folder.mkdir()
     yield stores.copy_of(stores.SQLITE, folder).rename(folder / "session.db")
     jobs._jobs.clear()
-
-
-def wait_for_jobs() -> None:
-    for thread in threading.enumerate():
-        if thread.name == "devui-import":
-            thread.join(30)
 
 
 def test_stores_beside_agents_are_found_by_their_first_bytes(agents_dir, left_by_adk):

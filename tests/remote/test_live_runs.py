@@ -20,8 +20,8 @@ from devui.remote import live_runs
 from sessions_app.models import Event, Run
 from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
+from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.api.peer import adk_server
-from tests.api.test_run_live import AGENTS, closed, ended_run, heard, saying
 from tests.pages.html import parse
 from tests.remote.conftest import connected, started, the_session
 from tests.remote.synthetic_servers import JavaScript, Rust
@@ -34,7 +34,7 @@ SESSIONS = "/apps/parrot@far/users/ann/sessions"
 def oracle() -> tuple[Any, InMemorySessionService]:
     """ADK's server with an agent that is talked to, which takes a while to make, and its sessions."""
     service = InMemorySessionService()
-    return adk_server(AGENTS, service), service
+    return adk_server(LIVE_AGENTS, service), service
 
 
 @pytest_asyncio.fixture
@@ -70,10 +70,10 @@ def texts() -> list[str]:
 
 async def test_live_run_goes_both_ways_and_is_copied(there, here):
     async with dial(here) as socket:
-        await socket.send(saying("hello"))
-        assert await heard(socket) == "heard hello"
-        await socket.send(saying("again"))
-        assert await heard(socket) == "heard again"
+        await socket.send(text_message("hello"))
+        assert await next_agent_text(socket) == "heard hello"
+        await socket.send(text_message("again"))
+        assert await next_agent_text(socket) == "heard again"
         await socket.send('{"close": true}')
     run = await ended_run()
     assert (run.status, run.error, run.source) == ("done", "", "adk")
@@ -91,10 +91,10 @@ async def test_live_run_goes_both_ways_and_is_copied(there, here):
 async def test_silent_server_is_left_after_the_client_closes(there, here, monkeypatch):
     monkeypatch.setattr(live_runs, "SILENCE_S", 0.2)
     async with dial(here) as socket:
-        await socket.send(saying("hello"))
-        assert await heard(socket) == "heard hello"
+        await socket.send(text_message("hello"))
+        assert await next_agent_text(socket) == "heard hello"
         await socket.send('{"close": true}')
-        assert await closed(socket) == live_runs.FINISHED
+        assert await closing_of(socket) == live_runs.FINISHED
     assert (await ended_run()).status == "done"
     assert "heard hello" in await units_of_work.read(texts)
 
@@ -102,8 +102,8 @@ async def test_silent_server_is_left_after_the_client_closes(there, here, monkey
 @pytest.mark.soak
 async def test_copy_is_updated_during_the_live_run(there, here):
     async with dial(here) as socket:
-        await socket.send(saying("hello"))
-        assert await heard(socket) == "heard hello"
+        await socket.send(text_message("hello"))
+        assert await next_agent_text(socket) == "heard hello"
         run = await units_of_work.read(Run.objects.get)
         client = await runs.provider().client("parrot@far")
         frames = [frame async for frame in until_stored(client.stream(run.pk))]
@@ -121,26 +121,26 @@ async def until_stored(frames: AsyncIterator[dict[str, Any]]) -> AsyncIterator[d
 
 async def test_disconnect_cancels_the_live_run(there, here):
     async with dial(here) as socket:
-        await socket.send(saying("hello"))
-        await heard(socket)
+        await socket.send(text_message("hello"))
+        await next_agent_text(socket)
     assert (await ended_run()).status == "cancelled"
 
 
 async def test_a_run_that_is_cancelled_closes_the_socket(there, here, web):
     async with dial(here) as socket:
-        await socket.send(saying("hello"))
-        await heard(socket)
+        await socket.send(text_message("hello"))
+        await next_agent_text(socket)
         run = await units_of_work.read(Run.objects.get)
         cancelled = await web.post(f"/api/v1/runs/{run.pk}/cancel")
         assert cancelled.json()["status"] == "cancelled"
-        assert await closed(socket) == (1000, "The run was cancelled.")
+        assert await closing_of(socket) == (1000, "The run was cancelled.")
 
 
 @pytest.mark.soak
 async def test_an_agent_that_fails_closes_the_socket_with_its_error(there, here):
     async with dial(here) as socket:
-        await socket.send(saying("fail"))
-        code, reason = await closed(socket)
+        await socket.send(text_message("fail"))
+        code, reason = await closing_of(socket)
     run = await ended_run()
     assert code == 1011
     assert "kaput" in reason
@@ -149,7 +149,7 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(there, here)
 
 async def test_missing_session_is_reported_like_adk(there, here):
     async with dial(here, "nobody") as socket:
-        assert await closed(socket) == (1002, "Session not found")
+        assert await closing_of(socket) == (1002, "Session not found")
     assert await units_of_work.read(Run.objects.count) == 0
 
 
@@ -165,7 +165,7 @@ async def test_refused_query_opens_no_socket_and_fails_the_run(there, here):
 async def test_unreachable_server_closes_with_a_reason(there, here):
     (await runs.provider().client("parrot@far"))._server.http.base = "http://127.0.0.1:1"
     async with dial(here) as socket:
-        code, reason = await closed(socket)
+        code, reason = await closing_of(socket)
     assert code == 1011
     assert "cannot open a live connection" in reason
     assert (await ended_run()).error_type == "NotReached"
@@ -204,7 +204,7 @@ async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> A
 @pytest.mark.soak
 async def test_redirect_of_a_socket_is_not_followed(web, here):
     async with answering(web, 302), dial(here, app="clerk@far") as socket:
-        code, reason = await closed(socket)
+        code, reason = await closing_of(socket)
     assert (code, "redirects (302), and redirects are not followed" in reason) == (1011, True)
     assert (await ended_run()).error_type == "NotReached"
 
@@ -212,7 +212,7 @@ async def test_redirect_of_a_socket_is_not_followed(web, here):
 @pytest.mark.soak
 async def test_server_failure_closes_with_status_and_message(web, here):
     async with answering(web, 500, b'{"detail": "out of tapes"}'), dial(here, app="clerk@far") as socket:
-        code, reason = await closed(socket)
+        code, reason = await closing_of(socket)
     assert (code, "answers 500: out of tapes" in reason) == (1011, True)
     run = await ended_run()
     assert (run.error_type, "modalities" in run.error) == ("UpstreamFailed", False)
@@ -220,8 +220,8 @@ async def test_server_failure_closes_with_status_and_message(web, here):
 
 async def test_disconnect_in_silence_leaves_no_task(there, here):
     async with dial(here) as socket:
-        await socket.send(saying("hello"))
-        await heard(socket)
+        await socket.send(text_message("hello"))
+        await next_agent_text(socket)
     assert (await ended_run()).status == "cancelled"
     assert not [task for task in asyncio.all_tasks() if "Queue.get" in str(task.get_coro())]
 

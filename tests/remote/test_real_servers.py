@@ -22,11 +22,10 @@ from websockets.asyncio.client import connect
 
 from sessions_app.models import AgentCard, Event
 from sessions_app.store import units_of_work
-from tests.api.test_run_live import AGENTS as LIVE_AGENTS
-from tests.api.test_run_live import closed, ended_run, heard, saying
+from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.remote.conftest import EXAMPLES, PATIENCE_S, connected, ended, free_port, started, the_session
 from tests.required_programs import missing
-from tests.runtime.test_web_command import command, refused
+from tests.runtime.web_command import refusal_of, start_web
 from tests.web import serve
 
 pytestmark = pytest.mark.soak
@@ -182,11 +181,11 @@ async def test_real_python_server_has_live_runs(web):
             await web.post("/apps/parrot@py/users/ann/sessions", json={"sessionId": "s1"})
             query = "app_name=parrot@py&user_id=ann&session_id=s1&modalities=TEXT"
             async with connect(f"ws://{here}/run_live?{query}", proxy=None) as socket:
-                await socket.send(saying("hello"))
-                assert await heard(socket) == "heard hello"
+                await socket.send(text_message("hello"))
+                assert await next_agent_text(socket) == "heard hello"
                 await until_stored("user", "parrot")  # the server takes its sessions with it
-                await socket.send(saying("die"))
-                code, reason = await closed(socket)
+                await socket.send(text_message("die"))
+                code, reason = await closing_of(socket)
             assert (code, "broke the live connection" in reason) == (1011, True)
             run = await ended_run()
             assert (run.status, run.error_type) == ("failed", "NotReached")
@@ -207,7 +206,7 @@ class Web:
     """`manage.py web` in a process of its own."""
 
     def __init__(self, *arguments: str, store: Path, **environment: str) -> None:
-        self.process = command(*arguments, "--port", "0", store=store, **environment)
+        self.process = start_web(*arguments, "--port", "0", store=store, **environment)
         assert self.process.stdout is not None
         self.said = ""
         for line in self.process.stdout:
@@ -258,6 +257,6 @@ def test_the_web_serves_remote_agents_without_a_folder(tmp_path):
 
 @pytest.mark.parametrize("given", ["nonsense", "go=ftp://ann:hunter2@host"])
 def test_invalid_server_is_refused_in_one_line(tmp_path, given):
-    said = refused("--runtime", given, store=tmp_path / "web.sqlite3")
+    said = refusal_of("--runtime", given, store=tmp_path / "web.sqlite3")
     assert "--runtime NAME=URL" in said
     assert "hunter2" not in said

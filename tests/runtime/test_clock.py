@@ -21,7 +21,7 @@ from sessions_app.store import units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 from tests import settable_clock as clocks
 from tests.runtime.conftest import read_run, until
-from tests.runtime.test_run_rows import new_process, new_run, new_session
+from tests.runtime.run_rows import new_process, new_run, new_session
 from tests.settable_clock import STEPS_S, Clock
 
 Status = Run.Status

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
-import re
-import subprocess
-import sys
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager, suppress
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,63 +17,19 @@ from django.db import connection  # noqa: F401 - read by skipif
 from websockets.asyncio.client import connect
 from websockets.exceptions import WebSocketException
 
-from tests import forked_processes
-from tests.evals.builders import case, evalset, turn, write
 from tests.postgres import Cluster
-from tests.runtime.conftest import copy_of_stage, until
+from tests.runtime.conftest import until
+from tests.runtime.stage_server import PATIENCE_S, WORDS, serve_stage
 
-ROOT = Path(__file__).resolve().parents[2]
-PATIENCE_S = 120
 ACTIVE = {"queued", "running"}
 SESSIONS = 4
-CASES = 40
 MOST_TRIES = 4
 """Tries of an eval attempt after which the database stays until it has ended: the fifth is its last."""
 
-WORDS = " ".join(f"w{number}" for number in range(20))
 
 pytestmark = pytest.mark.skipif(
     "connection.vendor != 'sqlite'", reason="the server is its own: once is enough"
 )
-
-
-def started(store: str, folder: Path) -> tuple[subprocess.Popen[bytes], Path]:
-    """Start a server for the stage's agents over a store; return its process and its log."""
-    agents = folder / "agents"
-    if not agents.exists():
-        copy_of_stage(folder)
-        cases = [case(f"c{number}", turn(f"say {WORDS}", WORDS)) for number in range(CASES)]
-        write(agents / "talker", "talk.evalset.json", evalset(*cases))
-    log = folder / "server.log"
-    environment = {**os.environ, "DATABASE_URL": store, "DEVUI_DATA_DIR": str(folder / "data")}
-    environment.pop("DJANGO_SETTINGS_MODULE", None)
-    command = [sys.executable, "-m", "devui", "web", str(agents), "--port", "0"]
-    with log.open("w") as told:
-        return forked_processes.Popen(
-            command, cwd=ROOT, env=environment, stdout=told, stderr=subprocess.STDOUT
-        ), log
-
-
-@contextmanager
-def served(store: str, folder: Path) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
-    """Serve the stage's agents over a store; yield the process and the address. It ends in order."""
-    process, log = started(store, folder)
-    try:
-        yield process, _address(process, log)
-        process.terminate()
-        assert process.wait(timeout=PATIENCE_S) == 0, log.read_text()
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _address(process: subprocess.Popen[bytes], log: Path) -> str:
-    until = time.monotonic() + PATIENCE_S
-    while time.monotonic() < until and process.poll() is None:
-        if found := re.search(r"http://[\d.:]+/", log.read_text()):
-            return found.group().rstrip("/")
-        time.sleep(0.05)
-    raise AssertionError(log.read_text())
 
 
 class Load:
@@ -214,7 +166,7 @@ def ways(cluster: Cluster) -> list[Callable[[], None]]:
 
 async def check(cluster: Cluster, folder: Path, times: int) -> None:
     """Restart the database so often under load; then look at every run, event and attempt."""
-    with served(cluster.url, folder) as (_, url):
+    with serve_stage(cluster.url, folder) as (_, url):
         load = Load(url)
         await load.begin()
         order = {"app": "talker", "evalset": "talk", "criteria": {"response_match_score": 0.9}}

@@ -17,7 +17,7 @@ from django.db import connection  # noqa: F401 - read by skipif
 
 from sessions_app.runs import processes
 from tests.runtime.conftest import until
-from tests.runtime.test_database_restarts import PATIENCE_S, served, started
+from tests.runtime.stage_server import PATIENCE_S, serve_stage, start_server
 from tests.sessions.faults.small_disk import mounted
 
 pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the store is a file")
@@ -72,7 +72,7 @@ def children(pid: int) -> list[int]:
 
 @pytest.mark.soak
 async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: Path, tmp_path: Path):
-    with served(f"sqlite:///{disk}/store.sqlite3", tmp_path) as (process, url):
+    with serve_stage(f"sqlite:///{disk}/store.sqlite3", tmp_path) as (process, url):
         client = Client(url)
         await client.begin()
         assert (await client.ended((await client.send("say hello")).json()["id"]))["status"] == "done"
@@ -97,10 +97,10 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
 
 def test_a_server_that_starts_on_a_full_disk_says_so(disk: Path, tmp_path: Path):
     store = f"sqlite:///{disk}/store.sqlite3"
-    with served(store, tmp_path) as (_, url):
+    with serve_stage(store, tmp_path) as (_, url):
         assert httpx.get(f"{url}/health", timeout=PATIENCE_S, trust_env=False).status_code == 200
     with full(disk):
-        process, log = started(store, tmp_path)
+        process, log = start_server(store, tmp_path)
         assert process.wait(timeout=PATIENCE_S) == 2
         [said] = [line for line in log.read_text().splitlines() if line.startswith("CommandError")]
     assert "has no space left" in said

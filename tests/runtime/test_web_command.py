@@ -28,9 +28,7 @@ from sessions_app.errors import BadInput
 from sessions_app.runs import processes
 from tests import forked_processes
 from tests.runtime.conftest import STAGE_APPS
-
-ROOT = Path(__file__).resolve().parent.parent.parent
-PATIENCE_S = 60
+from tests.runtime.web_command import PATIENCE_S, ROOT, refusal_of, start_web
 
 
 class Web:
@@ -55,36 +53,6 @@ class Web:
     def end(self, number: int = signal.SIGTERM) -> str:
         self.process.send_signal(number)
         return self.process.communicate(timeout=PATIENCE_S)[0]
-
-
-def command(
-    *arguments: str, store: Path, popen: type[subprocess.Popen[str]] = subprocess.Popen, **environment: str
-) -> subprocess.Popen[str]:
-    """Start `manage.py web`."""
-    known = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
-    return popen(
-        [sys.executable, str(ROOT / "manage.py"), "web", *arguments],
-        env={
-            **known,
-            "DATABASE_URL": f"sqlite:///{store}",
-            "DEVUI_DATA_DIR": str(store.parent),
-            **environment,
-        },
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        cwd=ROOT,
-    )
-
-
-def refused(*arguments: str, store: Path, **environment: str) -> str:
-    """Return the one line with which the command refuses to start."""
-    process = command(*arguments, store=store, popen=forked_processes.Popen, **environment)
-    output = process.communicate(timeout=PATIENCE_S)[0]
-    assert process.returncode == 2, output
-    assert "Traceback" not in output
-    assert len(output.strip().splitlines()) == 1, output
-    return output
 
 
 @pytest.fixture
@@ -117,7 +85,7 @@ def serve(agents_dir, file, made) -> Iterator[Callable[..., Web]]:
         if not is_new and not file.exists():
             file.parent.mkdir(mode=0o700)
             shutil.copy(made, file)
-        process = command(str(folder), "--port", "0", *arguments, store=file, popen=popen)
+        process = start_web(str(folder), "--port", "0", *arguments, store=file, popen=popen)
         lines: list[str] = []
         assert process.stdout is not None
         while not (found := re.search(r"on (http://\S+?)/ ", "".join(lines))):
@@ -246,10 +214,17 @@ def test_the_folder_of_one_agent_can_be_served(serve, agents_dir):
 
 
 def test_a_runtime_can_be_started_by_hand(agents_dir, file):
-    command = [sys.executable, str(ROOT / "manage.py"), "runtime", "talker", "--agents-dir", str(agents_dir)]
+    argv = [
+        sys.executable,
+        str(ROOT / "manage.py"),
+        "runtime",
+        "talker",
+        "--agents-dir",
+        str(agents_dir),
+    ]
     environment = {"DATABASE_URL": f"sqlite:///{file}", "DEVUI_DATA_DIR": str(file.parent)}
     with subprocess.Popen(
-        command, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, cwd=ROOT
+        argv, env={**os.environ, **environment}, stdout=subprocess.PIPE, text=True, cwd=ROOT
     ) as process:
         assert process.stdout is not None
         said = re.search(r"on (http\S+)/ \((\S+): (\S+)\)", process.stdout.readline())
@@ -267,22 +242,22 @@ def test_a_runtime_can_be_started_by_hand(agents_dir, file):
 
 
 def test_a_limit_that_is_no_number_is_refused(file, agents_dir):
-    line = refused(str(agents_dir), "--port", "0", store=file, DEVUI_RUNTIME_IDLE_S="soon")
+    line = refusal_of(str(agents_dir), "--port", "0", store=file, DEVUI_RUNTIME_IDLE_S="soon")
     assert "DEVUI_RUNTIME_IDLE_S='soon'" in line
 
 
 def test_origins_that_cannot_be_read_are_refused_before_it_serves(file, agents_dir):
-    said = refused(str(agents_dir), "--allow_origins", "regex:[", store=file)
+    said = refusal_of(str(agents_dir), "--allow_origins", "regex:[", store=file)
     assert "'regex:[' is not a valid regular expression" in said
 
 
 def test_a_missing_folder_is_refused(file, tmp_path):
-    assert "does not exist" in refused(str(tmp_path / "nowhere"), store=file)
+    assert "does not exist" in refusal_of(str(tmp_path / "nowhere"), store=file)
 
 
 def test_a_port_in_use_is_refused(file, agents_dir):
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        line = refused(str(agents_dir), "--port", str(taken.getsockname()[1]), store=file)
+        line = refusal_of(str(agents_dir), "--port", str(taken.getsockname()[1]), store=file)
     assert "is in use" in line
     assert "--port" in line
 
@@ -295,7 +270,7 @@ def test_a_port_in_use_is_refused(file, agents_dir):
     ],
 )
 def test_a_host_that_others_can_reach_is_refused(file, agents_dir, host):
-    assert "anybody on the network" in refused(str(agents_dir), "--host", host, store=file)
+    assert "anybody on the network" in refusal_of(str(agents_dir), "--host", host, store=file)
 
 
 @pytest.mark.parametrize(
@@ -308,13 +283,13 @@ def test_a_host_that_others_can_reach_is_refused(file, agents_dir, host):
     ],
 )
 def test_a_store_that_cannot_be_is_refused(file, agents_dir, url, words):
-    assert words in refused(str(agents_dir), "--port", "0", store=file, DATABASE_URL=url)
+    assert words in refusal_of(str(agents_dir), "--port", "0", store=file, DATABASE_URL=url)
 
 
 def test_a_store_that_cannot_be_written_is_refused(file, agents_dir):
     file.parent.mkdir()
     file.mkdir()
-    assert "cannot be used" in refused(str(agents_dir), "--port", "0", store=file)
+    assert "cannot be used" in refusal_of(str(agents_dir), "--port", "0", store=file)
 
 
 def test_a_store_of_a_newer_version_is_refused(made, file, agents_dir):
@@ -324,7 +299,7 @@ def test_a_store_of_a_newer_version_is_refused(made, file, agents_dir):
         store.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('sessions_app', '9999_later', '2099-01-01')"
         )
-    assert "newer DevUI" in refused(str(agents_dir), "--port", "0", store=file)
+    assert "newer DevUI" in refusal_of(str(agents_dir), "--port", "0", store=file)
 
 
 @pytest.mark.parametrize(
@@ -351,9 +326,9 @@ def test_a_demo_file_that_is_none_is_refused(tmp_path, content, words):
 
 def test_a_demo_file_that_cannot_be_read_is_refused_in_one_line(file, agents_dir, tmp_path):
     demo = tmp_path / "demo.json"
-    assert "cannot be read" in refused(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
+    assert "cannot be read" in refusal_of(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
     demo.write_text("{}")
-    line = refused(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
+    line = refusal_of(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
     assert "is not a list of sessions" in line
 
 

@@ -13,7 +13,7 @@ from sessions_app.presentation import durations
 from sessions_app.sessions import active_session, app_settings, writes
 from sessions_app.store import units_of_work
 from tests.sessions.build import APP, OWNER, USER, append, get
-from tests.sessions.test_concurrency import together
+from tests.sessions.concurrency import run_together
 
 NOW = 1_700_000_000.0
 
@@ -57,7 +57,7 @@ def test_a_span_that_cannot_be_used_is_refused_and_no_session_is_made(store, ttl
 def test_callers_that_come_at_once_get_the_same_session(store):
     for turn in range(5):
         user = f"user{turn}"
-        outcomes = together([lambda user=user: active_session.get_or_create(APP, user, 60)] * 6)
+        outcomes = run_together([lambda user=user: active_session.get_or_create(APP, user, 60)] * 6)
         assert len({session.pk for session, _ in outcomes}) == 1
         assert sum(created for _, created in outcomes) == 1
     assert AgentSession.objects.count() == 5

@@ -4,43 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from collections.abc import Callable, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from threading import Barrier
-from typing import Any, TypeVar
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from django.db import connections
 from google.adk.errors import StaleSessionError
 
 from sessions_app import events
-from sessions_app.errors import DevUIError, StaleSession
+from sessions_app.errors import StaleSession
 from sessions_app.models import AgentSession, StateChange
 from sessions_app.models import Event as EventRow
 from sessions_app.sessions import writes
 from sessions_app.state import history
 from tests.sessions.build import APP, append, create, event, get
+from tests.sessions.concurrency import run_together
 
-T = TypeVar("T")
 WRITERS = 4
-
-
-def together(tasks: Iterable[Callable[[], T]]) -> list[T | DevUIError]:
-    """Run tasks in threads that start at the same moment; a refusal is an outcome, anything else is raised."""
-    jobs = list(tasks)
-    start = Barrier(len(jobs))
-
-    def run(task: Callable[[], T]) -> T | DevUIError:
-        start.wait(timeout=60)
-        try:
-            return task()
-        except DevUIError as refusal:
-            return refusal
-        finally:
-            connections.close_all()
-
-    with ThreadPoolExecutor(len(jobs)) as pool:
-        return [future.result(timeout=60) for future in [pool.submit(run, job) for job in jobs]]
 
 
 def session_key(name: str, user: str = "ann") -> writes.SessionKey:
@@ -66,7 +45,7 @@ def test_appends_that_write_the_same_keys_in_opposite_order_never_deadlock(store
 
     for number in range(WRITERS):
         writes.create_session(session_key(f"s{number}"))
-    assert together(map(writer, range(WRITERS))) == [None] * WRITERS
+    assert run_together(map(writer, range(WRITERS))) == [None] * WRITERS
     assert EventRow.objects.count() == WRITERS * 15
     versions = StateChange.objects.filter(scope="app", key="a").order_by("position")
     assert [row.position for row in versions] == list(range(1, WRITERS * 15 + 1))
@@ -77,7 +56,7 @@ def test_scopes_that_are_written_for_the_first_time_by_many_are_made_once(store)
         key = session_key(f"s{number}", user=f"user{number % 2}")
         return lambda: writes.create_session(key, {"app:n": number, "user:n": number}).pk
 
-    pks = together(map(writer, range(WRITERS)))
+    pks = run_together(map(writer, range(WRITERS)))
     assert len(set(pks)) == WRITERS
     assert StateChange.objects.filter(scope="app").order_by("-position").first().position == WRITERS
 
@@ -89,7 +68,7 @@ def test_of_many_appends_to_equal_copies_exactly_one_wins(store):
     def attempt() -> Any:
         return writes.append_event(session_key("s1"), record({"n": 1}), expected)
 
-    outcomes = together([attempt] * WRITERS)
+    outcomes = run_together([attempt] * WRITERS)
     assert sum(isinstance(outcome, writes.AppendResult) for outcome in outcomes) == 1
     assert sum(isinstance(outcome, StaleSession) for outcome in outcomes) == WRITERS - 1
     assert EventRow.objects.count() == 1
@@ -140,7 +119,7 @@ def test_appends_without_comparison_are_all_kept_in_one_order_without_holes(stor
         for _ in range(10):
             writes.append_event(session_key("s1"), record({"n": 1, "app:n": 1}))
 
-    assert together([work] * WRITERS) == [None] * WRITERS
+    assert run_together([work] * WRITERS) == [None] * WRITERS
     assert list(EventRow.objects.order_by("seq").values_list("seq", flat=True)) == list(range(1, 41))
     session = AgentSession.objects.get()
     assert (session.revision, session.last_seq) == (40, 40)
@@ -158,7 +137,7 @@ def test_a_session_that_is_deleted_while_others_append_leaves_nothing_behind(sto
         def delete(key: writes.SessionKey = key) -> Any:
             return writes.delete_session(key)
 
-        outcomes = together([work, work, delete])
+        outcomes = run_together([work, work, delete])
         assert outcomes[2] is True
     assert not AgentSession.objects.exists()
     assert not EventRow.objects.exists()
@@ -182,5 +161,5 @@ def test_a_reader_never_sees_half_an_append(store):
                 seen.append({"seq": event.seq} | history.state_at(session, event).merged())
         return seen
 
-    _, seen = together([write, read])
+    _, seen = run_together([write, read])
     assert all(state["n"] == state["copy"] == state["seq"] for state in seen)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -15,6 +14,7 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.store import units_of_work
 from tests.api.builders import create
 from tests.runtime.conftest import until
+from tests.sessions.cancelled_callers import cancel_while_writing
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -41,16 +41,6 @@ class Given:
         self.took.set()
 
 
-async def given_up_while_it_is_written(work: asyncio.Task[object], written: threading.Event) -> None:
-    """Cancel the caller over and over, as servers do, while the store writes; then let the store end."""
-    for _ in range(3):
-        await asyncio.sleep(0)
-        work.cancel()
-    written.set()
-    with suppress(asyncio.CancelledError):
-        await work
-
-
 async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
     session = await create()
     written = threading.Event()
@@ -59,7 +49,7 @@ async def test_a_run_that_belongs_to_its_caller_is_cancelled_with_it():
         assert written.wait(60)
         return lifecycle.create_run(session.pk, {}, lifecycle.ADK_SOURCE, run_id=run_id)
 
-    await given_up_while_it_is_written(asyncio.create_task(background.create_callers_row(row)), written)
+    await cancel_while_writing(asyncio.create_task(background.create_callers_row(row)), written)
     await until(lambda: units_of_work.read(statuses), lambda found: found == [Run.Status.CANCELLED])
 
 
@@ -76,7 +66,7 @@ async def test_a_run_that_was_queued_is_handed_over_though_the_request_has_ended
     given = Given()
     runs.register(given)
     try:
-        await given_up_while_it_is_written(asyncio.create_task(dispatch.start_run(session, {})), written)
+        await cancel_while_writing(asyncio.create_task(dispatch.start_run(session, {})), written)
         async with asyncio.timeout(60):
             await given.took.wait()
     finally:

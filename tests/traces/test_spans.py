@@ -24,7 +24,7 @@ from sessions_app.traces import outbox as outboxes
 from sessions_app.traces.outbox import outbox
 from tests.fake_models import ScriptedModel, call
 from tests.pages.html import parse
-from tests.sessions.faults.test_store_retry import failing
+from tests.sessions.faults.lost_store import fail_with_lost_store
 from tests.settable_clock import STEPS_S, Clock
 
 pytestmark = pytest.mark.anywhere
@@ -218,7 +218,7 @@ def test_what_a_span_does_is_told_apart_from_what_it_is_of(name: str, act: str, 
 async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
     ask, keeper, monkeypatch, caplog, before
 ):
-    monkeypatch.setattr(outboxes, "_run_units", failing(3, outboxes._run_units, before=before))
+    monkeypatch.setattr(outboxes, "_run_units", fail_with_lost_store(3, outboxes._run_units, before=before))
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
     await ask(LlmAgent(name="ann", model=model, tools=[count]), "how many?")
     await outbox().wait_written()

@@ -10,7 +10,7 @@ from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import NewFork, fork
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import writes
-from tests.sessions.branches.test_rewind import three_invocations
+from tests.sessions.branches.rows import tell_three_invocations
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
@@ -41,14 +41,14 @@ def turns(left: Story, right: Story) -> comparing.TurnPage:
 
 
 def test_a_fork_and_its_original_share_what_was_taken_over():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = branch(story, 5)
     assert comparing.count_common_events(story.session, other.session) == 5
     assert comparing.count_common_events(other.session, story.session) == 5
 
 
 def test_two_forks_share_what_both_took_over():
-    story = three_invocations()
+    story = tell_three_invocations()
     short, long = branch(story, 2), branch(story, 6)
     short.asks("else")
     assert comparing.count_common_events(short.session, long.session) == 2
@@ -56,7 +56,7 @@ def test_two_forks_share_what_both_took_over():
 
 
 def test_a_session_without_another_event_is_shared_whole():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = branch(story, 8)
     assert comparing.count_common_events(story.session, other.session) == 8
     assert turns(story, other).turns == []
@@ -64,7 +64,7 @@ def test_a_session_without_another_event_is_shared_whole():
 
 
 def test_strangers_share_nothing_unless_their_first_events_have_the_same_ids():
-    story, stranger = three_invocations(), Story("stranger")
+    story, stranger = tell_three_invocations(), Story("stranger")
     stranger.told = 50
     stranger.asks("hi")
     assert comparing.count_common_events(story.session, stranger.session) == 0
@@ -77,7 +77,7 @@ def test_strangers_share_nothing_unless_their_first_events_have_the_same_ids():
 
 
 def test_turns_stand_side_by_side():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = branch(story, 2)
     other.asks("other two")
     other.says("2b")
@@ -85,7 +85,7 @@ def test_turns_stand_side_by_side():
 
 
 def test_the_rest_of_a_turn_stands_alone_when_the_other_session_begins_a_new_one():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = branch(story, 4)
     other.asks("other")
     assert shown(turns(story, other)) == [([5, 6], []), ([7, 8], [5])]
@@ -133,7 +133,7 @@ def test_a_turn_longer_than_a_page_goes_on_on_the_next_without_shifting_the_othe
 
 
 def test_states_differ_by_key_and_equal_ones_are_counted():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = branch(story, 2)
     writes.edit_state(other.key, {"b": "else", "mine": None})
     found = comparing.state_difference(story.session, other.session)
@@ -143,7 +143,7 @@ def test_states_differ_by_key_and_equal_ones_are_counted():
 
 
 def test_states_can_be_compared_at_any_two_events():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = branch(story, 5)
     at = Event.objects.get(session_id=other.pk, seq=2)
     assert comparing.state_difference(story.session, other.session, story.event(2), at).keys == []

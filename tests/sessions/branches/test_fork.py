@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from typing import Any
 
 import pytest
 from django.db import connection
@@ -34,48 +33,28 @@ from sessions_app.state import history
 from sessions_app.store import units_of_work
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.state_board import read_board
-from tests.sessions.branches.test_rewind import three_invocations
+from tests.sessions.branches.rows import current_state, event_columns, state_at_seq, tell_three_invocations
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
 
 
-def columns(row: Any, *apart: str) -> dict[str, Any]:
-    return {
-        f.attname: getattr(row, f.attname)
-        for f in row._meta.concrete_fields
-        if f.attname not in {"id", *apart}
-    }
-
-
-def events_of(session: AgentSession) -> list[dict[str, Any]]:
-    return [columns(event, "session_id") for event in Event.objects.filter(session=session).order_by("seq")]
-
-
-def merged_at(session: AgentSession, seq: int) -> dict[str, Any]:
-    return history.state_at(session, Event.objects.get(session=session, seq=seq)).merged()
-
-
-def merged(session: AgentSession) -> dict[str, Any]:
-    return history.state_at(session).merged()
-
-
 def test_a_fork_begins_with_the_events_as_they_are():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=5))
-    assert events_of(new) == events_of(story.session)[:5]
+    assert event_columns(new) == event_columns(story.session)[:5]
     assert (new.last_seq, new.revision, new.origin) == (5, 5, "fork")
     assert (new.realm, new.app_name, new.user_id) == ("", "weather", "ann")
 
 
 def test_an_event_is_named_by_its_id_too_and_the_newest_is_meant_without_any():
-    story = three_invocations()
+    story = tell_three_invocations()
     assert fork(story.pk, NewFork(event_id="e5")).last_seq == 5
     assert fork(story.pk, NewFork()).last_seq == 8
 
 
 def test_the_session_state_is_that_of_the_event_seeds_included():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2))
     stored = {row.key: json.loads(row.value) for row in SessionState.objects.filter(owner=new)}
     assert stored == {"seed": 1, "rewritten": 5, "b": 1}
@@ -83,7 +62,7 @@ def test_the_session_state_is_that_of_the_event_seeds_included():
 
 @pytest.mark.parametrize("own_realm", [False, True])
 def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bool):
-    story = three_invocations()
+    story = tell_three_invocations()
     writes.edit_state(story.key, {"late": 1}, removed=["b"])
     new = fork(story.pk, NewFork(own_realm=own_realm))
     for event in Event.objects.filter(session=new):
@@ -92,7 +71,7 @@ def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bo
 
 
 def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=5))
     entries = {entry.name: entry for entry in read_board(new).entries}
     assert (entries["b"].seq, entries["b"].event_id, entries["b"].elsewhere) == (5, "e5", False)
@@ -106,23 +85,23 @@ def test_a_removed_key_stays_removed_and_its_values_are_still_told():
     story.asks("one")
     writes.edit_state(story.key, {}, removed=["n"])
     new = fork(story.pk, NewFork())
-    assert merged(new) == {}
+    assert current_state(new) == {}
     assert [row.removed for row in history.history_of_key(Scope.SESSION, new.pk, "n")] == [True, False]
 
 
 def test_a_fork_reads_the_live_state_of_user_and_app():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2))
-    assert merged(new)["user:tier"] == "gold"
-    assert merged_at(new, 2)["user:tier"] == "free"
-    assert "app:news" not in merged_at(new, 2)
+    assert current_state(new)["user:tier"] == "gold"
+    assert state_at_seq(new, 2)["user:tier"] == "free"
+    assert "app:news" not in state_at_seq(new, 2)
 
 
 def test_in_a_realm_of_its_own_user_and_app_state_are_those_of_the_event():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2, own_realm=True))
     assert new.realm.startswith("fork/")
-    assert merged(new) == {"seed": 1, "rewritten": 5, "b": 1, "user:tier": "free", "app:motto": "hi"}
+    assert current_state(new) == {"seed": 1, "rewritten": 5, "b": 1, "user:tier": "free", "app:motto": "hi"}
     assert UserState.objects.get(owner__realm=new.realm).value == '"free"'
     assert AppState.objects.get(owner__realm=new.realm).value == '"hi"'
 
@@ -138,29 +117,29 @@ def test_in_a_realm_of_its_own_every_event_sees_the_shared_state_it_saw():
     other.says("z", delta={"user:n": 9, "user:late": 1})
     new = fork(story.pk, NewFork(own_realm=True))
     for seq in (1, 2, 3):
-        assert merged_at(new, seq) == merged_at(story.session, seq)
-    assert merged(new) == {"user:n": 3, "user:m": 1, "app:k": 5}
+        assert state_at_seq(new, seq) == state_at_seq(story.session, seq)
+    assert current_state(new) == {"user:n": 3, "user:m": 1, "app:k": 5}
 
 
 def test_what_is_written_in_a_realm_of_its_own_does_not_reach_real_life():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(own_realm=True))
     key = writes.SessionKey(new.realm, new.app_name, new.user_id, new.session_id)
     writes.edit_state(key, {"user:tier": "none"})
     new.refresh_from_db()
-    assert merged(new)["user:tier"] == "none"
-    assert merged(story.session)["user:tier"] == "gold"
+    assert current_state(new)["user:tier"] == "none"
+    assert current_state(story.session)["user:tier"] == "gold"
 
 
 def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_writer():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2, own_realm=True))
     entries = {entry.name: entry for entry in read_board(new).entries}
     assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (ChangeCause.FORK, "s1")
 
 
 def test_other_sessions_tell_of_their_own_writes_only():
-    story = three_invocations()
+    story = tell_three_invocations()
     other = Story("other")
     other.says("x", delta={"user:tier": "other"})
     story.says("more", delta={"user:tier": "mine"})
@@ -171,7 +150,7 @@ def test_other_sessions_tell_of_their_own_writes_only():
 
 @pytest.mark.parametrize("own_realm", [False, True])
 def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm: bool):
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(own_realm=own_realm))
     if not own_realm:
         new = fork(new.pk, NewFork())
@@ -186,48 +165,48 @@ def test_the_timeline_of_a_fork_shows_the_shared_keys_its_events_wrote(own_realm
 
 
 def test_a_fork_for_another_app_and_user_shares_theirs():
-    story = three_invocations()
+    story = tell_three_invocations()
     theirs = Story("own", {"app:motto": "office", "user:tier": "bob's"}, app="office", user="bob")
     new = fork(story.pk, NewFork(seq=2, app_name="office", user_id="bob"))
     assert (new.app_name, new.user_id) == ("office", "bob")
     expected = {"seed": 1, "rewritten": 5, "b": 1, "app:motto": "office", "user:tier": "bob's"}
-    assert merged(new) == merged_at(new, 2) == expected
+    assert current_state(new) == state_at_seq(new, 2) == expected
     writes.edit_state(theirs.key, {"user:tier": "new"})
-    assert merged_at(new, 2) == expected
+    assert state_at_seq(new, 2) == expected
 
 
 def test_an_app_that_nobody_knows_is_allowed_as_for_any_new_session():
-    story = three_invocations()
+    story = tell_three_invocations()
     assert fork(story.pk, NewFork(app_name="nobody/knows")).app_name == "nobody/knows"
 
 
 def test_a_realm_for_another_app_begins_with_the_shared_state_of_the_session():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2, app_name="office", own_realm=True))
-    assert merged(new)["app:motto"] == "hi"
+    assert current_state(new)["app:motto"] == "hi"
 
 
 def test_a_session_of_a_realm_can_be_forked_into_real_life():
     story = Story(initial={"user:n": 1, "k": 1}, realm="eval/1")
     story.asks("one")
     new = fork(story.pk, NewFork())
-    assert (new.realm, merged(new)) == ("", {"k": 1})
+    assert (new.realm, current_state(new)) == ("", {"k": 1})
 
 
 def test_the_fork_and_the_original_go_on_apart():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=2))
-    before = events_of(story.session)
+    before = event_columns(story.session)
     key = writes.SessionKey("", "weather", "ann", new.session_id)
     writes.edit_state(key, {"b": "fork"})
     story.says("more", delta={"b": "original"})
     new.refresh_from_db()
-    assert (merged(new)["b"], merged(story.session)["b"]) == ("fork", "original")
-    assert events_of(story.session)[:8] == before
+    assert (current_state(new)["b"], current_state(story.session)["b"]) == ("fork", "original")
+    assert event_columns(story.session)[:8] == before
 
 
 async def test_adk_reads_a_fork_as_any_session():
-    story = await units_of_work.write(three_invocations)
+    story = await units_of_work.write(tell_three_invocations)
     new = await units_of_work.write(fork, story.pk, NewFork(seq=5))
     ours = DjangoSessionService()
     copy = await ours.get_session(app_name="weather", user_id="ann", session_id=new.session_id)
@@ -262,7 +241,7 @@ def test_what_lists_show_is_that_of_the_events_taken_over():
 
 
 def test_the_lineage_is_kept_and_outlives_the_original():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=5, session_id="mine", title="Try"))
     assert (new.session_id, new.title, new.forked_from_id, new.forked_seq) == ("mine", "Try", story.pk, 5)
     writes.delete_session(story.key)
@@ -270,11 +249,11 @@ def test_the_lineage_is_kept_and_outlives_the_original():
     origin = lineage.origin_of(new)
     assert origin is not None
     assert (new.forked_from_id, origin.session, origin.seq, origin.event_id) == (None, "s1", 5, "e5")
-    assert merged(new)["b"] == 2
+    assert current_state(new)["b"] == 2
 
 
 def test_without_a_title_it_says_what_it_is_a_fork_of():
-    story = three_invocations()
+    story = tell_three_invocations()
     assert fork(story.pk, NewFork(seq=5)).title == "one · fork at 5"
     assert fork(story.pk, NewFork(seq=5, title="")).title == ""
 
@@ -300,7 +279,7 @@ def test_credentials_and_internals_are_taken_over_where_they_are():
 
 
 def test_a_rewind_in_a_fork_knows_the_seeds():
-    story = three_invocations()
+    story = tell_three_invocations()
     new = fork(story.pk, NewFork())
     differences = [each.key for each in plan_rewind(new, invocation_id="i2").differences]
     assert differences == [each.key for each in plan_rewind(story.session, invocation_id="i2").differences]
@@ -310,7 +289,7 @@ def test_a_rewind_in_a_fork_knows_the_seeds():
 
 
 def test_refusals_leave_nothing_behind():
-    story = three_invocations()
+    story = tell_three_invocations()
     empty = Story("empty")
     count = AgentSession.objects.count()
     with pytest.raises(SessionMissing):
@@ -329,7 +308,7 @@ def test_refusals_leave_nothing_behind():
 
 
 def test_an_id_is_free_in_a_realm_of_its_own():
-    story = three_invocations()
+    story = tell_three_invocations()
     assert fork(story.pk, NewFork(session_id="s1", own_realm=True)).session_id == "s1"
 
 
@@ -428,7 +407,7 @@ def test_the_number_of_statements_is_that_of_the_slices_and_not_of_the_events(ow
 
 
 def test_a_title_that_no_list_can_show_is_refused_and_nothing_is_forked():
-    story = three_invocations()
+    story = tell_three_invocations()
     with pytest.raises(BadInput, match="longer than 500"):
         fork(story.pk, NewFork(title="t" * 501))
     assert AgentSession.objects.count() == 1

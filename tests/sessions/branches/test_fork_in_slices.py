@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from django.db import connections
 
 from sessions_app import realms
 from sessions_app.artifacts import artifact_versions as artifacts
@@ -34,7 +31,8 @@ from sessions_app.search import indexing
 from sessions_app.sessions import deletion, listing, purge, writes
 from sessions_app.state import history
 from sessions_app.store import batched_transactions
-from tests.sessions.branches.test_fork import columns, events_of, merged, merged_at
+from tests.sessions.branches.interleaving import act_between_transactions, run_in_other_thread
+from tests.sessions.branches.rows import columns, current_state, event_columns, state_at_seq
 from tests.settable_clock import STEPS_S, Clock, later
 from tests.timeline.story import Story
 
@@ -76,63 +74,33 @@ def counts() -> dict[str, int]:
     return {table.__name__: table.objects.count() for table in TABLES}
 
 
-def between(monkeypatch: pytest.MonkeyPatch, act: Callable[[int], None]) -> list[int]:
-    """Let something happen between the transactions of a copy, which are of three rows; it is told which one it is."""
-    times: list[int] = []
-
-    def happen(seconds: float) -> None:
-        times.append(len(times))
-        act(times[-1])
-
-    for rows in ("FIRST_ROWS", "MIN_ROWS", "MAX_ROWS"):
-        monkeypatch.setattr(batched_transactions, rows, 3)
-    monkeypatch.setattr(batched_transactions, "yield_writer", happen)
-    return times
-
-
-def elsewhere(act: Callable[[], object]) -> None:
-    """Do something on a connection of its own. What waits for a lock that this thread holds would wait for ever."""
-    failed: list[BaseException] = []
-
-    def run() -> None:
-        try:
-            act()
-        except BaseException as error:
-            failed.append(error)
-        finally:
-            connections.close_all()
-
-    thread = threading.Thread(target=run)
-    thread.start()
-    thread.join()
-    assert not failed, failed
-
-
 @pytest.mark.parametrize("own_realm", [False, True])
 def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is_whole(
     monkeypatch: pytest.MonkeyPatch, own_realm: bool
 ):
     story, other = told(), Story("other")
-    then = merged_at(story.session, LENGTH)
+    then = state_at_seq(story.session, LENGTH)
     seen: set[str] = set()
 
     def go_on(number: int) -> None:
-        elsewhere(lambda: other.says(f"{number}", delta={"user:u0": f"late {number}"}))
-        elsewhere(lambda: story.says(f"later {number}", delta={"k0": f"late {number}", "app:a": "late"}))
+        run_in_other_thread(lambda: other.says(f"{number}", delta={"user:u0": f"late {number}"}))
+        run_in_other_thread(
+            lambda: story.says(f"later {number}", delta={"k0": f"late {number}", "app:a": "late"})
+        )
         everywhere = listing.SessionFilter(realm=realms.COPYING)
         for wanted in (listing.SessionFilter(), everywhere):
             seen.update(listing.list_sessions(wanted).values_list("session_id", flat=True))
         with pytest.raises(SessionMissing):
             find_session(AgentSession.objects.latest("pk").pk)
 
-    times = between(monkeypatch, go_on)
+    times = act_between_transactions(monkeypatch, go_on)
     new = fork(story.pk, NewFork(seq=LENGTH, own_realm=own_realm))
     assert len(times) > LENGTH / 3
     assert seen == {"s1", "other"}
-    assert events_of(new) == events_of(story.session)[:LENGTH]
-    assert merged_at(new, LENGTH) == then
+    assert event_columns(new) == event_columns(story.session)[:LENGTH]
+    assert state_at_seq(new, LENGTH) == then
     for seq in range(1, LENGTH + 1):
-        assert merged_at(new, seq) == merged_at(story.session, seq)
+        assert state_at_seq(new, seq) == state_at_seq(story.session, seq)
     ledger = StateChange.objects.filter(scope="session", position__lte=LENGTH).order_by("pk")
     apart = ("owner_id", "session_id")
     assert [columns(row, *apart) for row in ledger.filter(owner_id=new.pk)] == [
@@ -145,7 +113,7 @@ def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is
     files = Artifact.objects.filter(realm=new.realm, session_id__in=[new.session_id, ""])
     assert {row.filename for row in files} == {"a.txt", "u.txt"}
     if own_realm:
-        assert merged(new) == then
+        assert current_state(new) == then
 
 
 @pytest.mark.parametrize("own_realm", [False, True])
@@ -158,9 +126,9 @@ def test_a_copy_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch
             raise OSError("the disk sleeps")
 
     last = -1
-    whole = len(between(monkeypatch, fail)) or _slices_of(story, monkeypatch, own_realm)
+    whole = len(act_between_transactions(monkeypatch, fail)) or _slices_of(story, monkeypatch, own_realm)
     for last in range(0, whole, 4):
-        times = between(monkeypatch, fail)
+        times = act_between_transactions(monkeypatch, fail)
         with pytest.raises(OSError, match="the disk sleeps"):
             fork(story.pk, NewFork(own_realm=own_realm))
         assert len(times) == last + 1
@@ -169,7 +137,7 @@ def test_a_copy_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch
 
 def _slices_of(story: Story, monkeypatch: pytest.MonkeyPatch, own_realm: bool) -> int:
     """Return how many slices a fork takes, and remove it."""
-    times = between(monkeypatch, lambda number: None)
+    times = act_between_transactions(monkeypatch, lambda number: None)
     new = fork(story.pk, NewFork(own_realm=own_realm))
     if own_realm:
         purge.delete_realm(new.realm)
@@ -190,7 +158,7 @@ def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
         if number == 20:
             raise Killed
 
-    between(monkeypatch, kill)
+    act_between_transactions(monkeypatch, kill)
     monkeypatch.setattr(forking.purge, "remove_unfinished", lambda session: None)
     with pytest.raises(Killed):
         fork(story.pk, NewFork(own_realm=own_realm))
@@ -214,9 +182,9 @@ def test_step_of_the_clock_removes_no_fork_that_is_copied(
             clock.step(step)
         purge.remove_abandoned()
 
-    between(monkeypatch, set_clock)
+    act_between_transactions(monkeypatch, set_clock)
     new = fork(story.pk, NewFork())
-    assert events_of(new) == events_of(story.session)
+    assert event_columns(new) == event_columns(story.session)
 
 
 @pytest.mark.parametrize("step", STEPS_S)
@@ -250,7 +218,7 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
             look_after(0)
             look_after(purge.ABANDONED_S + 1)
 
-    between(monkeypatch, give_up)
+    act_between_transactions(monkeypatch, give_up)
     with pytest.raises(StaleSession, match="paused for too long"):
         fork(story.pk, NewFork())
     assert counts() == before
@@ -261,9 +229,9 @@ def test_an_id_that_is_taken_while_the_fork_is_copied_is_refused(monkeypatch: py
 
     def take(number: int) -> None:
         if number == 5:
-            elsewhere(lambda: Story("mine"))
+            run_in_other_thread(lambda: Story("mine"))
 
-    between(monkeypatch, take)
+    act_between_transactions(monkeypatch, take)
     with pytest.raises(AlreadyExists, match="mine"):
         fork(story.pk, NewFork(session_id="mine"))
     assert AgentSession.objects.count() == 2
@@ -278,11 +246,11 @@ def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
 
     def delete(number: int) -> None:
         if number == 12 and for_good:
-            elsewhere(lambda: writes.delete_session(story.key))
+            run_in_other_thread(lambda: writes.delete_session(story.key))
         elif number == 12:
-            elsewhere(lambda: deletion.delete([story.pk]))
+            run_in_other_thread(lambda: deletion.delete([story.pk]))
 
-    between(monkeypatch, delete)
+    act_between_transactions(monkeypatch, delete)
     if for_good:
         with pytest.raises(SessionMissing):
             fork(story.pk, NewFork())
@@ -293,7 +261,7 @@ def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
 
 def test_the_index_that_looked_at_half_a_fork_finds_all_of_it(monkeypatch: pytest.MonkeyPatch):
     story = told()
-    between(monkeypatch, lambda number: indexing.index_all())
+    act_between_transactions(monkeypatch, lambda number: indexing.index_all())
     new = fork(story.pk, NewFork())
     indexing.index_all()
 
@@ -330,7 +298,7 @@ def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch)
     asked: list[int] = []
     keys = session_copy._keys
     monkeypatch.setattr(session_copy, "_keys", lambda rows: asked.append(1) or keys(rows))
-    between(monkeypatch, lambda number: None)
+    act_between_transactions(monkeypatch, lambda number: None)
     fork(story.pk, NewFork(own_realm=True))
     assert len(asked) == 5
     assert history.state_at(story.session).merged()

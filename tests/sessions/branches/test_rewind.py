@@ -47,25 +47,10 @@ from sessions_app.sessions import writes
 from sessions_app.state import history
 from sessions_app.store import units_of_work
 from tests.fake_models import ScriptedModel, call
+from tests.sessions.branches.rows import tell_three_invocations
 from tests.timeline.story import Story
 
 pytestmark = pytest.mark.usefixtures("store")
-
-
-def three_invocations() -> Story:
-    """Tell a session whose keys were seeded, written, rewritten and shared."""
-    story = Story(initial={"seed": 1, "rewritten": 1, "user:tier": "free", "app:motto": "hi"})
-    story.asks("one")
-    story.says("1", delta={"b": 1, "rewritten": 5})
-    story.invocation = "i2"
-    story.asks("two")
-    story.calls("book", "c1", city="Paris")
-    story.answers("book", "c1", delta={"b": 2, "c": 9, "user:tier": "gold", "app:news": True})
-    story.says("2")
-    story.invocation = "i3"
-    story.asks("three")
-    story.says("3", delta={"seed": 2})
-    return story
 
 
 def state_of(story: Story) -> dict[str, Any]:
@@ -77,11 +62,11 @@ def plan(story: Story, invocation: str = "i2") -> RewindPlan:
 
 
 def test_a_rewind_restores_session_keys_seeded_ones_too_and_removes_those_that_came_later():
-    story = three_invocations()
+    story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i2")
     assert state_of(story) == {"seed": 1, "rewritten": 5, "b": 1}
-    merged = history.state_at(story.session).merged()
-    assert merged == {
+    state = history.state_at(story.session).merged()
+    assert state == {
         "seed": 1,
         "rewritten": 5,
         "b": 1,
@@ -92,7 +77,7 @@ def test_a_rewind_restores_session_keys_seeded_ones_too_and_removes_those_that_c
 
 
 def test_the_rewind_is_one_appended_event_and_the_history_stays():
-    story = three_invocations()
+    story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
     event = story.event(appended.seq)
     body = json.loads(event.data)
@@ -109,7 +94,7 @@ def test_the_rewind_is_one_appended_event_and_the_history_stays():
 
 
 def test_the_ledger_says_rewind_and_who_removed_a_key():
-    story = three_invocations()
+    story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
     written = {row.key: row for row in StateChange.objects.filter(session_id=story.pk, seq=appended.seq)}
     assert {row.cause for row in written.values()} == {ChangeCause.REWIND}
@@ -119,7 +104,7 @@ def test_the_ledger_says_rewind_and_who_removed_a_key():
 
 
 def test_the_fields_of_the_event_are_those_of_adks_own():
-    story = three_invocations()
+    story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
     parsed = AdkEvent.model_validate_json(story.event(appended.seq).data)
     own = AdkEvent(
@@ -133,12 +118,12 @@ def test_the_fields_of_the_event_are_those_of_adks_own():
 
 
 def test_an_event_stands_for_its_invocation():
-    story = three_invocations()
+    story = tell_three_invocations()
     assert rewinding.plan_rewind(story.session, event_id="e6").first.seq == 3
 
 
 def test_what_was_rewound_is_marked():
-    story = three_invocations()
+    story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, event_id="e4")
     marks = find_superseded_ranges(story.session, 1)
     rewound = [seq for seq in range(1, 9) if marks.rewound_by(story.event(seq)) == appended.seq]
@@ -146,7 +131,7 @@ def test_what_was_rewound_is_marked():
 
 
 def test_the_dry_run_writes_nothing():
-    story = three_invocations()
+    story = tell_three_invocations()
     before = (story.session.revision, Event.objects.count(), StateChange.objects.count(), state_of(story))
     plan(story)
     assert (
@@ -158,7 +143,7 @@ def test_the_dry_run_writes_nothing():
 
 
 def test_the_dry_run_says_what_changes_and_what_does_not():
-    story = three_invocations()
+    story = tell_three_invocations()
     found = plan(story)
     keys = {key.key: (key.now and key.now.public, key.then and key.then.public) for key in found.keys}
     assert keys == {"b": ("2", "1"), "c": ("9", None), "seed": ("2", "1")}
@@ -173,7 +158,7 @@ def test_the_dry_run_says_what_changes_and_what_does_not():
 
 
 def test_the_dry_run_says_where_adks_own_rewind_would_differ():
-    found = plan(three_invocations())
+    found = plan(tell_three_invocations())
     differences = {
         each.key: (each.here and each.here.public, each.adk and each.adk.public) for each in found.differences
     }
@@ -181,7 +166,7 @@ def test_the_dry_run_says_where_adks_own_rewind_would_differ():
 
 
 async def test_the_differences_told_are_exactly_those_of_adks_own_rewind():
-    story = await units_of_work.write(three_invocations)
+    story = await units_of_work.write(tell_three_invocations)
     found = await units_of_work.read(plan, story)
     ours = DjangoSessionService()
     named = {"app_name": "weather", "user_id": "ann", "session_id": "s1"}
@@ -199,7 +184,7 @@ async def test_the_differences_told_are_exactly_those_of_adks_own_rewind():
 
 
 async def test_adks_own_rewind_is_a_rewind_in_the_ledger():
-    story = await units_of_work.write(three_invocations)
+    story = await units_of_work.write(tell_three_invocations)
     runner = Runner(
         app=App(name="weather", root_agent=LlmAgent(name="weather", model="none")),
         session_service=DjangoSessionService(),
@@ -249,21 +234,21 @@ def test_a_value_keeps_the_note_of_what_was_done_to_make_it_json():
 
 
 def test_a_rewind_can_be_taken_back_by_a_rewind_to_before_an_earlier_invocation():
-    story = three_invocations()
+    story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i3")
     rewinding.rewind(story.pk, invocation_id="i1")
     assert state_of(story) == {"seed": 1, "rewritten": 1}
 
 
 def test_a_rewind_to_before_what_was_rewound_already_restores_the_state_of_then():
-    story = three_invocations()
+    story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i2")
     rewinding.rewind(story.pk, invocation_id="i3")
     assert state_of(story) == {"seed": 1, "rewritten": 5, "b": 2, "c": 9}
 
 
 def test_an_unknown_invocation_and_an_unknown_event_are_refused():
-    story = three_invocations()
+    story = tell_three_invocations()
     with pytest.raises(InvocationMissing, match="no invocation 'i9'"):
         rewinding.rewind(story.pk, invocation_id="i9")
     with pytest.raises(EventMissing, match="no event 'nobody'"):
@@ -290,7 +275,7 @@ def test_an_eval_attempt_is_kept_as_it_ran():
 
 
 def test_a_session_that_runs_is_not_rewound():
-    story = three_invocations()
+    story = tell_three_invocations()
     run = runs.create_run(story.pk, {})
     with pytest.raises(SessionBusy, match=run.id):
         rewinding.rewind(story.pk, invocation_id="i2")
@@ -298,7 +283,7 @@ def test_a_session_that_runs_is_not_rewound():
 
 
 def test_a_session_that_has_moved_on_since_the_plan_is_not_rewound():
-    story = three_invocations()
+    story = tell_three_invocations()
     agreed = plan(story)
     story.says("more")
     with pytest.raises(StaleSession):
@@ -307,7 +292,7 @@ def test_a_session_that_has_moved_on_since_the_plan_is_not_rewound():
 
 
 def test_memory_added_since_is_told():
-    story = three_invocations()
+    story = tell_three_invocations()
     shared = {
         "app_name": "weather",
         "user_id": "ann",

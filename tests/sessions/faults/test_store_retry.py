@@ -8,7 +8,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
-from functools import partial, wraps
+from functools import partial
 from typing import Any
 
 import pytest
@@ -23,9 +23,9 @@ from sessions_app.sessions import writes
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import Outbox
 from tests.runtime.conftest import until
+from tests.sessions.faults.lost_store import STORE_LOST, fail_with_lost_store
 
 KEY = SessionKey("", "app", "ann", "s1")
-AWAY = StoreUnavailable("The store is away.")
 Status = Run.Status
 
 
@@ -35,29 +35,12 @@ def soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(retry, "FIRST_DELAY_S", 0.001)
 
 
-def failing(times: int, work: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
-    """Return work that meets a lost store so often: `before` it does anything, or once it has done it."""
-    left = [times]
-
-    @wraps(work)
-    def fails(*given: Any, **named: Any) -> Any:
-        left[0] -= 1
-        if before and left[0] >= 0:
-            raise AWAY
-        result = work(*given, **named)
-        if left[0] >= 0:
-            raise AWAY
-        return result
-
-    return fails
-
-
 @pytest.fixture(params=[True, False], ids=["nothing was stored", "the answer was lost"])
 def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Callable[[Any, str], None]:
     """Return what lets a function of a module meet a lost store three times."""
 
     def lose(module: Any, name: str) -> None:
-        lost = failing(3, getattr(module, name), before=request.param)
+        lost = fail_with_lost_store(3, getattr(module, name), before=request.param)
         monkeypatch.setattr(module, name, lost)
 
     return lose
@@ -95,7 +78,7 @@ async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_und
 
     def away(*given: Any, **named: Any) -> bool:
         if not is_back.is_set():
-            raise AWAY
+            raise STORE_LOST
         return finish(*given, **named)
 
     monkeypatch.setattr(lifecycle, "finish", away)
@@ -175,7 +158,7 @@ async def test_records_of_runs_wait_for_the_store_and_none_is_dropped(store, cap
     def unit(number: int) -> bool:
         if left[0]:
             left[0] -= 1
-            raise AWAY
+            raise STORE_LOST
         written.append(number)
         return True
 

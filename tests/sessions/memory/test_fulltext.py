@@ -13,7 +13,7 @@ from sessions_app.models import MemoryEntry
 from sessions_app.store import full_text
 from sessions_app.store import tokens as search
 from sessions_app.store.full_text import IndexEntry
-from tests.sessions.memory.test_search import stands_in
+from tests.sessions.memory.phrases import contains_phrase
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -85,7 +85,7 @@ def test_a_search_finds_what_its_terms_say_and_nothing_else():
 
 def holds(terms: list[search.Phrase], text: str) -> bool:
     tokens = search.tokenize(text)
-    return all(stands_in(term, tokens) for term in terms)
+    return all(contains_phrase(term, tokens) for term in terms)
 
 
 def test_the_index_can_be_removed_and_made_again():

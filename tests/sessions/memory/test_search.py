@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from sessions_app.store import tokens as search
 from sessions_app.store.tokens import Phrase
+from tests.sessions.memory.phrases import contains_phrase
 
 
 @pytest.mark.parametrize(
@@ -101,14 +102,4 @@ def test_every_piece_of_a_run_is_found_where_it_stands(text: str, data: st.DataO
     start = data.draw(st.integers(0, len(run) - 1))
     piece = run[start : data.draw(st.integers(start + 1, len(run)))]
     (term,) = search.parse_phrases(piece)
-    assert stands_in(term, search.tokenize(text))
-
-
-def stands_in(term: Phrase, tokens: list[str]) -> bool:
-    """Say whether the term's tokens stand side by side among the tokens."""
-    size = len(term.tokens)
-    return any(
-        tuple(window[:-1]) == term.tokens[:-1]
-        and (window[-1].startswith(term.tokens[-1]) if term.prefix else window[-1] == term.tokens[-1])
-        for window in (tokens[at : at + size] for at in range(len(tokens) - size + 1))
-    )
+    assert contains_phrase(term, search.tokenize(text))

@@ -1,0 +1,32 @@
+"""Tasks that run in threads at the same time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from threading import Barrier
+from typing import TypeVar
+
+from django.db import connections
+
+from sessions_app.errors import DevUIError
+
+T = TypeVar("T")
+
+
+def run_together(tasks: Iterable[Callable[[], T]]) -> list[T | DevUIError]:
+    """Run tasks in threads that start at once; return their results or DevUIErrors, raise any other error."""
+    jobs = list(tasks)
+    start = Barrier(len(jobs))
+
+    def run(task: Callable[[], T]) -> T | DevUIError:
+        start.wait(timeout=60)
+        try:
+            return task()
+        except DevUIError as refusal:
+            return refusal
+        finally:
+            connections.close_all()
+
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        return [future.result(timeout=60) for future in [pool.submit(run, job) for job in jobs]]

@@ -1,0 +1,28 @@
+"""Functions that fail as if the store were lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import Any
+
+from sessions_app.errors import StoreUnavailable
+
+STORE_LOST = StoreUnavailable("The store is away.")
+
+
+def fail_with_lost_store(times: int, work: Callable[..., Any], *, before: bool) -> Callable[..., Any]:
+    """Return `work` whose first calls raise StoreUnavailable, `before` they do anything or after they are done."""
+    left = [times]
+
+    @wraps(work)
+    def fails(*args: Any, **kwargs: Any) -> Any:
+        left[0] -= 1
+        if before and left[0] >= 0:
+            raise STORE_LOST
+        result = work(*args, **kwargs)
+        if left[0] >= 0:
+            raise STORE_LOST
+        return result
+
+    return fails
