@@ -73,10 +73,14 @@ class ProcessOutput:
 
 
 class OutputFile:
-    """The newest output of an app's processes: a file that only its owner may read, and the file before it."""
+    """The newest output of an app's processes: a file that only its owner may read, and the file before it.
 
-    def __init__(self, path: Path) -> None:
+    A file of `max_bytes` is rotated.
+    """
+
+    def __init__(self, path: Path, max_bytes: int = FILE_BYTES) -> None:
         self.path = path
+        self._max_bytes = max_bytes
         self._older = path.with_name(f"{path.name}.1")
         self._dropped = 0
 
@@ -90,7 +94,7 @@ class OutputFile:
         with open(self.path, "ab", buffering=0, opener=_open_private) as file:
             file.write(data)
             size = file.tell()
-        if size > FILE_BYTES:
+        if size > self._max_bytes:
             self._rotate()
 
     def _rotate(self) -> None:

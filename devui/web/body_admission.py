@@ -51,18 +51,27 @@ class BodyAdmission:
         max_form: most bytes of a form with files.
         max_text: most bytes of any other body.
         quota: bytes that all bodies together may hold.
+        drain_s: seconds for which the rest of a refused body is read.
     """
 
     def __init__(
-        self, django: ASGIHandler, *, max_form: int = 0, max_text: int = 0, max_total: int = 0
+        self,
+        django: ASGIHandler,
+        *,
+        max_form: int = 0,
+        max_text: int = 0,
+        max_total: int = 0,
+        max_anonymous: int = MAX_ANONYMOUS,
+        drain_s: float = DRAIN_S,
     ) -> None:
         self.django = django
         self.max_form = max_form or settings.DEVUI_MAX_BODY
         self.max_text = max_text or settings.DATA_UPLOAD_MAX_MEMORY_SIZE
         largest = max(self.max_form, self.max_text * PARSED_FACTOR)
         self.quota = Quota(max(max_total or settings.DEVUI_MAX_BODIES, largest))
-        self._visitors = Quota(MAX_ANONYMOUS)
-        self._refused = Quota(MAX_ANONYMOUS)
+        self.drain_s = drain_s
+        self._visitors = Quota(max_anonymous)
+        self._refused = Quota(max_anonymous)
         self._judge = _build_guard_chain([*settings.DEVUI_GUARDS, *embed.ANSWERS])
 
     async def __call__(self, scope: AsgiScope, receive: Receive, send: Send) -> None:
@@ -125,16 +134,16 @@ class BodyAdmission:
         await self.django.send_response(answer, keep_open)
         try:
             if not is_read and self._refused.hold(answer, 1):
-                await _drain_body(receive)
+                await _drain_body(receive, self.drain_s)
         finally:
             self._refused.release(answer)
         await send({"type": "http.response.body"})
 
 
-async def _drain_body(receive: Receive) -> None:
-    """Drop the rest of a body until it ends, the client disconnects or `DRAIN_S` have passed."""
+async def _drain_body(receive: Receive, seconds: float) -> None:
+    """Drop the rest of a body until it ends, the client disconnects or the time is over."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(DRAIN_S):
+        async with asyncio.timeout(seconds):
             while (await receive()).get("more_body", False):
                 pass
 

@@ -18,7 +18,14 @@ MIN_WAIT_S = 1.0
 
 
 class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # uvicorn picks the class at import
-    """uvicorn's HTTP connection, closed if no request arrives in time."""
+    """uvicorn's HTTP connection, closed if no request arrives in time.
+
+    uvicorn creates the connections, so a server with other limits has a subclass.
+    """
+
+    headers_timeout_s = HEADERS_TIMEOUT_S
+    max_idle = MAX_IDLE
+    min_wait_s = MIN_WAIT_S
 
     _idle: ClassVar[dict[TimedHTTPProtocol, None]] = {}
 
@@ -40,12 +47,12 @@ class TimedHTTPProtocol(AutoHTTPProtocol):  # type: ignore[misc, valid-type]  # 
     def _wait(self) -> None:
         self._stop_waiting()
         self._idle[self] = None
-        self._deadline: asyncio.TimerHandle = self.loop.call_later(HEADERS_TIMEOUT_S, self._end_wait)
-        if len(self._idle) > MAX_IDLE:
-            self.loop.call_later(MIN_WAIT_S, self._make_room)
+        self._deadline: asyncio.TimerHandle = self.loop.call_later(self.headers_timeout_s, self._end_wait)
+        if len(self._idle) > self.max_idle:
+            self.loop.call_later(self.min_wait_s, self._make_room)
 
     def _make_room(self) -> None:
-        if len(self._idle) > MAX_IDLE:
+        if len(self._idle) > self.max_idle:
             next(iter(self._idle))._end_wait()
 
     def _stop_waiting(self) -> None:

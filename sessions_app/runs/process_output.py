@@ -38,13 +38,15 @@ Write = Callable[[bytes], object]
 
 
 class OutputLimit:
-    """Passes on `LIMIT_BYTES` of output per `WINDOW_S` and notes what it drops."""
+    """Passes on `limit` bytes of output per `WINDOW_S` and notes what it drops."""
 
-    def __init__(self, show: Write, rest_is: str = "The rest is dropped.") -> None:
+    def __init__(
+        self, show: Write, rest_is: str = "The rest is dropped.", *, limit: int = LIMIT_BYTES
+    ) -> None:
         """Pass output on to `show`. `rest_is` tells users where output above the limit goes."""
         self._show = show
         self._rest_is = rest_is
-        self._left = LIMIT_BYTES
+        self._limit = self._left = limit
         self._window_ends = 0.0
         self._dropped_lines = 0
         self._dropped_bytes = 0
@@ -60,7 +62,7 @@ class OutputLimit:
         now = time.monotonic()
         if now >= self._window_ends:
             self._note_dropped()
-            self._left, self._window_ends = LIMIT_BYTES, now + WINDOW_S
+            self._left, self._window_ends = self._limit, now + WINDOW_S
         if len(data) <= self._left:
             self._left -= len(data)
             self._pass_on(data)
@@ -68,7 +70,7 @@ class OutputLimit:
         end_of_line = data.rfind(b"\n", 0, self._left) + 1
         self._pass_on(data[: end_of_line or self._left])
         if not self._dropped_bytes:
-            limit = f"{format_megabytes(LIMIT_BYTES)} in {WINDOW_S / 60:.0f} minutes"
+            limit = f"{format_megabytes(self._limit)} in {WINDOW_S / 60:.0f} minutes"
             self._note(f"Output is limited to {limit}. {self._rest_is}")
         self._drop(data[end_of_line or self._left :])
         self._left = 0

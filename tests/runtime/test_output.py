@@ -5,13 +5,11 @@ from __future__ import annotations
 import asyncio
 import sys
 
-from devui.supervisor import output
 from devui.supervisor.output import OutputFile, ProcessOutput
 
 
-def test_file_of_output_is_rotated_and_says_what_was_dropped(tmp_path, monkeypatch):
-    monkeypatch.setattr(output, "FILE_BYTES", 1_000)
-    file = OutputFile(tmp_path / "output" / "talker.log")
+def test_file_of_output_is_rotated_and_says_what_was_dropped(tmp_path):
+    file = OutputFile(tmp_path / "output" / "talker.log", max_bytes=1_000)
     for number in range(100):
         file.append(f"{number:099}\n".encode())
 

@@ -86,18 +86,17 @@ async def test_refused_client_that_goes_on_sending_reads_the_answer(login, addre
         assert await client.ended() == b""
 
 
-async def test_refused_client_is_drained_for_a_limited_time(login, address, monkeypatch):
-    monkeypatch.setattr(body_admission, "DRAIN_S", 0.1)
-    async with connected(address) as client:
+async def test_refused_client_is_drained_for_a_limited_time(login):
+    admission = BodyAdmission(get_asgi_application(), drain_s=0.1)
+    async with serve(admission) as address, connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         assert (await client.answer()).status == 401
         assert await client.ended() == b""
 
 
-async def test_number_of_drained_clients_is_limited(login, monkeypatch):
-    monkeypatch.setattr(body_admission, "DRAIN_S", 600)
-    monkeypatch.setattr(body_admission, "MAX_ANONYMOUS", 2)
-    async with serve(BodyAdmission(get_asgi_application())) as address, AsyncExitStack() as stack:
+async def test_number_of_drained_clients_is_limited(login):
+    admission = BodyAdmission(get_asgi_application(), max_anonymous=2, drain_s=600)
+    async with serve(admission) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
         for client in clients:
             await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
@@ -156,10 +155,10 @@ async def test_login_form_size_is_limited(login, address):
         assert (await client.answer()).status == 413
 
 
-async def test_number_of_concurrent_login_forms_is_limited(login, monkeypatch):
-    monkeypatch.setattr(body_admission, "MAX_ANONYMOUS", 2)
+async def test_number_of_concurrent_login_forms_is_limited(login):
+    admission = BodyAdmission(get_asgi_application(), max_anonymous=2)
     form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
-    async with serve(BodyAdmission(get_asgi_application())) as address, AsyncExitStack() as stack:
+    async with serve(admission) as address, AsyncExitStack() as stack:
         clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
         for client in clients:
             await client.ask("POST", "/login/", **form)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, ExitStack
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, ExitStack
 from typing import Any
 
 import pytest
@@ -37,12 +37,21 @@ async def slow(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
+def limited(headers_timeout_s: float = WAIT_S, max_idle: int = 256) -> type[TimedHTTPProtocol]:
+    """Return the protocol with short timeouts."""
+    limits = {"headers_timeout_s": headers_timeout_s, "max_idle": max_idle, "min_wait_s": WAIT_S / 3}
+    return type("LimitedProtocol", (TimedHTTPProtocol,), limits)
+
+
+def serve_slow(protocol: type[TimedHTTPProtocol]) -> AbstractAsyncContextManager[str]:
+    """Serve the application; keep-alive never ends by itself."""
+    return serve(slow, http=protocol, timeout_keep_alive=600)
+
+
 @pytest_asyncio.fixture
-async def address(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[str]:
+async def address() -> AsyncIterator[str]:
     """The address of a server of the application."""
-    monkeypatch.setattr(idle_connections, "HEADERS_TIMEOUT_S", WAIT_S)
-    monkeypatch.setattr(idle_connections, "MIN_WAIT_S", WAIT_S / 3)
-    async with serve(slow, http=TimedHTTPProtocol, timeout_keep_alive=600) as address:
+    async with serve_slow(limited()) as address:
         yield address
 
 
@@ -79,10 +88,9 @@ async def test_slow_answer_and_open_socket_are_left_alone(address):
         assert await opened.recv() == "late"
 
 
-async def test_oldest_idle_connection_makes_room(address, monkeypatch):
-    monkeypatch.setattr(idle_connections, "HEADERS_TIMEOUT_S", 600)
-    monkeypatch.setattr(idle_connections, "MAX_IDLE", 3)
+async def test_oldest_idle_connection_makes_room():
     async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(serve_slow(limited(headers_timeout_s=600, max_idle=3)))
         clients = []
         for _ in range(5):
             clients.append(await stack.enter_async_context(connected(address)))
@@ -95,9 +103,9 @@ async def test_oldest_idle_connection_makes_room(address, monkeypatch):
             assert (await client.answer()).body == b"ok"
 
 
-async def test_connection_that_is_answered_is_not_idle(address, monkeypatch):
-    monkeypatch.setattr(idle_connections, "MAX_IDLE", 1)
+async def test_connection_that_is_answered_is_not_idle():
     async with AsyncExitStack() as stack:
+        address = await stack.enter_async_context(serve_slow(limited(max_idle=1)))
         clients = [await stack.enter_async_context(connected(address)) for _ in range(1)]
         await clients[0].ask("GET", "/slow")
         for _ in range(3):

@@ -33,14 +33,9 @@ def clock(monkeypatch) -> list[float]:
     return now
 
 
-@pytest.fixture(autouse=True)
-def ten_bytes(monkeypatch) -> None:
-    monkeypatch.setattr(process_output, "LIMIT_BYTES", 10)
-
-
 def test_output_below_the_limit_passes_as_it_is():
     shown = Shown()
-    limit = OutputLimit(shown)
+    limit = OutputLimit(shown, limit=10)
     limit.take(b"one\n")
     limit.take(b"\xff\x00")
     limit.take(b"on\n")
@@ -50,7 +45,7 @@ def test_output_below_the_limit_passes_as_it_is():
 
 def test_output_above_the_limit_is_cut_at_a_line_and_counted():
     shown = Shown()
-    limit = OutputLimit(shown, "The newest is elsewhere.")
+    limit = OutputLimit(shown, "The newest is elsewhere.", limit=10)
     limit.take(b"one\ntwo\nthree\n")
     limit.take(b"four\n")
     limit.end()
@@ -64,7 +59,7 @@ def test_output_above_the_limit_is_cut_at_a_line_and_counted():
 
 def test_line_without_end_is_cut_and_the_note_begins_a_line():
     shown = Shown()
-    limit = OutputLimit(shown)
+    limit = OutputLimit(shown, limit=10)
     limit.take(b"x" * 1000)
     limit.end()
     assert shown.lines[0] == "x" * 10
@@ -74,7 +69,7 @@ def test_line_without_end_is_cut_and_the_note_begins_a_line():
 
 def test_next_window_passes_output_on_again_after_the_count(clock):
     shown = Shown()
-    limit = OutputLimit(shown)
+    limit = OutputLimit(shown, limit=10)
     limit.take(b"12345678\nnot shown\n")
     clock[0] += process_output.WINDOW_S - 1
     limit.take(b"nor this\n")
@@ -86,7 +81,7 @@ def test_next_window_passes_output_on_again_after_the_count(clock):
 
 def test_unfinished_last_line_is_ended():
     shown = Shown()
-    limit = OutputLimit(shown)
+    limit = OutputLimit(shown, limit=10)
     limit.take(b"no end")
     limit.end()
     assert shown.data == b"no end\n"
@@ -111,10 +106,9 @@ def read_all(reader: OutputReader, program: str) -> int:
     return code
 
 
-def test_all_output_of_both_streams_is_read_and_little_is_passed_on(monkeypatch):
-    monkeypatch.setattr(process_output, "LIMIT_BYTES", 100_000)
+def test_all_output_of_both_streams_is_read_and_little_is_passed_on():
     shown, seen = Shown(), []
-    reader = OutputReader(OutputLimit(shown), seen.append)
+    reader = OutputReader(OutputLimit(shown, limit=100_000), seen.append)
 
     assert read_all(reader, PRINTS) == 0
 

@@ -81,10 +81,10 @@ def test_a_name_is_offered_however_many_there_are(monkeypatch: pytest.MonkeyPatc
     )
 
 
-def test_the_number_of_names_is_bounded(monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(vocabulary, "MOST_NAMES", 2)
+def test_the_number_of_names_is_bounded():
+    tools = [f"tool_{number:03}" for number in range(vocabulary.MOST_NAMES + 2)]
     story = Story("s1")
-    for number in range(4):
-        story.calls(f"tool_{number}", f"c{number}")
+    for start in range(0, len(tools), 40):
+        story.add(*({"functionCall": {"id": tool, "name": tool}} for tool in tools[start : start + 40]))
     indexing.index_all()
-    assert vocabulary.read_vocabulary().tools == ["tool_0", "tool_1"]
+    assert vocabulary.read_vocabulary().tools == tools[: vocabulary.MOST_NAMES]

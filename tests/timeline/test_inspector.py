@@ -49,28 +49,26 @@ def test_old_and_new_values_too_long_for_a_line_are_compared_line_by_line(story)
     assert [line.text.strip() for line in shown["plan"] if line.mark == "added"] == ['"ride"']
 
 
-def test_values_of_megabytes_show_how_they_begin(story, monkeypatch):
-    monkeypatch.setattr(inspector, "VALUE_LIMIT", 500)
-    story.says("a", delta={"t": "x" * 3000})
-    [change] = opened(story, story.says("b", delta={"t": "y" * 3000})).changes
+def test_values_of_megabytes_show_how_they_begin(story):
+    story.says("a", delta={"t": "x" * 30_000})
+    [change] = opened(story, story.says("b", delta={"t": "y" * 30_000})).changes
     assert {line.mark for line in change.lines} == {"removed", "added", "skipped"}
-    assert len(change.change.new) == 500
+    assert len(change.change.new) == inspector.VALUE_LIMIT
 
 
-def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, monkeypatch, get):
-    monkeypatch.setattr(inspector, "CHANGES_SHOWN", 3)
-    seq = story.says("a", delta={f"k{number}": number for number in range(10)})
+def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, get):
+    seq = story.says("a", delta={f"k{number:03}": number for number in range(205)})
     found = opened(story, seq)
-    assert ([change.change.key for change in found.changes], found.changes_count) == (["k0", "k1", "k2"], 10)
+    assert [change.change.key for change in found.changes] == [f"k{number:03}" for number in range(40)]
+    assert found.changes_count == 205
     page = get(f"/sessions/id/{story.session.pk}/?seq={seq}")
-    assert "7 more keys" in page.text
-    assert len(page.one("ul", css="delta-list").all("li")) == 3
-    monkeypatch.setattr(inspector, "MAX_CHANGES", 5)
-    (more,) = (link for link in page.all("a") if link.text == "Show more keys")
+    assert "165 more keys" in page.text
+    assert len(page.one("ul", css="delta-list").all("li")) == 40
+    (more,) = (link for link in page.all("a") if "delta=all" in link.attrs["href"])
     page = get(f"/sessions/id/{story.session.pk}/{more.attrs['href']}")
-    assert len(page.one("ul", css="delta-list").all("li")) == 5
+    assert len(page.one("ul", css="delta-list").all("li")) == 200
     assert "5 more keys" in page.text
-    assert "Show more keys" not in page.text
+    assert not [link for link in page.all("a") if "delta=all" in link.attrs["href"]]
 
 
 def test_the_page_of_an_event_that_wrote_very_many_keys_stays_light(story, get):

@@ -65,9 +65,11 @@ def test_what_a_part_holds_besides_is_kept():
     assert part(odd={"a": 1}).extras == {}
 
 
-def test_a_long_text_begins_and_says_how_much_follows(monkeypatch):
-    monkeypatch.setattr(content_parts, "EXCERPT_LENGTH", 10)
-    assert part(text="x" * 25).text == content_parts.TextExcerpt("x" * 10, 15, "/content/parts/0/text")
-    code = part(executableCode={"code": "y" * 12})
-    assert code.text == content_parts.TextExcerpt("y" * 10, 2, "/content/parts/0/executableCode/code")
+def test_a_long_text_begins_and_says_how_much_follows():
+    limit = content_parts.EXCERPT_LENGTH
+    assert part(text="x" * (limit + 15)).text == content_parts.TextExcerpt(
+        "x" * limit, 15, "/content/parts/0/text"
+    )
+    code = part(executableCode={"code": "y" * (limit + 2)})
+    assert code.text == content_parts.TextExcerpt("y" * limit, 2, "/content/parts/0/executableCode/code")
     assert part(functionCall={"name": "f"}).text.shown == ""

@@ -43,9 +43,11 @@ class PasswordThrottle:
 
     Attributes:
         clock: returns the time in seconds.
+        max_addresses: most addresses that are remembered; the one that tried longest ago is forgotten first.
     """
 
     clock: Callable[[], float] = time.monotonic
+    max_addresses: int = MAX_ADDRESSES
     _tries: OrderedDict[str, list[float]] = field(default_factory=OrderedDict)
     _waiting: int = 0
     _thread: ThreadPoolExecutor = field(
@@ -83,7 +85,7 @@ class PasswordThrottle:
                 hint=f"Try again in {wait} s.",
             )
         recent.append(now)
-        while len(self._tries) > MAX_ADDRESSES:
+        while len(self._tries) > self.max_addresses:
             self._tries.popitem(last=False)
 
 

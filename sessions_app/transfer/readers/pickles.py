@@ -42,8 +42,8 @@ class UnsafePickle(Exception):
     """The bytes are no pickle of plain data; the message has the reason."""
 
 
-def read_pickle(blob: bytes) -> Any:
-    """Return the value of a pickle as plain data. Model objects become dicts of their fields.
+def read_pickle(blob: bytes, *, max_nodes: int = MAX_NODES) -> Any:
+    """Return the value of a pickle as plain data of at most `max_nodes` values. Model objects become dicts.
 
     Raises:
         UnsafePickle: it names anything but data, or is broken, too large or nested too deeply.
@@ -54,7 +54,7 @@ def read_pickle(blob: bytes) -> Any:
     try:
         for opcode, argument, _ in pickletools.genops(blob):
             machine.play(opcode.name, argument)
-        return _PlainConverter().plain(machine.result())
+        return _PlainConverter(max_nodes).plain(machine.result())
     except UnsafePickle:
         raise
     except Exception as error:  # hostile bytes may cause any error
@@ -334,12 +334,13 @@ _STEPS: dict[str, Callable[[_Machine, Any], None]] = {
 class _PlainConverter:
     """Converter of the machine's result into plain data, with limits: shared parts can expand without end."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_nodes: int) -> None:
         self._nodes = 0
+        self._max_nodes = max_nodes
 
     def plain(self, value: Any, depth: int = 0) -> Any:
         self._nodes += 1
-        if self._nodes > MAX_NODES or depth > MAX_DEPTH:
+        if self._nodes > self._max_nodes or depth > MAX_DEPTH:
             raise UnsafePickle("it is too large or nested too deeply")
         if isinstance(value, _Object):
             return self._fields(value, depth)
