@@ -99,6 +99,11 @@ class Block:
     text: str = ""
     entries: Sequence[Mapping[str, Any]] = ()
 
+    @property
+    def template(self) -> str:
+        """Name of the template that renders it, one per type of part."""
+        return f"devui/sessions/timeline/parts/{self.key}.html"
+
 
 @dataclass(frozen=True, slots=True)
 class AskedCall:
