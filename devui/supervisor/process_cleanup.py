@@ -39,11 +39,15 @@ async def release_eval_runs(child: Child) -> list[str]:
     return await retry.read(evals.pending_runs_of, active_ids)
 
 
-def crash_runs_of(runtime_id: str, why: str, spared: list[str]) -> list[str]:
-    """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs."""
+def crash_runs_of(runtime_id: str, why: str, spared: list[str], is_closing: bool) -> list[str]:
+    """End the runs and eval runs of an ended process, except `spared` ones. Return the ids of the runs.
+
+    Pending eval runs of a server that is closing are left for the next server.
+    """
+    from evals_app.models import EvalRun
     from evals_app.runs import writes as evals
 
-    evals.crash_runs_of(runtime_id, why)
+    evals.crash_runs_of(runtime_id, why, [EvalRun.Status.RUNNING] if is_closing else EvalRun.ACTIVE)
     return lifecycle.crash_runs_of(runtime_id, why, spared)
 
 

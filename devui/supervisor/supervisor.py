@@ -87,6 +87,7 @@ class Supervisor:
         await units_of_work.write(process_cleanup.crash_orphans)
         for run_id, app_name in await self._left_behind():
             self.deliveries.start(app_name, run_id)
+        await self._deliver_abandoned_evals(None)
         self.spawn(_delete_stopped_processes())
         self.spawn(self._beat())
         self.spawn(self._sweep())
@@ -222,6 +223,19 @@ class Supervisor:
         for run_id, app_name in await self._left_behind():
             if app_name in self.apps():
                 self.deliveries.start(app_name, run_id)
+        await self._deliver_abandoned_evals(self.apps())
+
+    async def _deliver_abandoned_evals(self, app_names: list[str] | None) -> None:
+        """Deliver the eval runs of these apps that ended servers left pending; None: of all apps."""
+        from evals_app.runs import writes as evals
+
+        for run_id, app_name in await units_of_work.write(evals.adopt_abandoned, self.id, app_names):
+            self.spawn(self._deliver_evals(run_id, app_name))
+
+    async def _deliver_evals(self, run_id: str, app_name: str) -> None:
+        from evals_app.runs import dispatch
+
+        await dispatch.deliver_run(run_id, app_name, self)
 
     def _folder_with(self, app_name: str) -> agents.AgentsFolder:
         with _explain_remote_names(app_name):
@@ -278,12 +292,14 @@ class Supervisor:
         will_start = child.ready.is_set() or child.was_killed or is_closing
         queued = await retry.read(lifecycle.unstarted_runs_of, child.id) if will_start else []
         evals = await process_cleanup.release_eval_runs(child) if will_start and not is_closing else []
-        crashed = await retry.write(process_cleanup.crash_runs_of, child.id, child.describe_end(), queued)
+        crashed = await retry.write(
+            process_cleanup.crash_runs_of, child.id, child.describe_end(), queued, is_closing
+        )
         await retry.write(processes.mark_stopped, child.id)
         if not is_closing:
             self.deliveries.redeliver(child, queued)
         for run_id in evals:
-            self.spawn(_deliver_evals(run_id, child.app_name))
+            self.spawn(self._deliver_evals(run_id, child.app_name))
         if was_current and not child.ready.is_set() and not is_closing:
             await retry.write(process_cleanup.write_failed_card, child)
         child.exited.set()
@@ -428,12 +444,6 @@ async def _delete_stopped_processes() -> None:
             pass
     except Exception:
         log.exception("Rows of old processes could not be deleted; the next start tries again.")
-
-
-async def _deliver_evals(run_id: str, app_name: str) -> None:
-    from evals_app.runs import dispatch
-
-    await dispatch.deliver_run(run_id, app_name)
 
 
 def _write_line(app_name: str, line: str) -> None:

@@ -13,9 +13,9 @@ from typing import Any
 from evals_app.models import EvalRun
 from evals_app.runs import writes
 from evals_app.runs.writes import Failure
-from sessions_app.errors import DevUIError, RuntimeUnavailable, StoreFault
+from sessions_app.errors import DevUIError, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import background, processes
-from sessions_app.runs.runtime_client import provider
+from sessions_app.runs.runtime_client import RuntimeProvider, provider
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.change_listener import subscribe
 
@@ -89,11 +89,20 @@ async def cancel_run(run_id: str) -> None:
         background.run_in_background(_ensure_cancelled(run_id))
 
 
-async def deliver_run(run_id: str, app_name: str) -> None:
-    """Deliver a pending run to its agent's process, or to the next one when that ends. On failure the run shows why."""
+async def deliver_run(run_id: str, app_name: str, runtimes: RuntimeProvider | None = None) -> None:
+    """Deliver a pending run to its agent's process, or to the next one when that ends. On failure the run shows why.
+
+    While the server stops, the run stays pending: the next server adopts it (`writes.adopt_abandoned`).
+
+    Args:
+        runtimes: starts the process; None: the provider of this web process.
+    """
     for number in range(1, MAX_PROCESSES + 1):
         try:
-            await retry.run(partial(_send_to_process, run_id, app_name))
+            await retry.run(partial(_send_to_process, run_id, app_name, runtimes))
+            return
+        except ServerStopping:
+            log.info("Eval run %s stays pending for the next server.", run_id)
             return
         except DevUIError as error:
             if isinstance(error, RuntimeUnavailable) and number < MAX_PROCESSES:
@@ -103,8 +112,8 @@ async def deliver_run(run_id: str, app_name: str) -> None:
             return
 
 
-async def _send_to_process(run_id: str, app_name: str) -> None:
-    runtime = await provider().client(app_name)
+async def _send_to_process(run_id: str, app_name: str, runtimes: RuntimeProvider | None) -> None:
+    runtime = await (runtimes or provider()).client(app_name)
     await runtime.call("POST", "/devui/evals", {"eval_run_id": run_id})
 
 

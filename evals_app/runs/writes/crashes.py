@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from django.db import transaction
@@ -24,7 +25,7 @@ from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure
 from evals_app.runs.writes.resumption import continue_run, reset_attempt
 from evals_app.runs.writes.revisions import next_revision, next_revision_of
-from evals_app.runs.writes.runs import end_run, finish_run, last_step
+from evals_app.runs.writes.runs import assign_runs, end_run, finish_run, last_step
 from sessions_app import scopes
 from sessions_app.models import Run
 from sessions_app.runs import processes
@@ -36,6 +37,11 @@ UNASSIGNED_S = 60.0
 
 _unassigned = ChangeTimer()
 """Queue times of pending runs without a process, by id."""
+
+SERVER_GONE = Q(runtime__server__stopped_at__isnull=False) | Q(
+    runtime__app_name=processes.SERVER_APP, runtime__stopped_at__isnull=False
+)
+"""Runs of a server that has ended, or of a process that it started."""
 
 FAULT_HANDLER_STATUS = 1
 """Exit status of a process that Python's fault handler ends (`engine/watchdog`)."""
@@ -210,16 +216,31 @@ def crash_run(run_id: str, why: str) -> bool:
     return True
 
 
-def crash_runs_of(runtime_id: str, why: str) -> int:
-    """End the active runs of a process that is gone; return their number."""
-    runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=EvalRun.ACTIVE).values_list(
-        "pk", flat=True
-    )
-    return sum(crash_run(run_id, why) for run_id in list(runs))
+def crash_runs_of(runtime_id: str, why: str, statuses: Sequence[str] = EvalRun.ACTIVE) -> int:
+    """End the runs of these statuses whose process is gone; return their number."""
+    runs = EvalRun.objects.filter(runtime_id=runtime_id, status__in=statuses)
+    return sum(crash_run(run_id, why) for run_id in list(runs.values_list("pk", flat=True)))
+
+
+def adopt_abandoned(server_id: str, app_names: Sequence[str] | None = None) -> list[tuple[str, str]]:
+    """Assign the pending runs of servers that have ended to another server; return (run id, app name), oldest first.
+
+    Args:
+        app_names: the apps whose runs are adopted; None: all.
+    """
+    with transaction.atomic():
+        runs = EvalRun.objects.filter(SERVER_GONE, status=EvalRun.Status.PENDING)
+        if app_names is not None:
+            runs = runs.filter(app_name__in=app_names)
+        abandoned = list(runs.order_by("queued_at", "pk").values_list("pk", "app_name"))
+        assign_runs([run_id for run_id, _ in abandoned], server_id)
+    return abandoned
 
 
 def crash_orphans() -> int:
     """End active runs that no process will end: theirs has stopped, or none took them.
+
+    Pending runs of a server that has ended are not among them: the next server adopts them (`adopt_abandoned`).
 
     Call it after `sessions_app.runs.lifecycle.crash_orphans`, which marks the processes that are gone.
     """
@@ -230,6 +251,7 @@ def crash_orphans() -> int:
     is_unassigned = Q(pk__in=_unassigned.unchanged(unassigned, UNASSIGNED_S))
     reason = "The process that ran it has ended."
     stopped = list(running.filter(has_stopped).values_list("pk", flat=True))
-    never_started = list(pending.filter(has_stopped | is_unassigned).values_list("pk", flat=True))
+    ownerless = pending.filter(has_stopped | is_unassigned).exclude(SERVER_GONE)
+    never_started = list(ownerless.values_list("pk", flat=True))
     ended = sum(crash_run(run_id, reason) for run_id in stopped)
     return ended + sum(crash_run(run_id, "No process took it.") for run_id in never_started)

@@ -1,0 +1,124 @@
+"""Eval runs that are being delivered while their server stops wait for the next server."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from devui.supervisor import Supervisor
+from devui.supervisor.limits import SupervisorLimits
+from evals_app.files import library
+from evals_app.metrics.config import RunConfig
+from evals_app.models import EvalRun
+from evals_app.runs import dispatch, run_orders, writes
+from evals_app.runs.run_orders import RunOrder
+from sessions_app.agents.folder import open_folder
+from sessions_app.runs import processes, runtime_client
+from sessions_app.store import units_of_work
+from tests import forked_processes
+from tests.evals.conftest import settled
+from tests.store import store_url
+
+pytestmark = pytest.mark.anywhere
+
+SLOW = """
+import pathlib, time
+pathlib.Path(__file__).with_name("loading").touch()
+time.sleep(2)
+"""
+"""Lines at the head of an agent that takes long to load."""
+
+
+@asynccontextmanager
+async def serving(agents_dir, **limits) -> AsyncIterator[Supervisor]:
+    """A server for agents in a folder; its processes are forked."""
+    supervisor = Supervisor(
+        agents_dir, environment={"DATABASE_URL": store_url()}, limits=SupervisorLimits(**limits)
+    )
+    try:
+        with forked_processes.starts():
+            async with supervisor:
+                runtime_client.register(supervisor)
+                yield supervisor
+    finally:
+        runtime_client.register(None)
+
+
+async def order(echo) -> EvalRun:
+    """Order a run of the echo agent."""
+
+    def create():
+        evalset = library.register_file(open_folder(echo.parent), echo.name, echo / "s.evalset.json")
+        config = RunConfig({"criteria": {"response_match_score": 1.0}}, "the test")
+        return run_orders.order_run(evalset, RunOrder(config))
+
+    return await units_of_work.write(create)
+
+
+async def reload(run: EvalRun) -> EvalRun:
+    return await units_of_work.read(EvalRun.objects.get, pk=run.pk)
+
+
+async def end_of(run: EvalRun) -> tuple[str, int, str]:
+    async with asyncio.timeout(60):
+        await settled()
+    row = await reload(run)
+    return row.status, row.finished, row.error
+
+
+async def test_eval_run_sent_while_server_stops_waits_for_next_server(store, echo):
+    async with serving(echo.parent) as supervisor:
+        run = await order(echo)
+        supervisor.refuse_work()
+        await dispatch.deliver_run(run.pk, run.app_name)
+        assert (await reload(run)).status == "pending"
+    assert (await reload(run)).status == "pending"
+    async with serving(echo.parent):
+        assert await end_of(run) == ("done", 3, "")
+
+
+async def test_eval_run_whose_process_is_loading_at_server_stop_waits_for_next_server(store, echo):
+    agent = echo / "agent.py"
+    source = agent.read_text()
+    agent.write_text(SLOW + source)
+    async with serving(echo.parent):
+        runs = [await order(echo), await order(echo)]
+        deliveries = [asyncio.create_task(dispatch.deliver_run(run.pk, run.app_name)) for run in runs]
+        while not (echo / "loading").exists():  # noqa: ASYNC110 - another process writes it
+            await asyncio.sleep(0.02)
+    await asyncio.gather(*deliveries, return_exceptions=True)
+    assert [(await reload(run)).status for run in runs] == ["pending", "pending"]
+    agent.write_text(source)
+    async with serving(echo.parent):
+        assert [await end_of(run) for run in runs] == [("done", 3, "")] * 2
+
+
+async def test_pending_eval_run_of_killed_server_is_taken_by_running_one(store, echo):
+    async with serving(echo.parent, sweep=0.05):
+        run = await order(echo)
+        dead = await units_of_work.write(processes.register, "w" * 32, processes.SERVER_APP, 2**22 + 1, "")
+        await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
+        assert await end_of(run) == ("done", 3, "")
+
+
+async def test_pending_eval_run_without_agent_at_next_start_fails_with_reason(store, echo, tmp_path):
+    async with serving(echo.parent) as supervisor:
+        run = await order(echo)
+        supervisor.refuse_work()
+        await dispatch.deliver_run(run.pk, run.app_name)
+    (tmp_path / "none").mkdir()
+    async with serving(tmp_path / "none"):
+        status, _, error = await end_of(run)
+    assert status == "failed"
+    assert f"No agent {run.app_name!r}" in error
+
+
+async def test_pending_eval_run_of_ended_command_has_crashed(store, echo):
+    run = await order(echo)
+    dead = await units_of_work.write(processes.register, "c" * 32, run.app_name, 2**22 + 1, "")
+    await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
+    async with serving(echo.parent):
+        assert (await end_of(run))[0] == "crashed"
