@@ -22,6 +22,7 @@ Json = dict[str, Any]
 Criterion = float | Mapping[str, Any]
 
 MAX_SAMPLES = 50
+MISSING = object()
 
 
 class Widget(StrEnum):
@@ -112,19 +113,20 @@ def check_criterion(name: str, criterion: Criterion, source: str) -> None:
         BadInput: an option is invalid; the message names the allowed values.
     """
     for option in OPTIONS.get(name, ()):
-        value = _stored_value(criterion, option)
-        if value is None or _is_valid(option, value):
+        value = _stored_value(criterion, option, MISSING)
+        if value is MISSING or (value is not None and _is_valid(option, value)):
             continue
+        shown = "null or NaN" if value is None else repr(value)
         if option.widget is Widget.CHOICE:
             allowed = [choice for choice, _ in option.choices]
-            near = difflib.get_close_matches(_normalize_choice(value), allowed, n=1, cutoff=0.4)
+            near = difflib.get_close_matches(_normalize_choice(value or ""), allowed, n=1, cutoff=0.4)
             raise BadInput(
-                f"{source}: {option.name} of {name} is {value!r}, which is none of {', '.join(allowed)}.",
+                f"{source}: {option.name} of {name} is {shown}, which is none of {', '.join(allowed)}.",
                 hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
             )
         value_name = VALUE_NAMES[option.widget].format(least=option.least)
         raise BadInput(
-            f"{source}: {option.name} of {name} is {value!r}, which is not {value_name}.",
+            f"{source}: {option.name} of {name} is {shown}, which is not {value_name}.",
             hint="Mend it, or leave it out.",
         )
 
@@ -153,18 +155,18 @@ def value_of(criterion: Criterion | None, option: Option) -> Any:
     return option.default if value is None else value
 
 
-def _stored_value(criterion: Criterion | None, option: Option) -> Any:
-    """Return the value of an option in a criterion as stored; None if it is not set."""
+def _stored_value(criterion: Criterion | None, option: Option, missing: Any = None) -> Any:
+    """Return the value of an option in a criterion as stored; `missing` if it is not set."""
     value: Any = criterion
     for name in option.name.split("."):
         if not isinstance(value, Mapping):
-            return None
-        value = value.get(name, value.get(to_camel(name)))
+            return None if value is None else missing
+        value = value.get(name, value.get(to_camel(name), missing))
     return value
 
 
 def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
-    """Return the criterion with an option set; unchanged if it has this value."""
+    """Return the criterion with an option set, or removed by None; unchanged if it has this value."""
     if value == value_of(criterion, option):
         return criterion
     updated: Json = dict(criterion) if isinstance(criterion, Mapping) else {"threshold": criterion}
@@ -176,7 +178,9 @@ def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
         place[name] = dict(inner) if isinstance(inner, Mapping) else {}
         place = place[name]
     place.pop(to_camel(last), None)
-    place[last] = value
+    place.pop(last, None)
+    if value is not None:
+        place[last] = value
     return updated
 
 

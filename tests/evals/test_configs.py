@@ -12,6 +12,7 @@ from evals_app.metrics import catalog
 from evals_app.metrics import config as configs
 from evals_app.metrics.catalog import MetricKind, suggest_name
 from evals_app.metrics.config import RunConfig
+from evals_app.metrics.criterion_options import JUDGE, with_value
 from sessions_app.errors import BadInput
 from tests.evals.builders import write
 
@@ -81,6 +82,9 @@ TOOLS = "tool_trajectory_avg_score"
         (JUDGED, {"judge_model_options": {"num_samples": "many"}}, "not a whole number", "Mend it"),
         (JUDGED, {"judge_model_options": {"num_samples": 0}}, "is 0, .* of at least 1", "Mend it"),
         (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Mend it"),
+        (JUDGED, {"judge_model_options": {"num_samples": None}}, "num_samples of .* is null or NaN", "Mend"),
+        (JUDGED, {"judge_model_options": None}, "judge_model of .* is null or NaN", "Mend it"),
+        (TOOLS, {"match_type": None}, "is null or NaN, which is none of", "Write one of them."),
     ],
 )
 def test_what_a_criterion_cannot_say_is_refused_when_the_run_is_ordered(metric, said, told, way_out):
@@ -89,6 +93,21 @@ def test_what_a_criterion_cannot_say_is_refused_when_the_run_is_ordered(metric, 
             RunConfig({"criteria": {metric: {"threshold": 0.5, **said}}}, "weather/test_config.json")
         )
     assert refused.value.hint.startswith(way_out)
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400", "2.5", "null"])
+@pytest.mark.parametrize("option", ["num_samples", "parallelism_limit"])
+def test_option_that_is_no_whole_number_is_refused_before_the_run(option, number):
+    text = f'{{"threshold": 0.5, "judge_model_options": {{"{option}": {number}}}}}'
+    config = configs.parse_config(f'{{"criteria": {{"{JUDGED}": {text}}}}}', "test_config.json", "here")
+    with pytest.raises(BadInput, match=f"here: judge_model_options.{option} of {JUDGED} is .*whole number"):
+        configs.check_config(config)
+
+
+def test_cleared_option_is_removed_from_its_criterion():
+    criterion = {"threshold": 0.5, "judge_model_options": {"numSamples": 3, "judge_model": "m"}}
+    option = next(option for option in JUDGE if option.name.endswith("num_samples"))
+    assert with_value(criterion, option, None)["judge_model_options"] == {"judge_model": "m"}
 
 
 @pytest.mark.parametrize("said", [0, 2, "exact", "in-order", "Any order", "ANY_ORDER"])
