@@ -135,7 +135,7 @@ def _copy(cursor: Any, rows: Rows, values: Sequence[tuple[object, ...]]) -> None
 
 
 def _vector(entry: event_index.EventEntry) -> tuple[int, str]:
-    return entry.place, tokens.tsvector([*entry.words, *entry.names], entry.fresh)
+    return entry.key, tokens.tsvector([*entry.words, *entry.names], entry.fresh)
 
 
 @contextmanager

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 from django import forms
@@ -10,6 +9,7 @@ from django import forms
 from sessions_app import scopes
 from sessions_app.forms.query import QueryForm
 from sessions_app.models import Scope
+from sessions_app.presentation.schema_form import parse_json
 from sessions_app.sessions.writes import ID_BYTES
 
 
@@ -92,16 +92,10 @@ class KeyEditForm(forms.Form):
     def _value(self, kind: str | None, text: str) -> Any:
         if kind != "json":
             return text.replace("\r\n", "\n")
-        try:
-            return json.loads(text, parse_constant=_refuse_constant)
-        except json.JSONDecodeError as error:
-            self.add_error(
-                "value",
-                f"Line {error.lineno}, column {error.colno}: {error.msg}. For plain text choose Text.",
-            )
-        except (ValueError, RecursionError) as error:
-            self.add_error("value", f"This is not JSON: {error}.")
-        return None
+        value, error = parse_json(text)
+        if error:
+            self.add_error("value", f"{error} For plain text choose Text.")
+        return value
 
 
 class KeyRemovalForm(forms.Form):
@@ -118,20 +112,9 @@ def state_object(text: str) -> dict[str, Any]:
     """
     if not text.strip():
         return {}
-    try:
-        state = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise forms.ValidationError(
-            f"Line {error.lineno}, column {error.colno}: {error.msg}. The state is a JSON object."
-        ) from error
-    except RecursionError as error:
-        raise forms.ValidationError("The state is nested too deeply.") from error
-    except ValueError as error:
-        raise forms.ValidationError("A number of the state has more than 4300 digits.") from error
+    state, error = parse_json(text)
+    if error:
+        raise forms.ValidationError(f"{error} The state is a JSON object.")
     if not isinstance(state, dict):
         raise forms.ValidationError('The state is a JSON object, such as {"user:name": "Ada"}.')
     return state
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a JSON number")

@@ -8,14 +8,16 @@ arbitrary keys) are always filled in as JSON. Empty fields and groups are unset.
 from __future__ import annotations
 
 import json
-import math
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
+from sessions_app import scopes
+
 ControlKind = Literal["text", "integer", "number", "boolean", "choice", "choices", "list", "group", "json"]
 Schema = Mapping[str, Any]
+Choices = tuple[tuple[str, str], ...]
+"""(value, label) pairs."""
 
 KIND_BY_TYPE: Mapping[str, ControlKind] = {
     "string": "text",
@@ -24,9 +26,6 @@ KIND_BY_TYPE: Mapping[str, ControlKind] = {
     "boolean": "boolean",
 }
 BOOLEANS = (("true", "yes"), ("false", "no"))
-
-_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
-"""An escape that may be a lone surrogate."""
 
 MAX_REFERENCES = 20
 """References that are followed in a row; a schema may refer to itself."""
@@ -65,7 +64,7 @@ class FormField:
         name: its property; empty: the whole value.
         input_name: its name in the form.
         default: the value if it is unset, as JSON; empty: unknown.
-        choices: (value, label) of the choices, or suggestions for a text.
+        choices: its choices, or suggestions for a text.
         keys: the keys of an object that is filled in as JSON.
         item: the control of a list's values, one per line.
         fields: the fields of a group.
@@ -78,7 +77,7 @@ class FormField:
     label: str
     description: str = ""
     default: str = ""
-    choices: tuple[tuple[str, str], ...] = ()
+    choices: Choices = ()
     keys: tuple[str, ...] = ()
     item: ControlKind = "text"
     fields: tuple[FormField, ...] = ()
@@ -141,143 +140,100 @@ def has_input(fields: Sequence[FormField]) -> bool:
 
 def invalid_fields(fields: Sequence[FormField]) -> list[FormField]:
     """Return the fields with errors, including those in groups."""
-    found = []
-    for field in fields:
-        found += [field] if field.error else []
-        found += invalid_fields(field.fields)
-    return found
+    return [each for field in fields for each in (field, *invalid_fields(field.fields)) if each.error]
 
 
 def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
     """Return the value of filled fields, and the fields with their errors."""
-    told: list[FormField] = []
-    values: dict[str, Any] = {}
-    for field in fields:
-        if field.kind == "group":
-            value, judged = _read_group(field)
-        else:
-            value, error = _read_field(field)
-            judged = replace(field, error=error)
-        told.append(judged)
-        if value is not None:
-            values[field.name] = value
+    pairs = [_read_field(field) for field in fields]
+    checked = [field for _, field in pairs]
+    values = {field.name: value for value, field in pairs if value is not None}
     if len(fields) == 1 and not fields[0].name:
-        return values.get(""), told
-    return values, told
+        return values.get(""), checked
+    return values, checked
 
 
-def describe_json_error(error: Exception) -> str:
-    """Return why a text is not JSON."""
-    if isinstance(error, json.JSONDecodeError):
-        return f"Line {error.lineno}, column {error.colno}: {error.msg}."
-    if isinstance(error, RecursionError):
-        return "It is nested too deeply."
-    return f"It is no JSON: {error}."
+def parse_json(text: str) -> tuple[Any, str]:
+    """Return the value of JSON text that a person wrote, and an error: empty if it is JSON that every parser reads."""
+    try:
+        value = json.loads(text)
+        scopes.dump_storable(value)
+    except json.JSONDecodeError as error:
+        return None, f"Line {error.lineno}, column {error.colno}: {error.msg}."
+    except RecursionError:
+        return None, "It is nested too deeply."
+    except UnicodeEncodeError:
+        return None, "It contains a lone surrogate, which is half of a character."
+    except ValueError:
+        return None, "It is no JSON: it contains NaN, Infinity, or a number that is too large."
+    return value, ""
 
 
-def load_json(text: str) -> Any:
-    """Return the value of JSON text.
+def _read_field(field: FormField) -> tuple[Any, FormField]:
+    """Return a field's value, None if it is unset or invalid, and the field with its errors."""
+    if field.fields and not field.text.strip() and has_input(field.fields):
+        value, fields = read_value(field.fields)
+        return value, replace(field, fields=tuple(fields))
+    try:
+        return _parse_field(field), field
+    except ValueError as error:
+        return None, replace(field, error=str(error))
+
+
+def _parse_field(field: FormField) -> Any:
+    """Return the value of a field's own content, None if it is empty.
 
     Raises:
-        ValueError: the text is not JSON, or contains NaN, an infinity or a lone surrogate.
-            `describe_json_error` describes it.
-        RecursionError: the text is nested too deeply.
+        ValueError: the content is invalid; its text is for the page.
     """
-    value = json.loads(text, parse_constant=_refuse_constant, parse_float=_parse_finite)
-    if _SURROGATE.search(text):
-        _refuse_surrogates(value)
+    text = field.text.replace("\r\n", "\n")
+    chosen = [value for value in field.chosen if value]
+    if not (chosen if field.kind == "choices" else text.strip()):
+        if field.is_required:
+            raise ValueError("A value is needed here.")
+        return None
+    if field.kind == "choices":
+        return [_check_choice(value, field.choices) for value in chosen]
+    if field.kind == "list":
+        return _parse_lines(field.item, text)
+    if has_input(field.fields):
+        raise ValueError("Its fields and its JSON are both filled in: leave one of them empty.")
+    return _parse_text(field.kind, text, field.choices)
+
+
+def _parse_lines(kind: ControlKind, text: str) -> list[Any]:
+    values = []
+    for number, line in enumerate(filter(None, map(str.strip, text.split("\n"))), 1):
+        try:
+            values.append(_parse_text(kind, line))
+        except ValueError as error:
+            raise ValueError(f"Line {number}: {error}") from error
+    return values
+
+
+def _parse_text(kind: ControlKind, text: str, choices: Choices = ()) -> Any:
+    if kind == "text":
+        return text
+    text = text.strip()
+    if kind in {"boolean", "choice"}:
+        return _check_choice(text, choices) == "true" if kind == "boolean" else _check_choice(text, choices)
+    if kind == "integer":
+        try:
+            return int(text)
+        except ValueError:
+            raise ValueError("This is no whole number.") from None
+    value, error = parse_json(text)
+    if kind == "number" and (error or isinstance(value, bool) or not isinstance(value, int | float)):
+        raise ValueError("This is no number.")
+    if error or (kind == "group" and not isinstance(value, dict)):
+        raise ValueError(error or "This is no JSON object.")
     return value
 
 
-def _parse_finite(text: str) -> float:
-    number = float(text)
-    if math.isinf(number):
-        raise ValueError(f"{text[:40]} is too large a number")
-    return number
-
-
-def _refuse_surrogates(value: Any) -> None:
-    """Refuse lone surrogates, which escapes can express but UTF-8 cannot."""
-    try:
-        json.dumps(value, ensure_ascii=False).encode()
-    except UnicodeEncodeError as error:
-        half = f"\\u{ord(error.object[error.start]):04x}"
-        raise ValueError(f"{half} is half of a character") from error
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON number")
-
-
-def _read_group(field: FormField) -> tuple[Any, FormField]:
-    """Return the object of a group, None if it is unset, and the group with its errors."""
-    in_fields = has_input(field.fields)
-    if field.text.strip():
-        value, error = _parse_text(field, field.text.strip())
-        if in_fields:
-            error = "Its fields and its JSON both say something: leave one of them empty."
-        elif not error and not isinstance(value, dict):
-            error = "This is no JSON object."
-        return (None if error else value), replace(field, error=error)
-    if not in_fields:
-        return None, replace(field, error=_required_error(field, ""))
-    value, told = read_value(field.fields)
-    return value, replace(field, fields=tuple(told))
-
-
-def _read_field(field: FormField) -> tuple[Any, str]:
-    """Return a field's value, None if it is unset, and its error."""
-    if field.kind == "choices":
-        known = dict(field.choices)
-        chosen = [value for value in field.chosen if value]
-        wrong = [value for value in chosen if value not in known]
-        return (
-            (None, f"{wrong[0]} cannot be chosen.")
-            if wrong
-            else (chosen or None, _required_error(field, chosen))
-        )
-    text = field.text.replace("\r\n", "\n")
-    if not text.strip():
-        return None, _required_error(field, text.strip())
-    if field.kind == "text":
-        return text, ""
-    if field.kind == "list":
-        return _read_lines(field, [line.strip() for line in text.split("\n") if line.strip()])
-    return _parse_text(field, text.strip())
-
-
-def _read_lines(field: FormField, lines: Sequence[str]) -> tuple[Any, str]:
-    """Return the values of a list, and the error of its first invalid line."""
-    values = []
-    for number, line in enumerate(lines, 1):
-        value, error = (
-            (line, "") if field.item == "text" else _parse_text(replace(field, kind=field.item), line)
-        )
-        if error:
-            return None, f"Line {number}: {error}"
-        values.append(value)
-    return values, ""
-
-
-def _required_error(field: FormField, given: object) -> str:
-    return "A value is needed here." if field.is_required and not given else ""
-
-
-def _parse_text(field: FormField, text: str) -> tuple[Any, str]:
-    if field.kind in {"boolean", "choice"}:
-        if text not in dict(field.choices):
-            return None, f"{text} cannot be chosen."
-        return (text == "true" if field.kind == "boolean" else text), ""
-    try:
-        if field.kind == "integer":
-            return int(text), ""
-        value = load_json(text)
-    except (ValueError, RecursionError) as error:
-        words = {"integer": "This is no whole number.", "number": "This is no number."}
-        return None, words.get(field.kind) or describe_json_error(error)
-    if field.kind == "number" and (isinstance(value, bool) or not isinstance(value, int | float)):
-        return None, "This is no number."
-    return value, ""
+def _check_choice(value: str, choices: Choices) -> str:
+    if value not in dict(choices):
+        raise ValueError(f"{value} cannot be chosen.")
+    return value
 
 
 @dataclass(slots=True)
@@ -322,46 +278,32 @@ class _FormBuilder:
         )
 
 
-def _control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...], ControlKind]:
+def _control(schema: Schema, root: Schema) -> tuple[ControlKind, Choices, ControlKind]:
     """Return a schema's control, its choices, and the control of a list's values."""
-    choices = _choices(schema)
-    if choices:
+    if choices := _choices(schema):
         return "choice", choices, "text"
-    kind = schema.get("type")
-    if kind == "boolean":
-        return "boolean", BOOLEANS, "text"
-    if kind == "array" and isinstance(schema.get("items"), Mapping):
-        return _list_control(_simplify_schema(schema["items"], root))
-    if isinstance(kind, str) and kind in KIND_BY_TYPE:
-        return KIND_BY_TYPE[kind], (), "text"
-    return *_union_control(schema, root), "text"
-
-
-def _list_control(items: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...], ControlKind]:
-    """Return the control of a list: checkboxes, lines of text, or JSON."""
-    if choices := _choices(items):
-        return "choices", choices, "text"
-    kind = items.get("type")
-    item = KIND_BY_TYPE.get(kind) if isinstance(kind, str) else None
-    if item in {"text", "integer", "number"}:
-        return "list", (), item
+    items, options = schema.get("items"), schema.get("anyOf")
+    if schema.get("type") == "array" and isinstance(items, Mapping):
+        simplified = _simplify_schema(items, root)
+        if choices := _choices(simplified):
+            return "choices", choices, "text"
+        item = _kind_by_type(simplified)
+        return ("list", (), item) if item in {"text", "integer", "number"} else ("json", (), "text")
+    if simple := _kind_by_type(schema):
+        return simple, BOOLEANS if simple == "boolean" else (), "text"
+    if isinstance(options, list):  # a union: texts with suggestions, or JSON
+        parts = [_simplify_schema(each, root) for each in options if isinstance(each, Mapping)]
+        if parts and all(each.get("type") == "string" or _choices(each) for each in parts):
+            return "text", tuple(choice for each in parts for choice in _choices(each)), "text"
     return "json", (), "text"
 
 
-def _union_control(schema: Schema, root: Schema) -> tuple[ControlKind, tuple[tuple[str, str], ...]]:
-    """Return the control of a union: a text with suggestions if all options are texts, else JSON."""
-    given = schema.get("anyOf")
-    options = (
-        [_simplify_schema(each, root) for each in given if isinstance(each, Mapping)]
-        if isinstance(given, list)
-        else []
-    )
-    if options and all(option.get("type") == "string" or _choices(option) for option in options):
-        return "text", tuple(choice for option in options for choice in _choices(option))
-    return "json", ()
+def _kind_by_type(schema: Schema) -> ControlKind | None:
+    kind = schema.get("type")
+    return KIND_BY_TYPE.get(kind) if isinstance(kind, str) else None
 
 
-def _choices(schema: Schema) -> tuple[tuple[str, str], ...]:
+def _choices(schema: Schema) -> Choices:
     """Return the choices of an enumeration of texts; empty for other schemas."""
     given = [schema["const"]] if "const" in schema else schema.get("enum")
     named = [value for value in given if value is not None] if isinstance(given, list) else []
@@ -383,13 +325,12 @@ def _simplify_schema(schema: Schema, root: Schema) -> Schema:
             continue
         options = schema.get("anyOf") or schema.get("oneOf") or []
         options = options if isinstance(options, list) else []
-        kept = [each for each in options if isinstance(each, Mapping) and each.get("type") != "null"]
-        if len(kept) == 1:
-            schema = {**kept[0], **_without_keys(schema, "anyOf", "oneOf")}
-            continue
-        if kept and len(kept) < len(options):
-            return {**schema, "anyOf": kept}
-        break
+        others = [each for each in options if isinstance(each, Mapping) and each.get("type") != "null"]
+        if len(others) != 1:
+            if others and len(others) < len(options):
+                return {**schema, "anyOf": others}
+            break
+        schema = {**others[0], **_without_keys(schema, "anyOf", "oneOf")}
     kind = schema.get("type")
     if isinstance(kind, list):  # a list of types, as JSON schema allows
         named = [each for each in kind if each != "null"]
@@ -404,7 +345,7 @@ def _without_keys(schema: Schema, *left_out: str) -> dict[str, Any]:
 
 
 def _resolve_reference(reference: str, root: Schema) -> Schema:
-    found: Any = root
+    schema: Any = root
     for step in reference.removeprefix("#/").split("/"):
-        found = found.get(step) if isinstance(found, Mapping) else None
-    return found if isinstance(found, Mapping) else {}
+        schema = schema.get(step) if isinstance(schema, Mapping) else None
+    return schema if isinstance(schema, Mapping) else {}

@@ -102,8 +102,7 @@ def _is_json(text: str) -> bool:
 
 def _load_json(name: str, text: str) -> Any:
     """Return the JSON value of an input."""
-    try:
-        return schema_form.load_json(text)
-    except (ValueError, RecursionError) as error:
-        problem = schema_form.describe_json_error(error)
-        raise InvalidAnswer({name: problem}, f"The answer is not valid JSON. {problem}") from error
+    value, error = schema_form.parse_json(text)
+    if error:
+        raise InvalidAnswer({name: error}, f"The answer is not valid JSON. {error}")
+    return value

@@ -173,14 +173,11 @@ def _require(inputs: Mapping[str, str], name: str, words: str) -> str:
 
 
 def _json_object(text: str) -> dict[str, Any]:
-    try:
-        value = schema_form.load_json(text)
-    except (ValueError, RecursionError) as error:
+    value, error = schema_form.parse_json(text)
+    if error:
         raise InvalidCredential(
-            "credential",
-            f"The credential is not valid JSON. {schema_form.describe_json_error(error)}",
-            hint="Correct it and send it again.",
-        ) from error
+            "credential", f"The credential is not valid JSON. {error}", hint="Correct it and send it again."
+        )
     if not isinstance(value, dict):
         raise InvalidCredential(
             "credential",

@@ -167,10 +167,9 @@ def _unix_lines(text: str) -> str:
 def _json_object(text: str) -> tuple[dict[str, Any] | None, str]:
     if not text.strip():
         return None, ""
-    try:
-        value = schema_form.load_json(text)
-    except (ValueError, RecursionError) as error:
-        return None, schema_form.describe_json_error(error)
+    value, error = schema_form.parse_json(text)
+    if error:
+        return None, error
     if not isinstance(value, dict):
         return None, 'Enter a JSON object, such as {"city": "Paris", "user:name": "Ada"}.'
     return value, ""
