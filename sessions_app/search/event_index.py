@@ -50,13 +50,6 @@ NEWEST_COMPARED = 1_000
 """Newest entries of a session, for each of several phrases, searched for one that contains them all."""
 
 
-class PhraseSessions(NamedTuple):
-    """Sessions that contain a phrase; incomplete when `is_all` is false."""
-
-    pks: set[int]
-    is_all: bool
-
-
 def entry_key(session_pk: int, seq: int) -> int:
     """Return the key of an event's entry."""
     key: int = session_pk * (MAX_SEQ + 1) + min(seq, MAX_SEQ)
@@ -160,10 +153,10 @@ def delete_entries(session_pk: int, limit: int) -> int:
     return removed
 
 
-def find_sessions(phrase: Phrase, limit: int) -> PhraseSessions:
-    """Return the sessions with an event that contains a phrase, reading at most about `limit` entries."""
+def find_sessions(phrase: Phrase, limit: int) -> set[int] | None:
+    """Return the sessions with an event that contains a phrase; None if there are more than about `limit` entries."""
     if connection.vendor == SQLITE or is_frequent(phrase):
-        return _newest_sessions(phrase, limit if len(phrase.tokens) == 1 else limit // 3)
+        return _read_sessions(phrase, limit if len(phrase.tokens) == 1 else limit // 3)
     table, expression = (
         (_SESSION_TABLE, _match_expression([phrase]))
         if _has_session_rows(phrase)
@@ -172,7 +165,7 @@ def find_sessions(phrase: Phrase, limit: int) -> PhraseSessions:
     with connection.cursor() as cursor:  # in no order: PostgreSQL would walk very many entries to have one
         cursor.execute(f"SELECT id FROM {table} WHERE words @@ %s::tsquery LIMIT %s", [expression, limit + 1])
         keys = [key for (key,) in cursor.fetchall()]
-    return PhraseSessions({key >> SEQ_BITS for key in keys}, is_all=len(keys) <= limit)
+    return {key >> SEQ_BITS for key in keys} if len(keys) <= limit else None
 
 
 def is_frequent(phrase: Phrase) -> bool:
@@ -199,8 +192,8 @@ def _estimate_entries(phrase: Sequence[Phrase], table: str = "") -> list[int]:
     return [each["Plan Rows"] for each in (plan["Plans"] if len(phrase) > 1 else [plan])]
 
 
-def _newest_sessions(phrase: Phrase, limit: int) -> PhraseSessions:
-    """Return sessions, newest first. After a page, the other entries of its last session are skipped."""
+def _read_sessions(phrase: Phrase, limit: int) -> set[int] | None:
+    """Read sessions, newest first. After a page, the other entries of its last session are skipped."""
     table, key, match = _sql_names()
     pks: set[int] = set()
     before, entries_read, size = 2**63 - 1, 0, FIRST_PAGE
@@ -213,34 +206,33 @@ def _newest_sessions(phrase: Phrase, limit: int) -> PhraseSessions:
             keys = [row[0] for row in cursor.fetchall()]
             pks.update(place >> SEQ_BITS for place in keys)
             if len(keys) < size:
-                return PhraseSessions(pks, is_all=True)
+                return pks
             before = keys[-1] >> SEQ_BITS << SEQ_BITS
             entries_read, size = entries_read + size, min(2 * size, LARGEST_PAGE)
-    return PhraseSessions(pks, is_all=False)
+    return None
 
 
-def sessions_subquery(phrase: Phrase, most: int) -> tuple[str, tuple[str]] | None:
-    """Return a subquery of the sessions with a matching event; None if there are more than `most` entries.
+def sessions_subquery(phrase: Phrase) -> tuple[str, tuple[str]] | None:
+    """Return a subquery of the sessions with a matching event; None where PostgreSQL tests each session faster.
 
-    Also None where PostgreSQL tests each session faster. The LIMIT tells PostgreSQL, whose estimate may be higher, that
-    the list fits its memory.
+    The LIMIT tells PostgreSQL, whose estimate may be higher, that the list fits its memory.
     """
     table, key, match = _sql_names()
     pks = f"SELECT {key} >> {SEQ_BITS} FROM {table} WHERE {match}"
-    if connection.vendor != SQLITE and _has_session_rows(phrase):
-        if _estimate_entries([phrase], _SESSION_TABLE)[0] > min(most, LONGEST_LIST):
+    if connection.vendor == SQLITE:
+        return pks, (_fresh_expression(phrase),)
+    if _has_session_rows(phrase):
+        if _estimate_entries([phrase], _SESSION_TABLE)[0] > LONGEST_LIST:
             return None
         return f"SELECT id >> {SEQ_BITS} FROM {_SESSION_TABLE} WHERE {match}", (_match_expression([phrase]),)
     if is_frequent(phrase):
         return None
-    if connection.vendor == SQLITE and most >= LONGEST_LIST:
-        return pks, (_fresh_expression(phrase),)  # it makes a list as fast as it counts its entries
-    most = min(most, FREQUENT)
+    expression = _fresh_expression(phrase)
     with connection.cursor() as cursor:
-        cursor.execute(f"SELECT count(*) FROM ({pks} LIMIT {most + 1}) AS found", [_fresh_expression(phrase)])
-        if cursor.fetchone()[0] > most:
+        cursor.execute(f"SELECT count(*) FROM ({pks} LIMIT {FREQUENT + 1}) AS matches", [expression])
+        if cursor.fetchone()[0] > FREQUENT:
             return None
-    return f"{pks} LIMIT {most}", (_fresh_expression(phrase),)
+    return f"{pks} LIMIT {FREQUENT}", (expression,)
 
 
 class HoldsPhrase(Func):

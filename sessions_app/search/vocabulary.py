@@ -138,7 +138,7 @@ def _find_ids(texts: Iterable[str]) -> dict[str, str]:
         text: field
         for text in possible[:MOST_IDS]
         for field in ("event", "invocation")
-        if event_index.find_sessions(event_index.id_phrase(field, text), 1).pks
+        if event_index.find_sessions(event_index.id_phrase(field, text), 1) != set()
     }
 
 

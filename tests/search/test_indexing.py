@@ -23,9 +23,11 @@ pytestmark = pytest.mark.django_db
 
 
 def indexed(word: str) -> set[int]:
-    wanted = tokens.parse_phrase(word)
-    assert wanted is not None
-    return sessions_with(wanted, 10_000).pks
+    phrase = tokens.parse_phrase(word)
+    assert phrase is not None
+    sessions = sessions_with(phrase, 10_000)
+    assert sessions is not None
+    return sessions
 
 
 def found(text: str) -> list[str]:

@@ -20,6 +20,6 @@ def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
     matches = event_index.find_sessions(
         event_index.id_phrase(term.name, term.value), ENTRIES_PER_SESSION * FEW
     )
-    if not matches.is_all:
+    if matches is None:
         return ConditionSet(Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk")))))
-    return matches.pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}
+    return matches | {event.session_id for event in tail.events if getattr(event, column) == term.value}

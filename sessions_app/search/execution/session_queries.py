@@ -13,8 +13,6 @@ from sessions_app.models import AgentSession, EventKind
 from sessions_app.search.execution import hits, id_terms, state_terms, trait_terms
 from sessions_app.search.execution.column_terms import find_by_column
 from sessions_app.search.execution.session_sets import (
-    FEW_SHARED,
-    LONGEST_LIST,
     ConditionSet,
     SessionSet,
     complement_of,
@@ -66,81 +64,20 @@ class Search:
             else:
                 keys = matches if keys is None else keys & matches
         of = [each.test for each in many if each.is_sought]
-        tested = [each for each in many if not each.is_sought]
+        others = [each for each in many if not each.is_sought]
+        tests = [each.test for each in others]
         if keys is not None:
-            return SearchPlan([in_keys(keys), *of, *_tests_of(tested)], [])
-        if self._is_resumed or not tested:
-            return SearchPlan(of, _tests_of(tested))
-        return _make_plan(of, tested)
+            return SearchPlan([in_keys(keys), *of, *tests], [])
+        if not self._is_resumed and others and not is_common(*tests, of=of):
+            lists = [each.listed() for each in others]
+            if any(listed is not None for listed in lists):
+                pairs = zip(lists, tests, strict=True)
+                return SearchPlan([*of, *(test if listed is None else listed for listed, test in pairs)], [])
+        return SearchPlan(of, tests)
 
     def hits(self, sessions: Sequence[AgentSession]) -> dict[int, hits.Hit]:
         """Return the hit of each session, where a term is about events."""
         return hits.find_hits(self.query, sessions, self._tail)
-
-
-def _make_plan(of: list[Q], many: list[ConditionSet]) -> SearchPlan:
-    """Return the plan for sets of which none is small.
-
-    Making a list takes as long as a few hundred word tests, or some ten thousand others. So a list is made of a rare
-    set most of whose sessions pass the other tests; of two rare sets, the short one. Otherwise sessions are scanned,
-    and each scan reports its progress.
-
-    Args:
-        of: conditions that an index answers.
-        many: the other sets.
-    """
-    tests = _tests_of(many)
-    if all(each.listed is None for each in many) or is_common(*tests, of=of):
-        return SearchPlan(of, tests)
-    rare = [each for each in many if each.listed and (len(many) == 1 or not is_common(each.test, of=of))]
-    for each in rare if len(many) > 1 else []:
-        keys = _few_keys(_list_sessions(each, FEW_SHARED))
-        if keys is not None:
-            return SearchPlan([*of, in_keys(keys), *_tests_of(_except(each, many))], [])
-    if len(rare) == 1 and _are_common(_except(rare[0], many), rare[0], of):
-        listed = _list_sessions(rare[0], LONGEST_LIST)
-        return (
-            SearchPlan(of, tests)
-            if listed is None
-            else SearchPlan([*of, listed, *_tests_of(_except(rare[0], many))], [])
-        )
-    lists = (
-        [_list_sessions(each, LONGEST_LIST) for each in many] if any(each.is_slow for each in many) else []
-    )
-    if any(listed is not None for listed in lists):
-        conditions = [
-            each.test if listed is None else listed for each, listed in zip(many, lists, strict=True)
-        ]
-        return SearchPlan([*of, *conditions], [])
-    return SearchPlan(of, tests)
-
-
-def _except(excluded: ConditionSet, many: list[ConditionSet]) -> list[ConditionSet]:
-    return [each for each in many if each is not excluded]
-
-
-def _are_common(rest: list[ConditionSet], rare: ConditionSet, of: list[Q]) -> bool:
-    """Return whether enough sessions of a rare set pass the other tests."""
-    if not rest:
-        return True
-    listed = in_keys(rare.some) if rare.some else _list_sessions(rare, LONGEST_LIST)
-    return listed is not None and is_common(*_tests_of(rest), of=[*of, listed])
-
-
-def _tests_of(many: list[ConditionSet]) -> list[Q]:
-    return [each.test for each in many]
-
-
-def _list_sessions(matches: ConditionSet, most: int) -> Q | None:
-    return None if matches.listed is None else matches.listed(most)
-
-
-def _few_keys(listed: Q | None) -> set[int] | None:
-    """Return the sessions on a list; None if there is no list or more than `FEW_SHARED` sessions."""
-    if listed is None:
-        return None
-    keys = set(AgentSession.objects.filter(listed).values_list("pk", flat=True)[: FEW_SHARED + 1])
-    return keys if len(keys) <= FEW_SHARED else None
 
 
 def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:

@@ -17,8 +17,13 @@ from django.db.models.sql.compiler import SQLCompiler
 
 from sessions_app.models import AgentSession
 
-Lister = Callable[[int], Q | None]
-"""Builds the condition to be on a list made of at most so many index entries; None if there are more entries."""
+Lister = Callable[[], Q | None]
+"""Builds the condition to be on a list that an index makes at once; None if no index has one, or it would be long."""
+
+
+def no_list() -> Q | None:
+    """Return None: no index has a list."""
+    return None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -27,36 +32,28 @@ class ConditionSet:
 
     Attributes:
         test: condition tested on each session; sufficient for a list whose page fills soon.
-        listed: builds the condition from a list that an index makes at once, for rare sessions; None: no index can.
-        others: builds such a list of the sessions outside the set, where those are rare; None: only `listed` can.
+        listed: makes a list of the sessions, for when they are rare.
+        others: makes a list of the sessions outside the set, as a condition to be on it, for when those are rare.
         is_sought: whether an index of sessions finds them directly by the test.
-        is_slow: whether a test takes as long as dozens of list entries.
-        some: a sample of the sessions, where an index yields one at no cost.
     """
 
     test: Q
-    listed: Lister | None = None
-    others: Lister | None = None
+    listed: Lister = no_list
+    others: Lister = no_list
     is_sought: bool = False
-    is_slow: bool = False
-    some: frozenset[int] = frozenset()
 
     def complement(self) -> ConditionSet:
         """Return the set of all other sessions."""
-        listed = self.listed
-        if self.others is None and listed is not None:
-            return ConditionSet(
-                ~self.test, lambda most: negate_list(listed(most)), listed, is_slow=self.is_slow
-            )
-        return ConditionSet(~self.test, self.others, listed, is_slow=self.is_slow)
+        return ConditionSet(~self.test, self._list_others, self.listed)
+
+    def _list_others(self) -> Q | None:
+        others = self.others()
+        if others is None and (listed := self.listed()) is not None:
+            return ~listed
+        return others
 
 
 SessionSet = ConditionSet | set[int]
-
-
-def negate_list(listed: Q | None) -> Q | None:
-    """Negate the condition to be on a list, if there is a list."""
-    return None if listed is None else ~listed
 
 
 def complement_of(answer: SessionSet) -> SessionSet:
@@ -77,7 +74,7 @@ ENTRIES_PER_SESSION = 3
 """Index entries read for each session of a set."""
 
 LONGEST_LIST = 200_000
-"""Index entries beyond which testing sessions is no slower than listing them."""
+"""Index entries of the longest list; beyond it testing sessions is no slower."""
 
 MOST_READ = 20_000
 """Index entries read one by one for a substring match, for which no index is sorted."""
@@ -115,7 +112,7 @@ def has_more_rows(rows: QuerySet[Any], most: int) -> bool:
     return rows.order_by()[: most + 1].count() > most
 
 
-def in_column(rows: QuerySet[Any], column: str, most: int) -> Q | None:
+def in_column(rows: QuerySet[Any], column: str, most: int = LONGEST_LIST) -> Q | None:
     """Return the condition that a session is in a column of rows; None if there are more than `most` rows.
 
     The LIMIT tells PostgreSQL, whose estimate may be higher, that a list fits its memory.
@@ -129,17 +126,17 @@ def sessions_of_rows(rows: QuerySet[Any], tail: Iterable[int] = ()) -> SessionSe
     if len(pks) <= FEW:
         return {*pks, *tail}
     tail_pks = set(tail)
-    test = Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=tail_pks)
 
-    def listed(most: int) -> Q | None:
-        outside = in_column(rows, "session", most)
-        return None if outside is None else outside | Q(pk__in=tail_pks)
+    def listed() -> Q | None:
+        matches = in_column(rows, "session")
+        return None if matches is None else matches | Q(pk__in=tail_pks)
 
-    def others(most: int) -> Q | None:
+    def others() -> Q | None:
         outside = sessions_not_in(sorted_statement(rows, "session"))
-        return negate_list(listed(most)) if outside is None else in_keys(outside - tail_pks)
+        return None if outside is None else in_keys(outside - tail_pks)
 
-    return ConditionSet(test, listed, others, some=frozenset(pks))
+    test = Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=tail_pks)
+    return ConditionSet(test, listed, others)
 
 
 class Statement(NamedTuple):

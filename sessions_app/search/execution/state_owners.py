@@ -36,21 +36,25 @@ def owner_keys(session: AgentSession, scope: Scope) -> Any:
 
 def find_sessions_of(scope: Scope, owners: Iterable[int]) -> list[int]:
     """Return the sessions of users or apps, at most `FEW_SHARED` + 1."""
-    keys = keys_statement(owners)
-    matching = f"SELECT {', '.join(_IDENTITY[scope])} FROM {_table_name(scope)} WHERE id IN ({keys.sql})"
-    return _find_sessions_by_names(scope, Statement(matching, keys.params))
+    return _find_sessions_by_names(scope, _names_of(scope, owners))
 
 
-def find_sessions_without(scope: Scope, owners: Statement, *, where: str = "true") -> list[int]:
+def find_sessions_without(scope: Scope, owners: Iterable[int], *, where: str = "true") -> list[int]:
     """Return the sessions whose user or app is none of these, at most `FEW_SHARED` + 1.
 
     The names in sessions are read by skipping along their index; the names of the owners are subtracted from them.
     """
-    names = ", ".join(_IDENTITY[scope])
-    everyone = f"SELECT DISTINCT {names} FROM {_SESSIONS} WHERE {where}"
-    matching = f"SELECT {names} FROM {_table_name(scope)} WHERE id IN ({owners.sql})"
-    others = f"SELECT * FROM ({everyone}) AS everyone EXCEPT {matching}"
-    return _find_sessions_by_names(scope, Statement(others, owners.params))
+    everyone = f"SELECT DISTINCT {', '.join(_IDENTITY[scope])} FROM {_SESSIONS} WHERE {where}"
+    names = _names_of(scope, owners)
+    others = Statement(f"SELECT * FROM ({everyone}) AS everyone EXCEPT {names.sql}", names.params)
+    return _find_sessions_by_names(scope, others)
+
+
+def _names_of(scope: Scope, owners: Iterable[int]) -> Statement:
+    keys, table = keys_statement(owners), OWNERS[scope].model._meta.db_table
+    return Statement(
+        f"SELECT {', '.join(_IDENTITY[scope])} FROM {table} WHERE id IN ({keys.sql})", keys.params
+    )
 
 
 def _find_sessions_by_names(scope: Scope, names: Statement) -> list[int]:
@@ -61,8 +65,3 @@ def _find_sessions_by_names(scope: Scope, names: Statement) -> list[int]:
             [*names.params, FEW_SHARED + 1],
         )
         return [pk for (pk,) in cursor.fetchall()]
-
-
-def _table_name(scope: Scope) -> str:
-    table: str = OWNERS[scope].model._meta.db_table
-    return table

@@ -13,18 +13,16 @@ from sessions_app.search.execution.session_sets import (
     ENTRIES_PER_SESSION,
     FEW,
     FEW_SHARED,
+    LONGEST_LIST,
     MOST_READ,
     ConditionSet,
-    Lister,
     SessionSet,
     Statement,
     complement_of,
     has_more_rows,
     in_column,
     in_keys,
-    keys_statement,
     keys_subquery,
-    negate_list,
     sessions_not_in,
     sorted_statement,
 )
@@ -58,17 +56,37 @@ def find_by_state(term: StateTerm, tail: UnindexedTail) -> SessionSet:
 
     `missing` and `never` are the complements of a current value and of any value ever.
     """
-    is_turned = term.when in (When.MISSING, When.NEVER)
     is_now = term.when in (When.NOW, When.MISSING)
-    if term.scope is not Scope.SESSION and is_turned != term.negated and not _compares_value(term):
-        test = _holds_now(term) if is_now else _was_written(term)
-        had = _owners_of_key(term, tail, is_now=is_now)
-        matches: SessionSet = ConditionSet(
-            test, None, None if had is None else lambda _: _reads_none_of(term.scope, had, ~test)
-        )
-    else:
-        matches = _find_current(replace(term, when=When.NOW), tail) if is_now else _find_ever(term, tail)
-    return complement_of(matches) if is_turned else matches
+    matches = _find_sessions(replace(term, when=When.NOW) if is_now else term, tail, is_now=is_now)
+    return complement_of(matches) if term.when in (When.MISSING, When.NEVER) else matches
+
+
+def _find_sessions(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> SessionSet:
+    """Return the sessions that read a matching value now, or ever did.
+
+    Those that read it now are searched among those that ever did, if an index lists them.
+    """
+    test = _holds_now(term) if is_now else _was_written(term)
+    owners = _owners_ever(term, tail)
+    if owners is not None:
+        if is_now:
+            rows = _current_rows(term).filter(owner__in=keys_subquery(owners))
+            owners = set(rows.values_list("owner", flat=True))
+        return _sessions_reading(term, owners, test)
+    if term.scope is not Scope.SESSION or not tail.has_all:
+        return ConditionSet(test)
+    whole_key = replace(term, op="", path=())
+    having = (
+        sorted_statement(_current_rows(whole_key), "owner")
+        if is_now
+        else sorted_statement(_value_rows(whole_key), "owner_id")
+    )
+    is_tested = is_now or not is_decided_by_marks(term)
+    return ConditionSet(
+        test,
+        lambda: _list_by_values(term, tail, test if is_tested else Q()),
+        lambda: _list_others(term, tail, having, ~test),
+    )
 
 
 def _compares_value(term: StateTerm) -> bool:
@@ -90,119 +108,48 @@ def _current_rows(term: StateTerm) -> QuerySet[Any]:
     return rows.filter(value_condition("value", term)) if _compares_value(term) else rows
 
 
-def _reads_none_of(scope: Scope, owners: Statement, test: Q) -> Q:
-    """Return the condition that a session reads the state of none of these owners; `test` is the same as a test."""
-    pks = find_sessions_without(scope, owners)
-    if len(pks) <= FEW_SHARED:
-        return in_keys(pks)
-    # There are many eval attempts, each with its own user.
-    pks = find_sessions_without(scope, owners, where="realm = ''")
-    return in_keys(pks) | ~Q(realm="") & test if len(pks) <= FEW_SHARED else test
-
-
-def _owners_of_key(term: StateTerm, tail: UnindexedTail, *, is_now: bool) -> Statement | None:
-    """Return a statement of the users or apps that have a key, or ever had it; None if no index lists all."""
-    if is_now:
-        return Statement(*_current_rows(term).values("owner").query.sql_with_params())
-    if not tail.has_all:
+def _list_by_values(term: StateTerm, tail: UnindexedTail, test: Q) -> Q | None:
+    """List the sessions with an indexed value that may match; `test` is tested on each. Reading values takes long."""
+    if _reads_too_many(term):
         return None
-    late = keys_statement(tail.owners(term))
-    indexed, params = _value_rows(term).values("owner_id").query.sql_with_params()
-    return Statement(f"{indexed} UNION ALL {late.sql}", (*params, *late.params))
+    matches = in_column(
+        _value_rows(term), "owner_id", LONGEST_LIST if is_decided_by_marks(term) else MOST_READ
+    )
+    return None if matches is None else (matches | Q(pk__in=tail.owners(term))) & test
 
 
-def _find_current(term: StateTerm, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions that read a matching value now, searched among those that ever did if an index lists them."""
-    is_now = _holds_now(term)
-    had = _owners_ever(term, tail)
-    if had is None:
-        listed = _value_lister(term, tail, is_now)
-        having = sorted_statement(_current_rows(_whole_key_term(term)), "owner")
-        return ConditionSet(is_now, listed, _complement_lister(term, tail, having, ~is_now, listed))
-    owners = set(_current_rows(term).filter(owner__in=keys_subquery(had)).values_list("owner", flat=True))
-    return _sessions_reading(term, owners, is_now)
-
-
-def _find_ever(term: StateTerm, tail: UnindexedTail) -> SessionSet:
-    """Return the sessions that ever read a matching value."""
-    is_in_ledger = _was_written(term)
-    had = _owners_ever(term, tail)
-    if had is not None:
-        return _sessions_reading(term, had, is_in_ledger)
-    if not tail.has_all:
-        return ConditionSet(is_in_ledger)
-    listed = _value_lister(term, tail, Q() if is_decided_by_marks(term) else is_in_ledger)
-    having = sorted_statement(_value_rows(_whole_key_term(term)), "owner_id")
-    others = _complement_lister(term, tail, having, ~is_in_ledger, listed)
-    return ConditionSet(is_in_ledger, listed, others, some=_sample_of(term))
-
-
-def _sample_of(term: StateTerm) -> frozenset[int]:
-    """Return a sample of sessions whose own key ever had a matching value, if the index has it."""
-    if term.scope is not Scope.SESSION or not is_decided_by_marks(term):
-        return frozenset()
-    return frozenset(_value_rows(term).values_list("owner_id", flat=True)[:FEW])
-
-
-def _complement_lister(
-    term: StateTerm, tail: UnindexedTail, having: Statement, test: Q, listed: Lister | None
-) -> Lister | None:
-    """Return the lister of the sessions that a term does not match; None if no index has the candidates.
-
-    Candidates lack the key, have another value, or are not indexed; they are tested.
+def _list_others(term: StateTerm, tail: UnindexedTail, having: Statement, test: Q) -> Q | None:
+    """List the sessions that a term does not match: those that lack the key, have another value, or are not indexed.
 
     Args:
         having: yields the sessions that have the key, or ever had it.
-        test: the condition that the term does not match.
-        listed: lists the sessions that it matches.
+        test: the condition that the term does not match; tested on each.
     """
-    if term.scope is not Scope.SESSION or not tail.has_all or not is_decided_by_marks(term):
+    lacking = sessions_not_in(having) if is_decided_by_marks(term) else None
+    differing = None if lacking is None else _owners_differing(term)
+    if lacking is None or differing is None:
         return None
-
-    def others(most: int) -> Q | None:
-        lacking = sessions_not_in(having)
-        differing = None if lacking is None else _owners_differing(term)
-        if lacking is None or differing is None:
-            return negate_list(listed(most)) if listed else None
-        return in_keys(lacking | differing | set(tail.sessions)) & test
-
-    return others
-
-
-def _whole_key_term(term: StateTerm) -> StateTerm:
-    """Return the term about a term's whole key."""
-    return replace(term, op="", path=())
+    return in_keys(lacking | differing | set(tail.sessions)) & test
 
 
 def _owners_differing(term: StateTerm) -> set[int] | None:
     """Return the owners who had a value that does not match a term; None if there are more than `FEW_SHARED`."""
     values = StateValue.objects.filter(scope=term.scope, key_id=scopes.key_id(term.key))
     owners: set[int] = set()
-    for other in excluded_marks(term):
-        owner_ids = list(
-            values.filter(other).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * FEW_SHARED + 1]
-        )
-        owners.update(owner_ids)
-        if len(owner_ids) > ENTRIES_PER_SESSION * FEW_SHARED or len(owners) > FEW_SHARED:
+    for marks in excluded_marks(term):
+        more = _few_owners(values.filter(marks), FEW_SHARED)
+        if more is None or len(owners | more) > FEW_SHARED:
             return None
+        owners |= more
     return owners
 
 
-def _value_lister(term: StateTerm, tail: UnindexedTail, besides: Q) -> Lister | None:
-    """Return the lister of sessions by the values of their own keys; None if the index cannot decide.
-
-    Args:
-        besides: condition tested on each listed session. Where it reads values, a long list is useless.
-    """
-    if term.scope is not Scope.SESSION or not tail.has_all or _reads_too_many(term):
-        return None
-    rows = _value_rows(term)
-
-    def listed(most: int) -> Q | None:
-        matches = in_column(rows, "owner_id", most if is_decided_by_marks(term) else min(most, MOST_READ))
-        return None if matches is None else (matches | Q(pk__in=tail.owners(term))) & besides
-
-    return listed
+def _few_owners(rows: QuerySet[StateValue], most: int) -> set[int] | None:
+    """Return the owners of rows; None if there are more than `most`, or too many rows."""
+    limit = ENTRIES_PER_SESSION * most
+    owner_ids = list(rows.values_list("owner_id", flat=True)[: limit + 1])
+    owners = set(owner_ids)
+    return owners if len(owner_ids) <= limit and len(owners) <= most else None
 
 
 def _was_written(term: StateTerm) -> Q:
@@ -228,7 +175,7 @@ def _value_rows(term: StateTerm, marks: Q | None = None) -> QuerySet[StateValue]
 
 def _reads_too_many(term: StateTerm) -> bool:
     """Return whether a term needs the index of values entry by entry, and there are too many entries."""
-    if term.op != "~" or term.path or not has_more_rows(_value_rows(_whole_key_term(term)), MOST_READ):
+    if term.op != "~" or term.path or not has_more_rows(_value_rows(replace(term, op="")), MOST_READ):
         return False
     return has_more_rows(_value_rows(term, marks_to_read(term)), MOST_READ)
 
@@ -240,10 +187,8 @@ def _owners_ever(term: StateTerm, tail: UnindexedTail) -> set[int] | None:
     """
     if not tail.has_all or _reads_too_many(term):
         return None
-    most = FEW if term.scope is Scope.SESSION else FEW_SHARED
-    owner_ids = list(_value_rows(term).values_list("owner_id", flat=True)[: ENTRIES_PER_SESSION * most + 1])
-    owners = set(owner_ids)
-    if len(owner_ids) > ENTRIES_PER_SESSION * most or len(owners) > most:
+    owners = _few_owners(_value_rows(term), FEW if term.scope is Scope.SESSION else FEW_SHARED)
+    if owners is None:
         return None
     if term.when is not When.NOW and not is_decided_by_marks(term):
         changes = _ledger_rows(term).filter(owner_id__in=keys_subquery(owners))
@@ -258,4 +203,14 @@ def _sessions_reading(term: StateTerm, owners: set[int], test: Q) -> SessionSet:
     pks = find_sessions_of(term.scope, owners)
     if len(pks) <= FEW_SHARED:
         return set(pks)
-    return ConditionSet(test)
+    return ConditionSet(test, others=lambda: _reads_none_of(term.scope, owners, ~test))
+
+
+def _reads_none_of(scope: Scope, owners: set[int], test: Q) -> Q | None:
+    """Return the condition that a session reads the state of none of these owners; `test` is the same as a test."""
+    pks = find_sessions_without(scope, owners)
+    if len(pks) <= FEW_SHARED:
+        return in_keys(pks)
+    # There are many eval attempts, each with its own user.
+    pks = find_sessions_without(scope, owners, where="realm = ''")
+    return in_keys(pks) | ~Q(realm="") & test if len(pks) <= FEW_SHARED else None

@@ -7,19 +7,17 @@ from django.db.models.expressions import RawSQL
 
 from sessions_app.models import AgentSession
 from sessions_app.search import event_index
-from sessions_app.search.event_index import HoldsPhrase, PhraseSessions
+from sessions_app.search.event_index import HoldsPhrase
 from sessions_app.search.execution.column_terms import column_contains, id_starts_with
 from sessions_app.search.execution.session_sets import (
     ENTRIES_PER_SESSION,
     FEW,
-    LONGEST_LIST,
     ConditionSet,
     SessionSet,
     Statement,
     in_keys,
     in_subquery,
     is_common,
-    negate_list,
     sessions_not_in,
 )
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
@@ -36,25 +34,20 @@ def find_by_word(term: Word, tail: UnindexedTail) -> SessionSet:
     pks = {event.session_id for event in tail.events_with_phrase(phrase)}
     holds = Q(HoldsPhrase(F("pk"), phrase))
     is_everywhere = event_index.is_frequent(phrase) and is_common(holds)
-    matches = (
-        PhraseSessions(set(), is_all=False)
-        if is_everywhere
-        else event_index.find_sessions(phrase, ENTRIES_PER_SESSION * FEW)
-    )
-    if matches.is_all:
+    matches = None if is_everywhere else event_index.find_sessions(phrase, ENTRIES_PER_SESSION * FEW)
+    if matches is not None:
         named_pks = set(AgentSession.objects.filter(is_named).values_list("pk", flat=True)[: FEW + 1])
         if len(named_pks) <= FEW:
-            return matches.pks | pks | named_pks
-    others = Q(pk__in=pks) | is_named
-    test = holds | others
+            return matches | pks | named_pks
+    is_other = Q(pk__in=pks) | is_named
 
-    def listed(most: int) -> Q | None:
-        subquery = event_index.sessions_subquery(phrase, most)
-        return None if subquery is None else in_subquery(RawSQL(*subquery)) | others  # noqa: S611 - of our own
+    def listed() -> Q | None:
+        subquery = event_index.sessions_subquery(phrase)
+        return None if subquery is None else in_subquery(RawSQL(*subquery)) | is_other  # noqa: S611 - of our own
 
-    def without(most: int) -> Q | None:
-        subquery = event_index.sessions_subquery(phrase, LONGEST_LIST)
+    def others() -> Q | None:
+        subquery = event_index.sessions_subquery(phrase)
         lacking = None if subquery is None else sessions_not_in(Statement(*subquery))
-        return negate_list(listed(most)) if lacking is None else in_keys(lacking - pks) & ~is_named
+        return None if lacking is None else in_keys(lacking - pks) & ~is_named
 
-    return ConditionSet(test, listed, without, is_slow=True, some=frozenset(matches.pks))
+    return ConditionSet(holds | is_other, listed, others)
