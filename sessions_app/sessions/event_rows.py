@@ -3,38 +3,18 @@
 from __future__ import annotations
 
 from sessions_app.events import EventRecord
-from sessions_app.models import Scope
+from sessions_app.models import Event, Scope
 from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.store.statements import bulk_insert_sql, insert_sql, unnest_sql
 
 PREVIEW_LIMIT = 200
 
-_EVENT_COLUMNS = {
-    "session_id": "bigint",
-    "seq": "bigint",
-    "event_id": "text",
-    "invocation_id": "text",
-    "author": "text",
-    "kind": "text",
-    "timestamp": "float8",
-    "branch": "text",
-    "app_version": "bigint",
-    "user_version": "bigint",
-    "is_final": "boolean",
-    "total_tokens": "bigint",
-    "summary": "text",
-    "data": "text",
-    "private": "text",
-}
-INSERT_EVENT = insert_sql("sessions_app_event", _EVENT_COLUMNS)
-"""Inserts the row of `event_row`."""
-
-INSERT_EVENTS = bulk_insert_sql("sessions_app_event", _EVENT_COLUMNS)
-"""Inserts many of them."""
+INSERT_EVENT, INSERT_EVENTS = insert_sql(Event), bulk_insert_sql(Event)
+"""Insert a row of `event_row`, or many."""
 
 
 def event_row(owners: OwnerPositions, seq: int, record: EventRecord) -> tuple[str | int | float | None, ...]:
-    """Return the row of an event, with the versions that its commit saw."""
+    """Return the row of an event, the columns of `Event`, with the versions that its commit saw."""
     return (
         owners.ids[Scope.SESSION],
         seq,

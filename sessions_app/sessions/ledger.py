@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sessions_app import scopes
 from sessions_app.events import EventRecord, KeyWrite, TempKey
 from sessions_app.ids import SessionKey
-from sessions_app.models import STATE_ROWS, ChangeCause, Scope
+from sessions_app.models import STATE_ROWS, ChangeCause, Scope, StateChange, TempWrite
 from sessions_app.store.statements import Statements, bulk_insert_sql, insert_sql, unnest_sql
 
 
@@ -32,16 +32,8 @@ class Provenance(NamedTuple):
         cls, key: SessionKey, session_pk: int, seq: int, record: EventRecord, cause: ChangeCause
     ) -> Provenance:
         """Return the provenance of an event's rows."""
-        return cls(
-            key,
-            session_pk,
-            seq,
-            record.timestamp,
-            cause,
-            record.event_id,
-            record.invocation_id,
-            record.author,
-        )
+        ids = (record.event_id, record.invocation_id, record.author)
+        return cls(key, session_pk, seq, record.timestamp, cause, *ids)
 
 
 class OwnerPositions(NamedTuple):
@@ -51,40 +43,35 @@ class OwnerPositions(NamedTuple):
     positions: dict[Scope, int]
 
 
-_TAKE_USER = (
-    "INSERT INTO sessions_app_userscope (realm, app_name, user_id, version) VALUES (%s, %s, %s, 1)"
-    " ON CONFLICT (realm, app_name, user_id) DO UPDATE SET version = sessions_app_userscope.version + 1"
-    " RETURNING id, version"
-)
-_TAKE_APP = (
-    "INSERT INTO sessions_app_appscope (realm, app_name, version) VALUES (%s, %s, 1)"
-    " ON CONFLICT (realm, app_name) DO UPDATE SET version = sessions_app_appscope.version + 1"
-    " RETURNING id, version"
-)
-_FIND_USER = (
-    "SELECT id, version FROM sessions_app_userscope WHERE realm = %s AND app_name = %s AND user_id = %s"
-)
-_FIND_APP = "SELECT id, version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
-
-
 SHARED = {Scope.USER: ("realm", "app_name", "user_id"), Scope.APP: ("realm", "app_name")}
 """Scopes that sessions share, in lock order, with the columns that name an owner."""
 
-_OWNERS = {Scope.USER: "sessions_app_userscope", Scope.APP: "sessions_app_appscope"}
+_OWNERS = [
+    (Scope.USER, "sessions_app_userscope", ", ".join(SHARED[Scope.USER])),
+    (Scope.APP, "sessions_app_appscope", ", ".join(SHARED[Scope.APP])),
+]
+_TAKE_OWNER = {
+    scope: f"INSERT INTO {table} ({names}, version) VALUES ({', '.join(['%s'] * len(SHARED[scope]))}, 1)"  # noqa: S608 - our own tables
+    f" ON CONFLICT ({names}) DO UPDATE SET version = {table}.version + 1 RETURNING id, version"
+    for scope, table, names in _OWNERS
+}
+_FIND_OWNER = {
+    scope: f"SELECT id, version FROM {table} WHERE {' AND '.join(f'{name} = %s' for name in SHARED[scope])}"  # noqa: S608 - our own tables
+    for scope, table, _ in _OWNERS
+}
 TAKE_OWNERS = {
-    scope: f"INSERT INTO {table} ({', '.join(SHARED[scope])}, version)"  # noqa: S608 - our own tables
+    scope: f"INSERT INTO {table} ({names}, version)"  # noqa: S608 - our own tables
     f" SELECT * FROM {unnest_sql([*['text'] * len(SHARED[scope]), 'bigint'])} AS n"
-    f" ON CONFLICT ({', '.join(SHARED[scope])}) DO UPDATE SET version = {table}.version + excluded.version"
-    f" RETURNING id, version, {', '.join(SHARED[scope])}"
-    for scope, table in _OWNERS.items()
+    f" ON CONFLICT ({names}) DO UPDATE SET version = {table}.version + excluded.version"
+    f" RETURNING id, version, {names}"
+    for scope, table, names in _OWNERS
 }
 """Increments the versions of many owners and locks them in the given order; returns (id, last version, names)."""
 
 FIND_OWNERS = {
-    scope: f"SELECT id, version, {', '.join(SHARED[scope])} FROM {table}"  # noqa: S608 - our own tables
-    f" JOIN {unnest_sql(['text'] * len(SHARED[scope]))} AS n({', '.join(SHARED[scope])})"
-    f" USING ({', '.join(SHARED[scope])})"
-    for scope, table in _OWNERS.items()
+    scope: f"SELECT id, version, {names} FROM {table}"  # noqa: S608 - our own tables
+    f" JOIN {unnest_sql(['text'] * len(SHARED[scope]))} AS n({names}) USING ({names})"
+    for scope, table, names in _OWNERS
 }
 """Reads many owners; returns (id, version, names)."""
 
@@ -96,37 +83,25 @@ def take_owners(
     written_scopes = {write.scope for write in writes}
     ids, positions = {Scope.SESSION: session_pk}, {Scope.SESSION: position}
     rows = cursor.first_rows(
-        (_TAKE_USER if Scope.USER in written_scopes else _FIND_USER, key[:3]),
-        (_TAKE_APP if Scope.APP in written_scopes else _FIND_APP, key[:2]),
+        *(
+            ((_TAKE_OWNER if scope in written_scopes else _FIND_OWNER)[scope], key[: len(names)])
+            for scope, names in SHARED.items()
+        )
     )
-    for scope, row in zip((Scope.USER, Scope.APP), rows, strict=True):
+    for scope, row in zip(SHARED, rows, strict=True):
         if row is not None:
             ids[scope], positions[scope] = row
     return OwnerPositions(ids, positions)
 
 
-_STATE_COLUMNS = {
-    "owner_id": "bigint",
-    "key": "text",
-    "key_id": "text",
-    "value": "text",
-    "private": "text",
-    "note": "text",
-    "position": "bigint",
-}
 _REPLACE = (
     " ON CONFLICT (owner_id, key_id) DO UPDATE SET value = excluded.value, private = excluded.private,"
     " note = excluded.note, position = excluded.position"
 )
-UPSERT_KEY = {
-    scope: insert_sql(table._meta.db_table, _STATE_COLUMNS) + _REPLACE for scope, table in STATE_ROWS.items()
-}
-"""Upserts (owner, key, key_id, value, private, note, position) in the state of a scope."""
+UPSERT_KEY = {scope: insert_sql(table) + _REPLACE for scope, table in STATE_ROWS.items()}
+"""Upserts a `KeyRow` in the state of a scope."""
 
-UPSERT_KEYS = {
-    scope: bulk_insert_sql(table._meta.db_table, _STATE_COLUMNS) + _REPLACE
-    for scope, table in STATE_ROWS.items()
-}
+UPSERT_KEYS = {scope: bulk_insert_sql(table) + _REPLACE for scope, table in STATE_ROWS.items()}
 """Upserts many different keys in the state of a scope."""
 
 _REMOVE_KEY = {
@@ -140,51 +115,11 @@ REMOVE_KEYS = {
 }
 """Deletes many keys, named by (owner, key_id), from the state of a scope."""
 
-_CHANGE_COLUMNS = {
-    "scope": "text",
-    "owner_id": "bigint",
-    "key": "text",
-    "key_id": "text",
-    "position": "bigint",
-    "value": "text",
-    "private": "text",
-    "note": "text",
-    "removed": "boolean",
-    "cause": "text",
-    "timestamp": "float8",
-    "session_id": "bigint",
-    "from_user": "text",
-    "from_session": "text",
-    "seq": "bigint",
-    "event_id": "text",
-    "invocation_id": "text",
-    "author": "text",
-    "writer": "text",
-    "writer_name": "text",
-    "call_id": "text",
-    "inferred": "boolean",
-}
-INSERT_CHANGE = insert_sql("sessions_app_statechange", _CHANGE_COLUMNS)
-"""Inserts a ledger row: its columns in the order of `_CHANGE_COLUMNS`."""
+INSERT_CHANGE, INSERT_CHANGES = insert_sql(StateChange), bulk_insert_sql(StateChange)
+"""Insert a row of `change_row`, or many."""
 
-INSERT_CHANGES = bulk_insert_sql("sessions_app_statechange", _CHANGE_COLUMNS)
-"""Inserts many ledger rows."""
-
-_TEMP_COLUMNS = {
-    "session_id": "bigint",
-    "seq": "bigint",
-    "invocation_id": "text",
-    "key": "text",
-    "value": "text",
-    "note": "text",
-    "author": "text",
-    "writer": "text",
-    "writer_name": "text",
-    "call_id": "text",
-}
-_INSERT_TEMP = insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
-INSERT_TEMPS = bulk_insert_sql("sessions_app_tempwrite", _TEMP_COLUMNS)
-"""Inserts many `temp:` keys: rows of `temp_rows`."""
+_INSERT_TEMP, INSERT_TEMPS = insert_sql(TempWrite), bulk_insert_sql(TempWrite)
+"""Insert a row of `temp_rows`, or many."""
 
 
 def write_keys(
@@ -204,33 +139,26 @@ def write_keys(
 
 
 class KeyRow(NamedTuple):
-    """A key's row in the state of its scope: the columns of `UPSERT_KEY`."""
+    """A key's row in the state of its scope."""
 
-    owner_id: int
     key: str
     key_id: str
     value: str
     private: str | None
     note: str
     position: int
+    owner_id: int
 
 
 def state_row(write: KeyWrite, owners: OwnerPositions) -> KeyRow:
     """Return the state row of a key."""
-    value = write.value
-    return KeyRow(
-        owners.ids[write.scope],
-        write.key,
-        scopes.key_id(write.key),
-        value.public,
-        value.private,
-        value.note,
-        owners.positions[write.scope],
-    )
+    value, key_id = write.value, scopes.key_id(write.key)
+    position, owner_id = owners.positions[write.scope], owners.ids[write.scope]
+    return KeyRow(write.key, key_id, value.public, value.private, value.note, position, owner_id)
 
 
 def change_row(write: KeyWrite, row: KeyRow, provenance: Provenance) -> tuple[str | int | float | None, ...]:
-    """Return the ledger row of a key, its columns in the order of `INSERT_CHANGE`."""
+    """Return the ledger row of a key: the columns of `StateChange`."""
     writer = write.writer
     return (
         str(write.scope),
@@ -266,7 +194,7 @@ def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provena
 
 
 def temp_rows(temp: Iterable[TempKey], provenance: Provenance) -> list[tuple[str | int, ...]]:
-    """Return the rows of an event's `temp:` keys."""
+    """Return the rows of an event's `temp:` keys: the columns of `TempWrite`."""
     return [
         (
             provenance.session_pk,

@@ -8,12 +8,13 @@ and not seen by `connection.execute_wrappers`.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from functools import cache, partial
 from typing import TYPE_CHECKING, Any, Protocol
 
 from django.db import connection
+from django.db.models import BooleanField, FloatField, ForeignKey, IntegerField, Model
 
 if TYPE_CHECKING:
     from psycopg import Connection
@@ -78,14 +79,31 @@ def dedicate_connection_to_appends() -> None:
         connection.connection.prepare_threshold = PREPARE_AT_FIRST_USE
 
 
-def insert_sql(table: str, columns: Mapping[str, str]) -> str:
-    """Return an INSERT statement for one row."""
-    return f"INSERT INTO {table} ({', '.join(columns)}) VALUES ({', '.join(['%s'] * len(columns))})"  # noqa: S608 - our own tables
+def insert_sql(model: type[Model]) -> str:
+    """Return an INSERT statement for one row: all columns but the primary key, in the order of the fields."""
+    return f"{_insert_into(model)} VALUES ({', '.join(['%s'] * len(_column_types(model)))})"
 
 
-def bulk_insert_sql(table: str, columns: Mapping[str, str]) -> str:
-    """Return PostgreSQL's INSERT statement for many rows. Its parameters: a list per column (`transpose`)."""
-    return f"INSERT INTO {table} ({', '.join(columns)}) SELECT * FROM {unnest_sql(columns.values())} AS given"  # noqa: S608 - our own tables
+def bulk_insert_sql(model: type[Model]) -> str:
+    """Return PostgreSQL's `insert_sql` for many rows. Its parameters: a list per column (`transpose`)."""
+    return f"{_insert_into(model)} SELECT * FROM {unnest_sql(_column_types(model).values())} AS n"  # noqa: S608 - our own tables
+
+
+def _insert_into(model: type[Model]) -> str:
+    return f"INSERT INTO {model._meta.db_table} ({', '.join(_column_types(model))})"
+
+
+def _column_types(model: type[Model]) -> dict[str, str]:
+    """Return PostgreSQL's type of each column but the primary key."""
+    return {
+        str(field.column): next((name for kind, name in _TYPES.items() if isinstance(field, kind)), "text")
+        for field in model._meta.concrete_fields
+        if not field.primary_key
+    }
+
+
+_TYPES = {ForeignKey: "bigint", IntegerField: "bigint", FloatField: "float8", BooleanField: "boolean"}
+"""PostgreSQL's types of fields; those of all others are texts."""
 
 
 def unnest_sql(types: Iterable[str]) -> str:

@@ -26,7 +26,7 @@ from sessions_app.models import (
     UserScope,
 )
 from sessions_app.search import indexing
-from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY
+from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY, KeyRow
 from sessions_app.sessions.writes import PREVIEW_LIMIT
 
 NO_SESSION = SessionKey("", "", "", "")
@@ -199,14 +199,14 @@ def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]
 
 def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[KeyWrite]) -> None:
     rows = [
-        (
-            write.owner.row.pk,
+        KeyRow(
             write.key,
             scopes.key_id(write.key),
             write.value.public,
             write.value.private,
             write.value.note,
             write.position,
+            write.owner.row.pk,
         )
         for write in writes
         if not write.removed
