@@ -31,7 +31,7 @@ from google.genai import types
 
 from sessions_app import models as store
 from sessions_app.adk import DjangoSessionService, event_mapping
-from sessions_app.events import EventRecord
+from sessions_app.events import EventKind, EventRecord
 from sessions_app.sessions import writes
 
 FOLDER = Path(os.environ.get("BENCH_FOLDER", "."))
@@ -116,7 +116,7 @@ def long_session(name: str, events: int, agent: str = "agent") -> None:
                 event_id=f"e{seq}",
                 invocation_id=f"i{seq // 4}",
                 author="user" if seq % 4 == 0 else agent,
-                kind=store.EventKind.USER if seq % 4 == 0 else store.EventKind.AGENT,
+                kind=EventKind.USER if seq % 4 == 0 else EventKind.AGENT,
                 timestamp=session.created_at + seq,
                 is_final=seq % 4 == 3,
                 summary=records[agent].summary,

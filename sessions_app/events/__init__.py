@@ -11,14 +11,13 @@ from sessions_app.events.content import (
     failed_results,
     function_calls,
     function_responses,
-    is_error,
     is_failed_result,
     is_final_response,
-    kind_of,
     partial_answers,
     parts_of,
     without_internals,
 )
+from sessions_app.events.kinds import EventKind, is_error, kind_of
 from sessions_app.events.records import EventRecord, KeyWrite, TempKey, build_record, mark_removed
 from sessions_app.events.summary import CANCELLED, LIST_LIMIT, PART_ORDER, TEXT_LIMIT, shorten, summarize
 
@@ -29,6 +28,7 @@ __all__ = [
     "PARTIAL_ANSWER",
     "PART_ORDER",
     "TEXT_LIMIT",
+    "EventKind",
     "EventRecord",
     "KeyWrite",
     "TempKey",

@@ -1,21 +1,21 @@
-"""Named conditions on events. Events are selected by kind only here.
-
-A new `EventKind` has to be added to each condition that its events meet.
-"""
+"""Named conditions on events. Events are selected by kind only here; `kinds` says what each kind has."""
 
 from __future__ import annotations
 
 from django.db.models import Q
 
-from sessions_app.models import Event, EventKind
+from sessions_app.events.kinds import EventKind, kind_properties
+from sessions_app.models import Event
 
-HAS_CALLS = Q(kind=EventKind.TOOL_CALL)
-HAS_RESULTS = Q(kind=EventKind.TOOL_RESULT)
-IS_ERROR = Q(kind=EventKind.ERROR)
-IS_USER_MESSAGE = Q(kind=EventKind.USER)
+_KINDS_WITH_CALLS = [kind.value for kind in EventKind if kind.properties.has_calls]
+_KINDS_WITH_RESULTS = [kind.value for kind in EventKind if kind.properties.has_results]
 
-_MODEL_OUTPUT = frozenset({EventKind.AGENT, EventKind.TOOL_CALL})
-_RESPONSE = frozenset({EventKind.AGENT, EventKind.ERROR})
+HAS_CALLS = Q(kind__in=_KINDS_WITH_CALLS)
+HAS_RESULTS = Q(kind__in=_KINDS_WITH_RESULTS)
+IS_ERROR = Q(kind=EventKind.ERROR.value)
+IS_USER_MESSAGE = Q(kind=EventKind.USER.value)
+MAY_NAME_TOOLS = Q(kind__in=[*_KINDS_WITH_CALLS, *_KINDS_WITH_RESULTS, EventKind.ERROR.value])
+"""An event with calls or results that is also an error counts as an error."""
 
 
 def is_error(event: Event) -> bool:
@@ -30,9 +30,9 @@ def is_user_message(event: Event) -> bool:
 
 def is_model_output(event: Event) -> bool:
     """Tell whether an event contains text or calls of a model."""
-    return event.kind in _MODEL_OUTPUT
+    return kind_properties(event.kind).is_model_output
 
 
 def can_end_turn(event: Event) -> bool:
     """Tell whether an event can be an agent's final response: text or an error."""
-    return event.kind in _RESPONSE
+    return kind_properties(event.kind).can_end_turn

@@ -1,11 +1,9 @@
-"""Read parts, calls, results, text, kind and control signals from an event's wire form."""
+"""Read parts, calls, results, text and control signals from an event's wire form."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from typing import Any
-
-from sessions_app.models import EventKind
 
 INTERNAL_METADATA_PREFIX = "__adk_internal_"
 """Prefix of ADK's internal keys in `customMetadata`. They are stored but never sent out."""
@@ -113,28 +111,6 @@ def is_final_response(wire: Mapping[str, Any]) -> bool:
     return not (calls or function_responses(wire) or wire.get("partial") or trailing_result)
 
 
-def kind_of(wire: Mapping[str, Any]) -> EventKind:
-    """Return the event's kind. If several apply, the first in the order of this function."""
-    actions = wire.get("actions") or {}
-    if (wire.get("errorCode") or wire.get("errorMessage")) and not is_aborted(wire):
-        return EventKind.ERROR
-    if function_calls(wire):
-        return EventKind.TOOL_CALL
-    if function_responses(wire):
-        return EventKind.TOOL_RESULT
-    if (
-        parts_of(wire)
-        or partial_parts(wire)
-        or any(isinstance(wire.get(name), dict) for name in TRANSCRIPTIONS)
-    ):
-        return EventKind.USER if wire.get("author") == "user" else EventKind.AGENT
-    if any(True for _ in control_signals(actions)):
-        return EventKind.CONTROL
-    if actions.get("stateDelta"):
-        return EventKind.STATE
-    return EventKind.AGENT if wire.get("output") is not None else EventKind.CONTROL
-
-
 def control_signals(actions: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield (name, value) of the control signals among an event's actions."""
     for name in _SIGNALS:
@@ -173,11 +149,6 @@ def failed_results(wire: Mapping[str, Any]) -> list[dict[str, Any]]:
         for response in function_responses(wire)
         if is_failed_result(response.get("response")) and response.get("id") not in unconfirmed
     ]
-
-
-def is_error(wire: Mapping[str, Any]) -> bool:
-    """Tell whether the event counts as an error: it is one itself, or contains the result of a failed tool."""
-    return kind_of(wire) is EventKind.ERROR or bool(failed_results(wire))
 
 
 def as_seconds(value: object) -> float:

@@ -9,7 +9,8 @@ import json
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from sessions_app.models import EventKind, SessionTrait
+from sessions_app.events.kinds import EventKind
+from sessions_app.models import SessionTrait
 
 VALUE_LENGTH = 200
 """Characters of a trait's value that are stored."""
@@ -55,7 +56,7 @@ def traits_of(kind: str, author: str, branch: str, summary: str) -> list[Trait]:
     traits = [(name.KIND, kind), (name.AUTHOR, author), (name.BRANCH, branch)]
     traits += [(name.TOOL, item["name"]) for item in _calls_and_results(summary_data)]
     errors = errors_of(summary_data)
-    traits += [(name.KIND, str(EventKind.ERROR))] if errors else []
+    traits += [(name.KIND, EventKind.ERROR.value)] if errors else []
     traits += [(name.ERROR, error) for error in errors]
     return list(dict.fromkeys((str(kind), truncate_value(value)) for kind, value in traits if value))
 

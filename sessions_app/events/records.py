@@ -12,14 +12,13 @@ from sessions_app.events.attribution import UNKNOWN, Writer
 from sessions_app.events.content import (
     failed_results,
     function_responses,
-    is_error,
     is_final_response,
-    kind_of,
     message_text,
     without_internals,
 )
+from sessions_app.events.kinds import EventKind, is_error, kind_of
 from sessions_app.events.summary import summarize, tokens_of
-from sessions_app.models import EventKind, Scope
+from sessions_app.models import Scope
 from sessions_app.redaction import redact, redact_error_texts
 
 MAX_TOKENS = 2**31 - 1

@@ -17,7 +17,6 @@ from sessions_app.models.sessions import (
     AgentSession,
     DeletedSession,
     Event,
-    EventKind,
     SavedView,
     SessionTag,
 )
@@ -49,7 +48,6 @@ __all__ = [
     "ChangeCause",
     "DeletedSession",
     "Event",
-    "EventKind",
     "EventWords",
     "ImportSource",
     "ImportedScope",

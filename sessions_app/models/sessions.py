@@ -10,18 +10,6 @@ UNINDEXED = models.Q(last_seq__gt=models.F("indexed_seq"))
 """Condition: the session has events that are not indexed yet. It has a partial index. See `index_backlog`."""
 
 
-class EventKind(models.TextChoices):
-    """The main category of an event."""
-
-    USER = "user", "user input"
-    AGENT = "agent", "agent response"
-    TOOL_CALL = "tool_call", "tool call"
-    TOOL_RESULT = "tool_result", "tool result"
-    STATE = "state", "state update"
-    CONTROL = "control", "control signal"
-    ERROR = "error", "error"
-
-
 class AgentSession(models.Model):
     """One conversation between a user and an app. `revision` grows with every write, for compare and set."""
 
@@ -140,7 +128,7 @@ class Event(models.Model):
     event_id = models.TextField()
     invocation_id = models.TextField()
     author = models.TextField()
-    kind = models.CharField(max_length=16, choices=EventKind)
+    kind = models.CharField(max_length=16, help_text="A value of `events.EventKind`.")
     timestamp = models.FloatField()
     branch = models.TextField(default="")
     app_version = models.BigIntegerField(

@@ -19,7 +19,8 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app import expiry, paths, scopes
-from sessions_app.models import AgentSession, ChangeCause, EventKind, Scope, StateChange
+from sessions_app.events.kinds import kind_properties
+from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange
 from sessions_app.presentation import json_tree as jsontree
 from sessions_app.presentation import markdown_html, visible_text
 from sessions_app.presentation.text_diff import DiffPiece
@@ -90,10 +91,22 @@ def _icon(static_url: str, name: str, label: str, css: str) -> SafeString:
 @register.simple_tag
 def kind(name: str, text: str = "") -> SafeString:
     """`{% kind event.kind %}`: the mark of an event's kind, with its name for screen readers or as text."""
-    label = EventKind(name).label if name in EventKind.values else name
     if text:
-        return format_html('<span class="kind kind-{}">{}{}</span>', name, icon(name), text)
-    return format_html('<span class="kind kind-{}" title="{}">{}</span>', name, label, icon(name, label))
+        return format_html('<span class="kind kind-{}">{}{}</span>', name, kind_icon(name), text)
+    label = kind_label(name)
+    return format_html('<span class="kind kind-{}" title="{}">{}</span>', name, label, kind_icon(name, label))
+
+
+@register.simple_tag
+def kind_icon(name: str, label: str = "", css: str = "") -> SafeString:
+    """`{% kind_icon event.kind %}`: the icon of an event's kind."""
+    return icon(kind_properties(name).icon, label, css)
+
+
+@register.filter
+def kind_label(name: str) -> str:
+    """`{{ event.kind|kind_label }}`: the name of an event's kind."""
+    return kind_properties(name).label
 
 
 @register.simple_tag

@@ -9,6 +9,7 @@ from typing import Any
 
 from sessions_app import scopes
 from sessions_app.errors import BadInput
+from sessions_app.events.kinds import kind_properties
 from sessions_app.lookup import find_event
 from sessions_app.models import AgentSession, Event
 from sessions_app.presentation import text_diff, value_diff
@@ -130,7 +131,7 @@ def find_similar_before(session: AgentSession, seq: int) -> int:
 def _fields(event: Event) -> Iterator[tuple[str, Any]]:
     """Yield (name in words, value) of every comparable field of an event."""
     body = json.loads(event.data)
-    yield "kind", str(event.get_kind_display())
+    yield "kind", kind_properties(event.kind).label
     yield "author", event.author
     yield "invocation", event.invocation_id
     yield "branch", event.branch

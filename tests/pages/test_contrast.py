@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from sessions_app.events import EventKind
+
 CSS = Path(__file__).resolve().parents[2] / "static/devui/css"
 TOKENS = dict(
     re.findall(r"--([\w-]+): (light-dark\([^)]+\));", (CSS / "base/tokens.css").read_text(), re.MULTILINE)
@@ -15,7 +17,6 @@ SURFACES = ("bg", "bg-sunken", "bg-raised", "bg-hover", "bg-selected")
 TEXT = ("text", "text-soft", "text-faint", "accent")
 ON_THEIR_TINT = ("ok", "warn", "danger", "info", "idle", "added", "removed")
 SCOPES = ("session", "user", "app", "temp")
-KINDS = ("user", "agent", "tool_call", "tool_result", "state", "control", "error")
 FILLS = ("accent-fill", "accent-fill-hover", "danger-fill", "danger-fill-hover")
 
 PAIRS = [
@@ -23,7 +24,7 @@ PAIRS = [
     *((name, f"{name}-bg", 4.5) for name in ON_THEIR_TINT),
     *((f"scope-{scope}", f"scope-{scope}-bg", 4.5) for scope in SCOPES),
     *((f"scope-{scope}", surface, 3.0) for scope in SCOPES for surface in SURFACES),
-    *((f"kind-{kind}", surface, 3.0) for kind in KINDS for surface in SURFACES),
+    *((f"kind-{kind}", surface, 3.0) for kind in EventKind for surface in SURFACES),
     *((f"json-{part}", surface, 4.5) for part in ("key", "string", "number", "word") for surface in SURFACES),
     *((name, surface, 4.5) for name in ("danger", "ok", "warn") for surface in SURFACES),
     *(("on-accent", fill, 4.5) for fill in FILLS),

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from django.template import Context, Template
 
-from sessions_app.models import EventKind, Run
+from sessions_app.events import EventKind
+from sessions_app.models import Run
 from sessions_app.presentation import text_diff
 from sessions_app.templatetags import devui
 from tests.pages.html import Element, parse
@@ -99,7 +100,7 @@ def test_no_time_shows_nothing():
     assert render("{{ missing|moment }}").text == ""
 
 
-@pytest.mark.parametrize("kind", EventKind.values)
+@pytest.mark.parametrize("kind", EventKind)
 def test_every_kind_has_a_mark_that_is_named(kind: str):
     shown = render("{% kind kind %}", kind=kind)
     assert shown.one("svg").attrs["aria-label"] == EventKind(kind).label

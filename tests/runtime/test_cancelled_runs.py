@@ -10,8 +10,8 @@ from google.adk.events._abort_events import _build_abort_events, _is_abort_event
 from google.adk.events.event import Event
 
 from sessions_app import events as wire
-from sessions_app.events import event_text
-from sessions_app.models import AgentSession, EventKind, ModelCall, Run, Trace
+from sessions_app.events import EventKind, event_text
+from sessions_app.models import AgentSession, ModelCall, Run, Trace
 from sessions_app.store import units_of_work
 from sessions_app.timeline import inspector
 from sessions_app.traces import model_calls

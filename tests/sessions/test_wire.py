@@ -14,7 +14,7 @@ from google.genai import types
 
 from sessions_app import events
 from sessions_app.adk import event_mapping
-from sessions_app.models import EventKind
+from sessions_app.events import EventKind
 from tests.sessions.build import event
 from tests.sessions.full_event import full_event
 

@@ -12,7 +12,8 @@ from django.db.models import Q
 
 from sessions_app import events as wire
 from sessions_app import scopes
-from sessions_app.models import AgentSession, Event, EventKind, ModelCall, Scope, StateChange, TempWrite
+from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS, IS_USER_MESSAGE
+from sessions_app.models import AgentSession, Event, ModelCall, Scope, StateChange, TempWrite
 from sessions_app.traces import model_calls
 
 Json = dict[str, Any]
@@ -81,9 +82,7 @@ def read_answer(pk: int) -> tuple[list[Json], Json]:
 
 def _events(session: AgentSession) -> Iterator[tuple[Event, Json]]:
     """Yield the relevant events with their wire form."""
-    condition = Q(kind__in=(EventKind.USER, EventKind.TOOL_CALL, EventKind.TOOL_RESULT)) | Q(
-        data__contains=REWIND
-    )
+    condition = IS_USER_MESSAGE | HAS_CALLS | HAS_RESULTS | Q(data__contains=REWIND)
     rows = Event.objects.filter(Q(session=session) & condition).defer("private", "summary").order_by("seq")
     for event in rows.iterator():
         yield event, json.loads(event.data)

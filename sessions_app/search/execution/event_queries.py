@@ -9,7 +9,9 @@ from django.db.models import F, Q, QuerySet, Value
 from django.db.models.lookups import GreaterThanOrEqual, LessThanOrEqual
 
 from sessions_app import scopes
-from sessions_app.models import AgentSession, Event, EventKind, Scope, StateChange
+from sessions_app.events.conditions import MAY_NAME_TOOLS
+from sessions_app.events.kinds import EventKind
+from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.search import event_index
 from sessions_app.search.execution.state_owners import owner_keys
 from sessions_app.search.execution.state_terms import written_key_term
@@ -23,8 +25,6 @@ EVENT_FIELDS = frozenset(
     {"kind", "author", "tool", "error", "key", "event", "invocation", "branch", "after", "before", "is"}
 )
 """Names of terms about events; of `is:` only `is:error`."""
-
-TOOL_KINDS = (EventKind.TOOL_CALL, EventKind.TOOL_RESULT, EventKind.ERROR)
 
 
 def session_terms(query: Query) -> list[Term]:
@@ -103,9 +103,9 @@ def _is_of_events(term: Field) -> bool:
 
 
 def _tool_condition(tool: str) -> Q:
-    """Return the condition that an event calls a tool or has its result, in the form of `wire.summarise`."""
+    """Return the condition that an event calls a tool or has its result, in the form of `events.summarize`."""
     name = scopes.dumps(tool)
-    return Q(kind__in=TOOL_KINDS) & (
+    return MAY_NAME_TOOLS & (
         Q(summary__contains=f'"name":{name},"args":') | Q(summary__contains=f'"name":{name},"result":')
     )
 

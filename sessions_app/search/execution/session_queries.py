@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from django.db.models import Q, QuerySet
 
-from sessions_app.models import AgentSession, EventKind
+from sessions_app.events.kinds import EventKind
+from sessions_app.models import AgentSession
 from sessions_app.search.execution import hits, id_terms, state_terms, trait_terms
 from sessions_app.search.execution.column_terms import find_by_column
 from sessions_app.search.execution.session_sets import (

@@ -10,7 +10,8 @@ from enum import StrEnum
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.models import EventKind, Scope
+from sessions_app.events.kinds import EventKind
+from sessions_app.models import Scope
 
 OPERATORS = ("!=", ">=", "<=", "=", ">", "<", "~")
 """Longer ones first, because the first match is taken."""
@@ -22,7 +23,6 @@ FOREIGN_OPERATORS = {"=>": ">=", "=<": "<=", "<>": "!="}
 ARROW = "->"
 """Separates a key from a path into its value."""
 
-KINDS = tuple(EventKind.values)
 ORIGINS = ("live", "import", "fork", "eval")
 TRAITS = (
     "pinned",
@@ -38,7 +38,7 @@ TRAITS = (
 )
 """Values of `is:`."""
 
-CLOSED_VALUES = {"kind": KINDS, "origin": ORIGINS, "is": TRAITS}
+CLOSED_VALUES = {"kind": tuple(kind.value for kind in EventKind), "origin": ORIGINS, "is": TRAITS}
 """Terms with a closed set of values."""
 
 TIMES = frozenset({"after", "before"})

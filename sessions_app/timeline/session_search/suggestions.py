@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 
 from sessions_app import scopes
 from sessions_app.events import event_text
-from sessions_app.models import AgentSession, AppState, Event, EventKind, Scope, SessionTrait, UserState
+from sessions_app.events.kinds import EventKind
+from sessions_app.models import AgentSession, AppState, Event, Scope, SessionTrait, UserState
 from sessions_app.search.query import Field, Query, QueryError, Vocabulary, parse
 
 MAX_NAMES = 60
@@ -41,7 +42,7 @@ def chips(session: AgentSession, text: str) -> list[tuple[str, list[Chip]]]:
     except QueryError:
         query = Query()
     names = _names(session)
-    labels = {str(kind): str(kind.label) for kind in EventKind}
+    labels = {kind.value: kind.label for kind in EventKind}
     return [
         (field, [_chip(query, field, value, labels) for value in names[field]])
         for field in ("kind", "author", "tool", "branch")
@@ -84,4 +85,4 @@ def _names(session: AgentSession) -> dict[str, list[str]]:
     for columns in tail.values_list("kind", "author", "branch", "summary")[:MAX_UNINDEXED]:
         pairs.update(event_text.traits_of(*columns))
     values = {name: sorted(value for kind, value in pairs if kind == name)[:MAX_NAMES] for name in fields}
-    return {**values, "kind": [kind for kind in EventKind.values if kind in values["kind"]]}
+    return {**values, "kind": [kind for kind in EventKind if kind in values["kind"]]}

@@ -30,13 +30,13 @@ from sessions_app.errors import (
     SessionMissing,
     StaleSession,
 )
+from sessions_app.events import EventKind
 from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import (
     AgentSession,
     Artifact,
     ChangeCause,
     Event,
-    EventKind,
     MemoryEntry,
     Scope,
     SessionState,
