@@ -55,7 +55,8 @@ def test_event_kind_is_complete(kind):
         "an example in EXAMPLES of this test": kind in EXAMPLES,
         "its conditions in PREDICATES of this test": kind in PREDICATES,
     }
-    assert [part for part, is_present in present.items() if not is_present] == [], f"missing for {kind}"
+    missing = [part for part, is_present in present.items() if not is_present]
+    assert not missing, f"the event kind {kind} lacks " + "; ".join(missing)
 
 
 @pytest.mark.parametrize(("kind", "wire"), EXAMPLES.items())
@@ -71,8 +72,8 @@ def test_event_meets_the_conditions_of_its_kind(kind):
 
 
 def test_kind_of_a_newer_version_is_shown_by_its_name():
-    assert kind_properties("citation").label == "citation"
-    assert kind_properties("citation").icon
+    assert kind_properties("of_newer_version").label == "of_newer_version"
+    assert kind_properties("of_newer_version").icon
 
 
 def _predicate(name: str) -> Any:
