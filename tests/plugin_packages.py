@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from evals_app.metrics import catalog
 from sessions_app.plugins import load_plugins
 from sessions_app.state import lint
 
@@ -34,6 +35,7 @@ def install_plugin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
     def forget() -> None:
         load_plugins.cache_clear()
         lint.all_rules.cache_clear()
+        catalog.own_metrics.cache_clear()
 
     monkeypatch.syspath_prepend(str(tmp_path))
     yield install

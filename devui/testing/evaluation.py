@@ -24,7 +24,7 @@ class Evaluation:
     evalset: str
     agent: Path
     metrics: Sequence[str] | None = None
-    criteria: Mapping[str, float] = field(default_factory=dict)
+    criteria: Mapping[str, float | str] = field(default_factory=dict)
     config: str | Mapping[str, Any] | None = None
     num_runs: int = 1
     parallelism: int = 4
@@ -37,7 +37,7 @@ class Evaluation:
         path: PathLike,
         agent: PathLike,
         metrics: Sequence[str] | None,
-        criteria: Mapping[str, float] | None,
+        criteria: Mapping[str, float | str] | None,
         config: PathLike | Mapping[str, Any] | None,
         num_runs: int,
         parallelism: int,

@@ -21,7 +21,7 @@ def devui_evalset(
     agent: PathLike,
     cases: Sequence[str] = (),
     metrics: Sequence[str] | None = None,
-    criteria: Mapping[str, float] | None = None,
+    criteria: Mapping[str, float | str] | None = None,
     config: PathLike | Mapping[str, Any] | None = None,
     num_runs: int = 1,
     parallelism: int = 4,
@@ -39,7 +39,7 @@ def devui_evalset(
         agent: the agent's folder, likewise, or the dotted name of its package.
         cases: ids; empty for all.
         metrics: names; None for those of the configuration.
-        criteria: metric → threshold.
+        criteria: metric → threshold, `metric.option` → value.
         config: a `test_config.json` or its content; None for the one beside the evalset, else ADK's defaults.
         num_runs: repetitions of every case.
         parallelism: attempts at once.
@@ -60,7 +60,7 @@ def evaluate(
     agent: PathLike,
     cases: Sequence[str] = (),
     metrics: Sequence[str] | None = None,
-    criteria: Mapping[str, float] | None = None,
+    criteria: Mapping[str, float | str] | None = None,
     config: PathLike | Mapping[str, Any] | None = None,
     num_runs: int = 1,
     parallelism: int = 4,

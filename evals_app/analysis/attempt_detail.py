@@ -13,8 +13,8 @@ from evals_app.analysis.repetitions import Repetitions
 from evals_app.cases import version_contents
 from evals_app.metrics import expected_state, invocations
 from evals_app.metrics.alignment import CallPair, MatchRules, align
-from evals_app.metrics.catalog import label_of
 from evals_app.metrics.causes import TRAJECTORY
+from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.replay.comparison import ReplayComparison, compare_with_recording
@@ -237,8 +237,6 @@ def _used(by_model: str, table: prices.Prices, at: float) -> list[Used]:
 
 
 def _checks(verdict: MetricVerdict) -> list[StateCheck]:
-    if verdict.result.metric != expected_state.STATE_MATCH:
-        return []
     return [
         StateCheck(
             path=str(check.get("path", "")),

@@ -9,7 +9,7 @@ from evals_app.analysis import baselines, statistics
 from evals_app.analysis.comparison import CaseChange, CaseKey, Past
 from evals_app.analysis.report import columns_of
 from evals_app.analysis.statistics import Rate, Spread
-from evals_app.metrics.catalog import label_of
+from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import has_outcome
 

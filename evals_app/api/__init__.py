@@ -18,7 +18,7 @@ from evals_app.api.run_actions import router as control
 from evals_app.api.session_replays import router as replays
 from evals_app.files import library
 from evals_app.metrics import config
-from evals_app.metrics.catalog import ALL_METRICS, missing_requirement
+from evals_app.metrics.catalog import all_metrics, missing_requirement
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.agents.folder import configured_folder
@@ -114,7 +114,9 @@ class RunIn(Schema):
     evalset: StorableText
     cases: list[StorableText] = Field(default=[], description="Ids; empty: all.")
     metrics: list[StorableText] | None = None
-    criteria: dict[str, float] = Field(default={}, description="Metric → threshold.")
+    criteria: dict[str, float | str] = Field(
+        default={}, description="Metric → threshold; metric.option → value."
+    )
     config: dict[str, Any] | None = Field(default=None, description="ADK's EvalConfig.")
     num_runs: int = 1
     parallelism: int = run_orders.DEFAULT_PARALLELISM
@@ -142,18 +144,18 @@ async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]
 
 @router.get("/metrics", response={200: list[MetricOut]})
 def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
-    """List ADK's metrics, and ours."""
+    """List ADK's metrics, DevUI's own, and those of installed packages."""
     return [
         {
             "name": metric.name,
             "kind": str(metric.kind),
-            "says": metric.says,
+            "says": metric.description,
             "low": metric.low,
             "high": metric.high,
             "default": metric.default,
             "reason": missing_requirement(metric.name),
         }
-        for metric in ALL_METRICS.values()
+        for metric in all_metrics().values()
     ]
 
 

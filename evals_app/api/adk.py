@@ -21,7 +21,8 @@ from evals_app.cases import adk_edits, session_cases
 from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
-from evals_app.metrics.catalog import ADK_METRICS, Metric, missing_requirement
+from evals_app.metrics.catalog import ADK_METRICS, missing_requirement
+from evals_app.metrics.metric import Metric
 from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import dispatch, run_form, run_orders
 from sessions_app import redaction, scopes
@@ -339,7 +340,7 @@ def _metric_info(metric: Metric) -> Json:
     bounds = {"minValue": metric.low, "openAtMin": False, "maxValue": metric.high, "openAtMax": False}
     return {
         "metricName": metric.name,
-        "description": metric.says,
+        "description": metric.description,
         "metricValueInfo": {} if metric.low is None else {"interval": bounds},
         "requiresThreshold": metric.low is not None,
     }

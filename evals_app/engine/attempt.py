@@ -28,11 +28,11 @@ from evals_app.engine import _adk, reached_states, scoring
 from evals_app.engine.evaluators import MetricUnavailable, evaluator_class
 from evals_app.engine.judge_models import ModelLog, sum_tokens
 from evals_app.engine.model_retry import Retries, RetryPlugin
-from evals_app.engine.reached_states import ReachedStates
 from evals_app.engine.replay import NotRecorded, ReplayPlugin, create_replay
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.metrics.catalog import ADK_METRICS
 from evals_app.metrics.expected_state import EVALUATION_KEY
+from evals_app.metrics.own import ReachedStates
 from evals_app.models import EvalAttempt
 from evals_app.runs import writes
 from evals_app.runs.attempt_status import MODEL_UNAVAILABLE, STORE_LOST
@@ -159,12 +159,12 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
         _require_recording(trial.replay)
         _require_store(trial)
         _require_all_turns(case, actual)
-        reached_states = await _read_states(case, attempt, actual)
 
         async def note_judge(metric: str) -> None:
             await retry.write(writes.note_judge, attempt.pk, metric)
 
-        await scoring.score_attempt(judged, plan.metrics, case, actual, reached_states, note_judge)
+        read_states = partial(_read_states, attempt, actual)
+        await scoring.score_attempt(judged, plan.metrics, case, actual, read_states, note_judge)
     except Exception as error:
         return await error_outcome(attempt, _explain_failure(trial, error), trial)
     status = scoring.verdict(judged.scores)
@@ -238,12 +238,8 @@ async def _build_outcome(
     )
 
 
-async def _read_states(
-    case: EvalCase, attempt: EvalAttempt, actual: Sequence[Invocation]
-) -> ReachedStates | None:
-    """Return the states that an attempt reached, if its case expects any."""
-    if not scoring.expected_states_of(case):
-        return None
+async def _read_states(attempt: EvalAttempt, actual: Sequence[Invocation]) -> ReachedStates:
+    """Return the states that an attempt reached."""
     session_pk, _ = await retry.read(_find_session, attempt.realm)
     if session_pk is None:
         return ReachedStates()

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 from evals_app.metrics import catalog as known
 from evals_app.metrics.catalog import NEEDS_VERTEX, missing_requirement
+from evals_app.metrics.metric import Metric
 from sessions_app.errors import BadInput
 
 _PACKAGE = "google.adk.evaluation"
@@ -59,12 +60,12 @@ def describe_metrics() -> list[dict[str, Any]]:
     return [_describe_metric(metric, infos.get(metric.name)) for metric in known.ADK_METRICS.values()]
 
 
-def _describe_metric(metric: known.Metric, info: MetricInfo | None) -> dict[str, Any]:
+def _describe_metric(metric: Metric, info: MetricInfo | None) -> dict[str, Any]:
     reason = missing_requirement(metric.name)
     return {
         "name": metric.name,
         "kind": str(metric.kind),
-        "says": metric.says,
+        "says": metric.description,
         "how": metric.how,
         "description": (info.description or "") if info else "",
         "low": metric.low,
@@ -170,6 +171,10 @@ def evaluator_of(metric: EvalMetric) -> Evaluator:
             raise MetricUnavailable(f"Cannot run: {error} ({error.__cause__})") from error
     if reason := missing_requirement(metric.metric_name):
         raise MetricUnavailable(reason)
+    if metric.metric_name not in known.ADK_METRICS:
+        raise MetricUnavailable(
+            f"There is no metric {metric.metric_name!r}: is the package installed that adds it?"
+        )
     factory = cast(Any, evaluator_class(metric.metric_name))
     return cast(Evaluator, factory(eval_metric=metric))
 

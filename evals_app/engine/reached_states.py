@@ -2,26 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
 
+from evals_app.metrics.own import ReachedStates
 from sessions_app.models import AgentSession, Event
 from sessions_app.state import history
-
-
-@dataclass(frozen=True)
-class ReachedStates:
-    """State (keys with their prefixes) at the end of an attempt, and after each of its turns."""
-
-    final: Mapping[str, Any] = field(default_factory=dict)
-    turns: Sequence[Mapping[str, Any]] = ()
-
-    def at(self, turn: int | None) -> Mapping[str, Any]:
-        """Return the state after a turn, counted from 0 (empty if it was not reached), or at the end (None)."""
-        if turn is None:
-            return self.final
-        return self.turns[turn] if turn < len(self.turns) else {}
 
 
 def read_states(session_pk: int, invocation_ids: Sequence[str]) -> ReachedStates:

@@ -18,11 +18,10 @@ from evals_app.engine.evaluators import MetricUnavailable, evaluator_of
 from evals_app.engine.judge_logs import collect_warnings
 from evals_app.engine.judge_models import ModelLog, Tokens, sum_tokens
 from evals_app.engine.model_retry import Retries
-from evals_app.engine.reached_states import ReachedStates
-from evals_app.files.content import FINAL_STATE, TURN_STATES, ExpectedState, expected_states
-from evals_app.metrics import expected_state
-from evals_app.metrics.catalog import ADK_METRICS, MetricKind
-from evals_app.metrics.expected_state import STATE_MATCH, StateCheck
+from evals_app.metrics.catalog import ADK_METRICS, own_metrics
+from evals_app.metrics.criterion_options import value_of
+from evals_app.metrics.metric import MetricKind
+from evals_app.metrics.own import BadOutcome, MetricInput, MetricOutcome, OwnMetric, ReachedStates
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes import Score
 
@@ -65,29 +64,30 @@ async def score_attempt(
     metrics: Sequence[EvalMetric],
     case: EvalCase,
     actual: list[Invocation],
-    reached: ReachedStates | None = None,
+    read_states: Callable[[], Awaitable[ReachedStates]],
     before_metric: Callable[[str], Awaitable[None]] | None = None,
 ) -> None:
     """Score an attempt: for each metric the overall score, then one per turn.
 
-    A metric that cannot run, or raises, has one overall score with the reason; the others are not affected. The metric
-    of expected states scores only cases that expect a state.
+    A metric that cannot run, or raises, has one overall score with the reason; the others are not affected.
 
     Args:
         result: receives the scores.
-        reached: the states that the attempt reached, if its case expects any.
-        before_metric: called before each metric that calls a model or a custom function.
+        read_states: returns the states that the attempt reached; called only for metrics of DevUI or a package.
+        before_metric: called before each metric that calls a model or a function that is not DevUI's.
     """
     merge_rubrics(case, actual)
+    states: ReachedStates | None = None
     for position, metric in enumerate(metrics):
-        if metric.metric_name == STATE_MATCH:
-            result.scores += _score_expected_state(position, metric, case, reached) or _explain_missing_state(
-                position, metrics
-            )
-            continue
-        log = ModelLog(result.retries)
         if before_metric and _runs_foreign_code(metric):
             await before_metric(metric.metric_name)
+        if own := _own_metric(metric):
+            is_only = all(other is metric or other.threshold is None for other in metrics)
+            states = states or await read_states()
+            data = _metric_input(metric, own, case, actual, states)
+            result.scores += await _run_own_metric(position, metric, own, data, is_only)
+            continue
+        log = ModelLog(result.retries)
         scores = await _run_evaluator(position, metric, case, actual, log)
         if log.unavailable:  # what it made of the answers that it had is no verdict
             scores = [_not_evaluated(position, metric, log.unavailable)]
@@ -97,17 +97,13 @@ async def score_attempt(
 
 
 def _runs_foreign_code(metric: EvalMetric) -> bool:
-    """Tell whether a metric calls a model or a custom function, which may end the process."""
+    """Tell whether a metric calls a model, or a function that is not DevUI's and may end the process."""
+    if own := _own_metric(metric):
+        return own.is_foreign
     adk_metric = ADK_METRICS.get(metric.metric_name)
     if metric.custom_function_path or adk_metric is None:
         return True
     return adk_metric.judged or adk_metric.kind is MetricKind.VERTEX
-
-
-def expected_states_of(case: EvalCase) -> list[ExpectedState]:
-    """Return the states that a case expects."""
-    extra = case.model_extra or {}
-    return expected_states({FINAL_STATE: case.final_session_state, TURN_STATES: extra.get(TURN_STATES)})
 
 
 def verdict(scores: Iterable[Score]) -> EvalAttempt.Status:
@@ -141,49 +137,60 @@ def merge_rubrics(case: EvalCase, actual: Sequence[Invocation]) -> None:
             invocation.rubrics = rubrics
 
 
-def _score_expected_state(
-    position: int, metric: EvalMetric, case: EvalCase, reached: ReachedStates | None
+async def _run_own_metric(
+    position: int, metric: EvalMetric, own: OwnMetric, data: MetricInput, is_only: bool
 ) -> list[Score]:
-    """Return the share of expected keys that match: overall, and of each turn that expects any."""
-    expected = expected_states_of(case)
-    if not expected or reached is None:
-        return []
-    checked = [
-        (state.turn, expected_state.check_state(state.values, reached.at(state.turn), state.turn))
-        for state in expected
-    ]
-    missed = [turn + 1 for turn, _ in checked if turn is not None and turn >= len(reached.turns)]
-    why = f"Turn {', '.join(map(str, missed))} was not reached." if missed else ""
-    all_checks = [check for _, checks in checked for check in checks]
+    """Return the scores of one of DevUI's own metrics, or of an installed package's.
+
+    Args:
+        is_only: no other metric judges the attempt, so a case that the metric omits needs a reason.
+    """
+    try:
+        if own.applies is not None and not own.applies(data.case):
+            reason = f"{own.otherwise}, and nothing else is judged."
+            return [_not_evaluated(position, metric, reason)] if is_only else []
+        returned = own.score(data)
+        outcome = own.check_outcome(await returned if inspect.isawaitable(returned) else returned)
+    except BadOutcome as error:
+        return [_not_evaluated(position, metric, f"The metric of {own.module} {error}")]
+    except (Exception, SystemExit) as error:
+        problem = f"The metric of {own.module} raised {type(error).__name__}: {error}"
+        return [_not_evaluated(position, metric, problem)]
     return [
-        _state_match_score(position, metric, None, all_checks, why),
-        *(_state_match_score(position, metric, turn, checks) for turn, checks in checked if turn is not None),
+        _own_score(position, metric, None, outcome),
+        *(_own_score(position, metric, turn, inner) for turn, inner in outcome.turns.items()),
     ]
 
 
-def _explain_missing_state(position: int, metrics: Sequence[EvalMetric]) -> list[Score]:
-    """Return a score with a reason if the state metric is the only one and the case expects no state."""
-    if any(metric.threshold is not None for metric in metrics if metric is not metrics[position]):
-        return []
-    return [
-        _not_evaluated(position, metrics[position], "The case expects no state, and nothing else is judged.")
-    ]
-
-
-def _state_match_score(
-    position: int, metric: EvalMetric, turn: int | None, checks: Sequence[StateCheck], reason: str = ""
-) -> Score:
-    score, threshold = expected_state.matching_share(checks), metric.threshold or 0.0
-    passed = score >= threshold
+def _own_score(position: int, metric: EvalMetric, turn: int | None, outcome: MetricOutcome) -> Score:
+    passed = outcome.score >= (metric.threshold or 0.0)
     return Score(
         position=position,
         metric=metric.metric_name,
         invocation=turn,
-        score=score,
+        score=outcome.score,
         threshold=metric.threshold,
         status=MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED,
-        reason=reason,
-        details={"state": [check.as_json() for check in checks]},
+        reason=outcome.reason[:REASON_LENGTH],
+        details=dict(outcome.details),
+    )
+
+
+def _own_metric(metric: EvalMetric) -> OwnMetric | None:
+    """Return the metric of DevUI or of an installed package; None: another one, or a custom one of this name."""
+    return None if metric.custom_function_path else own_metrics().get(metric.metric_name)
+
+
+def _metric_input(
+    metric: EvalMetric, own: OwnMetric, case: EvalCase, actual: Sequence[Invocation], states: ReachedStates
+) -> MetricInput:
+    criterion = metric.criterion.model_dump() if metric.criterion else {}
+    return MetricInput(
+        case=case.model_dump(mode="json"),
+        expected=[invocation.model_dump(mode="json") for invocation in case.conversation or []],
+        actual=[invocation.model_dump(mode="json") for invocation in actual],
+        states=states,
+        options={option.name: value_of(criterion, option) for option in own.options},
     )
 
 

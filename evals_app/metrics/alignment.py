@@ -12,6 +12,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any
 
+from evals_app.metrics.catalog import IGNORE_ARGS, MATCH_TYPE
+from evals_app.metrics.criterion_options import value_of
 from sessions_app.presentation import text_diff
 from sessions_app.presentation.text_diff import DiffPiece
 
@@ -45,13 +47,7 @@ class MatchRules:
     @classmethod
     def of(cls, criterion: Any) -> MatchRules:
         """Return the rules of a configuration's criterion (a number has the defaults)."""
-        if not isinstance(criterion, Mapping):
-            return cls()
-        match_type = criterion.get("match_type", criterion.get("matchType", "EXACT"))
-        ignore = criterion.get("ignore_args", criterion.get("ignoreArgs", False))
-        if isinstance(match_type, int):
-            match_type = ("EXACT", "IN_ORDER", "ANY_ORDER")[match_type] if 0 <= match_type <= 2 else "EXACT"
-        return cls(str(match_type).strip().upper().replace("-", "_").replace(" ", "_"), bool(ignore))
+        return cls(value_of(criterion, MATCH_TYPE), bool(value_of(criterion, IGNORE_ARGS)))
 
 
 @dataclass(frozen=True)

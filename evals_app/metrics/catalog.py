@@ -1,70 +1,41 @@
-"""Catalog of metrics without an import of ADK: ranges, defaults and former names.
+"""Catalog of metrics: ADK's with their options, DevUI's own, and those of installed packages. No import of ADK.
 
-`google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; a test compares this table with them.
+`google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; tests compare the table with them.
 """
 
 from __future__ import annotations
 
 import difflib
 import importlib.util
-from collections.abc import Iterable
-from dataclasses import dataclass
-from enum import StrEnum
+import logging
+from collections.abc import Iterable, Mapping
+from functools import cache
 
-from evals_app.metrics.expected_state import STATE_MATCH
+from evals_app.metrics.criterion_options import JUDGE, Option, Widget
+from evals_app.metrics.metric import Metric, MetricKind
+from evals_app.metrics.own import OwnMetric
+from sessions_app.plugins import METRICS, import_modules, load_plugins, objects_in
 
+log = logging.getLogger(__name__)
 
-class MetricKind(StrEnum):
-    """The way in which a metric computes its score."""
-
-    EXACT = "exact"
-    JUDGE = "judge"
-    RUBRICS = "rubrics"
-    SIMULATOR = "simulator"
-    VERTEX = "vertex"
-    INFORMATIONAL = "informational"
-    CUSTOM = "custom"
-    STATE = "state"
-
-
-KIND_DESCRIPTIONS = {
-    MetricKind.EXACT: "computed from the expected turn",
-    MetricKind.JUDGE: "a model judges",
-    MetricKind.RUBRICS: "a model judges by rubrics",
-    MetricKind.SIMULATOR: "a model judges the simulated user",
-    MetricKind.VERTEX: "Vertex AI judges",
-    MetricKind.INFORMATIONAL: "reported, never judged",
-    MetricKind.CUSTOM: "your own function",
-    MetricKind.STATE: "computed from the expected state, where a case has one",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One metric. `low` and `high` bound its score (higher is better); None: unbounded."""
-
-    name: str
-    kind: MetricKind
-    says: str
-    low: float | None = 0.0
-    high: float | None = 1.0
-    default: float | None = None
-
-    @property
-    def judged(self) -> bool:
-        """Tell whether the metric uses a judge model."""
-        return self.kind in {MetricKind.JUDGE, MetricKind.RUBRICS, MetricKind.SIMULATOR}
-
-    @property
-    def label(self) -> str:
-        """A short name for column heads."""
-        return label_of(self.name)
-
-    @property
-    def how(self) -> str:
-        """The way in which the metric computes its score, in words."""
-        return KIND_DESCRIPTIONS[self.kind]
-
+MATCH_TYPE = Option(
+    "match_type",
+    "How tool calls must match",
+    Widget.CHOICE,
+    "EXACT",
+    (
+        ("EXACT", "exactly these, in order"),
+        ("IN_ORDER", "these in order, others between"),
+        ("ANY_ORDER", "these in any order"),
+    ),
+)
+IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
+RUBRICS = Option("rubrics", "Rubrics, one a line", Widget.RUBRICS, (), placeholder="id: what must be true")
+WITH_STEPS = Option(
+    "include_intermediate_responses_in_final", "intermediate texts count, too", Widget.FLAG, False
+)
+STEPS = Option("evaluate_intermediate_nl_responses", "judge intermediate texts, too", Widget.FLAG, False)
+STOP = Option("stop_signal", "Text that ends the conversation", Widget.TEXT, "</finished>")
 
 _TABLE = (
     Metric(
@@ -72,6 +43,7 @@ _TABLE = (
         MetricKind.EXACT,
         "Share of turns whose tool calls are the expected ones.",
         default=1.0,
+        options=(MATCH_TYPE, IGNORE_ARGS),
     ),
     Metric(
         "response_match_score",
@@ -79,19 +51,41 @@ _TABLE = (
         "ROUGE-1 overlap of answer and expected answer.",
         default=0.8,
     ),
-    Metric("final_response_match_v2", MetricKind.JUDGE, "Share of answers that mean what was expected."),
-    Metric("hallucinations_v1", MetricKind.JUDGE, "Share of sentences that the context supports."),
-    Metric("rubric_based_final_response_quality_v1", MetricKind.RUBRICS, "Rubrics the answer fulfils."),
-    Metric("rubric_based_tool_use_quality_v1", MetricKind.RUBRICS, "Rubrics the tool calls fulfil."),
+    Metric(
+        "final_response_match_v2",
+        MetricKind.JUDGE,
+        "Share of answers that mean what was expected.",
+        options=(*JUDGE, WITH_STEPS),
+    ),
+    Metric(
+        "hallucinations_v1",
+        MetricKind.JUDGE,
+        "Share of sentences that the context supports.",
+        options=(*JUDGE, STEPS),
+    ),
+    Metric(
+        "rubric_based_final_response_quality_v1",
+        MetricKind.RUBRICS,
+        "Rubrics the answer fulfils.",
+        options=(RUBRICS, *JUDGE, WITH_STEPS),
+    ),
+    Metric(
+        "rubric_based_tool_use_quality_v1",
+        MetricKind.RUBRICS,
+        "Rubrics the tool calls fulfil.",
+        options=(RUBRICS, *JUDGE),
+    ),
     Metric(
         "rubric_based_multi_turn_trajectory_quality_v1",
         MetricKind.RUBRICS,
         "Rubrics the conversation fulfils.",
+        options=(RUBRICS, *JUDGE),
     ),
     Metric(
         "per_turn_user_simulator_quality_v1",
         MetricKind.SIMULATOR,
         "Share of simulated messages true to the scenario.",
+        options=(*JUDGE, STOP),
     ),
     Metric("response_evaluation_score", MetricKind.VERTEX, "Coherence of the answer.", low=1.0, high=5.0),
     Metric("safety_v1", MetricKind.VERTEX, "Harmlessness of the answer."),
@@ -106,12 +100,6 @@ _TABLE = (
 ADK_METRICS = {metric.name: metric for metric in _TABLE}
 """ADK's metrics."""
 
-STATE_METRIC = Metric(
-    STATE_MATCH, MetricKind.STATE, "Share of expected state keys that have their value.", default=1.0
-)
-"""DevUI's metric, applied where a case expects a state. It is not in ADK's registry."""
-
-ALL_METRICS = {**ADK_METRICS, STATE_METRIC.name: STATE_METRIC}
 INFORMATIONAL_METRICS = tuple(metric.name for metric in _TABLE if metric.kind is MetricKind.INFORMATIONAL)
 
 FORMER_NAMES = {
@@ -140,10 +128,30 @@ FORMER_NAMES = {
     "inference_call_count": "inference_call_count_v1",
     "token_usage": "token_usage_v1",
     "invocation_duration": "invocation_duration_v1",
-    "state_match": STATE_MATCH,
-    "final_session_state": STATE_MATCH,
 }
-"""Former name of a metric → its current name."""
+"""Former name of a metric of ADK → its current name."""
+
+
+@cache
+def own_metrics() -> Mapping[str, OwnMetric]:
+    """Return DevUI's own metrics by name, then those of installed packages.
+
+    A plugin that names no metric, or one whose name is in use, is logged and omitted.
+    """
+    metrics: dict[str, OwnMetric] = {}
+    for source in (*import_modules("evals_app.metrics.own"), *load_plugins(METRICS)):
+        named = objects_in(source, OwnMetric)
+        if not named:
+            log.error("The plugin %r names no OwnMetric.", source)
+        for metric in named:
+            if metric.name in ADK_METRICS or metrics.setdefault(metric.name, metric) is not metric:
+                log.error("The metric %r of %s is omitted: the name is in use.", metric.name, metric.module)
+    return metrics
+
+
+def all_metrics() -> dict[str, Metric]:
+    """Return ADK's metrics by name, then DevUI's own and those of installed packages."""
+    return {**ADK_METRICS, **own_metrics()}
 
 
 NEEDS_VERTEX = "Cannot run: needs the vertex extra (pip install 'devui[vertex]') and a Google Cloud project."
@@ -158,21 +166,10 @@ def missing_requirement(name: str) -> str:
     return NEEDS_VERTEX if any(importlib.util.find_spec(module) is None for module in _VERTEX_MODULES) else ""
 
 
-_ENDINGS = ("_avg_score", "_score", "_v1", "_v2")
-_PREFIX = "devui_"
-
-
-def label_of(name: str) -> str:
-    """Return a metric's name as a column head: in words, without its suffix."""
-    name = name.removeprefix(_PREFIX)
-    for ending in _ENDINGS:
-        name = name.removesuffix(ending)
-    return name.replace("_", " ").strip()
-
-
-def suggest_name(name: str, names: Iterable[str] = ALL_METRICS) -> str:
+def suggest_name(name: str, names: Iterable[str]) -> str:
     """Return the metric most similar to an unknown name, or ""."""
-    if name.lower() in FORMER_NAMES:
-        return FORMER_NAMES[name.lower()]
+    own = {former: metric.name for metric in own_metrics().values() for former in metric.former_names}
+    if current := {**own, **FORMER_NAMES}.get(name.lower()):
+        return current
     near = difflib.get_close_matches(name.lower(), list(names), n=1, cutoff=0.6)
     return near[0] if near else ""

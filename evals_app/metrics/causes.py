@@ -1,7 +1,7 @@
 """Causes of attempts that did not pass, as short texts that are equal for attempts with the same cause. Pure.
 
-The first of these: an error; the first unexpected tool call; the first state key that differs; the first metric that
-failed, or could not run.
+The first of these: an error; the first unexpected tool call; the cause that one of DevUI's own metrics names; the first
+metric that failed, or could not run.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ from dataclasses import dataclass, field
 from itertools import zip_longest
 from typing import Any
 
-from evals_app.metrics import expected_state, invocations
+from evals_app.metrics import invocations
 from evals_app.metrics.alignment import CallPair, Fit, MatchRules, align
-from evals_app.metrics.catalog import label_of
+from evals_app.metrics.catalog import own_metrics
+from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, MetricResult
 
 TRAJECTORY = "tool_trajectory_avg_score"
@@ -74,10 +75,10 @@ def _why_failed(failed: Sequence[MetricSummary], expected: Expectation, actual: 
     by_metric = {summary.metric: summary for summary in failed}
     if TRAJECTORY in by_metric and (pair := first_divergence(expected, actual)):
         return describe_divergence(pair)
-    if expected_state.STATE_MATCH in by_metric and (
-        key := _first_key(by_metric[expected_state.STATE_MATCH].details)
-    ):
-        return f"state {key}: not as expected"
+    own = own_metrics()
+    causes = (own[name].describe_cause(result.details) for name, result in by_metric.items() if name in own)
+    if cause := next(filter(None, causes), ""):
+        return cause
     return f"{label_of(failed[0].metric)}: below its threshold" if failed else "no metric passed"
 
 
@@ -112,11 +113,6 @@ def describe_divergence(pair: CallPair) -> str:
     differing = [argument.name for argument in pair.arguments if not argument.same]
     more = " …" if len(differing) > NAMES_SHOWN else ""
     return f"{pair.name}: other {', '.join(differing[:NAMES_SHOWN])}{more}"
-
-
-def _first_key(details: Json) -> str:
-    checks = [check for check in details.get("state") or [] if isinstance(check, Mapping)]
-    return next((str(check.get("path", "")) for check in checks if not check.get("matches")), "")
 
 
 def _first_line(text: str) -> str:

@@ -7,7 +7,7 @@ object that ADK reads, so a run can be repeated with `adk eval`, too.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -15,20 +15,19 @@ from typing import Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, SerializeAsAny, ValidationError
 from pydantic.alias_generators import to_camel
 
-from evals_app.files.content import expected_states
 from evals_app.files.parsing import load_document, read_text
 from evals_app.files.problems import BadFile
 from evals_app.files.schema import Strict
 from evals_app.metrics.catalog import (
     ADK_METRICS,
-    ALL_METRICS,
     INFORMATIONAL_METRICS,
-    STATE_METRIC,
-    Metric,
-    MetricKind,
+    all_metrics,
+    own_metrics,
     suggest_name,
 )
-from evals_app.metrics.criterion_options import check_criterion as check_criterion
+from evals_app.metrics.criterion_options import check_criterion, other_fields, parse_text, with_value
+from evals_app.metrics.metric import Metric, MetricKind
+from evals_app.metrics.own import OwnMetric
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
@@ -184,29 +183,37 @@ def parse_config(text: str, file_name: str, shown_as: str) -> RunConfig:
 
 
 def choose_metrics(
-    config: RunConfig, metrics: Sequence[str] | None = None, thresholds: Mapping[str, float] | None = None
+    config: RunConfig,
+    metrics: Sequence[str] | None = None,
+    settings: Mapping[str, float | str] | None = None,
 ) -> RunConfig:
-    """Return the configuration with only these metrics (None: unchanged) and with these thresholds.
+    """Return the configuration with only these metrics (None: unchanged) and with these thresholds and options.
 
     A metric keeps its criterion; one that the configuration lacks gets its default threshold.
 
+    Args:
+        settings: metric → threshold, `metric.option` → value.
+
     Raises:
-        BadInput: a metric is unknown, or has neither a threshold nor a default.
+        BadInput: a metric or option is unknown, a metric has neither a threshold nor a default, or a value is invalid.
     """
-    thresholds = dict(thresholds or {})
+    by_metric: dict[str, dict[str, float | str]] = {}
+    for setting, value in (settings or {}).items():
+        name, _, option = setting.partition(".")
+        by_metric.setdefault(name, {})[option] = value
     old = config.criteria
-    names = list(metrics) if metrics is not None else list(dict.fromkeys([*old, *thresholds]))
-    names_in_use = {*ALL_METRICS, *(config.data.get("custom_metrics") or {})}
-    for name in [*names, *thresholds]:
+    names = list(metrics) if metrics is not None else list(dict.fromkeys([*old, *by_metric]))
+    names_in_use = {*all_metrics(), *(config.data.get("custom_metrics") or {})}
+    for name in [*names, *by_metric]:
         check_name(name, names_in_use)
-    unused = [name for name in thresholds if name not in names]
+    unused = [name for name in by_metric if name not in names]
     if unused:
         raise BadInput(
-            f"A threshold is given for {unused[0]}, which is not among the metrics.",
-            hint="Add it to the metrics, or leave the threshold out.",
+            f"A threshold or option is given for {unused[0]}, which is not among the metrics.",
+            hint="Add it to the metrics, or leave the threshold or option out.",
         )
     gating = [name for name in names if name not in INFORMATIONAL_METRICS]
-    criteria = {name: _criterion(name, old.get(name), thresholds.get(name)) for name in gating}
+    criteria = {name: _criterion(name, old.get(name), by_metric.get(name, {})) for name in gating}
     is_same = criteria == {
         name: criterion for name, criterion in old.items() if name not in INFORMATIONAL_METRICS
     }
@@ -214,15 +221,29 @@ def choose_metrics(
     return RunConfig({**config.data, "criteria": criteria}, source, config.warnings)
 
 
-def add_state_metric(config: RunConfig, cases: Iterable[Mapping[str, Any]]) -> RunConfig:
-    """Add the metric of expected states if one of the cases (JSON) expects a state."""
-    if STATE_METRIC.name in config.criteria or not any(expected_states(case) for case in cases):
+def add_automatic_metrics(config: RunConfig, cases: Collection[Mapping[str, Any]]) -> RunConfig:
+    """Add DevUI's own metrics that judge some of the cases (JSON) without being chosen."""
+    automatic = {
+        metric.name: metric.default
+        for metric in automatic_metrics(cases)
+        if metric.name not in {**config.criteria, **(config.data.get("custom_metrics") or {})}
+    }
+    if not automatic:
         return config
-    criteria = {**config.criteria, STATE_METRIC.name: STATE_METRIC.default}
-    return RunConfig({**config.data, "criteria": criteria}, config.source, config.warnings)
+    data = {**config.data, "criteria": {**config.criteria, **automatic}}
+    return RunConfig(data, config.source, config.warnings)
 
 
-def check_name(name: str, names: set[str]) -> None:
+def automatic_metrics(cases: Collection[Mapping[str, Any]]) -> list[OwnMetric]:
+    """Return the metrics of DevUI and of installed packages that judge some of the cases without being chosen."""
+    return [
+        metric
+        for metric in own_metrics().values()
+        if metric.default is not None and any(metric.is_automatic_for(case) for case in cases)
+    ]
+
+
+def check_name(name: str, names: Collection[str]) -> None:
     """Require a known metric.
 
     Raises:
@@ -242,15 +263,15 @@ def check_config(config: RunConfig) -> list[str]:
         BadInput: a metric is unknown, its threshold is out of range or not allowed, or its criterion is invalid.
     """
     custom = config.data.get("custom_metrics") or {}
-    names = {*ALL_METRICS, *custom}
+    metrics = {**all_metrics(), **{name: custom_metric(name, declared) for name, declared in custom.items()}}
     warnings = list(config.warnings)
     for name, criterion in config.criteria.items():
-        check_name(name, names)
-        if name not in custom:
-            check_criterion(name, criterion, config.source)
-        metric = ALL_METRICS.get(name) if name not in custom else custom_metric(name, custom[name])
-        if metric is not None:
-            warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
+        check_name(name, metrics.keys())
+        metric = metrics[name]
+        check_criterion(name, metric.options, criterion, config.source)
+        if isinstance(metric, OwnMetric) and (unknown := other_fields(metric.options, criterion)):
+            raise _unknown_option(name, unknown[0], [option.name for option in metric.options], config.source)
+        warnings.extend(_check_threshold(metric, threshold_of(criterion), config.source))
     if not config.criteria:
         warnings.append(f"{config.source}: no metric with a verdict is chosen, so no case can pass.")
     return warnings
@@ -296,14 +317,37 @@ def _check_threshold(metric: Metric, threshold: float, source: str) -> Iterator[
         )
 
 
-def _criterion(name: str, old: float | Json | None, threshold: float | None) -> float | Json:
-    if threshold is not None:
-        return {**old, "threshold": threshold} if isinstance(old, dict) else threshold
-    if old is not None:
-        return old
-    default_threshold = ALL_METRICS[name].default if name in ALL_METRICS else None
-    if default_threshold is None:
+def _criterion(
+    name: str, old: float | Json | None, settings: Mapping[str, float | str]
+) -> float | Mapping[str, Any]:
+    """Return a criterion with new settings: option → value; an empty option is the threshold."""
+    metric = all_metrics().get(name)
+    criterion: float | Mapping[str, Any] | None = metric.default if old is None and metric else old
+    if "" in settings:
+        threshold = _threshold(name, settings[""])
+        criterion = {**criterion, "threshold": threshold} if isinstance(criterion, Mapping) else threshold
+    if criterion is None:
         raise BadInput(
             f"{name} has no default threshold.", hint=f"Give one, for example --criteria {name}=0.5."
         )
-    return default_threshold
+    options = {option.name: option for option in metric.options} if metric else {}
+    for setting, value in settings.items():
+        if setting and setting not in options:
+            raise _unknown_option(name, setting, options)
+        if setting:
+            criterion = with_value(criterion, options[setting], parse_text(options[setting], str(value)))
+    return criterion
+
+
+def _unknown_option(name: str, option: str, options: Collection[str], source: str = "") -> BadInput:
+    hint = f"Options: {', '.join(options)}." if options else "It has only a threshold."
+    return BadInput(f"{source}: {name} has no option {option!r}.".removeprefix(": "), hint=hint)
+
+
+def _threshold(name: str, value: float | str) -> float:
+    try:
+        return float(value)
+    except ValueError:
+        raise BadInput(
+            f"The threshold of {name} is no number: {value!r}.", hint="Give one, such as 0.7."
+        ) from None

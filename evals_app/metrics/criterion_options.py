@@ -1,7 +1,6 @@
-"""Options of metrics besides their threshold, by the names of ADK's criteria. Pure.
+"""Options of metrics besides their threshold: read, checked and changed in a criterion. Pure.
 
-`google/adk/evaluation/eval_metrics.py` has the classes; a test compares this table with them. A criterion is stored as
-in its file: only changed options are written, in snake case.
+A criterion is stored as in its file: only changed options are written, in snake case.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from typing import Any
 from pydantic import TypeAdapter, ValidationError
 from pydantic.alias_generators import to_camel
 
-from evals_app.metrics.alignment import MatchRules
 from sessions_app.errors import BadInput
 
 Json = dict[str, Any]
@@ -50,18 +48,6 @@ class Option:
     most: int = MAX_SAMPLES
 
 
-MATCH_TYPE = Option(
-    "match_type",
-    "How tool calls must match",
-    Widget.CHOICE,
-    "EXACT",
-    (
-        ("EXACT", "exactly these, in order"),
-        ("IN_ORDER", "these in order, others between"),
-        ("ANY_ORDER", "these in any order"),
-    ),
-)
-IGNORE_ARGS = Option("ignore_args", "ignore arguments", Widget.FLAG, False)
 JUDGE = (
     Option("judge_model_options.judge_model", "Judge model", Widget.TEXT, placeholder="of the run"),
     Option(
@@ -69,24 +55,6 @@ JUDGE = (
     ),
     Option("judge_model_options.parallelism_limit", "Asked at once", Widget.NUMBER, None, placeholder="1"),
 )
-RUBRICS = Option("rubrics", "Rubrics, one a line", Widget.RUBRICS, (), placeholder="id: what must be true")
-WITH_STEPS = Option(
-    "include_intermediate_responses_in_final", "what is said on the way counts, too", Widget.FLAG, False
-)
-STEPS = Option("evaluate_intermediate_nl_responses", "judge what is said on the way, too", Widget.FLAG, False)
-STOP = Option("stop_signal", "What ends the conversation", Widget.TEXT, "</finished>")
-
-OPTIONS: dict[str, tuple[Option, ...]] = {
-    "tool_trajectory_avg_score": (MATCH_TYPE, IGNORE_ARGS),
-    "final_response_match_v2": (*JUDGE, WITH_STEPS),
-    "hallucinations_v1": (*JUDGE, STEPS),
-    "rubric_based_final_response_quality_v1": (RUBRICS, *JUDGE, WITH_STEPS),
-    "rubric_based_tool_use_quality_v1": (RUBRICS, *JUDGE),
-    "rubric_based_multi_turn_trajectory_quality_v1": (RUBRICS, *JUDGE),
-    "per_turn_user_simulator_quality_v1": (*JUDGE, STOP),
-}
-"""Metric → its options. Metrics that are not listed have only a threshold."""
-
 
 VALUE_TYPES: dict[Widget, TypeAdapter[Any]] = {
     Widget.FLAG: TypeAdapter(bool),
@@ -102,24 +70,25 @@ VALUE_NAMES = {
 }
 
 
-def check_criterion(name: str, criterion: Criterion, source: str) -> None:
+def check_criterion(name: str, options: Sequence[Option], criterion: Criterion, source: str) -> None:
     """Check the options of a criterion that ADK would refuse only after the run has started.
 
     Args:
-        name: the metric.
+        name: the metric, for the message.
+        options: those of the metric.
         source: source of the criterion, for the message.
 
     Raises:
         BadInput: an option is invalid; the message names the allowed values.
     """
-    for option in OPTIONS.get(name, ()):
+    for option in options:
         value = _stored_value(criterion, option, MISSING)
         if value is MISSING or (value is not None and _is_valid(option, value)):
             continue
         shown = "null or NaN" if value is None else repr(value)
         if option.widget is Widget.CHOICE:
             allowed = [choice for choice, _ in option.choices]
-            near = difflib.get_close_matches(_normalize_choice(value or ""), allowed, n=1, cutoff=0.4)
+            near = difflib.get_close_matches(normalize_choice(value or ""), allowed, n=1, cutoff=0.4)
             raise BadInput(
                 f"{source}: {option.name} of {name} is {shown}, which is none of {', '.join(allowed)}.",
                 hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
@@ -133,8 +102,7 @@ def check_criterion(name: str, criterion: Criterion, source: str) -> None:
 
 def _is_valid(option: Option, value: Any) -> bool:
     if option.widget is Widget.CHOICE:
-        places = range(len(option.choices))
-        return value in places if isinstance(value, int) else _normalize_choice(value) in dict(option.choices)
+        return _choice(option, value) is not None
     try:
         read = VALUE_TYPES[option.widget].validate_python(value) if option.widget in VALUE_TYPES else value
     except ValidationError:
@@ -142,16 +110,24 @@ def _is_valid(option: Option, value: Any) -> bool:
     return option.widget is not Widget.NUMBER or bool(read >= option.least)
 
 
-def _normalize_choice(value: Any) -> str:
+def normalize_choice(value: Any) -> str:
     """Return a choice in ADK's spelling."""
     return str(value).strip().upper().replace("-", "_").replace(" ", "_")
 
 
+def _choice(option: Option, value: Any) -> str | None:
+    """Return the choice that a value names, by its position or in any spelling; None: no choice."""
+    choices = [choice for choice, _ in option.choices]
+    if isinstance(value, int):
+        return choices[value] if 0 <= value < len(choices) else None
+    return next((choice for choice in choices if normalize_choice(choice) == normalize_choice(value)), None)
+
+
 def value_of(criterion: Criterion | None, option: Option) -> Any:
     """Return the value of an option in a criterion, in snake or camel case, or its default."""
-    if option is MATCH_TYPE:
-        return MatchRules.of(criterion).match_type
     value = _stored_value(criterion, option)
+    if option.widget is Widget.CHOICE:
+        value = _choice(option, value)
     return option.default if value is None else value
 
 
@@ -184,12 +160,11 @@ def with_value(criterion: Criterion, option: Option, value: Any) -> Criterion:
     return updated
 
 
-def other_fields(name: str, criterion: Criterion | None) -> list[str]:
+def other_fields(options: Sequence[Option], criterion: Criterion | None) -> list[str]:
     """Return the fields of a criterion without an option, as text: they stay as in the file."""
     if not isinstance(criterion, Mapping):
         return []
-    options = OPTIONS.get(name, ())
-    own_fields = {part for option in options for part in (option.name.split(".")[0],)}
+    own_fields = {option.name.split(".")[0] for option in options}
     spelled = {*own_fields, *(to_camel(part) for part in own_fields), "threshold"}
     rest = [field for field in criterion if field not in spelled]
     judge = criterion.get("judge_model_options", criterion.get("judgeModelOptions"))
@@ -199,10 +174,10 @@ def other_fields(name: str, criterion: Criterion | None) -> list[str]:
 
 
 def read_input(option: Option, values: Sequence[str], old: Any) -> Any:
-    """Return the value that a form sent for an option; `old` is what the criterion says now.
+    """Return the value that a form sent for an option; `old` is its current value in the criterion.
 
     Raises:
-        BadInput: it cannot be meant.
+        BadInput: the option does not have this value.
     """
     if option.widget is Widget.FLAG:
         return bool(values)
@@ -217,6 +192,22 @@ def read_input(option: Option, values: Sequence[str], old: Any) -> Any:
             hint=f"Choices: {', '.join(value for value, _ in option.choices)}.",
         )
     return text or option.default
+
+
+def parse_text(option: Option, text: str) -> Any:
+    """Return the value that a text on the command line names for an option.
+
+    Raises:
+        BadInput: the option does not have this value.
+    """
+    if option.widget is Widget.CHOICE:
+        text = _choice(option, text) or text
+    if option.widget is not Widget.FLAG:
+        return read_input(option, [text], ())
+    try:
+        return VALUE_TYPES[option.widget].validate_python(text.strip())
+    except ValidationError:
+        raise BadInput(f"{option.name} is true or false, not {text!r}.", hint="Give one of both.") from None
 
 
 def rubrics_as_text(rubrics: Sequence[Mapping[str, Any]]) -> str:

@@ -26,7 +26,7 @@ class EvalsetRequest:
         evalset: a file, or the id of one beside the agent.
         cases: ids; empty: all.
         metrics: names; None: those of the configuration.
-        criteria: metric → threshold.
+        criteria: metric → threshold, `metric.option` → value.
         config: a `test_config.json`; None: the one beside the evalset, else ADK's defaults.
         settings: the configuration itself instead of a file.
         policy: the replay policy as JSON (`replay.policy`); its run may be "last", or a prefix of an id.
@@ -35,7 +35,7 @@ class EvalsetRequest:
     evalset: str
     cases: Sequence[str] = ()
     metrics: Sequence[str] | None = None
-    criteria: Mapping[str, float] = field(default_factory=dict)
+    criteria: Mapping[str, float | str] = field(default_factory=dict)
     config: Path | None = None
     settings: Mapping[str, Any] | None = None
     num_runs: int = 1

@@ -52,7 +52,7 @@ def order_replay(
     case = session_cases.build_case(
         session, turns, conversation, session.session_id, CaseOptions(keys=None), time.time()
     )
-    config = configs.add_state_metric(configs.default_config(), [case])
+    config = configs.add_automatic_metrics(configs.default_config(), [case])
     return writes.create_run(
         _version_of(session.app_name, case),
         [(0, case["eval_id"])],

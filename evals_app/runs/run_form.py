@@ -10,13 +10,14 @@ from typing import Any
 
 from django.http import QueryDict
 
-from evals_app.files.content import expected_states
 from evals_app.metrics import config as configs
 from evals_app.metrics import criterion_options as criteria
 from evals_app.metrics import simulator_options
-from evals_app.metrics.catalog import ADK_METRICS, STATE_METRIC, Metric, MetricKind, missing_requirement
+from evals_app.metrics.catalog import ADK_METRICS, all_metrics, missing_requirement
 from evals_app.metrics.config import RunConfig
 from evals_app.metrics.criterion_options import Criterion, Option, Widget
+from evals_app.metrics.metric import Metric, MetricKind
+from evals_app.metrics.own import OwnMetric
 from evals_app.models import EvalRun, KnownMetric
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES, ReplayPolicy
@@ -81,7 +82,7 @@ class RunForm:
     @property
     def chosen(self) -> list[MetricField]:
         """Metrics that are chosen initially, and those that are computed without a model."""
-        cheap = (MetricKind.EXACT, MetricKind.CUSTOM, MetricKind.STATE)
+        cheap = (MetricKind.EXACT, MetricKind.CUSTOM, MetricKind.OWN)
         return [offer for offer in self.offers if offer.chosen or offer.metric.kind in cheap]
 
     @property
@@ -123,17 +124,12 @@ def build_form(
         cases: the evalset's cases as JSON.
         runs: earlier runs of the evalset, the newest first.
     """
-    custom = config.data.get("custom_metrics") or {}
-    own = [configs.custom_metric(name, declared) for name, declared in custom.items()]
-    metrics = [
-        *own,
-        *(metric for metric in ADK_METRICS.values() if metric.kind is not MetricKind.INFORMATIONAL),
-    ]
     missing = _unavailable_metrics()
-    offers = [_metric_field(metric, config, posted, missing.get(metric.name, "")) for metric in metrics]
-    offers.sort(key=lambda offer: not offer.chosen)
-    if STATE_METRIC.name in config.criteria or any(expected_states(case) for case in cases):
-        offers.append(_metric_field(STATE_METRIC, config, posted, "", always=True))
+    offers = [
+        _metric_field(metric, config, posted, missing.get(metric.name, ""), always)
+        for metric, always in _offered_metrics(config, cases)
+    ]
+    offers.sort(key=lambda offer: (offer.always, not offer.chosen))
     scenarios = any(case.get("conversation_scenario") for case in cases)
     simulator = _simulator(config, posted) if scenarios or config.data.get("user_simulator_config") else []
     if posted is None:
@@ -154,6 +150,20 @@ def build_form(
         cases=frozenset(posted.getlist("case")),
         limits=_limits(posted),
     )
+
+
+def _offered_metrics(config: RunConfig, cases: Sequence[Json]) -> list[tuple[Metric, bool]]:
+    """Return the metrics of the form, and whether each runs without being chosen."""
+    custom = config.data.get("custom_metrics") or {}
+    needed = {*config.criteria, *(metric.name for metric in configs.automatic_metrics(cases))}
+    offered = [(configs.custom_metric(name, declared), False) for name, declared in custom.items()]
+    for name, metric in all_metrics().items():
+        if metric.kind is MetricKind.INFORMATIONAL or name in custom:
+            continue
+        automatic = isinstance(metric, OwnMetric) and metric.applies is not None
+        if not automatic or name in needed:
+            offered.append((metric, automatic))
+    return offered
 
 
 def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:
@@ -229,11 +239,8 @@ def _metric_field(
         chosen or always,
         threshold if math.isfinite(threshold) else None,
         missing,
-        ", ".join(criteria.other_fields(metric.name, criterion)),
-        tuple(
-            _option_field(metric.name, option, criterion, posted)
-            for option in criteria.OPTIONS.get(metric.name, ())
-        ),
+        ", ".join(criteria.other_fields(metric.options, criterion)),
+        tuple(_option_field(metric.name, option, criterion, posted) for option in metric.options),
         always,
     )
 
@@ -289,9 +296,10 @@ def _threshold(posted: QueryDict, name: str) -> float:
 def _with_options(data: Mapping[str, Any], posted: QueryDict) -> dict[str, Any]:
     """Apply the submitted options to their criteria; unchanged ones stay as in the file."""
     chosen = dict(data["criteria"])
+    metrics = all_metrics()
     for name in posted.getlist("options"):
-        if name in chosen:
-            chosen[name] = _apply_options(chosen[name], name, criteria.OPTIONS.get(name, ()), posted)
+        if name in chosen and name in metrics:
+            chosen[name] = _apply_options(chosen[name], name, metrics[name].options, posted)
     return {**data, "criteria": chosen}
 
 

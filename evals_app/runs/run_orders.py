@@ -65,7 +65,7 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
         )
     costs = price_table() if order.prices is None else order.prices
     version = library.current_version(evalset)
-    config = configs.add_state_metric(order.config, _case_contents(version, cases))
+    config = configs.add_automatic_metrics(order.config, _case_contents(version, cases))
     warnings = [*json.loads(evalset.warnings), *configs.check_config(config), *map(str, costs.problems)]
     return writes.create_run(
         version,

@@ -10,9 +10,10 @@ from evals_app.engine.evaluators import describe_metrics
 from evals_app.files import BadFile
 from evals_app.metrics import catalog
 from evals_app.metrics import config as configs
-from evals_app.metrics.catalog import MetricKind, suggest_name
+from evals_app.metrics.catalog import all_metrics, suggest_name
 from evals_app.metrics.config import RunConfig
 from evals_app.metrics.criterion_options import JUDGE, with_value
+from evals_app.metrics.metric import MetricKind
 from sessions_app.errors import BadInput
 from tests.evals.builders import write
 
@@ -37,8 +38,8 @@ def test_the_ranges_of_metrics_are_adks():
 
 
 def test_the_right_name_of_every_old_one_exists():
-    assert set(catalog.FORMER_NAMES.values()) <= set(catalog.ALL_METRICS)
-    assert not set(catalog.FORMER_NAMES) & set(catalog.ALL_METRICS)
+    assert set(catalog.FORMER_NAMES.values()) <= set(all_metrics())
+    assert not set(catalog.FORMER_NAMES) & set(all_metrics())
 
 
 @pytest.mark.parametrize(
@@ -47,11 +48,12 @@ def test_the_right_name_of_every_old_one_exists():
         ("tool_trajectory", "tool_trajectory_avg_score"),
         ("Hallucination", "hallucinations_v1"),
         ("response_match_scor", "response_match_score"),
+        ("state_match", "devui_state_match"),
         ("zzz", ""),
     ],
 )
 def test_an_unknown_metric_is_answered_with_the_right_name(wrong, right):
-    assert suggest_name(wrong) == right
+    assert suggest_name(wrong, all_metrics()) == right
 
 
 def test_an_unknown_metric_is_refused():
@@ -159,7 +161,7 @@ def test_choosing_metrics_keeps_what_the_file_says_of_them():
     )
     chosen = configs.choose_metrics(config, ["tool_trajectory_avg_score"])
     assert chosen.criteria == {"tool_trajectory_avg_score": criterion}
-    stricter = configs.choose_metrics(config, thresholds={"tool_trajectory_avg_score": 0.5, "safety_v1": 1.0})
+    stricter = configs.choose_metrics(config, settings={"tool_trajectory_avg_score": 0.5, "safety_v1": 1.0})
     assert stricter.criteria == {
         "tool_trajectory_avg_score": {**criterion, "threshold": 0.5},
         "response_match_score": 0.5,
@@ -171,7 +173,7 @@ def test_a_configuration_that_an_order_changes_says_so():
     config = configs.default_config()
     assert configs.choose_metrics(config, ["response_match_score"]).source == "ADK's defaults, changed"
     assert (
-        configs.choose_metrics(config, thresholds={"response_match_score": 0.1}).source
+        configs.choose_metrics(config, settings={"response_match_score": 0.1}).source
         == "ADK's defaults, changed"
     )
     assert (

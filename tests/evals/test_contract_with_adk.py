@@ -24,6 +24,7 @@ from evals_app.engine import _adk
 from evals_app.engine.evaluators import evaluator_class, evaluator_of, metrics_of, missing_requirement
 from evals_app.metrics import catalog
 from evals_app.metrics.expected_state import EVALUATION_KEY
+from evals_app.metrics.metric import MetricKind
 from tests.evals import agents  # noqa: F401 - registers the judges
 
 
@@ -141,7 +142,5 @@ def test_the_key_that_adks_evaluation_writes_is_known():
 
 
 def test_rubrics_of_a_case_are_of_the_types_that_adks_metrics_judge():
-    judging = [
-        name for name, metric in catalog.ADK_METRICS.items() if metric.kind is catalog.MetricKind.RUBRICS
-    ]
+    judging = [name for name, metric in catalog.ADK_METRICS.items() if metric.kind is MetricKind.RUBRICS]
     assert {vars(evaluator_class(name))["RUBRIC_TYPE"] for name in judging} == set(RUBRIC_TYPES)

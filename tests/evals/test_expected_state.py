@@ -7,11 +7,12 @@ import json
 import pytest
 
 from evals_app.metrics import expected_state
-from evals_app.metrics.expected_state import STATE_MATCH
 from evals_app.models import EvalAttempt, MetricResult
 from sessions_app.store import units_of_work
 from tests.evals import agents
 from tests.evals.builders import case, evalset, turn
+
+STATE_MATCH = "devui_state_match"
 
 
 @pytest.mark.parametrize(

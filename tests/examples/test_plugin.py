@@ -85,3 +85,16 @@ def test_readme_of_the_plugin_names_each_of_its_groups() -> None:
     project = tomllib.loads((PLUGIN / "pyproject.toml").read_text())["project"]
     readme = (PLUGIN / "README.md").read_text()
     assert [group for group in project["entry-points"] if f"`{group}`" not in readme] == []
+
+
+def test_installed_metric_scores_answers_by_their_length(run: Run) -> None:
+    printed = run("""
+from evals_app.metrics.catalog import own_metrics
+from evals_app.metrics.own import MetricInput
+
+metric = own_metrics()["example_brevity"]
+turns = [{"final_response": {"parts": [{"text": text}]}} for text in ("It rains.", "It rains in Paris today.")]
+outcome = metric.check_outcome(metric.score(MetricInput({}, [], turns, options={"max_words": 3})))
+print(outcome.score, outcome.reason, metric.cause(outcome.details))
+""")
+    assert printed == "0.5 The longest answer has 5 words. an answer is too long\n"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from evals_app.metrics.alignment import MatchRules
-from evals_app.metrics.catalog import label_of
+from evals_app.metrics.metric import label_of
 from tests.parity.compare import Compared, compare
 from tests.parity.corpus import EXAMPLES, Job, jobs
 

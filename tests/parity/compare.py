@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from evals_app.metrics.catalog import own_metrics
+
 Json = Mapping[str, Any]
 
 NEVER_EQUAL = frozenset({"invocation_duration_v1"})
@@ -60,11 +62,11 @@ def compare(adk: Sequence[Json] | Json, devui: Sequence[Json]) -> Compared:
 
 
 def _scores(case: str, adk: Sequence[Json], devui: Sequence[Json], found: Compared) -> Iterator[Difference]:
-    """Yield the scores that differ. A metric of ours, which ADK does not have, is no difference."""
+    """Yield the scores that differ. A metric of our own, which ADK does not have, is no difference."""
     theirs, ours = (_by_place(side) for side in (adk, devui))
     for place in [*theirs, *(place for place in ours if place not in theirs)]:
         metric, turn = place
-        if metric in NEVER_EQUAL or metric.startswith("devui_"):
+        if metric in NEVER_EQUAL or metric in own_metrics():
             continue
         left, right = _said(theirs.get(place)), _said(ours.get(place))
         if left is None and turn is not None and right is None:

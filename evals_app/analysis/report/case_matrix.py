@@ -13,7 +13,7 @@ from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 from evals_app.analysis import statistics
 from evals_app.analysis.report.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate
-from evals_app.metrics.catalog import label_of
+from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
 

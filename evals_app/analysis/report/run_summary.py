@@ -9,7 +9,8 @@ from typing import Any
 
 from django.db.models import Avg, Count, OuterRef, Q, QuerySet, Subquery, Sum
 
-from evals_app.metrics.catalog import INFORMATIONAL_METRICS, label_of
+from evals_app.metrics.catalog import INFORMATIONAL_METRICS
+from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.progress import elapsed_seconds

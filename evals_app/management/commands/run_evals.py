@@ -161,7 +161,7 @@ def _add_what_judges(add: Add) -> None:
         action="append",
         default=[],
         metavar="NAME=THRESHOLD",
-        help="repeatable",
+        help="threshold of a metric, or NAME.OPTION=VALUE for an option of its criterion; repeatable",
     )
     add(
         "--config",
@@ -369,12 +369,19 @@ def _comma_list(text: str) -> list[str]:
     return [word.strip() for word in text.split(",") if word.strip()]
 
 
-def _criterion(text: str) -> tuple[str, float]:
-    name, _, threshold = text.partition("=")
+def _criterion(text: str) -> tuple[str, str]:
+    name, equals, value = text.partition("=")
+    if not equals or ("." not in name and not _is_number(value)):
+        raise ArgumentTypeError(f"{text!r} is no NAME=THRESHOLD, such as response_match_score=0.7")
+    return name.strip(), value.strip()
+
+
+def _is_number(text: str) -> bool:
     try:
-        return name.strip(), float(threshold)
+        float(text)
     except ValueError:
-        raise ArgumentTypeError(f"{text!r} is no NAME=THRESHOLD, such as response_match_score=0.7") from None
+        return False
+    return True
 
 
 def _limit(text: str) -> tuple[str, str]:
