@@ -21,7 +21,7 @@ from sessions_app.errors import BadInput
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
 from tests.evals.conftest import settled
-from tests.evals.test_pages import page_of, start
+from tests.evals.web_pages import get_page, start_run
 from tests.parity.compare import compare
 
 GROUP = "devui.metrics"
@@ -219,9 +219,9 @@ def test_command_line_refuses_unknown_options_and_values(setting, problem, words
 
 
 async def test_plugin_is_chosen_in_the_form_and_shown_in_the_results(words, web, process, smoke):
-    form = (await page_of(web, "/evals/counter/smoke/")).one("form", id="run-form")
+    form = (await get_page(web, "/evals/counter/smoke/")).one("form", id="run-form")
     assert form.one("input", name="option:word_found:word").attrs["value"] == "sunny"
-    await start(
+    await start_run(
         web,
         "smoke",
         metric=["word_found"],
@@ -231,7 +231,7 @@ async def test_plugin_is_chosen_in_the_form_and_shown_in_the_results(words, web,
     await settled()
     run = await units_of_work.read(EvalRun.objects.get)
     assert json.loads(run.config)["criteria"] == {"word_found": {"threshold": 0.5, "word": "fog"}}
-    page = await page_of(web, f"/evals/runs/{run.id}/")
+    page = await get_page(web, f"/evals/runs/{run.id}/")
     assert "word found" in page.text
     assert "the word fog is missing" in page.text
 
