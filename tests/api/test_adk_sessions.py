@@ -70,7 +70,7 @@ async def test_a_null_body_creates_a_session(web, adk):
     await both(web, adk, "POST", SESSIONS, content="null", headers=JSON)
 
 
-async def test_a_session_is_found_listed_and_deleted_as_by_adk(web, adk):
+async def test_session_is_fetched_listed_and_deleted_like_in_adk(web, adk):
     await both(web, adk, "POST", SESSIONS, json={"sessionId": "s1", "state": {"n": 1, "user:tier": "gold"}})
     await both(
         web, adk, "POST", SESSIONS, json={"sessionId": "s2", "state": {"app:v": 2, "user:tier": "silver"}}
@@ -86,14 +86,14 @@ async def test_a_session_is_found_listed_and_deleted_as_by_adk(web, adk):
     assert after["state"] == {"app:v": 2, "user:tier": "silver"}
 
 
-async def test_an_unknown_session_is_not_found_in_adks_words(web, adk):
+async def test_unknown_session_has_adks_404(web, adk):
     answer = (await both(web, adk, "GET", SESSIONS + "/nobody")).json()
     assert answer["detail"] == "Session not found"
     assert answer["code"] == "session_not_found"
     assert "nobody" in answer["hint"]
 
 
-async def test_a_taken_id_is_refused_in_adks_words(web, adk):
+async def test_existing_id_has_adks_error(web, adk):
     await both(web, adk, "POST", SESSIONS, json={"sessionId": "s1"})
     answer = await both(web, adk, "POST", SESSIONS, json={"sessionId": "s1"})
     assert answer.status_code == 409
@@ -131,7 +131,7 @@ async def test_a_patch_that_does_not_validate_is_refused_as_by_adk(web, adk, bod
     assert answer.status_code == 422
 
 
-async def test_a_patch_of_an_unknown_session_is_not_found(web, adk):
+async def test_patch_of_unknown_session_is_404(web, adk):
     await both(web, adk, "PATCH", SESSIONS + "/nobody", json={"stateDelta": {}})
 
 
@@ -169,7 +169,7 @@ async def test_json_under_another_content_type_is_refused_as_by_adk(web, adk, co
     assert (await web.get(SESSIONS)).json() == []
 
 
-async def test_sessions_of_evals_are_left_out_of_the_list_and_found_by_id(web, adk):
+async def test_eval_sessions_are_fetched_by_id_but_not_listed(web, adk):
     for session_id in ("adk-eval-session-1", "___eval___session___2", "mine"):
         await both(web, adk, "POST", SESSIONS, json={"sessionId": session_id})
     listed = (await both(web, adk, "GET", SESSIONS)).json()
@@ -197,7 +197,7 @@ async def test_a_file_beside_the_agent_that_cannot_be_read_is_no_state(web, sett
     assert created.json()["state"] == {}
 
 
-async def test_an_app_nobody_has_may_hold_sessions_as_in_adk(web, adk):
+async def test_app_without_agent_may_hold_sessions_like_in_adk(web, adk):
     await both(web, adk, "POST", "/apps/ghost/users/ann/sessions", json={"sessionId": "s1"})
     await both(web, adk, "GET", "/apps/ghost/users/ann/sessions/s1")
     assert (await both(web, adk, "GET", "/apps/ghost/users/nobody/sessions")).json() == []
@@ -210,6 +210,6 @@ async def test_a_method_that_no_route_has_is_refused_in_adks_words(web, adk):
         assert answer.headers["allow"]
 
 
-async def test_an_unknown_path_is_not_found_in_adks_words(web, adk):
+async def test_unknown_path_has_adks_404(web, adk):
     answer = await both(web, adk, "GET", "/apps/weather/nothing")
     assert answer.json()["code"] == "not_found"

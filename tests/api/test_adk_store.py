@@ -40,7 +40,7 @@ def path_of(*ids: str) -> str:
     return f"/apps/{app}/users/{user}/sessions/{session}"
 
 
-async def test_a_title_is_kept_beside_the_state_and_leaves_the_history_alone(web):
+async def test_title_is_stored_beside_state_without_history(web):
     await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     answer = await web.patch(SESSIONS + "/s1", json=TITLE)
     assert answer.status_code == 200
@@ -57,7 +57,7 @@ async def test_adks_front_end_finds_the_title_where_it_left_it(web):
         assert session["state"] == TITLE["stateDelta"]
 
 
-async def test_a_title_with_the_state_as_it_was_told_is_a_title_alone(web):
+async def test_title_with_unchanged_state_writes_only_title(web):
     state = {"n": 1.0, "list": [True, {"b": None, "a": 1}], "user:tier": "gold", "app:motd": "hi"}
     await web.post(SESSIONS, json={"sessionId": "s1", "state": state})
     told = (await web.get(SESSIONS)).json()[0]["state"]
@@ -78,7 +78,7 @@ async def test_a_title_with_a_state_that_is_another_changes_the_state(web, other
     assert answer["state"] == {"n": 1, **sent["stateDelta"]}
 
 
-async def test_a_title_given_at_creation_is_kept_beside_the_state_too(web):
+async def test_title_at_creation_is_stored_beside_state(web):
     created = await web.post(SESSIONS, json={"state": {"n": 1, **TITLE["stateDelta"]}})
     assert created.json()["state"] == {"n": 1, **TITLE["stateDelta"]}
     assert (await units_of_work.read(AgentSession.objects.get)).title == "Rain in Paris"
@@ -117,7 +117,7 @@ async def test_a_change_while_a_run_is_active_is_refused_naming_the_run(web, met
     assert (await web.request(method, SESSIONS + "/s1", json=body)).status_code == 200
 
 
-async def test_an_attempts_session_is_found_by_its_id_but_not_listed_or_changed(web):
+async def test_session_of_attempt_is_readable_but_not_listed_or_changed(web):
     attempt = KEY._replace(realm="eval/run1/case1/0")
     await units_of_work.write(writes.create_session, attempt, {"n": 1, "user:tier": "gold"})
     found = await web.get(SESSIONS + "/s1")
@@ -128,7 +128,7 @@ async def test_an_attempts_session_is_found_by_its_id_but_not_listed_or_changed(
     assert (await web.get(SESSIONS + "/s1")).status_code == 200
 
 
-async def test_a_real_session_is_found_before_an_attempts_of_the_same_id(web):
+async def test_real_session_wins_over_attempt_with_same_id(web):
     await units_of_work.write(
         writes.create_session, KEY._replace(realm="eval/run1/case1/0"), {"n": "attempt"}
     )
@@ -201,7 +201,7 @@ def _append_many(count: int) -> None:
         writes.append_event(KEY, build_record(wire_event(f"e{number}")))
 
 
-async def test_text_that_is_no_text_is_kept_readable(web):
+async def test_invalid_unicode_is_stored_readably(web):
     headers = {"Content-Type": "application/json"}
     body = '{"sessionId": "s1", "state": {"lone": "\\ud800", "nul": "\\u0000", "nan": NaN, "big": 1e400}}'
     created = await web.post(SESSIONS, content=body, headers=headers)

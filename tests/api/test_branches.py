@@ -31,7 +31,7 @@ async def post(web: httpx.AsyncClient, session: AgentSession, what: str, **body:
     return await web.post(f"/api/v1/sessions/{session.pk}/{what}", json=body)
 
 
-async def test_a_dry_run_tells_and_writes_nothing(web):
+async def test_dry_run_reports_and_writes_nothing(web):
     session = await told()
     answer = await post(web, session, "rewind", event_id="e3", dry_run=True)
     assert answer.status_code == 200
@@ -94,14 +94,14 @@ async def test_a_session_that_does_not_exist_has_no_branches(web):
     assert (await web.get("/api/v1/sessions/compare?left=999&right=999")).status_code == 404
 
 
-async def test_a_word_that_is_not_known_is_refused_and_nothing_is_forked(web):
+async def test_unknown_field_is_refused_before_forking(web):
     session = await told()
     answer = await post(web, session, "fork", at="e2")
     assert (answer.status_code, answer.json()["detail"][0]["loc"][-1]) == (422, "at")
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
-async def test_a_fork_tells_where_it_is_and_both_know_of_each_other(web):
+async def test_fork_links_to_its_original_and_back(web):
     session = await told()
     answer = await post(web, session, "fork", event_id="e2", id="mine", title="Try")
     assert answer.status_code == 201

@@ -38,7 +38,7 @@ async def test_settings_without_a_span_and_of_an_unknown_app_are_refused(web):
     assert (await web.put("/api/v1/apps/nobody/settings", json={"session_ttl": "1d"})).status_code == 404
 
 
-async def test_the_active_session_is_made_once_and_returned_while_it_lasts(web):
+async def test_active_session_is_created_once_and_reused(web):
     first = await web.post(ACTIVE, json={**WHO, "ttl": "1h", "state": {"n": 1}})
     again = await web.post(ACTIVE, json={**WHO, "ttl": 3600})
     assert (first.status_code, again.status_code) == (201, 200)
@@ -47,7 +47,7 @@ async def test_the_active_session_is_made_once_and_returned_while_it_lasts(web):
     assert first.json()["session"]["survives_restart"] is True
 
 
-async def test_an_old_session_is_not_gone_on_with(web):
+async def test_expired_session_is_not_reused(web):
     first = (await web.post(ACTIVE, json=WHO)).json()["session"]
     await units_of_work.write(lambda: AgentSession.objects.update(updated_at=1.0))
     second = (await web.post(ACTIVE, json={**WHO, "ttl": "1d"})).json()["session"]
@@ -69,6 +69,6 @@ async def test_clients_that_ask_at_once_get_the_same_session(web):
         ({**WHO, "user": "x" * 600}, 400),
     ],
 )
-async def test_a_body_that_cannot_be_meant_is_refused_and_makes_no_session(web, body, status):
+async def test_invalid_body_is_refused_without_creating_session(web, body, status):
     assert (await web.post(ACTIVE, json=body)).status_code == status
     assert await units_of_work.read(AgentSession.objects.count) == 0

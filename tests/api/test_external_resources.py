@@ -32,7 +32,7 @@ async def files(store: None, tmp_path: Path, settings: Any) -> AsyncIterator[Pat
             runs.register(None)
 
 
-async def test_they_are_listed_and_searched_where_they_are(served, files):
+async def test_external_resources_are_listed_and_searched_at_their_source(served, files):
     await (await runs.provider().client("office")).call("GET", "/devui/health")
     await served.post(SESSIONS, json={"sessionId": "s1"})
     for text in ("Take a note: tea at four", "Take a note: cake"):

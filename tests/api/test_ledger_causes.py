@@ -80,7 +80,7 @@ def import_from(store: Path) -> None:
         source.close()
 
 
-async def test_an_import_tells_its_events_and_what_no_event_explains(web, tmp_path):
+async def test_import_causes_name_events_and_unexplained_values(web, tmp_path):
     events = [an_event(1, **delta(n=1)), an_event(2, "more", **delta(n=2))]
     store = sqlite_store(tmp_path / "s.db", *events, state={"n": 2, "seed": 7})
     await units_of_work.write(import_from, store)
@@ -95,7 +95,7 @@ async def test_an_import_tells_its_events_and_what_no_event_explains(web, tmp_pa
     assert await old_and_new(session, 3) == [("n", "2", "3"), ("seed", "7", "8")]
 
 
-async def test_an_import_that_corrects_a_value_says_so(web, tmp_path):
+async def test_import_that_corrects_a_value_has_cause(web, tmp_path):
     store = sqlite_store(tmp_path / "s.db", an_event(1, **delta(n=1)), state={"n": 5})
     await units_of_work.write(import_from, store)
     session = await the_session()

@@ -20,6 +20,6 @@ async def test_hints_come_with_their_evidence_and_a_remedy(web):
     assert (told["sizes"], told["unread"]) == ({"session": 4, "user": 1}, 0)
 
 
-async def test_a_session_that_is_gone_is_refused(web):
+async def test_deleted_session_is_refused(web):
     answer = await web.get("/api/v1/sessions/99999/state/lint")
     assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")

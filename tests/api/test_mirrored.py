@@ -76,7 +76,7 @@ def kept(file: Path) -> list[tuple[str, int]]:
         return adk.execute(counted).fetchall()
 
 
-async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file):
+async def test_client_writes_reach_remote_store_and_copy(served, mirrored, adk_file):
     created = await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     assert (created.status_code, created.json()["state"]) == (200, {"n": 1})
     assert (await served.post(SESSIONS, json={"sessionId": "s1"})).status_code == 409
@@ -104,7 +104,7 @@ async def test_what_clients_do_is_done_there_and_here(served, mirrored, adk_file
     assert (await served.get(f"{SESSIONS}/s1")).status_code == 404
 
 
-async def test_title_by_adk_front_end_is_external_state_and_title_here(served, mirrored, adk_file):
+async def test_title_from_adk_front_end_is_remote_state_and_local_title(served, mirrored, adk_file):
     await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     named = {"__session_metadata__": {"displayName": "Tea"}}
     patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
@@ -125,7 +125,7 @@ async def test_run_on_session_unknown_to_its_agent_is_refused(served, mirrored):
     assert "is kept in DevUI's own store, but this server's agents keep theirs in" in run.error
 
 
-async def test_a_session_of_a_page_is_made_there(mirrored, adk_file):
+async def test_session_from_page_is_created_remotely(mirrored, adk_file):
     from asgiref.sync import sync_to_async
 
     made = await sync_to_async(session_creation.create_session)(KEY, {"n": 1})
@@ -147,7 +147,7 @@ def copy(adk_file: Path, transactional_db: None) -> AgentSession:
     return session
 
 
-def test_what_would_change_the_copy_alone_is_refused_and_says_the_way_out(copy):
+def test_local_only_changes_are_refused_with_hint(copy):
     event = copy.events.get()
     refusals = [
         lambda: state_edits.put_key(copy.pk, "n", 3),

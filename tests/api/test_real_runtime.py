@@ -47,7 +47,7 @@ async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_an_agent_that_cannot_be_imported_is_told_with_the_reason(served, supervisor, path):
+async def test_agent_import_error_is_returned(served, supervisor, path):
     session = (await served.post("/apps/broken/users/ann/sessions", json={})).json()
     answer = await served.post(path, json=run_body(session["id"], "hello") | {"appName": "broken"})
     told = answer.json()
@@ -56,7 +56,7 @@ async def test_an_agent_that_cannot_be_imported_is_told_with_the_reason(served, 
     assert "The agent's page shows where it failed." in told["hint"]
 
 
-async def test_a_process_that_dies_is_told_in_the_stream_and_in_the_run(served, supervisor):
+async def test_process_death_shows_in_stream_and_run(served, supervisor):
     session_id = (await served.post(SESSIONS, json={})).json()["id"]
     async with served.stream("POST", "/run_sse", json=run_body(session_id, "die")) as response:
         lines = [line async for line in response.aiter_lines() if line]
@@ -92,7 +92,7 @@ async def test_a_session_is_busy_while_its_agent_works(served, supervisor):
     assert changed.status_code == 200
 
 
-async def test_an_agent_that_does_not_load_is_told_and_left_out_of_the_details(served, supervisor):
+async def test_broken_agent_is_reported_and_left_out_of_details(served, supervisor):
     session_id = (await served.post("/apps/broken/users/ann/sessions", json={})).json()["id"]
     body = {**run_body(session_id, "hello"), "appName": "broken"}
     answer = await served.post("/run", json=body)

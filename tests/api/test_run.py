@@ -49,7 +49,7 @@ async def events_stored() -> int:
 
 
 @pytest.mark.parametrize("spelling", ["camel", "snake"])
-async def test_run_answers_the_events_and_stores_them(web, peer, spelling):
+async def test_run_returns_and_stores_events(web, peer, spelling):
     body = message(await new_session(web))
     if spelling == "snake":
         body = {
@@ -94,7 +94,7 @@ async def made(file: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_a_client_that_goes_away_cancels_its_run(served, peer, path, tmp_path):
+async def test_client_disconnect_cancels_run(served, peer, path, tmp_path):
     ended = tmp_path / "ended"
     await leave_early(served, path, message(await new_session(served), f"count {ended}"))
     await made(ended)
@@ -139,7 +139,7 @@ async def test_a_process_that_dies_before_it_answered_is_503(served, start_peer)
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_an_unknown_session_is_not_found_before_the_stream(web, peer, path):
+async def test_unknown_session_is_404_before_stream(web, peer, path):
     answer = await web.post(path, json=message("nobody"))
     assert answer.status_code == 404
     assert answer.json()["detail"] == "Session not found: nobody"
@@ -147,14 +147,14 @@ async def test_an_unknown_session_is_not_found_before_the_stream(web, peer, path
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_an_unknown_app_is_not_found(web, peer, path):
+async def test_unknown_app_is_404(web, peer, path):
     answer = await web.post(path, json={**message("s1"), "appName": "ghost"})
     assert answer.status_code == 404
     assert "ghost" in answer.json()["detail"]
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_an_app_that_does_not_load_is_an_error_that_says_so(web, peer, path):
+async def test_broken_app_returns_its_error(web, peer, path):
     answer = await web.post(path, json={**message("s1"), "appName": "broken"})
     assert answer.status_code >= 500
     assert answer.json()["hint"]
@@ -193,7 +193,7 @@ async def test_the_default_app_is_used_as_in_adk(web, peer, monkeypatch):
     assert "ghost" in answer.json()["detail"]
 
 
-async def test_a_server_that_runs_no_agents_says_so(web):
+async def test_server_without_agents_refuses_run(web):
     runs.register(None)
     for answer in (await web.post("/run", json=message("s1")), await web.get("/list-apps")):
         assert answer.status_code == 503
@@ -266,7 +266,7 @@ async def test_events_at_adks_depth_limit_are_stored(web, peer):
 
 
 @pytest.mark.parametrize("levels", [243, 400, 700])
-async def test_too_deep_events_are_refused_before_storing(web, peer, levels):
+async def test_too_deeply_nested_events_are_refused_before_storing(web, peer, levels):
     answer = await web.post(SESSIONS, json=calling(levels))
     assert answer.status_code == 400
     assert answer.json()["code"] == "bad_input"

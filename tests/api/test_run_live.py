@@ -96,7 +96,7 @@ async def test_long_error_is_cut_to_fit_the_close_reason(served, supervisor, dia
     assert run.error.endswith("天気が分かりません")
 
 
-async def test_a_process_that_dies_closes_the_socket_and_says_so(served, supervisor, dial):
+async def test_process_death_closes_socket_with_reason(served, supervisor, dial):
     async with dial(await new_session(served), "&modalities=TEXT") as socket:
         await socket.send(text_message("die"))
         code, reason = await closing_of(socket)
@@ -106,12 +106,12 @@ async def test_a_process_that_dies_closes_the_socket_and_says_so(served, supervi
     assert (await ended_run()).status == "crashed"
 
 
-async def test_a_session_that_is_not_there_is_told_as_adk_does(supervisor, dial):
+async def test_unknown_session_closes_socket_like_adk(supervisor, dial):
     async with dial("nobody") as socket:
         assert await closing_of(socket) == (1002, "Session not found")
 
 
-async def test_an_app_that_is_not_there_is_told(served, supervisor):
+async def test_unknown_app_closes_socket(served, supervisor):
     host = f"{served.base_url.host}:{served.base_url.port}"
     asked = "app_name=nobody&user_id=ann&session_id=s"
     async with connect(f"ws://{host}/run_live?{asked}", proxy=None) as socket:
@@ -133,6 +133,6 @@ async def test_a_page_of_another_site_opens_no_socket(supervisor, dial):
     assert refusal.value.response.status_code == 403
 
 
-async def test_a_server_without_agents_says_so(served, dial):
+async def test_server_without_agents_closes_socket(served, dial):
     async with dial("s") as socket:
         assert await closing_of(socket) == (1011, "This process runs no agents.")

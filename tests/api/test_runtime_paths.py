@@ -53,7 +53,7 @@ async def test_name_that_leads_out_of_its_folder_is_refused(web, session):
     assert (await web.get(f"{session}/artifacts")).json() == []
 
 
-async def test_what_is_no_artifact_is_refused_in_adks_words(web, session):
+async def test_unknown_artifact_has_adks_error(web, session):
     missing = await web.get(f"{session}/artifacts/nothing.txt")
     assert (missing.status_code, missing.json()["detail"]) == (404, "Artifact not found")
     assert "parent path" in missing.json()["hint"]
@@ -77,7 +77,7 @@ async def test_a_session_is_added_to_memory(web, session):
     assert (missing.status_code, missing.json()["code"]) == (404, "session_not_found")
 
 
-async def test_graphs_are_drawn_in_the_theme_asked_for(web, peer):
+async def test_graph_is_drawn_in_requested_theme(web, peer):
     light, dark = [
         (await web.get(f"{DEV}/build_graph_image?dark_mode={dark}")).json()[""]["dotSrc"]
         for dark in ("false", "true")
@@ -94,7 +94,7 @@ async def test_a_session_without_runs_has_no_trace(web, session):
     assert (await web.get(f"{DEV}/debug/trace/no-event")).status_code == 404
 
 
-async def test_recorded_tests_are_listed_and_looked_for_in_their_folder_alone(web, peer):
+async def test_recorded_tests_are_listed_from_their_folder_only(web, peer):
     assert (await web.get(f"{DEV}/tests")).json() == []
     assert (await web.get(f"{DEV}/tests/one.json")).status_code == 404
     for name in ("..%2Fagent.json", "%2e%2e", "..%5Cagent"):
@@ -115,6 +115,6 @@ async def test_the_output_of_tests_is_passed_on_as_text(web, peer):
 @pytest.mark.parametrize(
     "app", ["nobody", "..", "%2e%2e%2fslow", "slow%2f..", "__adk_agent_builder_assistant"]
 )
-async def test_an_app_that_is_not_there_is_not_found(web, peer, app):
+async def test_unknown_app_is_404(web, peer, app):
     for path in (f"/dev/apps/{app}/graph", f"/apps/{app}/app-info"):
         assert (await web.get(path)).status_code in {400, 404}, path

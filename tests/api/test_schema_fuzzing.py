@@ -66,7 +66,7 @@ def ask(operation: Any, checks: list[Any], faults: list[str]) -> None:
     requests()
 
 
-def test_our_own_api_answers_as_its_schema_says(address):
+def test_own_api_conforms_to_its_schema(address):
     schema = schemathesis.openapi.from_url(f"{address}/api/v1/openapi.json")
     checks = [
         not_a_server_error,

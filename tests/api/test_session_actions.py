@@ -32,7 +32,7 @@ async def test_rename_tag_and_pin_keep_the_revision(web):
     ("change", "status"),
     [({"title": "x" * 201}, 400), ({"add_tags": [""]}, 400), ({"colour": "red"}, 422), ({"pinned": 7}, 422)],
 )
-async def test_a_change_that_cannot_be_meant_changes_nothing(web, change, status):
+async def test_invalid_change_changes_nothing(web, change, status):
     session = await create("s1")
     answer = await web.patch(f"{API}/sessions/{session.pk}", json={"add_tags": ["first"], **change})
     assert answer.status_code == status
@@ -61,7 +61,7 @@ async def test_sessions_are_deleted_and_come_back(web):
     assert (await web.post(undo)).status_code == 404
 
 
-async def test_an_undo_is_refused_when_the_id_was_taken_again(web):
+async def test_undo_is_refused_if_id_was_reused(web):
     session = await create("s1")
     done = (await web.post(f"{API}/sessions/delete", json={"sessions": [session.pk]})).json()
     await create("s1")
@@ -69,7 +69,7 @@ async def test_an_undo_is_refused_when_the_id_was_taken_again(web):
     assert (answer.status_code, answer.json()["code"]) == (409, "already_exists")
 
 
-async def test_a_run_keeps_its_session(web):
+async def test_session_with_run_cannot_be_deleted(web):
     session = await create("s1")
     run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     answer = await web.post(f"{API}/sessions/delete", json={"sessions": [session.pk]})
@@ -111,7 +111,7 @@ async def test_the_list_is_searched_by_the_query_language(web):
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_query")
 
 
-async def test_views_are_kept_renamed_replaced_and_deleted(web):
+async def test_views_are_saved_renamed_replaced_and_deleted(web):
     made = await web.post(f"{API}/views", json={"name": "Mine", "query": "q=a&before=1~2"})
     view = made.json()
     assert (made.status_code, view["query"]) == (201, "q=a")
@@ -127,6 +127,6 @@ async def test_views_are_kept_renamed_replaced_and_deleted(web):
 
 
 @pytest.mark.parametrize("key", [2**63, 10**30, 0, -1])
-async def test_a_key_that_no_row_can_have_is_refused_before_the_store_is_asked(web, key):
+async def test_impossible_primary_key_is_refused_without_query(web, key):
     assert (await web.get(f"{API}/sessions/export", params={"session": key})).status_code == 422
     assert (await web.post(f"{API}/sessions/delete", json={"sessions": [key]})).status_code == 422

@@ -37,7 +37,7 @@ async def sent(web: httpx.AsyncClient, status: int = 200, **body: Any) -> Any:
     return answer.json()
 
 
-async def test_a_session_whose_agent_wrote_state_is_imported_with_its_times(web, peer):
+async def test_session_with_agent_state_is_restored_with_its_times(web, peer):
     state = {"n": 2, "given": True, "user:tier": "gold", "__session_metadata__": {"displayName": "Mine"}}
     made = await sent(web, state=state, events=[SAID, OPEN_CALL])
     assert [event["id"] for event in made["events"]] == ["e1", "e2"]
@@ -49,14 +49,14 @@ async def test_a_session_whose_agent_wrote_state_is_imported_with_its_times(web,
     assert again == made
 
 
-async def test_events_that_tell_no_time_are_of_now(web, peer):
+async def test_events_without_timestamp_get_current_time(web, peer):
     before = time.time()
     untimed = {key: value for key, value in OPEN_CALL.items() if key != "timestamp"}
     made = await sent(web, events=[untimed])
     assert before <= made["events"][0]["timestamp"] == made["lastUpdateTime"] <= time.time()
 
 
-async def test_what_was_exported_is_the_same_when_it_comes_back(web, peer):
+async def test_export_round_trip_keeps_everything(web, peer):
     made = await sent(web, state={"n": 2, "user:tier": "gold"}, events=[SAID, OPEN_CALL])
     exported = (await web.get(f"{SESSIONS}/{made['id']}")).json()
     back = await sent(web, state=exported["state"], events=exported["events"])
@@ -64,7 +64,7 @@ async def test_what_was_exported_is_the_same_when_it_comes_back(web, peer):
     assert (back["events"], back["state"]) == (exported["events"], exported["state"])
 
 
-async def test_shared_state_that_is_here_keeps_its_value(web, peer):
+async def test_existing_shared_state_keeps_its_value(web, peer):
     await units_of_work.write(
         writes.create_session, SessionKey("", "slow", "ann", "before"), {"user:tier": "silver"}
     )
@@ -72,13 +72,13 @@ async def test_shared_state_that_is_here_keeps_its_value(web, peer):
     assert made["state"]["user:tier"] == "silver"
 
 
-async def test_a_session_whose_events_did_nothing_is_created_by_adks_own_server(web, peer):
+async def test_restored_session_without_deltas_is_created_by_adk_server(web, peer):
     made = await sent(web, sessionId="s1", events=[SAID])
     assert [event["id"] for event in made["events"]] == ["e1"]
     assert made["id"] == "s1"
 
 
-async def test_an_id_that_is_taken_and_an_event_that_is_none_are_refused(web, peer):
+async def test_existing_id_and_invalid_event_are_refused(web, peer):
     await sent(web, sessionId="s1", events=[SAID, OPEN_CALL])
     assert (await sent(web, 409, sessionId="s1", events=[SAID, OPEN_CALL]))["code"] == "already_exists"
     assert isinstance((await sent(web, 422, events=[{"content": 3}]))["detail"], list)

@@ -25,7 +25,7 @@ async def seqs(session) -> list[int]:
     return await units_of_work.read(lambda: list(events.values_list("seq", flat=True)))
 
 
-async def test_a_key_is_matched_whole_and_a_pointer_goes_into_its_value(web):
+async def test_key_is_matched_whole_and_pointer_selects_inside_value(web):
     session = await create(
         initial={
             "user:preferences.theme": "dark",
@@ -78,7 +78,7 @@ async def test_a_key_is_read_as_it_was_at_an_event(web):
     assert "at event 'e1'" in early.json()["detail"]
 
 
-async def test_every_key_tells_its_last_writer(web):
+async def test_every_key_has_its_last_writer(web):
     session = await create(initial={"n": 0, "user:tier": "silver"})
     await append(session, "e1", {"n": 1})
     await web.put(of(session), params={"key": "app:v"}, json={"value": 2})
@@ -108,7 +108,7 @@ async def test_a_put_is_an_appended_event_and_replaces_the_whole_value(web):
     assert (await web.get(of(session), params={"key": "cart"})).json()["value"] == {"b": 2}
 
 
-async def test_a_removal_says_null_in_its_event_and_leaves_no_value(web):
+async def test_removal_is_null_in_event_and_leaves_no_value(web):
     session = await create(initial={"user:name": "Ann", "n": 1})
     answer = (await web.delete(of(session), params={"key": "user:name"})).json()
     event = await units_of_work.read(Event.objects.get, session=session, seq=answer["seq"])
@@ -166,7 +166,7 @@ async def test_if_match_refuses_key_written_by_any_session_since(web, key):
     assert (await web.get(of(session), params={"key": key})).json()["value"] == 5
 
 
-async def test_a_key_can_be_made_only_where_there_is_none(web):
+async def test_key_is_created_only_if_missing(web):
     session = await create(initial={"n": 0})
     only_new = {"If-None-Match": "*"}
     taken = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers=only_new)
@@ -184,7 +184,7 @@ async def test_a_tag_that_is_none_of_the_key_is_refused(web, tag):
 
 
 @pytest.mark.parametrize("method", ["get", "put", "delete"])
-async def test_temp_keys_are_refused_for_what_they_are(web, method):
+async def test_temp_key_is_refused_with_reason(web, method):
     session = await create()
     body = {"json": {"value": 1}} if method == "put" else {}
     answer = await web.request(method.upper(), of(session), params={"key": "temp:draft"}, **body)
@@ -208,7 +208,7 @@ async def test_temp_keys_are_refused_for_what_they_are(web, method):
         (b"", 422),
     ],
 )
-async def test_what_is_no_json_or_has_no_value_is_refused_and_nothing_is_written(web, content, status):
+async def test_missing_or_invalid_json_is_refused_without_write(web, content, status):
     session = await create()
     answer = await web.put(
         of(session), params={"key": "n"}, content=content, headers={"Content-Type": "application/json"}
@@ -218,13 +218,13 @@ async def test_what_is_no_json_or_has_no_value_is_refused_and_nothing_is_written
     assert await seqs(session) == []
 
 
-async def test_a_key_that_no_store_keeps_is_refused(web):
+async def test_unstorable_key_is_refused(web):
     session = await create()
     answer = await web.put(of(session), params={"key": "a\x00b"}, json={"value": 1})
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
 
 
-async def test_an_eval_attempt_is_kept_as_it_ran_and_other_realms_can_be_changed(web):
+async def test_eval_attempt_is_read_only_but_other_realms_are_writable(web):
     attempt = await create("a1", {"n": 0}, realm="eval/r1/x/0")
     refused = await web.put(of(attempt), params={"key": "n"}, json={"value": 1})
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
@@ -232,14 +232,14 @@ async def test_an_eval_attempt_is_kept_as_it_ran_and_other_realms_can_be_changed
     assert (await web.put(of(forked), params={"key": "n"}, json={"value": 1})).status_code == 200
 
 
-async def test_a_session_that_is_gone_is_not_found(web):
+async def test_deleted_session_is_404(web):
     for method in ("GET", "PUT", "DELETE"):
         body = {"json": {"value": 1}} if method == "PUT" else {}
         answer = await web.request(method, "/api/v1/sessions/999/state/key", params={"key": "n"}, **body)
         assert (answer.status_code, answer.json()["code"]) == (404, "session_not_found")
 
 
-async def test_the_state_at_an_event_that_is_not_there_is_not_found(web):
+async def test_state_at_missing_event_is_404(web):
     session = await create()
     answer = await web.get(f"/api/v1/sessions/{session.pk}/state", params={"at": "nobody"})
     assert (answer.status_code, answer.json()["code"]) == (404, "event_not_found")
@@ -269,13 +269,13 @@ async def test_the_state_of_an_app_and_of_a_user_is_had_without_a_session(web):
 
 
 @pytest.mark.parametrize("path", ["apps/nobody/state", "apps/weather/users/nobody/state"])
-async def test_an_app_or_a_user_without_state_is_not_found(web, path):
+async def test_app_or_user_without_state_is_404(web, path):
     await create(initial={"app:n": 1})
     answer = await web.get(f"/api/v1/{path}")
     assert (answer.status_code, answer.json()["code"]) == (404, "not_found")
 
 
-async def test_the_difference_of_two_events_names_old_and_new_and_who_wrote_them(web):
+async def test_diff_of_two_events_names_values_and_writers(web):
     session = await create(initial={"n": 0, "gone": 1, "same": 1, "app:v": 1})
     await append(session, "e1", {"n": 1, "same": 2})
     other = await create("s2")
@@ -312,7 +312,7 @@ async def test_the_difference_of_two_events_names_old_and_new_and_who_wrote_them
     assert unknown.status_code == 404
 
 
-async def test_a_history_can_be_kept_to_one_session(web):
+async def test_history_can_be_limited_to_one_session(web):
     session, other = await create(initial={"user:n": 0}), await create("s2")
     await append(other, "x1", {"user:n": 1})
     await append(session, "e1", {"user:n": 2})
@@ -389,7 +389,7 @@ async def test_an_event_is_named_by_number_or_id(web):
     assert plan.json()["first_seq"] == 1
 
 
-async def test_an_event_id_that_looks_like_a_number_wins(web):
+async def test_numeric_event_id_wins_over_seq(web):
     session = await create()
     for event_id in ("3", "x", "y"):
         await append(session, event_id, {"n": event_id})
@@ -400,7 +400,7 @@ async def test_an_event_id_that_looks_like_a_number_wins(web):
 
 
 @pytest.mark.parametrize("at", ["0", "-1", "+2", "²", "2.0", "9" * 19, "9" * 5000, " 2"])
-async def test_what_names_no_event_is_refused(web, at):
+async def test_invalid_event_reference_is_refused(web, at):
     session = await create()
     for event_id in ("a", "b", "c"):
         await append(session, event_id)

@@ -7,7 +7,7 @@ import pytest
 ASKED = {"X-ADK-Telemetry-Request": "true"}
 
 
-async def test_nothing_is_reported_and_nobody_is_asked(web):
+async def test_telemetry_path_does_nothing(web):
     assert (await web.get("/config/telemetry")).json() == {"telemetry": False}
     agreed = await web.post("/config/telemetry", json={"telemetry": True}, headers=ASKED)
     assert (agreed.status_code, agreed.json()) == (200, {"telemetry": False})
@@ -37,7 +37,7 @@ async def test_no_agent_can_be_edited_in_adks_builder(web):
         ("POST", "deploy/gke", "adk deploy"),
     ],
 )
-async def test_building_and_deploying_are_refused_with_the_way_out(web, method, path, way_out):
+async def test_build_and_deploy_paths_are_refused_with_hint(web, method, path, way_out):
     answer = await web.request(method, f"/dev/apps/weather/{path}")
     assert answer.status_code == 403
     assert answer.json()["detail"].startswith("DevUI does not")

@@ -18,7 +18,7 @@ from tests.api.builders import append, create
 from tests.sessions.faults.lost_store import fail_with_lost_store
 
 
-async def test_the_list_goes_on_from_its_cursor_while_sessions_are_added(web):
+async def test_list_cursor_works_while_sessions_are_added(web):
     for number in range(5):
         await create(f"s{number}")
     first = (await web.get("/api/v1/sessions", params={"limit": 2})).json()
@@ -48,7 +48,7 @@ async def test_the_list_is_filtered_by_app_user_id_and_realm(web):
     assert await found(realm="eval/1") == ["weather ann s1"]
 
 
-async def test_a_session_tells_what_lists_show(web):
+async def test_session_has_the_fields_of_lists(web):
     session = await create("s/1", {"n": 1})
     await append(session, "hello")
     told = (await web.get(f"/api/v1/sessions/{session.pk}")).json()
@@ -72,7 +72,7 @@ async def test_events_go_on_from_their_cursor(web):
     assert (await web.get(path, params={"after": 5})).json() == {"events": [], "cursor": 5, "more": False}
 
 
-async def test_state_is_told_as_it_is_now_and_as_it_was_by_scope(web):
+async def test_state_is_returned_now_and_then_by_scope(web):
     session = await create(initial={"n": 0, "user:tier": "silver"})
     await append(session, "e1", {"n": 1, "user:tier": "gold"})
     other = await create("s2")
@@ -97,7 +97,7 @@ async def test_state_leaves_credentials_out(web):
         assert "hush" not in (await web.get(f"/api/v1/sessions/{session.pk}/{path}")).text
 
 
-async def test_the_history_of_a_shared_key_tells_every_sessions_writes(web):
+async def test_history_of_shared_key_covers_all_sessions(web):
     session = await create(initial={"user:tier": "silver"})
     other = await create("s2")
     await append(other, "x1", {"user:tier": "gold"})
@@ -137,7 +137,7 @@ async def test_the_history_of_a_shared_key_tells_every_sessions_writes(web):
         ("/api/v1/", 404, "Not Found"),
     ],
 )
-async def test_what_cannot_be_answered_is_refused_in_the_one_shape(web, path, status, word):
+async def test_all_refusals_have_the_same_shape(web, path, status, word):
     session = await create()
     answer = await web.get(path.format(key=session.pk))
     assert answer.status_code == status
@@ -176,7 +176,7 @@ def runtime() -> Any:
     runs.register(None)
 
 
-async def test_a_message_becomes_a_run_that_goes_on_by_itself(web, runtime):
+async def test_message_starts_a_background_run(web, runtime):
     session = await create()
     sent = {"session": session.pk, "message": "hello", "streaming": True, "state_delta": {"n": 1}}
     answer = await web.post("/api/v1/runs", json=sent)
@@ -234,7 +234,7 @@ async def test_a_run_that_no_process_takes_has_failed(web, runtime):
     ],
     ids=str,
 )
-async def test_a_message_that_cannot_be_meant_is_refused(web, runtime, sent, status):
+async def test_invalid_message_is_refused(web, runtime, sent, status):
     answer = await web.post("/api/v1/runs", json=sent)
     assert answer.status_code == status
     assert answer.json().keys() == {"detail", "code", "hint"}

@@ -73,7 +73,7 @@ async def results(session: AgentSession) -> list[Any]:
     return [part["functionResponse"]["response"] for part in parts if "functionResponse" in part]
 
 
-async def test_a_long_running_tool_is_answered_by_a_form_of_what_it_returns(stage: Stage):
+async def test_long_running_tool_is_answered_by_form_of_its_result(stage: Stage):
     session = await stage.session("keeper")
     assert (await stage.run(session, 'call ask_boss {"what": "leave"}')).status == Run.Status.WAITING
     question = await asked(session)
@@ -86,7 +86,7 @@ async def test_a_long_running_tool_is_answered_by_a_form_of_what_it_returns(stag
     assert (await results(session))[-1] == {"approved": True, "days": 3}
 
 
-async def test_a_requested_input_is_answered_by_a_form_of_its_schema_and_the_workflow_goes_on(stage: Stage):
+async def test_requested_input_is_answered_by_form_of_its_schema(stage: Stage):
     session = await stage.session("trip")
     assert (await stage.run(session, "go")).status == Run.Status.WAITING
     question = await asked(session)
@@ -137,7 +137,7 @@ async def provider() -> AsyncIterator[str]:
         yield f"http://{address}"
 
 
-async def test_a_sign_in_goes_to_the_provider_and_back_and_the_run_goes_on(stage: Stage):
+async def test_sign_in_redirects_to_provider_and_resumes_run(stage: Stage):
     async with provider() as url:
         session = await stage.session("keeper")
         run = await stage.run(session, f'call use_account {{"provider": "{url}"}}')

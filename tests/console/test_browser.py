@@ -51,9 +51,7 @@ def asked() -> dict:
     return json.loads(Run.objects.latest("created_at").request)
 
 
-def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(
-    page: Page, runtime: RuntimeWithConfigCheck
-):
+def test_options_are_validated_sent_and_remembered_visibly(page: Page, runtime: RuntimeWithConfigCheck):
     page.get_by_role("button", name="Options").click()
     page.locator("#console-options summary", has_text="RunConfig").click()
     limit = page.get_by_label("max_llm_calls")
@@ -77,7 +75,7 @@ def test_options_are_told_where_wrong_sent_and_remembered_but_never_unseen(
     expect(page.locator("[name='config.max_llm_calls']")).to_have_value("3")
 
 
-def test_files_are_shown_before_they_go_and_can_be_taken_back(page: Page, tmp_path: Path):
+def test_files_are_previewed_and_removable_before_sending(page: Page, tmp_path: Path):
     (tmp_path / "a.txt").write_text("Hello there")
     (tmp_path / "b.bin").write_bytes(b"\x89PNG\r\n")
     page.locator("input[type=file]").set_input_files([tmp_path / "a.txt", tmp_path / "b.bin"])
@@ -92,7 +90,7 @@ def test_files_are_shown_before_they_go_and_can_be_taken_back(page: Page, tmp_pa
     assert (part["inlineData"]["displayName"], part["inlineData"]["mimeType"]) == ("b.bin", "image/png")
 
 
-def test_too_much_is_said_before_it_is_sent(page: Page, tmp_path: Path):
+def test_too_large_upload_is_refused_before_sending(page: Page, tmp_path: Path):
     names = [tmp_path / f"{number}.txt" for number in range(17)]
     for name in names:
         name.write_text("x")
@@ -101,7 +99,7 @@ def test_too_much_is_said_before_it_is_sent(page: Page, tmp_path: Path):
     expect(page.locator("#console-files")).to_be_hidden()
 
 
-def test_earlier_messages_come_back_and_what_was_being_written_is_kept(page: Page):
+def test_message_history_keeps_the_draft(page: Page):
     for text in ("first", "second"):
         send(page, text)
         expect(page.locator("#message")).to_have_value("")
@@ -141,7 +139,7 @@ def test_the_call_is_copied(page: Page):
     assert "/run_sse" in copied(page, "import httpx")
 
 
-def test_a_new_session_tells_of_the_user_that_is_written(page: Page):
+def test_new_session_form_follows_typed_user(page: Page):
     page.goto("/sessions/new/?app=weather&user=ben")
     expect(page.locator("#session-facts a")).to_have_count(0)
     page.get_by_label("User").fill("ann")
@@ -152,9 +150,7 @@ def test_a_new_session_tells_of_the_user_that_is_written(page: Page):
     assert page.url.endswith("/sessions/weather/ann/s1/")
 
 
-def test_what_is_wrong_with_an_answer_stands_at_its_field_until_the_corrected_answer_is_taken(
-    page: Page, runtime: RuntimeWithConfigCheck
-):
+def test_invalid_answer_shows_error_at_field_until_corrected(page: Page, runtime: RuntimeWithConfigCheck):
     told = Story("asks")
     told.calls("request_leave", "c1", waiting=True)
     page.goto(f"/sessions/id/{told.pk}/")

@@ -19,7 +19,7 @@ SESSION = AgentSession(pk=7, app_name="weather", user_id="ann", session_id="it's
 BASE = "http://127.0.0.1:8000/"
 
 
-def test_adks_own_path_is_taken_where_it_can_say_everything():
+def test_adks_own_path_is_used_if_it_supports_everything():
     draft = MessageDraft(text="hi", streaming=True, values={"state_delta": {"a": 1}})
     call = RequestSnippet.of(SESSION, draft, [], BASE)
     assert call.url == f"{BASE}run_sse"
@@ -40,7 +40,7 @@ def test_adks_own_path_is_taken_where_it_can_say_everything():
         (AgentSession(pk=7, realm="fork/1", app_name="a", user_id="u", session_id="s"), {}),
     ],
 )
-def test_our_own_says_the_rest(session, values):
+def test_own_path_is_used_for_the_rest(session, values):
     call = RequestSnippet.of(session, MessageDraft(text="hi", values=values), [], BASE)
     assert call.url == f"{BASE}api/v1/runs"
     assert call.body["session"] == 7
@@ -58,7 +58,7 @@ def sent_by(command: list[str], folder: Path) -> dict[str, Any]:
     return json.loads((folder / "body").read_text())
 
 
-def test_a_shell_sends_the_same_whatever_stands_in_it(tmp_path):
+def test_shell_command_is_quoted_for_any_content(tmp_path):
     draft = MessageDraft(text='It\'s "$5" `now` \\n 東京\n$(rm -rf /)')
     call = RequestSnippet.of(SESSION, draft, [], BASE)
     assert sent_by(["sh", "-c", call.curl()], tmp_path) == call.body

@@ -67,7 +67,7 @@ def test_the_address_after_a_sign_in_is_answered_with_where_it_led():
     assert (found.client_id, found.state) == ("me", "s1")
 
 
-def test_the_provider_is_told_where_to_come_back_to_and_nothing_else_changes():
+def test_only_redirect_uri_is_added_to_provider_address():
     asked = credential_requests.parse_request({"authConfig": OAUTH})
     address = asked.address("http://127.0.0.1/back/?a=1")
     assert address == (
@@ -106,12 +106,12 @@ def test_any_credential_can_be_answered_as_json():
         ({}, {"credential": "[]"}, "not a JSON object"),
     ],
 )
-def test_an_answer_without_what_is_needed_is_refused(config, sent, words):
+def test_answer_without_required_fields_is_refused(config, sent, words):
     with pytest.raises(BadInput, match=words):
         credential_requests.answer_from_form(credential_requests.parse_request({"authConfig": config}), sent)
 
 
-def test_a_provider_whose_address_is_no_web_address_is_none():
+def test_provider_address_that_is_not_http_is_ignored():
     config = {
         **OAUTH,
         "exchangedAuthCredential": {"oauth2": {"authUri": "javascript:alert(1)//id.example", "state": "s"}},

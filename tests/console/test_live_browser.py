@@ -53,7 +53,7 @@ def say(page: Page, text: str) -> None:
     page.keyboard.press("Enter")
 
 
-def test_what_is_typed_is_answered_as_text_and_sound_and_stored(page: Page):
+def test_typed_message_is_answered_as_text_and_sound_and_stored(page: Page):
     said = page.get_by_role("log")
     say(page, "hello <b>there</b>")
     expect(said.locator(".is-mine")).to_have_text("hello <b>there</b>")
@@ -70,7 +70,7 @@ def test_what_is_typed_is_answered_as_text_and_sound_and_stored(page: Page):
     expect(page.locator("tbody tr").first).to_contain_text("done")
 
 
-def test_a_line_that_breaks_says_why_and_can_be_opened_again(page: Page):
+def test_broken_connection_shows_reason_and_can_reconnect(page: Page):
     say(page, "break")
     expect(page.locator(".is-error")).to_contain_text("The line is broken.")
     expect(page.get_by_role("button", name="Send")).to_be_disabled()

@@ -78,7 +78,7 @@ async def rest_of(line: Any) -> None:
             await line.recv()
 
 
-async def test_a_connection_is_a_run_with_its_events_and_what_the_model_was_asked(stage, server):
+async def test_connection_is_a_run_with_events_and_model_requests(stage, server):
     session = await stage.session("speaker")
     async with line_to(server, session) as line:
         await line.send(typed("hello"))
@@ -129,7 +129,7 @@ async def test_a_model_that_breaks_is_a_failed_run_and_a_reason(stage, server):
     assert (run.status, run.error_type, run.error) == ("failed", "RuntimeError", "The line is broken.")
 
 
-async def test_the_page_offers_what_the_model_can_do(stage):
+async def test_page_offers_modalities_of_the_model(stage):
     speaks, writes = await stage.session("speaker"), await stage.session("trip")
     page = parse((await AsyncClient().get(f"/runs/live/{speaks.pk}/")).content)
     assert (
@@ -143,7 +143,7 @@ async def test_the_page_offers_what_the_model_can_do(stage):
     assert not told.all("section", id="live")
 
 
-async def test_an_invocation_that_failed_goes_on_where_it_stopped_and_comes_to_its_end(stage, agents):
+async def test_failed_invocation_resumes_and_completes(stage, agents):
     session = await stage.session("journey")
     failed = await stage.run(session, "go")
     assert (failed.status, failed.error) == ("failed", "The road is closed.")
@@ -162,9 +162,7 @@ async def test_an_invocation_that_failed_goes_on_where_it_stopped_and_comes_to_i
 
 
 @pytest.mark.parametrize("app", ["ferry", "raft"])
-async def test_a_tool_that_was_called_and_failed_is_called_once_more_when_its_invocation_goes_on(
-    stage, agents, app
-):
+async def test_failed_tool_call_is_repeated_on_resume(stage, agents, app):
     session = await stage.session(app)
     failed = await stage.run(session, "call cross")
     assert (failed.status, failed.error) == ("failed", "No boat.")

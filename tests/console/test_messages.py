@@ -56,7 +56,7 @@ async def asked() -> list[dict[str, Any]]:
     )
 
 
-async def test_a_message_carries_files_typed_by_what_they_are(story, runtime):
+async def test_files_are_typed_by_content(story, runtime):
     files = [
         SimpleUploadedFile("a.txt", PNG, "text/plain"),
         SimpleUploadedFile("b.md", "# 東京".encode(), "text/markdown"),
@@ -88,7 +88,7 @@ async def test_a_state_delta_and_the_fields_of_a_run_config_that_are_set_go_with
     assert request["run_config"] == {"max_llm_calls": 3}
 
 
-async def test_what_is_unset_is_not_in_the_request(story, runtime):
+async def test_unset_options_are_not_sent(story, runtime):
     await send(story, message="hi")
     assert set((await asked())[0]) == {"new_message", "streaming"}
     assert [path for path, _ in runtime.requests] in ([], ["start"])
@@ -114,9 +114,7 @@ async def test_what_is_unset_is_not_in_the_request(story, runtime):
         ({"files": [SimpleUploadedFile("a.txt", b"")]}, "files", "empty"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_at_its_field_and_nothing_is_queued(
-    story, runtime, sent, field, words
-):
+async def test_invalid_option_is_refused_at_its_field_without_run(story, runtime, sent, field, words):
     response = await send(story, htmx=True, **sent)
     assert (response.status_code, response["HX-Retarget"]) == (422, "#console-problems")
     [problem] = parse(response.content.decode()).all("li")
@@ -125,7 +123,7 @@ async def test_what_cannot_be_meant_is_refused_at_its_field_and_nothing_is_queue
     assert await asked() == []
 
 
-async def test_without_scripts_the_form_comes_back_with_what_was_sent_and_what_is_wrong(story, runtime):
+async def test_without_scripts_the_form_returns_with_input_and_errors(story, runtime):
     response = await send(story, message="hello", state_delta="{", **{"config.max_llm_calls": "many"})
     page = parse(response.content.decode())
     assert response.status_code == 422
@@ -135,7 +133,7 @@ async def test_without_scripts_the_form_comes_back_with_what_was_sent_and_what_i
     assert (field.attrs["value"], field.attrs["aria-invalid"]) == ("many", "true")
 
 
-async def test_adk_judges_the_run_config_and_says_it_at_the_field(story, runtime):
+async def test_adks_run_config_errors_show_at_the_field(story, runtime):
     runtime.problems = {"max_llm_calls": "should be less", "": "Not with streaming"}
     response = await send(story, htmx=True, message="hi", **{"config.max_llm_calls": "3"})
     found = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
@@ -146,7 +144,7 @@ async def test_adk_judges_the_run_config_and_says_it_at_the_field(story, runtime
     assert await asked() == []
 
 
-async def test_too_many_and_too_large_files_are_refused(story, runtime):
+async def test_too_many_or_too_large_files_are_refused(story, runtime):
     many = [SimpleUploadedFile(f"{n}.txt", b"x") for n in range(message_draft.MAX_FILES + 1)]
     assert "too many" in (await send(story, htmx=True, files=many)).content.decode()
     half = b"x" * (message_draft.MAX_BYTES // 2 + 1)
@@ -155,7 +153,7 @@ async def test_too_many_and_too_large_files_are_refused(story, runtime):
     assert await asked() == []
 
 
-async def test_the_form_has_every_field_of_the_run_config_and_marks_what_is_deprecated(story, runtime):
+async def test_form_has_every_run_config_field_and_marks_deprecated(story, runtime):
     page = parse((await AsyncClient().get(f"/runs/message/{story.pk}/?message=Hi")).content.decode())
     assert page.one("textarea", id="message").text == "Hi"
     names = {field.attrs.get("name") for tag in ("input", "select", "textarea") for field in page.all(tag)}
@@ -163,7 +161,7 @@ async def test_the_form_has_every_field_of_the_run_config_and_marks_what_is_depr
     assert "deprecated" in page.one("label", **{"for": "console-field-config-support-cfc"}).text
 
 
-async def test_an_eval_attempt_has_no_such_form(story):
+async def test_eval_attempt_has_no_message_form(story):
     attempt = await units_of_work.write(lambda: Story(realm="eval/r1/c1/1"))
     assert (await AsyncClient().get(f"/runs/message/{attempt.pk}/")).status_code == 400
 
@@ -230,9 +228,7 @@ async def test_an_answer_is_not_repeated(story, runtime):
         ),
     ],
 )
-async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(
-    story, runtime, calls, sent, field, said
-):
+async def test_invalid_answer_is_refused_at_its_field(story, runtime, calls, sent, field, said):
     name, args = calls
     await units_of_work.write(lambda: story.calls(name, "c1", waiting=True, **args))
     response = await send(story, htmx=True, call_id="c1", **sent)
@@ -242,7 +238,7 @@ async def test_an_answer_that_cannot_be_meant_is_refused_at_its_field(
     assert await asked() == []
 
 
-async def test_without_scripts_an_answer_that_cannot_be_meant_is_an_error_page(story, runtime):
+async def test_without_scripts_an_invalid_answer_is_an_error_page(story, runtime):
     await units_of_work.write(lambda: story.calls("book", "c1", waiting=True))
     response = await send(story, call_id="c1", response="{broken")
     assert response.status_code == 400

@@ -51,7 +51,7 @@ async def newest() -> tuple[AgentSession, dict[str, Any]]:
     return await units_of_work.read(read)
 
 
-async def test_the_form_holds_what_was_said_and_tells_what_happens(story):
+async def test_rerun_form_shows_message_and_consequences(story):
     page = parse((await AsyncClient().get(f"/runs/edit/{story.pk}/3/")).content)
     assert page.one("textarea", name="message").text.strip() == "And tomorrow?"
     assert json.loads(page.one("textarea", name="state_delta").text) == {"day": 2}
@@ -61,7 +61,7 @@ async def test_the_form_holds_what_was_said_and_tells_what_happens(story):
     assert "1 file" in told
 
 
-async def test_a_message_is_said_otherwise_after_what_stood_before_it(story):
+async def test_edited_message_follows_the_events_before_it(story):
     response = await edit(story, 3, message="And on Monday?", state_delta='{"day": 5}', title="Monday")
     session, asked = await newest()
     assert response["Location"] == f"/sessions/weather/ann/{session.session_id}/"
@@ -71,7 +71,7 @@ async def test_a_message_is_said_otherwise_after_what_stood_before_it(story):
     assert await units_of_work.read(lambda: Event.objects.filter(session_id=story.pk).count()) == 4
 
 
-async def test_the_first_message_is_said_otherwise_on_the_state_that_it_found(story):
+async def test_edited_first_message_starts_from_the_initial_state(story):
     assert (await edit(story, 1, message="Snow?")).status_code == 302
     session, asked = await newest()
     assert (session.last_seq, asked["new_message"]["parts"]) == (0, [{"text": "Snow?"}])
@@ -87,7 +87,7 @@ async def test_the_first_message_is_said_otherwise_on_the_state_that_it_found(st
         ({"message": "x", "title": "t" * 600}, "at most"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_and_nothing_is_made(story, fields, words):
+async def test_invalid_rerun_is_refused_and_creates_nothing(story, fields, words):
     response = await edit(story, 1, **fields)
     assert response.status_code == 422
     assert words in response.content.decode()
@@ -95,7 +95,7 @@ async def test_what_cannot_be_meant_is_refused_and_nothing_is_made(story, fields
 
 
 @pytest.mark.parametrize(("seq", "status"), [(2, 400), (9, 404)])
-async def test_only_a_message_of_the_user_can_be_said_otherwise(story, seq, status):
+async def test_only_user_messages_can_be_edited(story, seq, status):
     assert (await edit(story, seq, message="x")).status_code == status
 
 
@@ -118,7 +118,7 @@ async def page_of(story: Story) -> str:
     return (await AsyncClient().get(f"/sessions/id/{story.pk}/")).content.decode()
 
 
-async def test_what_ended_badly_is_offered_again_and_in_a_resumable_app_to_go_on(story):
+async def test_failed_run_offers_retry_and_resume_if_resumable(story):
     run = await ended(story, Run.Status.CANCELLED)
     assert f"/runs/{run.pk}/again/" in await page_of(story)
     assert f"/runs/{run.pk}/resume/" not in await page_of(story)
@@ -126,7 +126,7 @@ async def test_what_ended_badly_is_offered_again_and_in_a_resumable_app_to_go_on
     assert f"/runs/{run.pk}/resume/" in await page_of(story)
 
 
-async def test_an_invocation_goes_on(story):
+async def test_invocation_is_resumed(story):
     run = await ended(story, Run.Status.FAILED)
     page = parse((await AsyncClient().get(f"/runs/{run.pk}/resume/")).content)
     assert "4 events" in page.one("form", css="dialog-body").text
@@ -141,9 +141,7 @@ ENDED = (Run.Status.DONE, Run.Status.WAITING)
 
 
 @pytest.mark.parametrize("status", [*ENDED, Run.Status.QUEUED])
-async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_that_run_is_named(
-    story, status
-):
+async def test_invocation_resumed_by_later_run_names_that_run(story, status):
     await units_of_work.write(lambda: cards.save_loaded("weather", "v1", {"app": {"resumable": True}}))
     run = await ended(story, Run.Status.CRASHED)
     if status in ENDED:
@@ -169,7 +167,7 @@ async def test_an_invocation_that_a_later_run_went_on_with_is_not_resumed_and_th
     assert (await units_of_work.read(lifecycle.find_unresumable_run, story.pk, "i1")).pk == later.pk
 
 
-async def test_an_invocation_whose_later_run_failed_too_goes_on(story):
+async def test_invocation_with_failed_later_run_is_resumable(story):
     run, _ = await ended(story, Run.Status.CRASHED), await ended(story, Run.Status.FAILED)
     assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
     again = parse((await AsyncClient().post(f"/runs/{run.pk}/resume/")).content)
@@ -190,7 +188,7 @@ async def test_a_run_without_an_invocation_cannot_go_on(story):
     assert (await AsyncClient().get("/runs/nobody/resume/")).status_code == 404
 
 
-async def test_a_run_that_made_too_many_calls_says_what_that_means(story):
+async def test_run_with_too_many_calls_explains_the_limit(story):
     run = await ended(story, Run.Status.FAILED)
     error = {"error_type": "LlmCallsLimitExceededError", "error": "Max number of llm calls"}
     await units_of_work.write(lambda: Run.objects.filter(pk=run.pk).update(**error))

@@ -25,7 +25,7 @@ def test_every_field_of_adks_run_config_is_a_field_of_the_form():
     assert all(field.description for field in fields.values())
 
 
-def test_the_schema_is_json_and_stands_beside_the_agents_of_every_app():
+def test_schema_is_json_available_beside_every_apps_agents():
     assert len(json.dumps(run_config.schema())) < 40_000
 
 
@@ -43,7 +43,7 @@ def test_the_controls_fit_the_fields():
     assert fields["http_options"].kind == fields["get_session_config"].kind == "group"
 
 
-def test_every_object_that_has_fields_has_them_in_the_form():
+def test_every_object_with_fields_has_form_fields():
     """JSON is left for what no control says: any keys, lists of objects, what has no JSON at all."""
 
     def written_as_json(fields: Iterable[FormField]) -> set[str]:
@@ -57,7 +57,7 @@ def test_every_object_that_has_fields_has_them_in_the_form():
     assert written_as_json(fields) == {*clients, *keyed, *lists, "languageAuto"}
 
 
-def test_what_the_fields_say_is_what_adk_takes():
+def test_form_fields_make_a_config_that_adk_accepts():
     posted = QueryDict(
         "config.http_options.timeout=5&config.http_options.retryOptions.httpStatusCodes=429%0A503"
         "&config.speech_config.voiceConfig.prebuiltVoiceConfig.voiceName=Puck"
@@ -83,19 +83,19 @@ def test_what_the_fields_say_is_what_adk_takes():
         ({"service_tier": "deferred"}, [""]),
     ],
 )
-def test_what_adk_refuses_is_told_by_the_name_of_its_field(given, fields):
+def test_adks_errors_are_mapped_to_field_names(given, fields):
     found = run_config.find_problems({"run_config": given, "streaming": True}, OPTIONS)
     assert list(found) == fields
     assert all(found.values())
 
 
-def test_what_is_unset_is_as_the_server_was_started_with():
+def test_unset_fields_default_to_server_options():
     limited = RuntimeOptions(max_llm_calls=7)
     assert run_config.build_run_config({}, limited).max_llm_calls == 7
     assert run_config.build_run_config({"run_config": {"max_llm_calls": 3}}, limited).max_llm_calls == 3
 
 
-def test_the_switch_for_streaming_gives_way_to_a_mode_that_is_set():
+def test_streaming_switch_yields_to_explicit_mode():
     asked = {"streaming": True, "run_config": {"streaming_mode": None}}
     assert run_config.build_run_config(asked, OPTIONS).streaming_mode.value is None
     assert run_config.build_run_config({"streaming": True}, OPTIONS).streaming_mode.value == "sse"

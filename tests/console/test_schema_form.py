@@ -68,7 +68,7 @@ def test_every_property_is_a_field_with_the_control_that_fits():
     assert fields["tier"].choices == (("slow", "slow"),)
 
 
-def test_what_is_filled_in_is_a_value_of_its_type_and_the_rest_is_unset():
+def test_filled_fields_are_typed_and_empty_ones_unset():
     assert filled("a.days=3&a.paid=false&a.hours=1.5&a.who=me&a.who=team&a.more=%7B%22a%22%3A1%7D") == (
         {"days": 3, "paid": False, "hours": 1.5, "who": ["me", "team"], "more": {"a": 1}},
         {},
@@ -115,13 +115,13 @@ def test_a_list_is_a_value_a_line():
         ("a.days=1&a.more=" + "[" * 100_000, "more", "nested too deeply"),
     ],
 )
-def test_what_cannot_be_meant_is_told_at_its_field(query, field, words):
+def test_invalid_input_shows_error_at_its_field(query, field, words):
     _, errors = filled(query)
     assert list(errors) == [field]
     assert words in errors[field]
 
 
-def test_a_schema_of_one_value_is_one_field_without_a_name():
+def test_schema_of_single_value_is_one_unnamed_field():
     [field] = schema_form.build_fields({"type": "string", "title": "City"}, "answer.")
     assert (field.name, field.input_name, field.label) == ("", "answer", "City")
     value, _ = schema_form.read_value(schema_form.fill_fields([field], QueryDict("answer=Paris")))
@@ -139,7 +139,7 @@ def test_a_schema_of_one_value_is_one_field_without_a_name():
         {"items": "x", "type": "array"},
     ],
 )
-def test_a_schema_that_says_little_is_still_a_form(schema):
+def test_minimal_schema_still_makes_a_form(schema):
     assert [field.kind for field in schema_form.build_fields(schema, "a.")] == ["json"]
 
 

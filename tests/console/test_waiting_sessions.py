@@ -43,7 +43,7 @@ def listed() -> str | None:
     return listing.with_run_status(AgentSession.objects.all()).get().run_status
 
 
-def test_a_session_waits_whatever_is_run_on_it_until_all_is_answered():
+def test_session_waits_until_all_questions_are_answered():
     story = Story()
     assert listed() is None
     first, second = waiting(story, "i1", "c1"), waiting(story, "i2", "c2")
@@ -62,7 +62,7 @@ def test_a_session_waits_whatever_is_run_on_it_until_all_is_answered():
     assert (status(second), listed()) == ("done", "done")
 
 
-def test_a_run_that_works_is_told_before_one_that_waits():
+def test_active_run_is_shown_before_waiting_run():
     story = Story()
     waiting(story, "i1", "c1")
     lifecycle.create_run(story.pk, {})
@@ -77,7 +77,7 @@ def test_waiting_runs_of_other_sessions_are_left_alone():
     assert status(run) == "waiting"
 
 
-def test_what_was_rewound_asks_nothing_any_more():
+def test_rewound_questions_are_not_open():
     story = Story()
     before = waiting(story, "i1", "c1")
     taken_back = waiting(story, "i2", "c2")

@@ -279,7 +279,7 @@ NO_PAGES = {
 }  # fmt: skip
 
 
-def test_every_page_is_looked_at():
+def test_every_page_is_checked():
     rooms = (devui.urls, sessions_app.urls, evals_app.urls)
     routes = {
         pattern.name for room in rooms for pattern in room.urlpatterns if isinstance(pattern, URLPattern)
@@ -309,9 +309,7 @@ def overflow(page: Page) -> list[str]:
 
 
 @pytest.mark.parametrize("place", PLACES.values(), ids=PLACES.keys())
-def test_a_page_breaks_no_rule_of_accessibility_in_either_theme_and_fits_a_narrow_screen(
-    page: Page, place: Place
-):
+def test_page_is_accessible_in_both_themes_and_fits_narrow_screen(page: Page, place: Place):
     place.opened(page)
     assert resolve(urlsplit(page.url).path).url_name == place.route
     found = violations(page, WCAG_RULES)
@@ -322,7 +320,7 @@ def test_a_page_breaks_no_rule_of_accessibility_in_either_theme_and_fits_a_narro
     assert not found, "\n".join(found)
 
 
-def test_what_breaks_a_rule_is_found(page: Page):
+def test_planted_violation_is_detected(page: Page):
     page.goto("/sessions/")
     page.evaluate("document.querySelector('main').append(document.createElement('button'))")
     page.evaluate("document.querySelector('h1').style.color = '#e0e0e0'")

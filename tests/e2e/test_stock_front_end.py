@@ -126,7 +126,7 @@ def test_artifacts_are_listed_with_their_versions(page):
     expect(page.get_by_text("minutes").first).to_be_visible(timeout=LIVE)
 
 
-def test_an_evalset_is_made_filled_run_and_removed(page, address, folder):
+def test_evalset_is_created_filled_run_and_removed(page, address, folder):
     choose(page, "weather")
     say(page, PARIS, SUNNY)
     page.get_by_role("tab", name="Evals").click()

@@ -71,7 +71,7 @@ def test_a_session_written_by_another_program_is_watched_live(window: BrowserCon
     expect(page.locator("article.event.kind-tool_call").first).to_be_visible(timeout=LIVE)
 
 
-def test_a_run_goes_on_when_its_page_is_closed_and_can_be_cancelled(window: BrowserContext, server: Server):
+def test_run_survives_closed_page_and_can_be_cancelled(window: BrowserContext, server: Server):
     page = window.new_page()
     open_new_session(page, "office", "eve", "long")
     say(page, "Take 60 seconds")

@@ -31,7 +31,7 @@ async def asked(web, method: str, path: str, body: Any = None, status: int = 200
     return answer.json()
 
 
-async def test_evalsets_are_made_listed_and_removed(web, folder):
+async def test_evalsets_are_created_listed_and_removed(web, folder):
     assert await asked(web, "get", "/eval_sets") == []
     made = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "new", "eval_cases": []}})
     assert EvalSet.model_validate(made).eval_set_id == "new"
@@ -52,7 +52,7 @@ async def test_an_evalset_needs_a_name_that_a_file_can_have(web, folder, name):
     assert [path.name for path in folder.given.iterdir()] == ["agent.py"]
 
 
-async def test_an_evalset_that_is_there_is_not_made_again(web, smoke):
+async def test_existing_evalset_is_not_created_again(web, smoke):
     before = smoke.read_bytes()
     refused = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "smoke"}}, 400)
     assert "already exists" in refused["detail"]
@@ -73,7 +73,7 @@ async def test_an_evalset_that_is_there_is_not_made_again(web, smoke):
         ("get", "/../nobody/eval_sets", 404),
     ],
 )
-async def test_what_is_not_there_is_told(web, smoke, method, path, status):
+async def test_missing_objects_are_404(web, smoke, method, path, status):
     assert (await asked(web, method, path, status=status))["detail"]
 
 
@@ -87,7 +87,7 @@ async def test_a_case_is_read_in_adks_form(web, smoke):
     assert [case.eval_id for case in whole.eval_cases] == ["good", "bad <script>", "breaks"]
 
 
-async def test_an_edit_keeps_what_the_editor_does_not_show(web, folder):
+async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
     rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
     turn = {**builders.turn("hi", "hello"), "rubrics": [rubric]}
     kept = {"rubrics": [rubric], "final_session_state": {"n": 1}, "team": "ours"}
@@ -112,7 +112,7 @@ async def test_an_edit_keeps_what_the_editor_does_not_show(web, folder):
     assert two == builders.case("two", builders.turn("x"))
 
 
-async def test_an_edit_of_a_scenario_keeps_it_a_scenario(web, folder):
+async def test_edited_scenario_remains_a_scenario(web, folder):
     scenario = {"starting_prompt": "hi", "conversation_plan": "leave"}
     case = {"eval_id": "one", "conversation_scenario": scenario}
     path = builders.write(folder.given, "set.evalset.json", builders.evalset(case))
@@ -147,7 +147,7 @@ async def test_fields_of_adks_editor_are_left_out(web, smoke):
 COUNTED = {"prompt_token_count": 3, "prompt_tokens_details": [{"modality": "TEXT", "token_count": 3}]}
 
 
-async def test_what_models_tell_of_their_answers_is_spelled_as_by_adk_and_left_alone_by_an_edit(web, smoke):
+async def test_model_metadata_is_spelled_like_adk_and_kept_by_edits(web, smoke):
     document = json.loads(smoke.read_text())
     event = {"author": "counter", "usage_metadata": COUNTED, "grounding_metadata": {"web_search_queries": []}}
     document["eval_cases"][0]["conversation"][0]["intermediate_data"] = {"invocation_events": [event]}
@@ -173,7 +173,7 @@ async def test_an_edit_that_makes_no_case_changes_nothing(web, smoke):
     assert smoke.read_bytes() == before
 
 
-async def test_a_case_is_deleted_and_the_others_stay_as_they_were(web, smoke):
+async def test_deleting_a_case_leaves_the_others_unchanged(web, smoke):
     _, *others = json.loads(smoke.read_text())["eval_cases"]
     assert await asked(web, "delete", "/eval-sets/smoke/eval-cases/good") is None
     assert json.loads(smoke.read_text())["eval_cases"] == others
@@ -215,7 +215,7 @@ async def test_a_file_of_an_older_form_is_changed_in_that_form(web, folder):
     assert "hello" in path.read_text()
 
 
-async def test_a_run_is_answered_when_it_has_ended_and_kept_as_a_result(web, process, smoke):
+async def test_run_returns_when_ended_and_is_stored_as_result(web, process, smoke):
     body = {"eval_case_ids": ["good", "breaks"], "eval_metrics": [MATCH]}
     answer = RunEvalResponse.model_validate(await asked(web, "post", "/eval-sets/smoke/run", body))
     assert {one.eval_id: one.final_eval_status.name for one in answer.run_eval_results} == {
@@ -240,9 +240,7 @@ async def test_a_run_is_answered_when_it_has_ended_and_kept_as_a_result(web, pro
     assert json.loads(body)["events"]
 
 
-async def test_a_result_names_its_evalset_and_tells_where_tokens_and_seconds_went_as_adk_does(
-    web, process, smoke
-):
+async def test_result_names_evalset_tokens_and_seconds_like_adk(web, process, smoke):
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH]}
     (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
     assert case["evalSetFile"] == case["evalSetId"] == "smoke"
@@ -260,7 +258,7 @@ async def test_a_result_names_its_evalset_and_tells_where_tokens_and_seconds_wen
             }
 
 
-async def test_a_metric_that_could_not_judge_says_why_and_the_case_has_not_passed(web, process, smoke):
+async def test_failed_metric_has_reason_and_case_does_not_pass(web, process, smoke):
     rubrics = {"metricName": "rubric_based_final_response_quality_v1", "threshold": 0.5}
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH, rubrics]}
     (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
@@ -282,7 +280,7 @@ async def test_a_metric_that_could_not_judge_says_why_and_the_case_has_not_passe
         ({}, 422),
     ],
 )
-async def test_a_run_that_cannot_be_meant_is_refused(web, process, smoke, body, status):
+async def test_invalid_run_is_refused(web, process, smoke, body, status):
     assert (await asked(web, "post", "/eval-sets/smoke/run", body, status))["detail"]
     assert not await units_of_work.read(EvalRun.objects.exists)
 
@@ -306,7 +304,7 @@ async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
     assert (told["evalSetId"], told["evalCaseResults"][0]["evalId"]) == ("old", "one")
 
 
-async def test_a_result_of_adk_web_tells_what_it_spent_in_the_spelling_of_its_front_end(web, folder):
+async def test_adk_web_result_has_usage_in_camel_case(web, folder):
     spent = {"token_usage_details": {"total_tokens": 3.0}, "duration_details": {"total_seconds": 0.5}}
     metric = {"metric_name": "token_usage_v1", "score": 3.0, "eval_status": 4, "details": spent}
     case = {"eval_id": "one", "final_eval_status": 1, "overall_eval_metric_results": [metric]}

@@ -35,7 +35,7 @@ def test_a_missing_call_does_not_shift_those_after_it():
     assert [pair.first for pair in pairs] == [False, True, False]
 
 
-def test_other_arguments_are_told_one_by_one():
+def test_different_arguments_are_listed_one_by_one():
     (pair,) = align([call("a", same=1, other="x", gone=None)], [call("a", same=1, other="y", new=2)])
     assert pair.fit is Fit.ARGS
     assert {one.name: (one.same, one.has_expected, one.has_actual) for one in pair.arguments} == {
@@ -46,16 +46,16 @@ def test_other_arguments_are_told_one_by_one():
     }
 
 
-def test_calls_of_other_tools_never_stand_beside_each_other():
+def test_calls_of_different_tools_are_never_paired():
     assert fits(align([call("a")], [call("b")])) == [("a", Fit.MISSING), ("b", Fit.EXTRA)]
 
 
-def test_extra_calls_are_allowed_where_the_metric_allows_them():
+def test_extra_calls_are_allowed_if_the_metric_allows_them():
     extra = align([call("a")], [call("z"), call("a")], MatchRules("IN_ORDER"))
     assert [(pair.fit, pair.wrong) for pair in extra] == [(Fit.EXTRA, False), (Fit.SAME, False)]
 
 
-def test_any_order_pairs_calls_wherever_they_are():
+def test_any_order_pairs_calls_at_any_position():
     pairs = align(
         [call("a"), call("b", x=1)], [call("b", x=1), call("b", x=2), call("a")], MatchRules("ANY_ORDER")
     )
@@ -77,7 +77,7 @@ def test_long_lists_are_lined_up_by_place():
 
 
 @pytest.mark.parametrize("criterion", [1.0, {"match_type": "in order"}, {"matchType": 2, "ignoreArgs": True}])
-def test_the_rules_are_read_as_adk_reads_them(criterion):
+def test_match_rules_are_parsed_like_adk(criterion):
     rules = MatchRules.of(criterion)
     given = criterion if isinstance(criterion, dict) else {}
     adk = ToolTrajectoryCriterion.model_validate({"threshold": 1.0, **given})
@@ -117,7 +117,7 @@ def test_texts_differ_word_by_word_and_sign_by_sign_without_spaces():
     assert "".join(piece.text for piece in expected) == "東京は晴れ"
 
 
-def test_long_arguments_are_compared_word_by_word_and_short_ones_as_a_whole():
+def test_long_arguments_are_diffed_by_word_short_ones_as_a_whole():
     def pieces(left, right):
         return align([call("f", text=left)], [call("f", text=right)])[0].arguments[0].pieces
 

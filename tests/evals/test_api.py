@@ -9,7 +9,7 @@ from tests.evals.builders import write
 from tests.evals.conftest import settled
 
 
-async def test_evalsets_are_listed_with_what_is_wrong_with_them(web, smoke, folder):
+async def test_evalsets_are_listed_with_their_problems(web, smoke, folder):
     write(folder.given, "broken.evalset.json", "{")
     broken, good = await get_json(web, "/evalsets?app=counter")
     assert (good["id"], [case["id"] for case in good["cases"]]) == (
@@ -51,7 +51,7 @@ async def test_a_configuration_may_be_sent(web, process, smoke):
     assert run["config"] == config
 
 
-async def test_metrics_are_listed_with_why_they_cannot_run(web):
+async def test_metrics_are_listed_with_reason_if_unavailable(web):
     metrics = {metric["name"]: metric for metric in await get_json(web, "/metrics")}
     assert metrics["response_match_score"]["default"] == 0.8
     assert "vertex extra" in metrics["safety_v1"]["reason"]
@@ -68,12 +68,12 @@ async def test_metrics_are_listed_with_why_they_cannot_run(web):
         ({"evalset": "smoke"}, 422, None),
     ],
 )
-async def test_what_cannot_be_meant_is_refused(web, smoke, body, status, code):
+async def test_invalid_order_is_refused(web, smoke, body, status, code):
     answer = await post_json(web, "/runs", body, status)
     assert {"detail", "code", "hint"} <= set(answer)
     assert code is None or answer["code"] == code
 
 
-async def test_what_does_not_exist_is_not_found(web):
+async def test_missing_objects_are_404(web):
     assert (await get_json(web, "/runs/none", 404))["code"] == "not_found"
     assert (await get_json(web, "/attempts/1", 404))["code"] == "not_found"

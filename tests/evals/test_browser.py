@@ -78,7 +78,7 @@ def start(page: Page) -> None:
     page.wait_for_url("**/evals/runs/*/")
 
 
-def test_cases_finish_one_by_one_without_a_reload(page: Page, process: Process):
+def test_cases_finish_one_by_one_without_reload(page: Page, process: Process):
     start(page)
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.evaluate("window.sameDocument = true")
@@ -107,7 +107,7 @@ def test_a_run_is_cancelled_from_its_page(page: Page, process: Process):
     assert resume["x"] >= said["x"] + said["width"], "Resume stands beside what it is about"
 
 
-def test_the_focus_stays_on_a_button_while_the_run_goes_on(page: Page, process: Process):
+def test_focus_stays_on_button_during_run(page: Page, process: Process):
     start(page)
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.get_by_role("button", name="Cancel").focus()
@@ -121,7 +121,7 @@ def test_the_focus_stays_on_a_button_while_the_run_goes_on(page: Page, process: 
     expect(page.get_by_role("heading", level=1)).to_be_focused()
 
 
-def test_at_the_end_of_a_run_no_tab_says_that_a_case_is_running(page: Page, process: Process):
+def test_no_tab_shows_running_case_after_the_end(page: Page, process: Process):
     start(page)
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.evaluate(
@@ -140,7 +140,7 @@ def test_at_the_end_of_a_run_no_tab_says_that_a_case_is_running(page: Page, proc
     assert page.evaluate("window.torn") == []
 
 
-def test_a_click_that_was_meant_for_cancel_hits_nothing_else(page: Page, process: Process):
+def test_click_meant_for_cancel_hits_no_other_button(page: Page, process: Process):
     start(page)
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.evaluate("addEventListener('mousemove', (event) => { window.at = [event.clientX, event.clientY]; })")
@@ -195,7 +195,7 @@ def test_an_attempt_opens_beside_the_matrix_by_click_key_and_address(page: Page,
     expect(page.locator("tr[aria-current] bdi")).to_have_text("sees_a dog")
 
 
-def test_a_case_opens_where_it_stands_and_the_button_says_what_will_run(page: Page, process: Process):
+def test_case_opens_in_place_and_button_names_selection(page: Page, process: Process):
     page.goto("/evals/counter/sights/")
     page.click("text=sees_a dog")
     expect(page.locator("#case-body-1")).to_contain_text('look(at="the sky")')
@@ -204,7 +204,7 @@ def test_a_case_opens_where_it_stands_and_the_button_says_what_will_run(page: Pa
     expect(page.locator("[data-run-label]")).to_have_text("Run 1 of 3 cases")
 
 
-def test_what_the_button_runs_follows_the_file(page: Page, process: Process):
+def test_run_button_follows_the_file(page: Page, process: Process):
     file = process.folder.given / "sights.evalset.json"
     page.goto("/evals/counter/sights/")
     run, label = page.locator("button:has([data-run-label])"), page.locator("[data-run-label]")
@@ -238,7 +238,7 @@ def test_a_case_of_an_endless_id_or_cause_makes_no_page_wider(page: Page, proces
     assert title.evaluate("shown => shown.clientHeight < shown.scrollHeight")
 
 
-def test_the_whole_trend_fits_a_narrow_window_and_the_newest_runs_of_the_cases_are_seen_first(page: Page):
+def test_trend_fits_narrow_window_and_shows_newest_runs_first(page: Page):
     of = stored_runs.version(stored_runs.cases("a"))
     for at in range(trends.RUNS):
         stored_runs.run(

@@ -38,7 +38,7 @@ def ids_in(path):
     return [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]]
 
 
-async def test_cases_are_listed_with_all_that_they_say(ask):
+async def test_cases_are_listed_with_all_fields(ask):
     one, two = await ask("get", f"/cases?{SET}")
     assert (one["id"], two["id"]) == ("one", "two")
     assert one["case"]["ours"] == 1
@@ -53,7 +53,7 @@ async def test_a_case_is_added_at_the_end(ask, path):
     assert version.origin == "api"
 
 
-async def test_an_id_that_is_taken_is_refused(ask, path):
+async def test_existing_id_is_refused(ask, path):
     before = path.read_bytes()
     for address, body in (
         (f"/cases?{SET}", case("one", turn("again"))),
@@ -65,7 +65,7 @@ async def test_an_id_that_is_taken_is_refused(ask, path):
     assert path.read_bytes() == before
 
 
-async def test_a_changed_answer_is_one_changed_line_of_the_file(ask, path):
+async def test_changed_answer_changes_one_line_of_the_file(ask, path):
     before = path.read_text()
     found = await ask("get", f"/case?{SET}&id=one")
     found["case"]["conversation"][0]["final_response"] = text("good day", "model")
@@ -81,7 +81,7 @@ async def test_a_case_gets_another_id_in_its_place(ask, path):
 
 
 @pytest.mark.parametrize("method", ["put", "delete"])
-async def test_a_case_that_others_changed_meanwhile_is_left_alone_and_told(ask, path, method):
+async def test_concurrently_changed_case_is_not_overwritten(ask, path, method):
     found = await ask("get", f"/case?{SET}&id=one")
     path.write_text(path.read_text().replace('"yo"', '"theirs"'))
     before = path.read_bytes()
@@ -110,7 +110,7 @@ async def test_a_case_is_copied_and_removed(ask, path):
     assert ids_in(path) == ["two", "one-2", "mine"]
 
 
-async def test_what_is_no_case_is_told_with_its_field_line_and_column(ask, path):
+async def test_invalid_case_names_field_line_and_column(ask, path):
     before = path.read_bytes()
     wrong = '{"eval_id": "x",\n "conversation": [{"user_content": {"parts": [{"txt": "hi"}]}}]}'
     for method, address in (("post", f"/cases?{SET}"), ("put", f"/case?{SET}&id=one")):
@@ -123,7 +123,7 @@ async def test_what_is_no_case_is_told_with_its_field_line_and_column(ask, path)
 
 
 @pytest.mark.parametrize("number", ["NaN", "-Infinity", "1e999"])
-async def test_a_number_that_json_does_not_have_is_refused_wherever_it_stands(ask, path, number):
+async def test_non_json_number_is_refused_anywhere(ask, path, number):
     before = path.read_bytes()
     wrong = json.dumps(case("x", turn("hi"), ours=["here"])).replace('"here"', f"\n  {number}")
     for method, address in (("post", f"/cases?{SET}"), ("put", f"/case?{SET}&id=one")):
@@ -133,7 +133,7 @@ async def test_a_number_that_json_does_not_have_is_refused_wherever_it_stands(as
     assert path.read_bytes() == before
 
 
-async def test_what_no_store_holds_is_refused(ask):
+async def test_unstorable_text_is_refused(ask):
     refused = await ask("post", f"/cases?{SET}", case("a\0b", turn("hi")), 400)
     assert "NUL" in refused["detail"][0]["what"]
     assert "NUL" in (await ask("get", f"/case?{SET}&id=%00", status=400))["detail"]
@@ -147,16 +147,16 @@ async def test_a_body_in_another_encoding_of_json_is_read_as_any_other(ask, path
 @pytest.mark.parametrize(
     "address", [f"/case?{SET}&id=none", "/cases?app=counter&evalset=none", "/cases?app=nobody&evalset=set"]
 )
-async def test_what_is_not_there_is_not_found(ask, address):
+async def test_missing_case_is_404(ask, address):
     assert (await ask("get", address, status=404))["hint"]
 
 
-async def test_a_file_that_cannot_be_read_says_why(ask, path):
+async def test_unreadable_file_returns_the_reason(ask, path):
     path.write_text("{")
     assert "set.evalset.json:1:2" in (await ask("get", f"/cases?{SET}", status=400))["detail"]
 
 
-async def test_an_older_file_is_read_in_the_present_form_and_refuses_what_it_cannot_hold(ask, folder):
+async def test_legacy_file_is_read_in_current_form_and_not_extended(ask, folder):
     write(folder.given, "old.evalset.json", LEGACY)
     old = "app=counter&evalset=old"
     first = (await ask("get", f"/cases?{old}"))[0]

@@ -30,9 +30,7 @@ def path(folder: AgentsFolder, settings: Any) -> Path:
     )
 
 
-def test_cases_follow_their_file_and_what_was_ticked_and_open_stays(
-    page: Page, path: Path, folder: AgentsFolder
-):
+def test_case_list_follows_file_and_keeps_selection(page: Page, path: Path, folder: AgentsFolder):
     page.goto("/evals/counter/set/")
     page.get_by_label("Run two").check()
     page.locator("summary", has_text="two").click()
@@ -50,9 +48,7 @@ def test_cases_follow_their_file_and_what_was_ticked_and_open_stays(
     expect(page.get_by_text("This file cannot be used as it is.")).to_be_visible(timeout=30_000)
 
 
-def test_a_row_that_is_added_has_the_focus_and_a_form_tells_of_other_writers(
-    page: Page, path: Path, folder: AgentsFolder
-):
+def test_added_row_gets_focus_and_form_reports_other_writers(page: Page, path: Path, folder: AgentsFolder):
     page.goto("/evals/counter/set/case/?id=one")
     page.get_by_label("Expected answer").fill("mine")
     page.get_by_role("button", name="Tool call").click()

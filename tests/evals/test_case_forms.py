@@ -68,7 +68,7 @@ EVENTS = {
 
 
 @pytest.mark.parametrize("place", range(4))
-def test_a_form_that_nobody_touched_makes_the_same_case(place):
+def test_unchanged_form_makes_the_same_case(place):
     made = cases()[place]
     found = applied(made)
     assert (found.case, found.errors) == (made, {})
@@ -91,12 +91,12 @@ def test_a_form_that_nobody_touched_makes_the_same_case(place):
         ),
     ],
 )
-def test_what_no_browser_can_send_back_stays_as_it_was(made):
+def test_values_that_browsers_cannot_send_are_kept(made):
     found = applied(copy.deepcopy(made))
     assert found.case == made
 
 
-def test_every_field_can_be_changed_and_what_is_beside_it_stays():
+def test_each_field_can_be_changed_without_changing_others():
     made = case(
         "a",
         {**turn("hi", "yo", [{"id": "7", "name": "f", "args": {"x": 1}}]), "invocation_id": "i", "ours": 1},
@@ -144,7 +144,7 @@ def test_every_field_can_be_changed_and_what_is_beside_it_stays():
     }
 
 
-def test_turns_that_change_places_keep_what_the_form_does_not_show():
+def test_moved_turns_keep_fields_not_in_the_form():
     made = case(
         "a",
         {**turn("1"), "duration": 1.0},
@@ -163,12 +163,12 @@ def test_turns_that_change_places_keep_what_the_form_does_not_show():
 @pytest.mark.parametrize(
     "act", ["drop:turns.9", "up:turns.0", "down:turns.0", "drop:", "up:nothing.1", "x:y", "add:turns.7.calls"]
 )
-def test_a_row_that_cannot_be_meant_changes_nothing(act):
+def test_invalid_row_changes_nothing(act):
     data = sent(case("a", turn("1")))
     assert rearrange_rows(data, act) == data
 
 
-def test_calls_of_recorded_events_are_changed_where_they_are():
+def test_calls_of_recorded_events_are_edited_in_place():
     made = case("a", {**turn("x"), "intermediate_data": EVENTS})
     data = sent(made, turns__0__calls__0__args='{"a": 2}', turns__0__said__0__text="later")
     data = rearrange_rows(rearrange_rows(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
@@ -190,7 +190,7 @@ def test_calls_of_recorded_events_are_changed_where_they_are():
     assert [event["author"] for event in events] == ["y", "z"]
 
 
-def test_a_fixed_case_becomes_a_simulated_one_with_goal_and_style_in_its_plan():
+def test_fixed_case_converts_to_simulated_with_goal_and_style():
     found = applied(
         case("a", turn("x")),
         kind="scenario",
@@ -236,7 +236,7 @@ def test_any_plan_is_read_and_written_back_as_it_is(plan):
         ({"kind": "scenario", "persona": "own"}, "persona_json", "Describe the persona"),
     ],
 )
-def test_what_cannot_be_meant_is_told_at_its_field(changed, field, said):
+def test_invalid_input_shows_error_at_its_field(changed, field, said):
     assert said in applied(case("a", turn("x")), **changed).errors[field]
 
 
@@ -248,7 +248,7 @@ def test_hostile_names_of_fields_are_no_harm():
     assert [row["a"] for row in listed["t"]] == ["a", "b"]
 
 
-def test_a_message_of_several_parts_keeps_those_that_are_no_text():
+def test_message_with_several_parts_keeps_non_text_parts():
     message = {"parts": [{"text": "a"}, {"inline_data": {"data": "aGk="}}, {"text": "b"}], "role": "user"}
     assert with_text(message, "c", "user") == {
         "parts": [{"text": "c"}, {"inline_data": {"data": "aGk="}}],

@@ -50,7 +50,7 @@ async def test_very_many_cases_come_a_page_at_a_time(many):
     assert 'href="?page=9"' in last
 
 
-async def test_cases_are_found_by_id_and_by_any_text_in_them(many):
+async def test_cases_are_searched_by_id_and_by_any_text(many):
     assert names(await page_at(many, "?q=CASE_77")) == [
         "case_77",
         *[f"case_77{digit}" for digit in range(10)],
@@ -69,7 +69,7 @@ async def test_a_case_that_is_opened_is_on_the_page_that_is_shown(many):
     assert "Answer 3584" in html
 
 
-async def test_the_cases_that_were_found_are_run_and_no_others(many, process):
+async def test_only_matching_cases_are_run(many, process):
     html = await page_at(many, "?q=case_77")
     assert "Run all 11 cases that have this text" in html
     await start_run(many, "many", metric=["response_match_score"], cases_with="case_77")
@@ -85,7 +85,7 @@ async def test_a_text_that_no_case_has_runs_nothing(many, process):
     assert not await units_of_work.read(EvalRun.objects.exists)
 
 
-def test_cases_of_a_file_that_cannot_be_read_are_found_by_what_lists_show():
+def test_cases_of_unreadable_file_are_searched_by_listed_fields():
     summaries = [{"id": "a", "turns": 1, "scenario": False, "says": "Hello there"}]
     assert [one.id for one in CaseList.of(summaries, [], "HELLO").rows] == ["a"]
     assert CaseList.of(summaries, [], "gone").rows == []

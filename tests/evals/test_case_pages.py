@@ -40,7 +40,7 @@ def browser(web, path):
     return Browser(web)
 
 
-async def test_a_case_is_edited_looked_at_and_saved(browser, path):
+async def test_case_is_edited_reviewed_and_saved(browser, path):
     before = path.read_text()
     await browser.get(f"{SET}case/?id=one")
     page = await browser.send("review", turns__0__answer="good day")
@@ -74,7 +74,7 @@ async def test_a_case_of_many_turns_is_edited_like_any_other(browser, path):
     )
 
 
-async def test_a_large_file_is_read_once_for_a_look_and_its_new_text_once(web, folder, monkeypatch):
+async def test_review_reads_large_file_and_its_new_text_once(web, folder, monkeypatch):
     path = write(folder.given, "set.evalset.yaml", plain_yaml.dump_yaml(TWO))
     browser = Browser(web)
     await browser.get(f"{SET}case/?id=one")
@@ -100,7 +100,7 @@ async def test_rows_are_added_without_scripts_and_nothing_is_written_by_it(brows
     assert path.read_bytes() == before
 
 
-async def test_a_field_that_cannot_be_meant_is_told_and_what_was_typed_stays(browser, path):
+async def test_invalid_field_shows_error_and_keeps_input(browser, path):
     before = path.read_bytes()
     await browser.get(f"{SET}case/?id=one")
     page = await browser.send("review", status=422, state='{"a": }', turns__0__user="")
@@ -112,7 +112,7 @@ async def test_a_field_that_cannot_be_meant_is_told_and_what_was_typed_stays(bro
     assert links == {"Turn 1, what the user says": "#field-turns-0-user", "State": "#field-state"}
 
 
-async def test_a_case_shows_what_is_said_on_the_way_and_the_rubrics_of_its_turns(browser, path):
+async def test_case_shows_intermediate_messages_and_turn_rubrics(browser, path):
     judged = {
         **turn("hi", "hello"),
         "intermediate_data": {"intermediate_responses": [["helper", [{"text": "one moment"}]]]},
@@ -124,7 +124,7 @@ async def test_a_case_shows_what_is_said_on_the_way_and_the_rubrics_of_its_turns
     assert "1 rubric: It greets." in shown
 
 
-async def test_a_new_rubric_has_a_type_because_no_metric_judges_one_without(browser):
+async def test_new_rubric_has_a_type_as_metrics_require_one(browser):
     await browser.get(f"{SET}case/?id=one")
     page = await browser.send("add:turns.0.rubrics")
     kind = page.one("input", name="turns.0.rubrics.0.type")
@@ -132,7 +132,7 @@ async def test_a_new_rubric_has_a_type_because_no_metric_judges_one_without(brow
     assert len(page.one("datalist", id=kind.attrs["list"]).all("option")) == 3
 
 
-async def test_what_is_saved_is_what_was_shown(browser, path):
+async def test_saved_text_is_the_reviewed_text(browser, path):
     await browser.get(f"{SET}case/?id=one")
     await browser.send("review", turns__0__answer="good day")
     page = await browser.save(status=200, turns__0__answer="good night")
@@ -142,7 +142,7 @@ async def test_what_is_saved_is_what_was_shown(browser, path):
     assert "good night" in path.read_text()
 
 
-async def test_a_change_elsewhere_in_the_file_stays_and_is_told(browser, path):
+async def test_concurrent_change_of_the_file_is_kept_and_reported(browser, path):
     await browser.get(f"{SET}case/?id=one")
     path.write_text(path.read_text().replace('"bye"', '"goodbye"'))
     page = await browser.send("review", turns__0__answer="good day")
@@ -173,7 +173,7 @@ async def test_a_case_that_others_changed_is_shown_from_both_sides_and_not_overw
     assert "theirs again" in path.read_text()
 
 
-async def test_a_case_that_others_took_out_is_told_and_comes_back_only_when_wanted(browser, path):
+async def test_concurrently_removed_case_is_restored_only_on_request(browser, path):
     await browser.get(f"{SET}case/?id=one")
     path.write_text(json.dumps(evalset(TWO["eval_cases"][1], eval_set_id="set")))
     page = await browser.send("review", status=409, turns__0__answer="mine")
@@ -192,7 +192,7 @@ async def test_a_save_between_looking_and_saving_is_seen(browser, path):
     assert '"mine"' not in path.read_text()
 
 
-async def test_a_new_case_a_copy_and_a_taken_id(browser, path):
+async def test_case_is_created_copied_and_refused_with_existing_id(browser, path):
     await browser.get(f"{SET}case/")
     await browser.send("review", case_id="three", turns__0__user="hello")
     await browser.save()
@@ -209,7 +209,7 @@ async def test_a_new_case_a_copy_and_a_taken_id(browser, path):
     assert "has a case 'two' already" in page.text
 
 
-async def test_a_case_is_written_as_json_with_line_and_column_of_what_is_wrong(browser, path):
+async def test_invalid_json_of_a_case_names_line_and_column(browser, path):
     await browser.get(f"{SET}case/?id=two&view=json")
     page = await browser.send("review", status=422, raw='{"eval_id": "two",\n "conversation": [{}]}')
     assert page.one(css="notice-danger").one("a", href="#field-raw").text == "JSON"
@@ -237,7 +237,7 @@ async def test_a_case_is_moved_and_removed(browser, path):
     await browser.get(f"{SET}change/?act=explode", status=400)
 
 
-async def test_a_name_and_a_description_are_given(browser, path):
+async def test_name_and_description_are_saved(browser, path):
     await browser.get(f"{SET}change/?act=describe")
     await browser.send(name="Smoke", description="First.\r\nSecond.")
     await browser.save()
@@ -253,7 +253,7 @@ async def test_an_older_file_is_brought_up_to_the_present_form(browser, folder):
     assert json.loads(path.read_text())["eval_cases"][0]["eval_id"] == "old"
 
 
-async def test_an_evalset_is_made_and_its_file_removed(browser, folder):
+async def test_evalset_is_created_and_its_file_removed(browser, folder):
     await browser.get("/evals/new/")
     response = await browser.web.post("/evals/new/", {"app": "counter", "id": "fresh", "form": "yaml"})
     assert response.url == "/evals/counter/fresh/"
@@ -265,7 +265,7 @@ async def test_an_evalset_is_made_and_its_file_removed(browser, folder):
 
 
 @pytest.mark.parametrize("address", ["/evals/new/", "/evals/upload/"])
-async def test_a_server_that_has_no_agents_folder_says_why_no_file_can_be_made(browser, settings, address):
+async def test_server_without_agents_folder_explains_why_no_file_is_created(browser, settings, address):
     assert "no agent has its folder on this server" not in (await browser.get(address)).text
     settings.DEVUI_AGENTS_DIR = ""
     assert "no agent has its folder on this server" in (await browser.get(address)).text
@@ -286,7 +286,7 @@ async def test_an_uploaded_file_is_read_once_and_while_others_write(web, folder,
 
 
 @pytest.mark.parametrize("name", ["", "../up", "a/b", "a b", ".hidden", "x" * 101, "set"])
-async def test_an_evalset_of_a_hostile_or_taken_name_is_not_made(browser, folder, name):
+async def test_hostile_or_existing_evalset_name_is_refused(browser, folder, name):
     before = sorted(os.listdir(folder.given))
     response = await browser.web.post("/evals/new/", {"app": "counter", "id": name})
     assert response.status_code == 400
@@ -298,7 +298,7 @@ async def upload(web, *files, app="counter"):
     return await web.post("/evals/upload/", {"app": app, "file": sent})
 
 
-async def test_files_of_every_form_are_uploaded_as_they_are(web, folder):
+async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
     yaml = b"# ours\neval_set_id: y\neval_cases: []\n"
     scenarios = json.dumps({"scenarios": [{"startingPrompt": "hi", "conversationPlan": "leave"}]})
     config = json.dumps({"criteria": {"response_match_score": 0.5}})
@@ -327,7 +327,7 @@ SCENARIOS = json.dumps({"scenarios": [{"starting_prompt": "hi", "conversation_pl
 START = b'{"app_name": "counter", "user_id": "ann", "state": {"n": 1}}'
 
 
-async def test_scenarios_are_uploaded_with_the_session_that_they_start_with(web, folder):
+async def test_scenarios_are_uploaded_with_their_start_session(web, folder):
     response = await upload(web, ("start.json", START), ("people.json", SCENARIOS))
     assert response.status_code == 302
     made = json.loads((folder.given / "people.evalset.json").read_text())["eval_cases"]
@@ -343,7 +343,7 @@ async def test_scenarios_are_uploaded_with_the_session_that_they_start_with(web,
         ([("a.json", b'{"app_name": "x",\n "user_id": 3}'), ("p.json", SCENARIOS)], "a.json:2:2"),
     ],
 )
-async def test_a_start_that_cannot_be_meant_is_refused_and_leaves_nothing(web, folder, files, said):
+async def test_invalid_start_session_is_refused_and_leaves_nothing(web, folder, files, said):
     before = sorted(folder.given.iterdir())
     response = await upload(web, *files)
     assert response.status_code == 400
@@ -391,7 +391,7 @@ async def test_an_upload_is_put_nowhere_else(web, folder, tmp_path):
     assert (await upload(web, ("a.json", document), app="../counter")).status_code == 404
 
 
-async def test_cases_of_a_file_are_added_and_ids_that_are_taken_get_numbers(browser, path):
+async def test_uploaded_cases_with_existing_ids_get_numbers(browser, path):
     await browser.get(f"{SET}change/?act=add")
     file = SimpleUploadedFile(
         "more.yaml", b"eval_set_id: x\neval_cases:\n- {eval_id: one, conversation: []}\n"
@@ -401,7 +401,7 @@ async def test_cases_of_a_file_are_added_and_ids_that_are_taken_get_numbers(brow
     assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["one", "two", "one-2"]
 
 
-async def test_versions_tell_what_changed_and_who_did(browser, path):
+async def test_versions_show_changes_and_authors(browser, path):
     await browser.get(f"{SET}case/?id=one")
     await browser.send("review", turns__0__answer="good day")
     await browser.save()
@@ -438,7 +438,7 @@ async def test_cases_of_any_id_are_opened_and_edited(web, folder):
     ]
 
 
-async def test_two_cases_of_one_id_are_told_apart_by_their_places(web, folder):
+async def test_cases_with_the_same_id_are_distinguished_by_position(web, folder):
     path = write(folder.given, "set.evalset.json", evalset(case("x", turn("a")), case("x", turn("b"))))
     browser = Browser(web)
     await browser.get(f"{SET}case/?id=x&at=1")
@@ -457,7 +457,7 @@ async def test_a_file_outside_of_the_agents_folder_is_read_and_never_written(web
     assert json.loads(far.read_text()) == TWO
 
 
-async def test_a_disk_that_takes_no_more_is_told_and_the_file_stays_whole(browser, path, monkeypatch):
+async def test_full_disk_is_reported_and_file_stays_intact(browser, path, monkeypatch):
     before = path.read_bytes()
     await browser.get(f"{SET}case/?id=one")
     await browser.send("review", turns__0__answer="x")
@@ -472,7 +472,7 @@ async def test_a_disk_that_takes_no_more_is_told_and_the_file_stays_whole(browse
     assert [entry.name for entry in path.parent.iterdir() if entry.name.startswith(".")] == []
 
 
-async def test_the_file_keeps_its_rights_and_can_be_downloaded(browser, path):
+async def test_file_keeps_its_permissions_and_is_downloadable(browser, path):
     path.chmod(0o640)
     await browser.get(f"{SET}case/?id=one")
     await browser.send("review", turns__0__answer="x")

@@ -23,7 +23,7 @@ def judged(folder, *arguments):
     return run_evals(folder, "s", "--metrics=response_match_score", MATCH, *arguments)
 
 
-def test_a_build_fails_for_a_regression_and_not_for_what_never_passed(store, echo):
+def test_build_fails_on_regression_but_not_on_known_failures(store, echo):
     assert judged(echo)[0] == 1
     first = EvalRun.objects.get()
     writes.mark_baseline(first.id, True)
@@ -41,7 +41,7 @@ def test_a_build_fails_for_a_regression_and_not_for_what_never_passed(store, ech
     assert "fails a: 1 of 1 passed before, 0 of 1 after" in out
 
 
-def test_a_build_that_takes_nothing_fails_for_what_did_not_pass(store, echo):
+def test_build_without_tolerance_fails_on_any_failure(store, echo):
     code, out = judged(echo, "--fail-on=any")
     assert (code, "fails 1 of 3 attempts did not pass." in out, "no run to compare with" in out) == (
         1,
@@ -50,7 +50,7 @@ def test_a_build_that_takes_nothing_fails_for_what_did_not_pass(store, echo):
     )
 
 
-def test_a_baseline_that_is_not_there_is_refused_before_anything_runs(store, echo):
+def test_missing_baseline_is_refused_before_the_run(store, echo):
     assert "no run is marked as baseline" in usage_error(echo, "s", "--fail-on=regression")
     assert "there is no run before" in usage_error(echo, "s", "--baseline=previous")
     assert "has no other run 'abc'" in usage_error(echo, "s", "--baseline=abc")
@@ -73,7 +73,7 @@ def test_a_run_that_stopped_at_a_limit_is_resumed_from_the_command_line(store, e
     assert "2 of 3 passed, 1 failed" in out
 
 
-def test_what_cannot_go_on_is_refused(store, echo):
+def test_unresumable_run_is_refused(store, echo):
     assert "Name evalsets to run" in usage_error(echo)
     assert "Name evalsets to run" in usage_error(echo, "s", "--resume=last")
     assert "has no eval run 'last'" in usage_error(echo, "--resume=last")
@@ -93,7 +93,7 @@ def test_a_run_without_outcomes_is_no_previous_run(store, echo):
     assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True), out
 
 
-def test_a_gate_without_a_baseline_says_how_one_is_made(store, echo):
+def test_gate_without_baseline_explains_how_to_set_one(store, echo):
     judged(echo)
     assert "Mark one on its page (Make baseline)" in usage_error(echo, "s", "--fail-on=regression")
 
@@ -112,7 +112,7 @@ with own_new_runs(app_name):
 """
 
 
-def test_a_run_whose_command_was_killed_before_it_began_goes_on_at_once(store, echo):
+def test_run_killed_before_its_start_resumes_at_once(store, echo):
     given = [sys.executable, "-c", ORDERED_AND_KILLED, str(echo)]
     killed = subprocess.run(given, env={**os.environ, "DATABASE_URL": store_url()})
     run = EvalRun.objects.get()

@@ -37,7 +37,7 @@ def clock(monkeypatch, tmp_path) -> Clock:
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-async def test_a_run_and_its_attempts_take_as_long_as_they_took(play, clock, step):
+async def test_durations_ignore_clock_changes(play, clock, step):
     async def answer(ctx, said):
         if said == "set":
             clock.step(step)
@@ -125,7 +125,7 @@ async def test_limit_of_seconds_counts_time_of_dead_process(store, folder, clock
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_tokens_count_from_last_resume_whatever_the_clock_says(store, folder, clock, step):
+def test_tokens_count_from_last_resume_despite_clock_changes(store, folder, clock, step):
     limits = Limits(tokens=100)
     run, attempt = interrupted_run(folder, clock, limits, 40.0, step)
     run = writes.claim_run(run.pk, PROCESS)

@@ -38,18 +38,18 @@ def verdict(before, after, *history):
         ((10, 0), (9, 1), Verdict.FLAKY),
     ],
 )
-def test_outcomes_that_separate_or_a_test_tell_the_rest_is_flaky(before, after, expected):
+def test_regression_needs_separated_outcomes_or_significant_test(before, after, expected):
     assert verdict(of(*before, same=THEN), of(*after)).verdict == expected
 
 
-def test_one_repetition_is_not_enough_where_stored_history_varies():
+def test_one_repetition_is_not_enough_if_history_varies():
     found = verdict(of(1, same=THEN), of(0, 1), Past(5, 0), Past(3, 1))
     assert found.verdict == Verdict.UNCLEAR
     assert "varied" in found.because
     assert found.repetitions == 2
 
 
-def test_history_that_never_varied_makes_one_repetition_enough():
+def test_one_repetition_is_enough_if_history_never_varied():
     found = verdict(of(1, same=THEN), of(0, 1), Past(5, 0), Past(0, 1))
     assert found.verdict == Verdict.REGRESSED
     assert "no stored outcome of it varied" in found.because
@@ -78,7 +78,7 @@ def test_a_case_that_was_not_judged_or_did_not_run_is_not_compared():
     assert "did not run before" in verdict(of(0, same=THEN), of(3)).because
 
 
-def test_new_and_gone_cases_are_told_and_the_worst_stand_first():
+def test_new_and_removed_cases_are_listed_and_worst_come_first():
     found = compare(
         {CaseKey("a"): of(1, same=THEN), CaseKey("gone"): of(1, same=THEN), CaseKey("c"): of(2, same=THEN)},
         {CaseKey("new"): of(1), CaseKey("a"): of(1), CaseKey("c"): of(0, 2)},
@@ -129,7 +129,7 @@ def test_a_whole_of_nothing_proves_nothing():
     assert found.regressions == []
 
 
-def test_cost_time_and_tokens_are_compared_over_the_cases_that_know_them_in_both():
+def test_usage_is_compared_over_cases_known_in_both_runs():
     found = compare(
         {
             CASE: of(1, same=THEN, seconds=2.0, tokens=10.0),

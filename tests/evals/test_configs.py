@@ -37,7 +37,7 @@ def test_the_ranges_of_metrics_are_adks():
         assert (metric.kind is MetricKind.INFORMATIONAL) == (not infos[name].requires_threshold)
 
 
-def test_the_right_name_of_every_old_one_exists():
+def test_every_renamed_metric_exists_under_its_new_name():
     assert set(catalog.FORMER_NAMES.values()) <= set(all_metrics())
     assert not set(catalog.FORMER_NAMES) & set(all_metrics())
 
@@ -63,7 +63,7 @@ def test_an_unknown_metric_is_refused():
 
 
 @pytest.mark.parametrize("threshold", [4.0, -0.1, float("inf"), float("nan")])
-def test_a_threshold_that_cannot_be_meant_is_refused(threshold):
+def test_invalid_threshold_is_refused(threshold):
     with pytest.raises(BadInput, match="rubric_based_final_response_quality_v1"):
         configs.check_config(
             RunConfig({"criteria": {"rubric_based_final_response_quality_v1": {"threshold": threshold}}}, "x")
@@ -89,7 +89,7 @@ TOOLS = "tool_trajectory_avg_score"
         (TOOLS, {"match_type": None}, "is null or NaN, which is none of", "Write one of them."),
     ],
 )
-def test_what_a_criterion_cannot_say_is_refused_when_the_run_is_ordered(metric, said, told, way_out):
+def test_invalid_criterion_is_refused_when_ordered(metric, said, told, way_out):
     with pytest.raises(BadInput, match=f"weather/test_config.json: .*{told}") as refused:
         configs.check_config(
             RunConfig({"criteria": {metric: {"threshold": 0.5, **said}}}, "weather/test_config.json")
@@ -154,7 +154,7 @@ def test_a_custom_metric_has_the_range_it_declares():
         configs.check_config(RunConfig({"criteria": {"mine": 5.0}, "custom_metrics": undeclared}, "x"))
 
 
-def test_choosing_metrics_keeps_what_the_file_says_of_them():
+def test_chosen_metrics_keep_their_options_from_the_file():
     criterion = {"threshold": 1.0, "match_type": "IN_ORDER"}
     config = RunConfig(
         {"criteria": {"tool_trajectory_avg_score": criterion, "response_match_score": 0.5}}, "file"
@@ -169,7 +169,7 @@ def test_choosing_metrics_keeps_what_the_file_says_of_them():
     }
 
 
-def test_a_configuration_that_an_order_changes_says_so():
+def test_config_changed_by_an_order_is_marked():
     config = configs.default_config()
     assert configs.choose_metrics(config, ["response_match_score"]).source == "ADK's defaults, changed"
     assert (
@@ -191,7 +191,7 @@ def test_a_metric_without_a_default_needs_a_threshold():
     assert "--criteria hallucinations_v1=0.5" in refused.value.hint
 
 
-def test_a_metric_that_is_always_reported_may_be_asked_for():
+def test_always_reported_metric_can_be_requested():
     assert configs.choose_metrics(configs.default_config(), ["token_usage_v1"]).criteria == {}
 
 
@@ -222,7 +222,7 @@ def test_a_broken_configuration_names_file_line_and_field(tmp_path):
     )
 
 
-def test_a_broken_configuration_in_yaml_names_its_line_too(tmp_path):
+def test_broken_yaml_config_names_its_line(tmp_path):
     path = tmp_path / "judged.yaml"
     path.write_text("criteria:\n  response_match_score: much\n")
     with pytest.raises(BadFile) as refused:
@@ -230,7 +230,7 @@ def test_a_broken_configuration_in_yaml_names_its_line_too(tmp_path):
     assert {(problem.line, problem.file) for problem in refused.value.problems} == {(2, str(path))}
 
 
-def test_describing_metrics_says_which_cannot_run_and_why():
+def test_metric_descriptions_name_reason_if_unavailable():
     described = {metric["name"]: metric for metric in describe_metrics()}
     assert described["response_match_score"]["available"]
     assert described["response_match_score"]["description"].startswith("This metric evaluates")

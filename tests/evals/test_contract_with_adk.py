@@ -28,7 +28,7 @@ from evals_app.metrics.metric import MetricKind
 from tests.evals import agents  # noqa: F401 - registers the judges
 
 
-def test_an_evalset_that_adks_command_line_made_is_read(tmp_path):
+def test_evalset_from_adks_command_line_is_read(tmp_path):
     (tmp_path / "weather").mkdir()
     scenarios = {
         "scenarios": [{"starting_prompt": "hi", "conversation_plan": "leave", "user_persona": "NOVICE"}]
@@ -70,15 +70,15 @@ GIVEN = {
         ("_generate_inferences_from_root_agent_live", {"live_timeout_seconds"}),
     ],
 )
-def test_inference_takes_what_we_give_it(name, more):
+def test_inference_accepts_our_arguments(name, more):
     assert set(inspect.signature(getattr(EvaluationGenerator, name)).parameters) >= GIVEN | more
 
 
-def test_the_evaluators_of_what_is_always_reported_exist():
+def test_evaluators_of_always_reported_metrics_exist():
     assert set(_adk.EFFICIENCY) == set(catalog.INFORMATIONAL_METRICS)
 
 
-def test_the_evaluator_of_a_metric_of_ones_own_takes_its_function():
+def test_evaluator_of_custom_metric_takes_its_function():
     assert set(inspect.signature(_adk._CustomMetricEvaluator).parameters) == {
         "eval_metric",
         "custom_function_path",
@@ -92,7 +92,7 @@ def test_nested_agents_are_loaded_by_adks_loader():
 
 
 @pytest.mark.parametrize("name", [name for name in catalog.ADK_METRICS if not missing_requirement(name)])
-def test_every_metric_that_can_run_here_has_an_evaluator(name):
+def test_every_available_metric_has_an_evaluator(name):
     assert issubclass(evaluator_class(name), Evaluator)
 
 
@@ -110,7 +110,7 @@ def test_the_evaluators_are_those_of_adks_registry():
 
 
 @pytest.mark.parametrize("name", [name for name, metric in catalog.ADK_METRICS.items() if metric.judged])
-def test_the_model_that_judges_is_where_we_look_for_it(name):
+def test_judge_model_is_where_we_read_it(name):
     options = {"judge_model": "judge-yes"}
     config = EvalConfig.model_validate(
         {"criteria": {name: {"threshold": 0.5, "judge_model_options": options}}}
@@ -120,7 +120,7 @@ def test_the_model_that_judges_is_where_we_look_for_it(name):
     assert asked == ["judge-yes"]
 
 
-def test_the_model_that_plays_the_user_is_where_we_look_for_it():
+def test_user_simulator_model_is_where_we_read_it():
     settings = LlmBackedUserSimulatorConfig(model="judge-yes")
     scenario = ConversationScenario(starting_prompt="Hello", conversation_plan="Bye")
     case = EvalCase(eval_id="a", conversation_scenario=scenario)
@@ -130,14 +130,14 @@ def test_the_model_that_plays_the_user_is_where_we_look_for_it():
     assert asked == ["judge-yes"]
 
 
-def test_callbacks_are_called_as_adk_calls_them():
+def test_callbacks_are_called_like_in_adk():
     assert _adk.invoke_callback(
         lambda tool, args, tool_context: (tool, args), tool=1, args=2, tool_context=3
     ) == (1, 2)
     assert _adk.invoke_callback(lambda one, other: (one, other), callback_context=1, llm_request=2) == (1, 2)
 
 
-def test_the_key_that_adks_evaluation_writes_is_known():
+def test_key_written_by_adks_evaluation_is_known():
     assert request_intercepter_plugin._LLM_REQUEST_ID_KEY == EVALUATION_KEY
 
 

@@ -39,7 +39,7 @@ async def test_an_agent_that_raises_spoils_only_its_own_attempt(play):
     assert attempts["bad"].session_id is not None
 
 
-async def test_an_agent_that_answers_nothing_is_told_on_the_case(play):
+async def test_empty_agent_response_is_reported_on_the_case(play):
     def silent(ctx, said):
         return None if said == "hush" else "fine"
 
@@ -49,7 +49,7 @@ async def test_an_agent_that_answers_nothing_is_told_on_the_case(play):
     assert attempt.error.startswith("The agent answered 1 of 2 turns")
 
 
-async def test_a_missing_expected_response_scores_what_adk_gives_it(play):
+async def test_missing_expected_response_is_scored_like_adk(play):
     run = await play(evalset(case("a", turn("go"))), lambda ctx, said: "fine")
 
     def reason():
@@ -154,7 +154,7 @@ async def test_an_agent_that_cannot_be_loaded_fails_the_run_with_its_traceback(p
         ({"threshold": 1.0, "ignore_args": None}, "ignore_args"),
     ],
 )
-async def test_a_criterion_the_metric_cannot_read_fails_the_run_before_anything_runs(play, criterion, what):
+async def test_unreadable_criterion_fails_the_run_before_any_attempt(play, criterion, what):
     asked = []
     run = await play(
         evalset(case("a", turn("go", "fine"))),
@@ -167,14 +167,14 @@ async def test_a_criterion_the_metric_cannot_read_fails_the_run_before_anything_
     assert run.traceback == ""
 
 
-async def test_what_ran_is_noted(play):
+async def test_executed_attempts_are_recorded(play):
     run = await play(evalset(case("a", turn("go", "fine"))), lambda ctx, said: "fine")
     assert run.code_version == "v1"
     assert run.adk_version.startswith("2.")
     assert run.git_revision == ""
 
 
-async def test_progress_is_told_as_it_comes(play):
+async def test_progress_is_reported_as_it_happens(play):
     told = []
     document = evalset(case("a", turn("go", "fine")), case("b", turn("go", "fine")))
     await play(
@@ -186,7 +186,7 @@ async def test_progress_is_told_as_it_comes(play):
     assert told == [("a", None), ("a", "passed"), ("b", None), ("b", "passed")]
 
 
-async def test_credentials_an_agent_says_are_not_kept_in_results(play):
+async def test_credentials_in_agent_messages_are_not_stored_in_results(play):
     secret = {"auth_type": "apiKey", "api_key": "hunter2"}
 
     def leaks(ctx, said):
@@ -199,7 +199,7 @@ async def test_credentials_an_agent_says_are_not_kept_in_results(play):
 
 
 @pytest.mark.parametrize("metric", ["tool_trajectory_avg_score", "response_match_score"])
-async def test_a_case_without_turns_is_said_to_have_none(play, metric):
+async def test_case_without_turns_is_reported(play, metric):
     run = await play(evalset(case("a")), lambda ctx, said: "fine", {metric: 0.5})
     attempt = (await units_of_work.read(by_case, run))["a"]
     assert attempt.status == Status.INCOMPLETE

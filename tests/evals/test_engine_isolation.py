@@ -58,7 +58,7 @@ async def real_state(real):
     return session.state
 
 
-async def test_an_attempt_starts_with_what_its_case_gives_and_nothing_else(play):
+async def test_attempt_starts_with_the_state_of_its_case_only(play):
     seeded = {"app_name": "counter", "user_id": "u", "state": {"user:n": 6, "app:n": 1}}
     document = evalset(
         case("seeded", turn("go", "count 7"), session_input=seeded), case("fresh", turn("go", "count 1"))
@@ -73,7 +73,7 @@ async def test_an_attempt_starts_with_what_its_case_gives_and_nothing_else(play)
     assert await units_of_work.read(values, AppState) == ["1", "7"]
 
 
-async def test_cases_of_one_id_do_not_meet(play):
+async def test_cases_with_the_same_id_are_isolated(play):
     document = evalset(case("same", turn("go", "count 1")), case("same", turn("go", "count 1")))
     run = await play(document, agents.count, {"response_match_score": 1.0}, num_runs=2)
     assert run.passed == 4
@@ -98,7 +98,7 @@ async def test_so_many_attempts_run_at_once_and_no_more(play, parallelism):
     assert (run.passed, most) == (8, parallelism)
 
 
-async def test_what_adks_evaluation_notes_for_itself_is_stored_nowhere(play):
+async def test_internal_state_of_adks_evaluation_is_not_stored(play):
     run = await play(
         evalset(case("a", turn("go", "fine"), turn("go on", "fine"))),
         agents.talker("fine"),

@@ -78,7 +78,7 @@ async def test_scores_equal_those_of_adks_evaluators_on_the_same_data(play, crit
     assert [results["tool_trajectory_avg_score", index].score for index in (0, 1)] == scores
 
 
-async def test_what_is_always_reported_is_reported_and_never_decides(play):
+async def test_always_reported_metrics_never_decide(play):
     run = await play(evalset(case("a", turn("in Rome", "It is sunny in Rome."))), looks_up)
     attempt, results = await attempt_of(run)
     assert attempt.status == EvalAttempt.Status.PASSED
@@ -102,7 +102,7 @@ async def test_a_case_with_a_metric_that_cannot_run_is_incomplete_never_passed(p
     assert (run.passed, run.incomplete) == (0, 1)
 
 
-async def test_a_failed_metric_outweighs_one_that_cannot_run(play):
+async def test_failed_metric_outweighs_unavailable_one(play):
     config = {"response_match_score": 1.0, "safety_v1": 0.5}
     run = await play(evalset(case("a", turn("in Rome", "Nothing of the kind"))), looks_up, config)
     assert run.failed == 1
@@ -152,7 +152,7 @@ async def test_a_judge_without_a_network_decides(play, metric, model, score):
 
 @pytest.mark.parametrize("metric", JUDGED)
 @pytest.mark.parametrize("model", ["judge-babbles", "judge-raises", "judge_nobody_knows"])
-async def test_a_judge_without_a_verdict_is_said_and_is_no_pass(play, metric, model):
+async def test_judge_without_verdict_is_reported_and_does_not_pass(play, metric, model):
     more = {"rubrics": [RUBRIC]} if metric.startswith("rubric") else {}
     run = await play(
         evalset(case("a", turn("in Rome", "It is sunny."))),
@@ -170,7 +170,7 @@ async def test_a_judge_without_a_verdict_is_said_and_is_no_pass(play, metric, mo
     assert attempt.status == EvalAttempt.Status.INCOMPLETE
 
 
-async def test_what_a_judge_said_is_kept(play):
+async def test_judge_replies_are_stored(play):
     run = await play(
         evalset(case("a", turn("in Rome", "It is sunny."))),
         looks_up,
@@ -183,7 +183,7 @@ async def test_what_a_judge_said_is_kept(play):
     )
 
 
-async def test_rubrics_of_the_case_and_of_a_turn_are_asked_about(play):
+async def test_rubrics_of_case_and_turn_are_judged(play):
     typed = {**RUBRIC, "type": "FINAL_RESPONSE_QUALITY"}
     document = evalset(case("a", turn("in Rome", "It is sunny."), rubrics=[typed]))
     run = await play(
@@ -194,7 +194,7 @@ async def test_rubrics_of_the_case_and_of_a_turn_are_asked_about(play):
     assert run.passed == 1
 
 
-async def test_a_rubric_metric_without_rubrics_says_so(play):
+async def test_rubric_metric_without_rubrics_says_so(play):
     document = evalset(case("a", turn("in Rome", "It is sunny.")))
     run = await play(
         document,
@@ -205,7 +205,7 @@ async def test_a_rubric_metric_without_rubrics_says_so(play):
     assert "has no rubrics" in results["rubric_based_final_response_quality_v1", None].reason
 
 
-async def test_one_rubric_id_twice_is_told_on_the_case(play):
+async def test_duplicate_rubric_id_is_reported_on_the_case(play):
     document = evalset(case("a", {**turn("in Rome", "It is sunny."), "rubrics": [RUBRIC]}, rubrics=[RUBRIC]))
     run = await play(
         document,
@@ -217,7 +217,7 @@ async def test_one_rubric_id_twice_is_told_on_the_case(play):
     assert "two rubrics of the id 'greets'" in attempt.error
 
 
-async def test_a_metric_of_ones_own_decides(play):
+async def test_custom_metric_decides(play):
     config = {
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.says_sunny"}}},
@@ -238,7 +238,7 @@ async def test_a_metric_of_ones_own_decides(play):
         ("passes_without_a_score", "The metric says that it passed, and gives no score."),
     ],
 )
-async def test_a_metric_of_ones_own_that_is_broken_says_how(play, function, reason):
+async def test_broken_custom_metric_reports_its_error(play, function, reason):
     config = {
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": f"tests.evals.own_metrics.{function}"}}},

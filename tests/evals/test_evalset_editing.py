@@ -81,7 +81,7 @@ def test_an_edit_that_changes_nothing_changes_no_byte():
     assert edited(COMMENTED, nothing, "a.evalset.yaml") == COMMENTED
 
 
-def test_one_answer_is_one_line_of_json_in_the_files_own_spelling():
+def test_changed_answer_is_one_line_of_json_in_the_files_style():
     text = json.dumps(FULL, indent=4) + "\n"
     removed, added = changes(text, edited(text, answer("bye")))
     assert [line.strip() for line in removed] == ['"text": "yo"']
@@ -114,18 +114,18 @@ def test_a_new_field_of_a_case_in_camel_case_is_in_camel_case():
         ('{"a": "é"}', '{"a": "é", "b": "è"}'),
     ],
 )
-def test_what_is_new_is_written_as_its_neighbours_are(before, after):
+def test_new_parts_are_written_like_their_neighbours(before, after):
     assert json_edit.rewrite_json(before, json.loads(before), json.loads(after)) == after
 
 
-def test_a_name_given_twice_keeps_both_and_the_last_one_counts():
+def test_duplicate_key_keeps_both_and_the_last_one_counts():
     text = '{"eval_set_id": "x", "eval_set_id": "set", "eval_cases": [{"eval_id": "a", "conversation": []}]}'
     new = edited(text, lambda sheet: sheet.cases.append(case("b")))
     assert new.startswith('{"eval_set_id": "x", "eval_set_id": "set", ')
     assert json.loads(new)["eval_cases"][1]["eval_id"] == "b"
 
 
-def test_one_answer_is_one_line_of_yaml_with_all_comments():
+def test_changed_answer_is_one_line_of_yaml_with_all_comments():
     new = edited(COMMENTED, answer("No: 3 # times"), "a.evalset.yaml")
     assert changes(COMMENTED, new) == (
         ['            - text: "Hello!"'],
@@ -143,7 +143,7 @@ def test_a_value_in_brackets_stays_in_brackets_and_its_comment_behind_it():
     ]
 
 
-def test_cases_of_yaml_change_places_with_what_stands_above_them():
+def test_moved_yaml_cases_keep_the_comments_above_them():
     new = edited(COMMENTED, lambda sheet: sheet.cases.reverse(), "a.evalset.yaml")
     assert [line.strip() for line in new.splitlines() if line.strip().startswith(("#", "- eval_id"))] == [
         "# Smoke tests. Ask Ana before you touch them.",
@@ -157,14 +157,14 @@ def test_cases_of_yaml_change_places_with_what_stands_above_them():
     assert sorted(new.splitlines()) == sorted(COMMENTED.splitlines())
 
 
-def test_a_case_taken_out_of_yaml_takes_its_own_comment_along_and_leaves_that_of_the_section():
+def test_removed_yaml_case_takes_its_own_comment_only():
     new = edited(COMMENTED, lambda sheet: sheet.cases.pop(0), "a.evalset.yaml")
     assert "# the plain one" not in new
     assert "# --- greetings ---" in new
     assert "# --- weather ---" in new
 
 
-def test_what_is_new_in_yaml_reads_the_same_in_every_reader():
+def test_new_yaml_parts_read_the_same_in_every_parser():
     said = [
         "no",
         "2024-05-01",
@@ -191,7 +191,7 @@ def test_what_is_new_in_yaml_reads_the_same_in_every_reader():
         assert [one["user_content"]["parts"][0]["text"] for one in added["conversation"]] == said
 
 
-def test_a_text_of_several_lines_in_the_place_of_one_keeps_the_comment():
+def test_multiline_text_in_place_of_one_line_keeps_the_comment():
     text = "eval_set_id: s\nname: one  # why\neval_cases: []\n"
 
     def edit(sheet):
@@ -219,7 +219,7 @@ def test_a_yaml_file_without_cases_gets_its_first_in_block_style():
     assert new == "eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: []"
 
 
-def test_a_yaml_value_that_others_refer_to_is_left_to_people():
+def test_yaml_value_with_aliases_is_not_edited():
     start = "{app_name: a, user_id: u, state: {k: 1}}"
     text = (
         f"eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: []\n  session_input: &start {start}\n"
@@ -269,7 +269,7 @@ def test_a_case_that_others_refer_to_stays_where_it_is(kept):
         edited(SHARED, edit, "a.evalset.yaml")
 
 
-def test_yaml_with_other_ends_of_lines_keeps_them():
+def test_yaml_line_endings_are_kept():
     text = COMMENTED.replace("\n", "\r\n")
     new = edited(text, answer("Bye."), "a.evalset.yaml")
     assert new == text.replace('"Hello!"', '"Bye."')
@@ -310,13 +310,13 @@ def test_a_case_of_an_old_file_can_be_added_and_loses_its_start():
         ),
     ],
 )
-def test_what_an_older_form_cannot_hold_is_refused_with_the_way_out(document, edit):
+def test_value_that_legacy_format_cannot_hold_is_refused_with_hint(document, edit):
     with pytest.raises(BadInput, match="older form") as refused:
         edited(json.dumps(document), edit, "a.test.json")
     assert "present form" in refused.value.hint
 
 
-def test_an_older_form_is_brought_up_to_the_present_one():
+def test_legacy_format_is_upgraded():
     new = json.loads(
         edited(json.dumps(LEGACY), lambda sheet: setattr(sheet, "present_form", "old"), "a.test.json")
     )
@@ -333,7 +333,7 @@ def test_an_edit_that_makes_no_evalset_is_refused():
         edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra="\ud800"))
 
 
-def test_which_item_was_which_is_told_by_what_it_says_then_by_its_id_then_by_its_place():
+def test_items_are_matched_by_content_then_id_then_position():
     a, b, c = case("a", turn("1")), case("b", turn("2")), case("c", turn("3"))
     assert pair_items([a, b, c], [c, a]) == [2, 0]
     assert pair_items([a, b], [case("b", turn("other")), a]) == [1, 0]
@@ -368,7 +368,7 @@ def test_any_json_becomes_any_other(old, new, indent):
 
 
 @given(documents, documents, st.booleans())
-def test_any_yaml_becomes_any_other_or_is_left_to_people(old, new, indented):
+def test_any_yaml_edit_is_applied_or_refused(old, new, indented):
     from evals_app.files.plain_yaml import dump_yaml
 
     text = dump_yaml(old, indented=indented)

@@ -67,7 +67,7 @@ def test_the_old_list_of_cases_is_read():
     assert only["conversation"][0]["intermediate_data"]["tool_uses"] == [{"name": "t", "args": {"a": 1}}]
 
 
-def test_a_flat_list_of_turns_is_one_case_named_after_its_file():
+def test_flat_list_of_turns_is_one_case_named_after_its_file():
     content = parse([{"query": "q", "reference": "r"}, {"query": "s"}], "simple.test.json")
     assert content.form == "flat"
     assert [case.eval_id for case in content.cases] == ["simple"]
@@ -81,7 +81,7 @@ def test_fields_that_adk_ignores_are_kept():
     assert "Case 'camel': ADK does not use the field 'more'." in content.warnings
 
 
-def test_a_case_id_given_twice_is_warned_about():
+def test_duplicate_case_id_has_warning():
     content = parse(evalset(case("a", turn("x")), case("a", turn("y"))))
     assert content.warnings == ["The case id 'a' is given 2 times."]
 
@@ -101,13 +101,13 @@ def test_a_case_id_given_twice_is_warned_about():
         ),
     ],
 )
-def test_a_key_that_is_given_again_is_warned_about_with_its_place(name, text, place):
+def test_duplicate_key_has_warning_with_line(name, text, place):
     content = parse(text, name)
     assert content.cases[0].eval_id == "c"
     assert content.warnings[-1] == f"{place} The last one counts."
 
 
-def test_of_very_many_keys_that_are_given_again_the_rest_is_counted():
+def test_many_duplicate_keys_are_counted():
     again = ", ".join(['"x": 1'] * 30)
     warnings = parse(f'{{"eval_set_id": "a", "eval_cases": [], {again}}}').warnings
     assert len(warnings) < 25
@@ -124,7 +124,7 @@ def test_an_id_that_no_store_holds_is_refused_with_its_place(name):
     assert "holds a NUL character, which no store keeps" in problem.what
 
 
-def test_half_a_character_is_refused_where_it_stands():
+def test_lone_surrogate_is_refused_with_line():
     text = '{"eval_set_id": "a",\n "eval_cases": [{"eval_id": "\\ud800", "conversation": []}]}'
     problem = refusal(text).problems[0]
     assert problem.line == 2
@@ -133,12 +133,12 @@ def test_half_a_character_is_refused_where_it_stands():
 
 @pytest.mark.parametrize("name", ["a.evalset.json", "a.evalset.yaml"])
 @pytest.mark.parametrize("depth", [400, 5_000, 200_000])
-def test_values_that_are_nested_too_deeply_are_refused_and_harm_nothing(name, depth):
+def test_too_deeply_nested_values_are_refused(name, depth):
     text = f'{{"eval_set_id": "a", "eval_cases": [], "x": {"[" * depth}{"]" * depth}}}'
     assert "nested too deeply" in refusal(text, name).problems[0].what
 
 
-def test_an_id_that_nobody_sees_is_warned_about():
+def test_invisible_id_has_warning():
     content = parse(evalset(case("a", turn("x")), case(" ", turn("y"))))
     assert content.warnings == ["Case 2 has an empty id: nobody can choose it by its name."]
 
@@ -155,7 +155,7 @@ def test_broken_yaml_is_refused_with_line_and_column():
     assert "is no YAML" in problem.what
 
 
-def test_yaml_whose_aliases_multiply_is_refused_and_not_written_out():
+def test_yaml_with_exponential_aliases_is_refused_unexpanded():
     lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
     lines += [f"a{step}: &a{step} [{', '.join([f'*a{step - 1}'] * 9)}]" for step in range(1, 30)]
     assert "aliases stand for more than" in refusal("\n".join(lines), "a.evalset.yaml").problems[0].what
@@ -169,7 +169,7 @@ def test_yaml_of_more_keys_and_values_than_can_be_read_soon_is_refused(monkeypat
     assert "more than 9 keys and values" in problem.what
 
 
-def test_a_name_that_adk_reads_in_one_spelling_only_says_which():
+def test_key_that_adk_reads_in_one_spelling_only_is_named():
     problems = refusal({"evalSetId": "a", "evalCases": []}).problems
     assert [problem.what.split(":")[0] for problem in problems] == [
         "must be spelled eval_set_id",
@@ -186,7 +186,7 @@ def test_a_missing_field_is_named_with_its_case_and_line():
     assert '"final_response": null' in lines[problem.line]
 
 
-def test_a_misspelt_field_is_named_where_it_stands():
+def test_misspelt_field_is_named_with_line():
     document = evalset(case("a", {**turn("x"), "final_respones": {}}))
     problem = refusal(document).problems[0]
     assert problem.field == "conversation[0].final_respones"
@@ -194,7 +194,7 @@ def test_a_misspelt_field_is_named_where_it_stands():
     assert "final_respones" in json.dumps(document, indent=2).splitlines()[problem.line - 1]
 
 
-def test_what_is_wrong_in_yaml_is_named_with_its_line_and_column_too():
+def test_yaml_problems_are_named_with_line_and_column():
     text = (
         "# ours\neval_set_id: s\neval_cases:\n  - eval_id: a\n    conversation:\n      - {user_content: 3}\n"
     )
@@ -215,14 +215,14 @@ def test_a_tab_in_json_does_not_cost_the_line():
     assert (problem.line, problem.column, problem.what) == (2, 2, "must be text, not 3")
 
 
-def test_all_problems_are_told_and_the_message_stays_short():
+def test_all_problems_are_listed_and_the_message_is_short():
     error = refusal(evalset(*[case(f"c{number}", {}) for number in range(9)]))
     assert len(error.problems) == 9
     assert error.message.splitlines()[-1] == "… and 4 more"
 
 
 @pytest.mark.parametrize("document", ["", "null", "3", '"text"', "[1]", "{}"])
-def test_what_is_no_evalset_is_refused(document):
+def test_invalid_evalset_is_refused(document):
     assert refusal(document).problems
 
 
@@ -265,11 +265,11 @@ def test_numbers_that_json_does_not_have_are_warned_about_with_their_place(text,
     assert warning.endswith("case 'a', session_input.state.x[1] must be a number that JSON has, not nan.")
 
 
-def test_words_such_as_nan_are_no_numbers():
+def test_nan_is_no_number():
     assert parse(evalset(case("NaN", turn("Infinity and NaN", ".inf")))).warnings == []
 
 
-def test_cases_that_adk_does_not_run_or_nobody_can_judge_are_warned_about():
+def test_cases_that_adk_skips_or_cannot_judge_have_warnings():
     start = {"app_name": "", "user_id": "u", "state": {}}
     content = parse(evalset(case("empty"), case("nameless", turn("hi", "yo"), session_input=start)))
     assert content.warnings == [

@@ -117,7 +117,7 @@ def test_a_changed_file_is_accepted_or_refused_as_adk_does(document, tries):
 
 
 @pytest.mark.parametrize("document", [FULL, LEGACY], ids=["present", "legacy"])
-def test_what_we_hand_to_adk_is_what_adk_reads_itself(document):
+def test_evalset_passed_to_adk_equals_adks_own_reading(document):
     def comparable(evalset: EvalSet) -> Any:
         dumped = evalset.model_dump(mode="json", exclude_defaults=True)
         for case in dumped["eval_cases"]:
@@ -149,6 +149,6 @@ def test_a_changed_configuration_is_accepted_or_refused_as_adk_does(tmp_path):
         assert ours == adk, document
 
 
-def test_a_read_configuration_is_the_one_adk_reads(tmp_path):
+def test_config_read_equals_adks_own_reading(tmp_path):
     ours = config.read_config_file(write(tmp_path, "test_config.json", CONFIG)).data
     assert EvalConfig.model_validate(ours) == EvalConfig.model_validate(CONFIG)

@@ -57,7 +57,7 @@ async def test_another_engine_carries_attempts_out(play, folder, monkeypatch):
     assert (run.status, run.passed, told) == (EvalRun.Status.DONE, 3, ["c", "b", "a"])
 
 
-async def test_attempts_wait_run_and_are_gone():
+async def test_attempts_wait_run_and_are_removed():
     gates = {number: asyncio.Event() for number in (1, 2, 3)}
     executor = LocalExecutor(lambda number: gates[number].wait(), 1)
     for number in gates:
@@ -73,7 +73,7 @@ async def test_attempts_wait_run_and_are_gone():
     await executor.stop()
 
 
-async def test_a_store_that_is_gone_ends_the_whole():
+async def test_lost_store_ends_the_executor():
     async def work(number):
         if number == 2:
             raise ConnectionError("the store is gone")
@@ -88,7 +88,7 @@ async def test_a_store_that_is_gone_ends_the_whole():
     assert executor.status(3) == Standing.GONE
 
 
-async def test_what_was_let_go_spoils_nothing_when_it_fails():
+async def test_failure_of_an_abandoned_attempt_is_ignored():
     ended = []
 
     async def work(number):
@@ -138,7 +138,7 @@ async def settle():
         await asyncio.sleep(0)
 
 
-async def test_an_attempt_that_is_to_be_alone_waits_for_all_runs_and_keeps_later_ones_out():
+async def test_exclusive_attempt_waits_for_others_and_blocks_later_ones():
     gates = Gates()
     one, other = gates.executor(), gates.executor()
     one.enqueue(1)
@@ -160,7 +160,7 @@ async def test_an_attempt_that_is_to_be_alone_waits_for_all_runs_and_keeps_later
     await other.join()
 
 
-async def test_who_waits_to_be_alone_and_is_cancelled_keeps_nobody_out():
+async def test_cancelled_exclusive_attempt_blocks_nobody():
     gates = Gates()
     one, other = gates.executor(), gates.executor()
     one.enqueue(1)

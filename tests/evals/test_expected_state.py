@@ -57,7 +57,7 @@ async def results_of(run):
     return await units_of_work.read(read)
 
 
-async def test_a_case_that_expects_a_state_is_judged_by_it_without_being_asked(play):
+async def test_case_with_expected_state_is_judged_without_order(play):
     document = evalset(
         case(
             "a", turn("go", "count 1"), turn("on", "count 2"), final_session_state={"user:n": 2, "last": "on"}
@@ -69,7 +69,7 @@ async def test_a_case_that_expects_a_state_is_judged_by_it_without_being_asked(p
     assert json.loads(run.config)["criteria"][STATE_MATCH] == 1.0
 
 
-async def test_what_the_state_is_instead_stands_in_the_details_turn_by_turn(play):
+async def test_actual_state_is_in_the_details_by_turn(play):
     document = evalset(
         case(
             "a",
@@ -92,7 +92,7 @@ async def test_what_the_state_is_instead_stands_in_the_details_turn_by_turn(play
     ]
 
 
-async def test_a_threshold_of_the_state_can_be_given_and_a_case_without_one_is_not_touched(play):
+async def test_state_threshold_is_configurable_and_ignores_other_cases(play):
     document = evalset(
         case("some", turn("go", "count 1"), final_session_state={"user:n": 1, "last": "no"}),
         case("none", turn("go", "count 1")),
@@ -110,7 +110,7 @@ async def test_an_evalset_without_expected_states_does_not_hear_of_the_metric(pl
     assert STATE_MATCH not in json.loads(run.config)["criteria"]
 
 
-async def test_a_case_without_a_state_that_nothing_else_judges_says_so(play):
+async def test_case_without_any_judgement_says_so(play):
     run = await play(evalset(case("a", turn("go", "count 1"))), counts, {STATE_MATCH: 1.0})
     attempt, [overall] = await results_of(run)
     assert (attempt.status, overall.status) == (EvalAttempt.Status.INCOMPLETE, "not_evaluated")

@@ -11,7 +11,7 @@ from tests.evals import builders, stored_runs
 from tests.sessions.build import event
 
 
-async def test_a_call_that_was_not_made_shows_the_state_at_the_end_of_its_turn_without_what_evals_write(
+async def test_missing_call_shows_state_at_turn_end_without_eval_keys(
     store,
 ):
     service = DjangoSessionService()

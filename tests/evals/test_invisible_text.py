@@ -36,7 +36,7 @@ DOCUMENT = {
 }
 
 
-async def test_no_page_of_evals_hides_anything(web, play):
+async def test_eval_pages_show_invisible_characters(web, play):
     criteria = {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.5}
     run = await play(DOCUMENT, answer, criteria, num_runs=2, case_ids=[EVIL, "break" + EVIL])
     attempts = await units_of_work.read(lambda: list(EvalAttempt.objects.filter(run=run)))
@@ -60,7 +60,7 @@ async def test_no_page_of_evals_hides_anything(web, play):
     assert_shown(message["summary"], "the summary by the socket")
 
 
-async def test_no_form_of_an_evalset_hides_anything(web, folder):
+async def test_evalset_forms_show_invisible_characters(web, folder):
     write(folder.given, "set.evalset.json", DOCUMENT)
     case_id, plan = quote(EVIL), quote("plan" + EVIL)
     for page in (
@@ -80,7 +80,7 @@ async def test_no_form_of_an_evalset_hides_anything(web, folder):
     assert "Contains invisible characters" in shown
 
 
-async def test_a_broken_file_is_described_without_hiding_anything(web, folder):
+async def test_problems_of_broken_file_show_invisible_characters(web, folder):
     write(
         folder.given, "broken.evalset.json", {"eval_set_id": "x", "eval_cases": [{"eval_id": EVIL, EVIL: 1}]}
     )

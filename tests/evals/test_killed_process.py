@@ -86,7 +86,7 @@ def statuses():
     return list(EvalAttempt.objects.order_by("case_index").values_list("status", flat=True))
 
 
-def test_a_run_whose_process_is_killed_is_resumed(store, gate):
+def test_run_of_killed_process_is_resumed(store, gate):
     judged = ("--metrics=response_match_score", "--parallelism=2")
     process = forked_processes.Popen(
         run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment(), start_new_session=True
@@ -122,7 +122,7 @@ def test_a_run_whose_process_is_killed_is_resumed(store, gate):
 
 
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
-def test_an_interrupted_run_says_what_came_of_it_and_how_to_go_on(store, gate, sent, code):
+def test_interrupted_run_reports_results_and_how_to_resume(store, gate, sent, code):
     process = forked_processes.Popen(
         run_evals_argv(gate, "s", "--metrics=response_match_score"),
         cwd=ROOT,
@@ -152,7 +152,7 @@ def test_the_engine_of_a_command_that_is_killed_ends_with_it(store, gate):
     wait_for(lambda: not RuntimeProcess.objects.filter(stopped_at=None).exists())
 
 
-def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_it(store, gate):
+def test_blocking_agent_is_reported_and_others_continue(store, gate):
     cases = [case(word, turn(word, word)) for word in ("go", "block", "after")]
     write(gate, "s.evalset.json", evalset(*cases))
     judged = ("--metrics=response_match_score", "--parallelism=1", "--limit=attempt_seconds=1")
@@ -167,7 +167,7 @@ def test_an_agent_that_blocks_its_process_is_told_and_the_others_go_on_without_i
     assert "time.sleep(0.01)" in blocked.traceback
 
 
-def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate):
+def test_blocking_attempt_among_several_is_identified(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("block", "go")]))
     judged = ("--metrics=response_match_score", "--limit=attempt_seconds=2")
     done = forked_processes.run(run_evals_argv(gate, "s", *judged), cwd=ROOT, env=environment())
@@ -175,7 +175,7 @@ def test_of_several_attempts_in_flight_the_one_that_blocks_is_found(store, gate)
     assert statuses() == ["error", "passed"]
 
 
-def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
+def test_c_code_that_holds_the_gil_is_ended(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("search", "go")]))
     done = forked_processes.run(
         run_evals_argv(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
@@ -188,7 +188,7 @@ def test_code_in_c_that_lets_no_thread_run_is_ended_too(store, gate):
     assert "_run_async_impl" in done.stderr
 
 
-def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
+def test_agent_that_never_ends_does_not_block_the_command(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("cling", "go")]))
     done = forked_processes.run(
         run_evals_argv(gate, "s", "--metrics=response_match_score", "--limit=attempt_seconds=1"),
@@ -200,7 +200,7 @@ def test_an_agent_that_never_lets_go_keeps_no_command_from_its_end(store, gate):
     assert "AttemptTooLong" in done.stdout
 
 
-def test_a_signal_that_only_the_engine_of_a_command_gets_is_told_as_any_other(store, gate):
+def test_signal_to_engine_process_only_is_reported(store, gate):
     write(gate, "s.evalset.json", evalset(*[case(word, turn(word, word)) for word in ("go", "terminate")]))
     done = forked_processes.run(
         run_evals_argv(gate, "s", "--metrics=response_match_score", "--parallelism=1"),

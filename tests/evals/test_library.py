@@ -24,7 +24,7 @@ def row(name="smoke"):
     return EvalSet.objects.get(app_name="counter", evalset_id=name)
 
 
-def test_files_of_every_form_are_found_by_their_ids(folder):
+def test_files_of_every_format_are_listed_by_id(folder):
     names = [
         "smoke-test.evalset.json",
         "plan.evalset.yaml",
@@ -43,7 +43,7 @@ def test_files_of_every_form_are_found_by_their_ids(folder):
     ]
 
 
-def test_a_change_on_disk_appears_and_what_was_said_before_stays(folder):
+def test_changed_file_appears_and_old_version_remains(folder):
     path = write(folder.given, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     before = row()
@@ -64,7 +64,7 @@ def test_a_file_that_did_not_change_is_not_read_again(folder, monkeypatch):
     library.refresh(folder, "counter")
 
 
-def test_a_broken_file_is_told_and_mended(folder):
+def test_broken_file_is_reported_until_fixed(folder):
     write(folder.given, "smoke.evalset.json", "{")
     library.refresh(folder, "counter")
     (problem,) = library.problems_of(row())
@@ -76,7 +76,7 @@ def test_a_broken_file_is_told_and_mended(folder):
     assert library.problems_of(row()) == []
 
 
-def test_a_file_that_is_gone_and_comes_back(folder):
+def test_removed_file_can_return(folder):
     path = write(folder.given, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     path.unlink()
@@ -89,7 +89,7 @@ def test_a_file_that_is_gone_and_comes_back(folder):
     assert not row().gone
 
 
-def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
+def test_file_outside_the_folder_has_its_own_id(folder, tmp_path_factory):
     write(folder.given, "smoke.evalset.json", GOOD)
     library.refresh(folder, "counter")
     far = write(tmp_path_factory.mktemp("far"), "smoke.evalset.json", GOOD)
@@ -100,7 +100,7 @@ def test_a_file_from_elsewhere_has_an_id_of_its_own(folder, tmp_path_factory):
     assert not EvalSet.objects.filter(gone=True).exists()
 
 
-def test_what_is_ordered_is_checked_as_a_whole(folder):
+def test_order_is_validated_as_a_whole(folder):
     found = library.register_file(folder, "counter", write(folder.given, "smoke.evalset.json", GOOD))
     default = config.default_config()
     with pytest.raises(NotFound, match="no case 'zzz'"):
@@ -120,7 +120,7 @@ def test_an_evalset_without_cases_cannot_be_run(folder):
         run_orders.order_run(found, RunOrder(config.default_config()))
 
 
-def test_a_file_whose_name_is_no_text_is_told_to_be_renamed_and_hides_no_other(folder):
+def test_undecodable_file_name_is_reported_and_hides_no_other(folder):
     write(folder.given, "good.evalset.json", evalset(case("a", turn("hi"))))
     with open(os.fsencode(folder.given) + b"/\xff.evalset.json", "w") as file:
         file.write(json.dumps(evalset(case("a", turn("hi")))))

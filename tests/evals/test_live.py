@@ -71,7 +71,7 @@ def attempts(run):
     return list(run.attempts.order_by("case_index"))
 
 
-async def test_change_of_a_run_is_rendered_once_whatever_the_number_of_sockets(run, monkeypatch):
+async def test_run_change_is_rendered_once_for_all_sockets(run, monkeypatch):
     rendered: list[int] = []
 
     def counting(run_id, cursor):
@@ -90,7 +90,7 @@ async def test_change_of_a_run_is_rendered_once_whatever_the_number_of_sockets(r
     assert rendered == [run.revision] * 2, "when the first came, and after the change"
 
 
-async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):
+async def test_page_receives_only_changed_rows(run):
     first, second, _ = await units_of_work.read(attempts, run)
     async with watching(run.id, after=run.revision) as socket:
         await units_of_work.write(writes.start_attempt, second.pk)
@@ -110,7 +110,7 @@ async def test_a_page_hears_of_the_rows_that_change_and_of_no_others(run):
         assert "1 failed" in told["summary"]
 
 
-async def test_a_page_that_comes_back_gets_what_it_missed(run):
+async def test_reconnected_page_receives_missed_changes(run):
     first, *_ = await units_of_work.read(attempts, run)
     await units_of_work.write(writes.start_attempt, first.pk)
     await units_of_work.write(writes.finish_attempt, first.pk, Outcome(EvalAttempt.Status.PASSED))
@@ -120,7 +120,7 @@ async def test_a_page_that_comes_back_gets_what_it_missed(run):
         assert told["cursor"] == run.revision + 2
 
 
-async def test_the_end_is_told_and_the_line_closed(run):
+async def test_end_of_run_is_sent_and_socket_closed(run):
     async with watching(run.id, after=run.revision) as socket:
         await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.DONE)
         told = await message(socket)
@@ -146,7 +146,7 @@ async def test_a_page_that_leaves_is_followed_no_longer(run):
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "devui-change-notifier"]
 
 
-async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder):
+async def test_page_receives_changes_of_its_evalset_file_from_any_writer(web, folder):
     path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
     found = await units_of_work.write(library.register_file, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", f"digest={found.digest}") as socket:
@@ -160,7 +160,7 @@ async def test_a_page_hears_of_its_evalsets_file_whoever_changes_it(web, folder)
         assert not (await message(socket))["gone"]
 
 
-async def test_a_page_that_knows_another_text_of_the_file_is_told_at_once(web, folder):
+async def test_page_with_outdated_file_is_notified_at_once(web, folder):
     path = write(folder.given, "s.evalset.json", evalset(case("a", turn("x"))))
     found = await units_of_work.write(library.register_file, folder, "counter", path)
     async with listening(f"/ws/evals/evalsets/{found.pk}/", "digest=old") as socket:

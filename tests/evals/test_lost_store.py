@@ -48,7 +48,7 @@ def lose_appends(monkeypatch: pytest.MonkeyPatch, times: int) -> None:
     )
 
 
-async def test_an_attempt_that_lost_the_store_is_tried_again_and_says_so(play, monkeypatch):
+async def test_attempt_that_lost_the_store_is_repeated_and_says_so(play, monkeypatch):
     lose_appends(monkeypatch, 1)
     told: list[tuple[int, str]] = []
     run = await play(
@@ -117,7 +117,7 @@ async def test_a_run_comes_to_its_end_once_though_the_store_fails(play, monkeypa
     )
 
 
-async def test_a_run_goes_on_when_the_store_cannot_be_asked_for_a_while(play, monkeypatch):
+async def test_run_survives_temporary_loss_of_the_store(play, monkeypatch):
     monkeypatch.setattr(run_monitor, "POLL_S", 0.01)
     look = fail_with_lost_store(5, run_monitor._read_snapshot, before=True)
     monkeypatch.setattr(run_monitor, "_read_snapshot", look)
@@ -181,7 +181,7 @@ async def statuses_but_active() -> list[str]:
 
 @pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
 @pytest.mark.parametrize("how", ["page", "API", "ADK's path"])
-async def test_run_whose_order_was_refused_never_begins(web, process, smoke, monkeypatch, how, before):
+async def test_run_with_refused_order_never_starts(web, process, smoke, monkeypatch, how, before):
     path, fields = order_by(how)
     monkeypatch.setattr(writes, "create_run", fail_with_lost_store(1, writes.create_run, before=before))
     assert await post(web, how, path, fields) == 503
@@ -196,9 +196,7 @@ async def test_run_whose_order_was_refused_never_begins(web, process, smoke, mon
 
 @pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
 @pytest.mark.parametrize("how", ["page", "API"])
-async def test_repeated_run_whose_order_was_refused_never_begins(
-    web, process, play, monkeypatch, how, before
-):
+async def test_repeated_run_with_refused_order_never_starts(web, process, play, monkeypatch, how, before):
     run = await play(ONE, fine)
     monkeypatch.setattr(writes, "create_run", fail_with_lost_store(1, writes.create_run, before=before))
     path = f"/evals/runs/{run.id}/again/" if how == "page" else f"/api/v1/evals/runs/{run.id}/again"
@@ -210,9 +208,7 @@ async def test_repeated_run_whose_order_was_refused_never_begins(
 
 @pytest.mark.parametrize("before", [True, False], ids=["nothing was stored", "the answer was lost"])
 @pytest.mark.parametrize("how", ["page", "API"])
-async def test_run_that_goes_on_does_so_once_though_the_answer_was_lost(
-    web, process, folder, smoke, monkeypatch, how, before
-):
+async def test_run_resumes_once_despite_lost_response(web, process, folder, smoke, monkeypatch, how, before):
     process.source = replace(process.source, code_version=folder.code_version("counter"))
     assert await post(web, "API", *order_by("API")) == 202
     assert await statuses_but_active() == ["done"]

@@ -166,7 +166,7 @@ async def attempt_of(run):
     return await units_of_work.read(run.attempts.get)
 
 
-async def test_a_call_that_is_refused_is_made_again_and_its_tools_are_not(play, service):
+async def test_rate_limited_call_is_repeated_without_its_tools(play, service):
     counted = []
 
     def count() -> str:
@@ -191,7 +191,7 @@ async def test_a_call_that_is_refused_is_made_again_and_its_tools_are_not(play, 
     assert await units_of_work.read(ModelCall.objects.count) == 2
 
 
-async def test_a_service_that_keeps_refusing_leaves_an_error_without_an_outcome(play, service):
+async def test_permanently_refused_model_is_an_error_without_outcome(play, service):
     service.answers = [refusal(429) for _ in range(100)]
     run = await play(ONE, agent(gemini(service)), limits=BRIEFLY)
     attempt = await attempt_of(run)
@@ -206,25 +206,25 @@ async def test_a_service_that_keeps_refusing_leaves_an_error_without_an_outcome(
     assert attempt.cause == "ModelUnavailable: gemini-2.5-flash could not be asked: 429: Slow down."
 
 
-async def test_what_the_request_itself_is_wrong_about_is_not_asked_again(play, service):
+async def test_invalid_request_is_not_retried(play, service):
     service.answers = [refusal(400, "No such field.")]
     attempt = await attempt_of(await play(ONE, agent(gemini(service))))
     assert (attempt.error_type, service.asked) == ("ClientError", 1)
 
 
-async def test_an_error_that_follows_a_refusal_is_the_one_that_is_told(play):
+async def test_error_after_refusal_is_the_reported_one(play):
     model = Fails(model="fails", left=[client_error(429), ValueError("no such tool")])
     attempt = await attempt_of(await play(ONE, agent(model)))
     assert (attempt.error_type, attempt.error, model.asked) == ("ValueError", "no such tool", 2)
 
 
-async def test_no_retry_is_made_when_none_is_wished(play):
+async def test_retries_can_be_disabled(play):
     model = Fails(model="fails", left=[client_error(429)])
     attempt = await attempt_of(await play(ONE, agent(model), limits=Limits(retry_seconds=0)))
     assert (attempt.error_type, model.asked) == (MODEL_UNAVAILABLE, 1)
 
 
-async def test_a_wait_that_would_take_too_long_is_not_begun(play):
+async def test_too_long_wait_is_not_started(play):
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})])
     attempt = await attempt_of(await play(ONE, agent(model)))
     assert (attempt.error_type, attempt.waited_seconds) == (MODEL_UNAVAILABLE, 0.0)
@@ -256,7 +256,7 @@ async def test_an_agent_that_fails_as_its_model_stayed_away_has_not_failed(play)
     assert await units_of_work.read(attempt.results.filter(invocation=None, status="failed").count) == 1
 
 
-async def test_a_judge_that_is_refused_is_asked_again(play, judge):
+async def test_refused_judge_is_retried(play, judge):
     judge["errors"] = [client_error(429), client_error(503), httpx.ReadTimeout("too slow")]
     judge["errors"][2].headers = SOON
     run = await play(ONE, talks, judged())
@@ -279,7 +279,7 @@ async def test_a_judge_that_stays_unavailable_is_an_error_and_no_verdict(play, j
     assert "could not be asked: 429" in overall.reason
 
 
-async def test_what_another_metric_says_holds_without_the_judge(play, judge):
+async def test_other_metrics_score_without_the_judge(play, judge):
     judge["errors"] = [client_error(429, {"Retry-After": "3600"})]
     run = await play(evalset(case("a", turn("go", "other"))), talks, judged(response_match_score=1.0))
     assert (run.failed, run.errors) == (1, 0)
@@ -293,7 +293,7 @@ async def test_a_judge_that_exits_is_not_blamed_on_the_agent(play, judge):
     assert "failing-judge called sys.exit(3)." in overall.reason
 
 
-async def test_a_simulated_user_is_asked_again_and_given_up(play, judge):
+async def test_simulated_user_is_retried_then_given_up(play, judge):
     scenario = {"starting_prompt": "hi", "conversation_plan": "Say hi twice."}
     document = evalset({"eval_id": "s", "conversation_scenario": scenario})
     config = {
@@ -332,7 +332,7 @@ async def test_an_attempt_that_ends_while_it_waits_has_no_outcome(play):
     assert "within 2 seconds" in attempt.error
 
 
-async def test_an_attempt_that_its_judge_keeps_from_its_end_has_no_outcome(play):
+async def test_attempt_with_refused_judge_has_no_outcome(play):
     config = {
         "criteria": {"mine": 0.5},
         "custom_metrics": {"mine": {"code_config": {"name": "tests.evals.own_metrics.hangs"}}},
@@ -342,7 +342,7 @@ async def test_an_attempt_that_its_judge_keeps_from_its_end_has_no_outcome(play)
     assert attempt.error.endswith("The agent had answered: mine was judging it.")
 
 
-async def test_the_page_says_what_an_attempt_waits_for(play, web):
+async def test_page_shows_reason_of_waiting_attempt(play, web):
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "100"})])
     waiting, cancelled = asyncio.Event(), asyncio.Event()
 
@@ -360,7 +360,7 @@ async def test_the_page_says_what_an_attempt_waits_for(play, web):
     assert "fails could not be asked: 429: Slow down." in page
 
 
-async def test_what_a_model_refused_is_in_no_rate_and_no_test(play):
+async def test_refused_attempts_count_in_no_rate_or_test(play):
     document = evalset(*[case(f"c{number}", turn("go", "fine")) for number in range(3)])
     before = await play(document, talks, num_runs=2)
     model = Fails(
@@ -409,7 +409,7 @@ async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
     await units_of_work.read(check)
 
 
-async def test_what_was_refused_can_be_tried_again(play):
+async def test_refused_attempts_can_be_retried(play):
     from evals_app.runs import rerun
 
     model = Fails(model="fails", left=[client_error(429, {"Retry-After": "3600"})], says="fine")
@@ -457,7 +457,7 @@ def test_which_errors_may_be_over_soon(error, temporary):
     assert is_temporary(error) is temporary
 
 
-def test_requests_are_made_once_by_the_client_unless_the_agent_says_otherwise():
+def test_client_retries_are_off_unless_the_agent_sets_them():
     request = LlmRequest(config=types.GenerateContentConfig())
     _adk.retrying.add_default_retry_options_if_not_present(request)
     _adk.disable_client_retries(request)

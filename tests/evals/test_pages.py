@@ -32,11 +32,11 @@ async def test_the_list_shows_evalsets_broken_files_and_the_newest_run(web, proc
     assert "1/3" in rows[1].text
 
 
-async def test_without_evalsets_the_list_says_how_to_make_one(web):
+async def test_empty_list_explains_how_to_create_evalsets(web):
     assert "smoke.evalset.json" in (await get_page(web, "/evals/")).one(css="empty").text
 
 
-async def test_an_evalset_shows_its_cases_and_opens_one(web, smoke):
+async def test_evalset_lists_cases_and_opens_one(web, smoke):
     page = await get_page(web, "/evals/counter/smoke/?case=1")
     assert [name.text for name in page.all("span", css="case-name")] == ["good", "bad <script>", "breaks"]
     opened = page.one(id="case-body-1")
@@ -47,7 +47,7 @@ async def test_an_evalset_shows_its_cases_and_opens_one(web, smoke):
     assert "It is sunny" in part.text
 
 
-async def test_the_form_offers_metrics_and_says_which_cannot_run(web, smoke, folder):
+async def test_form_offers_metrics_and_marks_unavailable_ones(web, smoke, folder):
     write(
         folder.given,
         "test_config.json",
@@ -101,7 +101,7 @@ async def test_an_attempt_shows_expected_beside_actual_and_its_session(web, proc
     assert event.attrs["href"].startswith(f"{session}?seq=")
 
 
-async def test_an_attempt_that_raised_shows_its_error_its_traceback_and_what_it_did(web, process, smoke):
+async def test_failed_attempt_shows_error_traceback_and_events(web, process, smoke):
     response = await start_run(web, case=["breaks"])
     row = (await get_page(web, response.url)).one(id="cases").one("tr", css="case")
     shown = await get_page(web, response.url + row.one("th").one("a").attrs["href"])
@@ -111,7 +111,7 @@ async def test_an_attempt_that_raised_shows_its_error_its_traceback_and_what_it_
     assert "never" in shown.one("div", css="answers").text
 
 
-async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, smoke):
+async def test_only_selected_cases_run_and_choices_are_remembered(web, process, smoke):
     response = await start_run(
         web,
         case=["good"],
@@ -136,7 +136,7 @@ async def test_only_the_chosen_cases_run_and_the_choices_are_kept(web, process, 
     assert len(page.all("a", css="repetition")) == 3
 
 
-async def test_a_judge_named_in_the_form_is_asked(web, process, smoke):
+async def test_judge_of_the_form_is_used(web, process, smoke):
     await start_run(
         web,
         metric=["final_response_match_v2"],
@@ -166,7 +166,7 @@ async def test_a_judge_named_in_the_form_is_asked(web, process, smoke):
         ({"metric": ["nonsense"], "threshold:nonsense": "1"}, "There is no metric 'nonsense'"),
     ],
 )
-async def test_a_form_that_cannot_be_meant_is_refused_on_the_page(web, process, smoke, sent, said):
+async def test_invalid_form_shows_errors_on_the_page(web, process, smoke, sent, said):
     response = await start_run(web, status=404 if "case" in sent else 400, **sent)
     alert = parse(response.content).one("div", css="notice", role="alert")
     assert said in alert.text
@@ -180,7 +180,7 @@ async def test_a_broken_file_cannot_be_run(web, process, folder):
     await start_run(web, status=400)
 
 
-async def test_a_run_that_no_process_takes_says_so(web, smoke):
+async def test_run_without_process_says_so(web, smoke):
     class Nobody(Process):
         async def client(self, app_name):
             raise RuntimeUnavailable("The process could not be started.", hint="Look at the log.")
@@ -232,7 +232,7 @@ async def test_a_run_is_exported(web, process, smoke):
         ("/evals/nobody/none/", "'nobody' has no evalset 'none'"),
     ],
 )
-async def test_what_does_not_exist_is_a_page_that_says_so(web, url, told):
+async def test_missing_object_has_a_404_page(web, url, told):
     assert told in (await get_page(web, url, status=404)).text
 
 

@@ -54,7 +54,7 @@ def planted(change):
     return [(one.case, one.what) for one in compare(ADK, ours).differences]
 
 
-def test_every_planted_difference_is_told():
+def test_every_planted_difference_is_reported():
     def other_score(ours):
         ours[1]["metrics"][0]["score"] = 0.5000001
 
@@ -76,7 +76,7 @@ def test_every_planted_difference_is_told():
 
 
 @pytest.mark.parametrize(("intended", "code"), [({}, 1), ({"a": "meant"}, 0), ({"b": "meant"}, 1)])
-def test_only_differences_that_nobody_meant_fail_it(intended, code, capsys):
+def test_only_unexpected_differences_fail(intended, code, capsys):
     job = Job("agent", Path("set.evalset.json"), {"criteria": {"response_match_score": 0.5}}, intended)
     ours = copy.deepcopy(DEVUI)
     ours[0]["status"] = "failed"

@@ -50,7 +50,7 @@ def test_cached_tokens_have_a_price_of_their_own_and_are_not_paid_twice(table):
     )
 
 
-def test_the_newest_price_that_holds_is_used_and_a_missing_price_of_cached_tokens_is_that_of_input(table):
+def test_newest_price_applies_and_cached_tokens_default_to_input(table):
     assert table.cost({"gemini-2.5-flash": USAGE}, at(2026)) == pytest.approx(0.6 + 10)
 
 
@@ -61,7 +61,7 @@ def test_a_pattern_names_models_with_and_without_their_vendor(table, name):
     assert table.cost({name: USAGE}, at(2025)) == pytest.approx(3.0)
 
 
-def test_a_model_without_a_price_costs_unknown_and_so_does_what_it_was_used_with(table):
+def test_model_without_price_makes_cost_unknown(table):
     assert table.cost({"other": USAGE}, at(2025)) is None
     assert table.cost({"gemini-2.5-flash": USAGE, "other": USAGE}, at(2025)) is None
     assert table.cost({}, at(2025)) is None
@@ -85,7 +85,7 @@ def test_without_a_file_nothing_has_a_price(tmp_path):
     assert prices.NO_PRICES.as_json() == {}
 
 
-def test_a_run_keeps_the_prices_it_was_made_with(table):
+def test_run_keeps_prices_of_its_start(table):
     kept = json.loads(json.dumps(table.as_json()))
     assert prices.prices_from_json(kept) == table
     assert prices.prices_from_json({}) == prices.NO_PRICES
@@ -109,7 +109,7 @@ def test_a_run_keeps_the_prices_it_was_made_with(table):
         ("currency = ", "cannot be read"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_named_and_no_price_is_taken_from_it(tmp_path, text, said):
+def test_invalid_price_file_is_reported_and_unused(tmp_path, text, said):
     path = tmp_path / "prices.toml"
     path.write_text(text)
     with pytest.raises(BadFile) as refused:

@@ -65,7 +65,7 @@ def statuses(run):
     return [attempt.status for attempt in of(run).values()]
 
 
-def test_runs_wait_for_the_next_process_whoever_gives_them_out_and_once(order, monkeypatch):
+def test_runs_wait_for_next_process_and_start_once(order, monkeypatch):
     run, done = order(), order("t")
     begin(run, "a")
     begin(done, "a", "b", "c")
@@ -84,7 +84,7 @@ def test_runs_wait_for_the_next_process_whoever_gives_them_out_and_once(order, m
     assert (run.runtime_id, run.resumed) == (server.pk, 1)
 
 
-def test_what_was_in_flight_is_tried_again_alone_and_what_waited_waits(order):
+def test_in_flight_attempts_repeat_alone_and_pending_ones_wait(order):
     run = order()
     begin(run, "a", "b")
     writes.finish_attempt(run.attempts.get(case_id="b").pk, Outcome(Status.PASSED))
@@ -122,7 +122,7 @@ def test_an_attempt_that_ends_its_process_while_it_is_alone_is_not_tried_again(o
     assert not run.attempts.filter(attempt_status.UNFINISHED).exists()
 
 
-def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
+def test_cases_that_kill_their_process_alike_share_a_cause(order):
     run = order()
     for name in "ab":
         for _ in range(2):
@@ -136,7 +136,7 @@ def test_cases_that_end_their_process_in_one_way_have_one_cause(order):
 @pytest.mark.parametrize(
     ("how", "may_be_too_long"), [("exit status 1", True), ("exit status 3", False), ("signal 9", False)]
 )
-def test_attempt_may_have_been_ended_for_its_time_whatever_the_clock_says(
+def test_timeout_at_process_death_ignores_clock_changes(
     order, monkeypatch, tmp_path, how, may_be_too_long, step
 ):
     clock = Clock(monkeypatch, tmp_path / "shift")
@@ -152,14 +152,14 @@ def test_attempt_may_have_been_ended_for_its_time_whatever_the_clock_says(
     assert ("an attempt takes longer than its limit of 5 seconds" in ended.error) == may_be_too_long
 
 
-def test_what_runs_again_alone_is_counted(order):
+def test_attempts_repeated_alone_are_counted(order):
     run = order()
     begin(run, "a", "b")
     writes.continue_without_process(PROCESS, DIED)
     assert attempt_status.count_alone(run) == 2
 
 
-def test_a_run_whose_last_attempt_ended_its_process_is_done(order):
+def test_run_whose_last_attempt_killed_its_process_is_done(order):
     run = order(case_ids=["a"])
     begin(run, "a")
     writes.continue_without_process(PROCESS, DIED)
@@ -184,7 +184,7 @@ def test_other_runs_of_the_process_go_on_and_bear_no_blame(order):
     assert (waiting.resumed, waiting.runtime_id) == (0, None)
 
 
-def test_a_process_that_is_ended_on_purpose_or_by_a_conversation_blames_nobody(order):
+def test_intended_process_end_blames_no_attempt(order):
     run = order()
     begin(run, "a")
     writes.continue_without_process(PROCESS, DIED)
@@ -210,7 +210,7 @@ def test_a_process_that_dies_before_any_attempt_began_takes_its_runs_along(order
     )
 
 
-def test_what_a_person_cancelled_meanwhile_stays_cancelled(order):
+def test_attempt_cancelled_meanwhile_stays_cancelled(order):
     run, stopped = order(), order("t")
     begin(run, "a", "b")
     begin(stopped, "a")
@@ -222,7 +222,7 @@ def test_what_a_person_cancelled_meanwhile_stays_cancelled(order):
     assert stopped.status == "cancelled"
 
 
-def test_a_person_who_lets_a_run_go_on_lets_its_limits_count_anew(order):
+def test_resuming_resets_limits(order):
     run = order()
     begin(run, "a")
     writes.continue_without_process(PROCESS, DIED)
@@ -351,7 +351,7 @@ LLMRegistry.register(Judge)
         ("judge-refuses", "ModelUnavailable: The judge: judge-refuses could not be asked: 429: Slow down."),
     ],
 )
-def test_the_command_line_says_that_a_judge_failed_and_does_not_exit_0(store, killer, tmp_path, judge, said):
+def test_failed_judge_is_reported_and_exit_code_is_not_0(store, killer, tmp_path, judge, said):
     (killer / "agent.py").write_text(AGENT + JUDGES)
     options = {"judge_model": judge, "num_samples": 1}
     criteria = {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}}
@@ -407,9 +407,7 @@ def test_a_test_suite_outlives_agents_that_end_their_process(killer, tmp_path):
 
 @pytest.mark.soak
 @pytest.mark.anywhere
-async def test_runs_of_a_server_go_on_by_themselves_also_those_beside_the_one_that_ends_the_process(
-    store, killer
-):
+async def test_server_resumes_its_runs_and_those_beside_the_killer(store, killer):
     def order(name):
         folder = open_folder(killer.parent)
         evalset = library.register_file(folder, "killer", killer / f"{name}.evalset.json")

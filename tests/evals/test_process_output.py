@@ -30,7 +30,7 @@ NOISY = AGENT.replace(
 NOTE = "[DevUI] Output is limited to 1.0 MB in 10 minutes. The rest is dropped."
 
 
-def test_command_passes_on_little_of_what_an_agent_prints_without_end(store, tmp_path):
+def test_command_limits_endless_output_of_agents(store, tmp_path):
     folder = tmp_path / "noisy"
     folder.mkdir()
     (folder / "agent.py").write_text(f"import os\n{NOISY}")
@@ -52,7 +52,7 @@ def test_command_passes_on_little_of_what_an_agent_prints_without_end(store, tmp
 
 
 @pytest.mark.soak
-def test_suite_passes_on_little_of_what_an_agent_prints_without_end(suite):
+def test_suite_limits_endless_output_of_agents(suite):
     (suite / "agents" / "echo" / "agent.py").write_text(f"import os\n{NOISY}")
     write_test(suite, f"def test_a():\n    assert evaluate('s', {SUITE_ARGUMENTS}, cases=['a']).passed")
 

@@ -15,7 +15,7 @@ from tests.evals.pytest_suites import ROOT, SUITE_ARGUMENTS, run_pytest, write_t
 
 
 @pytest.mark.soak
-def test_every_case_is_a_test_and_the_suites_database_is_not_asked(suite):
+def test_every_case_is_a_test_and_the_suites_database_is_unused(suite):
     write_test(
         suite, f"test_echo = devui_evalset('../agents/echo/s.evalset.json', {SUITE_ARGUMENTS}, num_runs=2)"
     )
@@ -89,7 +89,7 @@ def test_cases():
         ),
     ],
 )
-def test_what_cannot_run_is_said_in_the_suite(suite, test, said):
+def test_unrunnable_evalset_is_reported_by_the_suite(suite, test, said):
     write_test(suite, test)
     done = run_pytest(suite)
     assert done.returncode != 0
@@ -126,7 +126,7 @@ root_agent = HoldingOn(name="echo")
 
 
 @pytest.mark.soak
-def test_an_agent_that_reads_its_input_or_leaves_a_process_behind_keeps_no_suite_from_its_end(suite):
+def test_agent_reading_input_or_leaving_processes_does_not_block_suite(suite):
     agent = suite / "agents" / "echo"
     (agent / "agent.py").write_text(HOLDING_ON)
     write(
@@ -153,7 +153,7 @@ def attempt(status, repetition=1, **more):
     return AttemptResult(id=repetition, case="c", repetition=repetition, status=status, **more)
 
 
-def test_results_tell_what_went_wrong_in_a_few_lines():
+def test_failures_are_summarized_in_a_few_lines():
     turns = [
         {
             "intermediate_data": {"tool_uses": [{"name": "look", "args": {"city": "Rome"}}]},
@@ -176,7 +176,7 @@ def test_results_tell_what_went_wrong_in_a_few_lines():
         whole["nobody"]
 
 
-def test_what_the_package_offers_is_there():
+def test_public_names_of_the_package_exist():
     import devui.testing
 
     assert all(hasattr(devui.testing, name) for name in devui.testing.__all__)

@@ -86,7 +86,7 @@ def added(folder):
     return json.loads((folder.given / "set.evalset.json").read_text())["eval_cases"][-1]
 
 
-async def test_a_part_of_a_session_becomes_a_case_with_the_state_that_it_found(browser, session, folder):
+async def test_part_of_session_becomes_case_with_its_start_state(browser, session, folder):
     page = await browser.get(f"/evals/record/?session={session.pk}&first=i2")
     assert page.one("input", name="case_id").attrs["value"] == "question-2"
     await browser.send("choose", last="i2")
@@ -115,7 +115,7 @@ async def test_a_part_of_a_session_becomes_a_case_with_the_state_that_it_found(b
     assert found["devui_turn_states"] == [{"n": 2, "app:all": 2}]
 
 
-async def test_a_case_of_an_eval_attempt_starts_without_what_adks_evaluation_wrote(browser, session, folder):
+async def test_case_from_attempt_omits_state_of_adks_evaluation(browser, session, folder):
     service = DjangoSessionService()
     whole = await service.get_session(**OWNER, session_id="s1")
     await said(service, whole, 4, **{EVALUATION_KEY: "an id", "n": 4})
@@ -128,7 +128,7 @@ async def test_a_case_of_an_eval_attempt_starts_without_what_adks_evaluation_wro
     assert EVALUATION_KEY not in state
 
 
-async def test_what_is_not_expected_is_left_out(browser, session, folder):
+async def test_unexpected_fields_are_omitted(browser, session, folder):
     await browser.get(f"/evals/record/?session={session.pk}")
     sent = {"session": session.pk, "target": "set", "act": "review", "case_id": "bare", "created": "1.5"}
     response = await browser.web.post("/evals/record/", sent)
@@ -159,21 +159,21 @@ async def test_several_sessions_become_cases_of_a_new_evalset_at_once(browser, s
     assert [one["final_session_state"] for one in cases][:2] == [{"user:seen": 1}, {"user:seen": 2}]
 
 
-async def test_a_new_evalset_whose_id_is_taken_is_told_before_anything_is_shown(browser, session):
+async def test_existing_evalset_id_is_reported_before_preview(browser, session):
     await browser.get(f"/evals/record/?session={session.pk}")
     page = await browser.send("review", status=400, target="", new_id="set")
     assert "EvalSet set already exists" in page.text
     assert not page.all("button", name="seen")
 
 
-async def test_a_case_whose_id_was_taken_is_named_as_it_stands_in_the_file(browser, session):
+async def test_existing_case_id_is_named_as_in_the_file(browser, session):
     await browser.get(f"/evals/record/?session={session.pk}")
     await browser.send("review", target="set", case_id="one")
     page = await browser.save()
     assert "Case one-2 stands in the file." in page.text
 
 
-async def test_sessions_that_begin_alike_are_told_apart_and_get_ids_of_their_own(browser, session):
+async def test_similar_sessions_get_distinct_ids(browser, session):
     service = DjangoSessionService()
     twin = await service.create_session(**OWNER, session_id="twin")
     await said(service, twin, 1)
@@ -183,7 +183,7 @@ async def test_sessions_that_begin_alike_are_told_apart_and_get_ids_of_their_own
     assert {"s1", "twin"} <= {one.text for one in page.all("bdi", css="mono")}
 
 
-async def test_turns_that_were_taken_back_and_edits_are_none(browser, session):
+async def test_rewound_turns_and_edits_are_left_out(browser, session):
     await units_of_work.write(lambda: rewind(session.pk, invocation_id="i3"))
     await units_of_work.write(edit_state, SessionKey("", "counter", "ann", "s1"), {"n": 9})
     page = await browser.get(f"/evals/record/?session={session.pk}")
@@ -210,11 +210,11 @@ async def test_credentials_are_never_written_to_a_file(browser, session, folder)
         ("&".join(f"session={pk}" for pk in range(60)), 400, "too many"),
     ],
 )
-async def test_what_cannot_become_a_case_is_refused(browser, query, status, why):
+async def test_unrecordable_session_is_refused(browser, query, status, why):
     assert why in (await browser.get(f"/evals/record/?{query}", status=status)).text
 
 
-async def test_an_end_before_the_beginning_and_an_empty_session_are_told(browser, session):
+async def test_reversed_range_and_empty_session_are_refused(browser, session):
     response = await browser.web.post(
         "/evals/record/",
         {"session": session.pk, "first": "i3", "last": "i1", "target": "set", "act": "review"},
@@ -237,7 +237,7 @@ async def test_an_end_before_the_beginning_and_an_empty_session_are_told(browser
     assert "in session &#x27;empty&#x27; makes a turn" in response.content.decode()
 
 
-async def test_an_agent_that_cannot_be_asked_is_told_and_the_form_stays(web, folder, session):
+async def test_unreachable_agent_is_reported_and_form_remains(web, folder, session):
     write(folder.given, "set.evalset.json", evalset(eval_set_id="set"))
     browser = Browser(web)
     await browser.get(f"/evals/record/?session={session.pk}")

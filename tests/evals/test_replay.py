@@ -65,7 +65,7 @@ async def test_a_run_counts_the_tokens_and_the_calls_of_each_model(play):
     assert attempt.model_seconds is not None
 
 
-async def test_recorded_tools_are_not_called_and_what_they_wrote_is_written_again(play):
+async def test_recorded_tools_are_not_called_but_their_state_is_written(play):
     first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     world = OutsideWorld(sky="rainy")
     replayed = await play(DOCUMENT, weather_agent(world), policy=again(first, tools="recorded"))
@@ -83,7 +83,7 @@ async def test_recorded_tools_are_not_called_and_what_they_wrote_is_written_agai
     assert (await units_of_work.read(state))["last_city"] == "Oslo"
 
 
-async def test_a_changed_prompt_is_shown_beside_the_recorded_one(play):
+async def test_changed_prompt_is_shown_beside_recorded_one(play):
     first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     replayed = await play(
         DOCUMENT, weather_agent(OutsideWorld(), "Look it up twice."), policy=again(first, tools="recorded")
@@ -99,7 +99,7 @@ async def test_a_changed_prompt_is_shown_beside_the_recorded_one(play):
     assert all("history" not in one and "tools" not in one for one in differences)
 
 
-async def test_recorded_models_are_not_asked_and_callbacks_work_on_their_answers(play):
+async def test_recorded_models_are_not_called_and_callbacks_see_their_responses(play):
     seen = []
 
     def after(callback_context, llm_response):
@@ -149,7 +149,7 @@ async def test_a_tool_result_that_differs_shows_in_the_history_of_the_next_reque
     assert "rainy" in json.dumps(first_change[1]["content"])
 
 
-async def test_a_call_without_a_recording_ends_the_attempt_and_says_what_there_is(play):
+async def test_unrecorded_call_ends_attempt_and_lists_recordings(play):
     first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     world = OutsideWorld()
     replayed = await play(DOCUMENT, weather_agent(world, city="Paris"), policy=again(first, tools="recorded"))
@@ -168,7 +168,7 @@ async def test_tools_that_may_not_be_called_end_the_attempt(play):
     assert "tools may not be called in this run" in attempt.error
 
 
-async def test_a_case_that_was_not_recorded_says_so(play):
+async def test_unrecorded_case_is_reported(play):
     first = await play(DOCUMENT, weather_agent(OutsideWorld()))
     other = evalset(case("b", turn("weather in Rome", "It is sunny.")))
     attempt = await attempt_of(
@@ -178,7 +178,7 @@ async def test_a_case_that_was_not_recorded_says_so(play):
     assert f"Run {first.id} has no recording of the case 'b'" in attempt.error
 
 
-async def test_an_agent_that_is_used_as_a_tool_is_asked_again_within_it(play):
+async def test_agent_used_as_tool_is_replayed_inside(play):
     def nested(world):
         inner = weather_agent(world)
         inner.name = "inner"
@@ -205,7 +205,7 @@ async def test_a_live_connection_cannot_be_answered_from_a_recording(play):
     assert "spoken with live" in attempt.error
 
 
-async def test_a_recording_that_no_recorder_saw_says_so(play):
+async def test_recording_without_recorder_is_reported(play):
     first = await play(ONCE, weather_agent(OutsideWorld()))
     await units_of_work.write(ModelCall.objects.all().delete)
     attempt = await attempt_of(
@@ -239,12 +239,12 @@ def test_results_match_by_name_and_arguments_then_by_order():
         ({"tools": "recorded"}, "from a recording"),
     ],
 )
-def test_a_policy_that_cannot_be_meant_is_refused(given, said):
+def test_invalid_policy_is_refused(given, said):
     with pytest.raises(BadInput, match=said):
         ReplayPolicy.chosen(**given)
 
 
-def test_a_request_differs_in_what_counts_and_in_nothing_else():
+def test_requests_are_compared_by_relevant_fields_only():
     call = {"functionCall": {"id": "1", "name": "f", "args": {}}}
     then = {
         "model": "m",
@@ -277,7 +277,7 @@ def test_a_request_differs_in_what_counts_and_in_nothing_else():
     }
 
 
-def test_a_declaration_that_is_too_long_is_named_and_not_kept():
+def test_too_long_declaration_is_named_but_not_stored():
     long = [{"name": "f", "description": "x" * 20_000}]
     assert compare_requests({"tools": [{"name": "f"}]}, {"tools": long}) == {"tools": {"changed": ["f"]}}
 
@@ -297,7 +297,7 @@ async def test_the_newest_run_is_named_last_and_any_by_the_beginning_of_its_id(p
         await replayed("nonsense")
 
 
-def test_contents_that_only_stand_elsewhere_are_told_as_moved():
+def test_moved_contents_are_reported_as_moved():
     said = [{"role": "user", "parts": [{"text": word}]} for word in ("a", "b", "c", "d")]
     then = {"contents": said}
     assert compare_requests(then, {"contents": [said[0], said[2], said[1], said[3]]}) == {

@@ -106,7 +106,7 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
     assert '"description": "now"' in shown.text
 
 
-async def test_replays_stand_on_no_list_of_evalsets(web, world):
+async def test_replays_are_in_no_list_of_evalsets(web, world):
     session = await talked()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
@@ -118,7 +118,7 @@ async def test_replays_stand_on_no_list_of_evalsets(web, world):
         assert "no longer exists" not in page
 
 
-async def test_a_replay_that_cannot_be_meant_is_refused_at_its_form(web, world):
+async def test_invalid_replay_is_refused_at_its_form(web, world):
     session = await talked()
     url = f"/evals/replay/{session.pk}/"
     page = await web.post(url, {"replay_tools": "sometimes"})
@@ -141,7 +141,7 @@ async def test_a_session_is_replayed_over_the_api(web, world):
     assert (refused.status_code, refused.json()["detail"]) == (400, "Tools cannot be '?'.")
 
 
-async def test_requests_that_differ_in_one_way_stand_together(web, world):
+async def test_requests_with_the_same_difference_are_grouped(web, world):
     session = await talked()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()
@@ -151,7 +151,7 @@ async def test_requests_that_differ_in_one_way_stand_together(web, world):
     assert "turn 1, call 1 and 3 more in the same way" in group.text
 
 
-async def test_what_an_attempt_did_is_replayed_as_any_session_is(web, world):
+async def test_session_of_attempt_is_replayed_like_any_other(web, world):
     session = await talked()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
     await settled()

@@ -51,11 +51,11 @@ def test_a_difference_of_rates_has_its_sign(value, said):
         (0.0000778, "EUR 7.8e-05"),
     ],
 )
-def test_money_that_is_not_known_is_not_0(value, said):
+def test_unknown_cost_is_not_zero(value, said):
     assert filters.money(value, "EUR") == said
 
 
-def test_changes_chances_and_shares_of_a_length_are_told_in_few_digits():
+def test_changes_chances_and_shares_are_rounded():
     assert [filters.change(ratio) for ratio in (None, 1.0, 1.12, 0.5)] == ["", "the same", "+12 %", "−50 %"]
     assert [filters.chance(value) for value in (None, 0.03125, 0.00001)] == ["", "p = 0.031", "p < 0.0001"]
     assert [filters.along(value) for value in (None, 0.25, 1 / 3)] == ["0", "25", "33.33"]

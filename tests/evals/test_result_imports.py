@@ -106,7 +106,7 @@ def test_a_run_comes_with_its_attempts_scores_and_threshold(store, agent):
     assert {(overall.score, overall.status), (turn.score, turn.status)} == {(0.9, "passed")}
 
 
-def test_a_case_that_adk_passed_without_a_verdict_is_incomplete_and_the_report_says_so(store, agent):
+def test_case_passed_by_adk_without_verdict_is_incomplete(store, agent):
     report = bring(agent)
 
     assert EvalAttempt.objects.get(case_id="never_judged").status == EvalAttempt.Status.INCOMPLETE
@@ -125,7 +125,7 @@ def test_each_attempt_links_the_session_it_ran_in_and_real_state_is_untouched(st
     assert [(change.key, change.cause) for change in seeds] == [("seed", "import")]
 
 
-def test_the_report_page_shows_what_was_expected_and_what_was_answered(store, agent, client):
+def test_report_shows_expected_and_actual_answers(store, agent, client):
     bring(agent)
     run = EvalRun.objects.get()
 
@@ -135,7 +135,7 @@ def test_the_report_page_shows_what_was_expected_and_what_was_answered(store, ag
     assert "Ann" in page.content.decode()
 
 
-def test_what_adk_does_not_keep_is_called_unknown_and_no_fault_of_the_prices(store, agent, client):
+def test_data_that_adk_lacks_is_unknown_and_no_price_problem(store, agent, client):
     bring(agent)
     run = EvalRun.objects.get()
 
@@ -153,7 +153,7 @@ def test_a_second_import_brings_nothing(store, agent):
     assert EvalRun.objects.count() == 1
 
 
-def test_an_evalset_without_a_file_is_said_to_be_gone(store, agent):
+def test_evalset_without_file_is_marked_as_removed(store, agent):
     bring(agent)
     assert EvalSet.objects.get().gone
 
@@ -183,7 +183,7 @@ def test_a_broken_file_is_named_and_the_others_come(store, agent):
     assert c.startswith("c.evalset_result.json: Input should be ")
 
 
-def test_the_home_page_offers_them_in_words(store, agent, client, settings):
+def test_home_page_offers_imports(store, agent, client, settings):
     settings.DEVUI_AGENTS_DIR = str(agent.parent)
     (agent / "agent.py").write_text("")
 
@@ -192,7 +192,7 @@ def test_the_home_page_offers_them_in_words(store, agent, client, settings):
     assert "left eval results beside" in offer
 
 
-def test_what_was_imported_is_one_click_away(store, agent, client, settings):
+def test_imported_results_are_linked(store, agent, client, settings):
     settings.DEVUI_AGENTS_DIR = str(agent.parent)
     (agent / "agent.py").write_text("")
     client.post("/imports/start/", {"app": "greeter"})

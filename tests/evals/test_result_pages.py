@@ -75,14 +75,14 @@ def test_a_page_of_a_run_is_about_its_app(web, two):
         assert places["Sessions"] == "/sessions/?app=counter"
 
 
-def test_only_one_short_line_of_a_run_is_read_aloud_by_itself(web, two):
+def test_only_one_short_line_of_a_run_is_a_live_region(web, two):
     attempt = EvalAttempt.objects.filter(run=two[1]).first()
     page = get(web, f"/evals/runs/{two[1].pk}/?attempt={attempt.pk}").one("main")
     live = [one for one in page if one.attrs.get("aria-live") or one.attrs.get("role") == "status"]
     assert [one.attrs["id"] for one in live] == ["run-announcer"]
 
 
-def test_an_attempt_shows_its_arguments_its_repetitions_and_what_it_took(web, two):
+def test_attempt_shows_arguments_repetitions_and_duration(web, two):
     attempt = EvalAttempt.objects.get(run=two[1], case_id="falls", repetition=2)
     attempt.by_model = json.dumps({"m": {"prompt": 3, "output": 4, "cached": 0, "calls": 1}})
     attempt.save()
@@ -96,7 +96,7 @@ def test_an_attempt_shows_its_arguments_its_repetitions_and_what_it_took(web, tw
     assert "unknown" in shown.one(css="spent").text
 
 
-def test_state_that_differs_stands_beside_what_was_expected(web):
+def test_different_state_is_shown_beside_expected_state(web):
     checks = [
         {"path": "n", "expected": 1, "actual": 2, "turn": None, "matches": False},
         {"path": "user:k", "expected": "x", "turn": 0, "matches": False},
@@ -116,7 +116,7 @@ def test_state_that_differs_stands_beside_what_was_expected(web):
     assert "after turn 1" in rows[1].text
 
 
-def test_two_runs_stand_beside_each_other_with_links_to_both(web, two):
+def test_two_runs_are_shown_side_by_side_with_links(web, two):
     before, after = two
     page = get(web, f"/evals/runs/{after.pk}/compare/")
     assert [
@@ -142,7 +142,7 @@ def test_two_runs_stand_beside_each_other_with_links_to_both(web, two):
     get(web, f"/evals/runs/{after.pk}/compare/?with=nothing", 404)
 
 
-def test_a_run_without_another_says_what_a_comparison_needs(web):
+def test_run_without_counterpart_explains_comparisons(web):
     run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
     assert "only finished run" in get(web, f"/evals/runs/{run.pk}/compare/").one(css="empty").text
 
@@ -164,7 +164,7 @@ def test_a_baseline_is_marked_and_the_next_run_is_held_to_it(web, two):
 
 
 @pytest.mark.usefixtures("store")
-def test_notes_are_kept_and_shown_as_they_are(web, two):
+def test_notes_are_stored_and_shown_unchanged(web, two):
     run = two[1]
     attempt = run.attempts.first()
     web.post(f"/evals/runs/{run.pk}/note/", {"note": " <i>after</i> the change "})
@@ -192,7 +192,7 @@ def test_a_trend_is_drawn_with_links_to_its_runs(web, two):
     assert "No run has ended" in get(web, f"/evals/counter/{empty.evalset_id}/trend/").one(css="empty").text
 
 
-def test_the_page_of_prices_says_which_file_is_used_and_which_models_have_none(web, two, folder):
+def test_prices_page_names_file_and_models_without_price(web, two, folder):
     assert "costs are unknown" in get(web, "/evals/prices/").one(css="notice").text
     file = folder.root / "prices.toml"
     file.write_text('[[price]]\nmodel = "scripted"\ninput = 1.5\noutput = 3\n')
@@ -247,7 +247,7 @@ def test_costs_in_two_currencies_are_called_so(web):
 
 
 @pytest.mark.usefixtures("store")
-def test_a_report_is_one_page_with_the_matrix_and_the_baseline(web, two):
+def test_report_is_one_page_with_matrix_and_baseline(web, two):
     web.post(f"/evals/runs/{two[0].pk}/baseline/", {"baseline": "1"})
     web.post(f"/evals/runs/{two[1].pk}/note/", {"note": "after <b>the</b> change"})
     page = parse(export(web, two[1], "html").encode())
@@ -332,7 +332,7 @@ def test_a_run_leaves_as_a_file_that_adk_reads_and_that_comes_back(web, folder):
     assert json.loads(attempt.actual)[0]["intermediate_data"]["tool_uses"][0]["name"] == "get_weather"
 
 
-def test_an_export_of_no_known_kind_is_not_there(web, two):
+def test_unknown_export_format_is_404(web, two):
     assert web.get(f"/evals/runs/{two[1].pk}/export/xls/").status_code == 404
 
 
@@ -340,7 +340,7 @@ API = "/api/v1/evals"
 
 
 @pytest.mark.usefixtures("store")
-def test_rest_compares_marks_notes_and_tells_trend_and_prices(web, two):
+def test_api_compares_marks_notes_and_returns_trend_and_prices(web, two):
     before, after = two
 
     def put(path, body, status=204):
@@ -364,7 +364,7 @@ def test_rest_compares_marks_notes_and_tells_trend_and_prices(web, two):
     assert library.find_evalset("counter", "kept").runs.get(baseline=True) == before
 
 
-def test_the_time_of_a_junit_suite_is_that_of_all_goes_of_a_run(web):
+def test_junit_suite_time_includes_resumed_runs(web):
     run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
     EvalRun.objects.filter(pk=run.pk).update(started_at=1000.0, finished_at=1000.25, spent_seconds=31.25)
     suite = ElementTree.fromstring(export(web, run, "junit"))[0]

@@ -29,7 +29,7 @@ def causes_of(run):
     return dict(run.attempts.values_list("case_id", "cause"))
 
 
-def test_an_attempt_that_did_not_pass_says_why_in_words_that_others_share():
+def test_failure_causes_are_grouped():
     wordy = stored_runs.outcome("failed", [1.0, 0.2], stored_runs.PARIS)
     run = stored_runs.run(
         stored_runs.version(cases("fine", "argument", "missing", "extra", "answer", "raises", "raises_too")),
@@ -135,7 +135,7 @@ def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
     assert tally.mixed == 1
 
 
-def test_tokens_without_a_price_cost_unknown_and_priced_ones_their_sum():
+def test_unpriced_tokens_have_unknown_cost_and_priced_ones_a_sum():
     spent = {"total_tokens": 10, "prompt_tokens": 8, "output_tokens": 2}
     unknown = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]}
@@ -200,7 +200,7 @@ def test_a_run_is_compared_with_another_case_by_case():
     assert [one.what for one in baselines.what_changed(before, after)] == ["code", "evalset"]
 
 
-def test_other_thresholds_make_runs_incomparable_but_not_another_spelling_of_the_same():
+def test_different_thresholds_make_runs_incomparable_but_spelling_does_not():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(of, {"a": [passed()]})
     spelled = {"criteria": {name: {"threshold": limit} for name, limit in stored_runs.CRITERIA.items()}}
@@ -211,7 +211,7 @@ def test_other_thresholds_make_runs_incomparable_but_not_another_spelling_of_the
     assert baselines.compare_runs(before, other).cases[0].verdict == Verdict.NOT_COMPARABLE
 
 
-def test_a_case_that_was_left_out_this_time_is_neither_gone_nor_regressed():
+def test_excluded_case_is_neither_removed_nor_regressed():
     of = stored_runs.version(cases("a", "b"))
     found = baselines.compare_runs(
         stored_runs.run(of, {"a": [passed()], "b": [passed()]}), stored_runs.run(of, {"a": [passed()]})
@@ -222,7 +222,7 @@ def test_a_case_that_was_left_out_this_time_is_neither_gone_nor_regressed():
     }
 
 
-def test_stored_runs_that_varied_keep_one_failure_from_being_a_regression():
+def test_varying_history_keeps_one_failure_from_being_a_regression():
     of = stored_runs.version(cases("steady", "shaky"))
     stored_runs.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v0")
     stored_runs.run(of, {"steady": [passed()], "shaky": [failed()]}, code="v0")
@@ -234,7 +234,7 @@ def test_stored_runs_that_varied_keep_one_failure_from_being_a_regression():
     assert found["shaky"].repetitions == 2
 
 
-def test_single_outcomes_of_one_code_that_differ_are_flaky_in_the_comparison_and_at_the_case():
+def test_different_outcomes_of_same_code_are_flaky():
     of = stored_runs.version(cases("a"))
     before, after = stored_runs.run(of, {"a": [passed()]}), stored_runs.run(of, {"a": [failed()]})
     assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.FLAKY
@@ -243,7 +243,7 @@ def test_single_outcomes_of_one_code_that_differ_are_flaky_in_the_comparison_and
     assert not repetitions.of_case(stored_runs.run(steady, {"b": [failed()]}), 0).flaky
 
 
-def test_what_a_dead_process_left_is_no_outcome():
+def test_leftovers_of_a_dead_process_are_no_outcome():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(of, {"a": [passed()]})
     gone = stored_runs.Outcome(
@@ -253,7 +253,7 @@ def test_what_a_dead_process_left_is_no_outcome():
     assert baselines.compare_runs(before, after).cases[0].because == "No repetition was judged after."
 
 
-def test_every_place_leaves_out_what_a_dead_process_left():
+def test_all_pages_ignore_leftovers_of_a_dead_process():
     of = stored_runs.version(cases("a"))
     gone = stored_runs.Outcome(
         "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
@@ -278,7 +278,7 @@ def test_every_place_leaves_out_what_a_dead_process_left():
     assert exported["cases"][0]["after"]["passed"] == 2
 
 
-def test_cases_of_one_id_are_told_apart_by_their_order():
+def test_cases_with_the_same_id_are_distinguished_by_order():
     of = stored_runs.version([case("same", turn("x", "1")), case("same", turn("y", "2"))])
     keys = [one.key for one in baselines.cases_of(of)]
     assert [tuple(key) for key in keys] == [("same", 1), ("same", 2)]
@@ -291,7 +291,7 @@ def test_runs_of_two_evalsets_are_not_compared():
         baselines.compare_runs(one, other)
 
 
-def test_a_baseline_is_one_run_of_its_evalset_and_can_be_taken_back():
+def test_evalset_has_one_baseline_which_can_be_unset():
     of = stored_runs.version(cases("a"))
     first, second, third = (stored_runs.run(of, {"a": [passed()]}) for _ in range(3))
     writes.mark_baseline(first.pk)
@@ -312,7 +312,7 @@ def test_a_baseline_that_is_not_there_is_refused(name):
         baselines.find_baseline(run, name)
 
 
-def test_a_run_that_goes_on_is_no_baseline_and_a_note_has_an_end():
+def test_active_run_is_no_baseline_and_note_length_is_limited():
     of = stored_runs.version(cases("a"))
     waiting = writes.create_run(of, [(0, "a")], config={"criteria": {}})
     with pytest.raises(BadInput, match="goes on"):
@@ -327,7 +327,7 @@ def test_a_run_that_goes_on_is_no_baseline_and_a_note_has_an_end():
         writes.note_attempt(0, "x")
 
 
-def test_a_trend_tells_rates_what_changed_and_every_case_s_history():
+def test_trend_has_rates_changes_and_case_histories():
     of = stored_runs.version(cases("a", "b"))
     stored_runs.run(of, {"a": [passed()], "b": [passed()]})
     last = stored_runs.run(of, {"a": [failed()], "b": [passed()]}, code="v2")
@@ -349,7 +349,7 @@ EUROS = {"currency": "EUR", "price": [{"model": "scripted", "input": 3.0, "outpu
 DOLLARS = {**EUROS, "currency": "USD"}
 
 
-def test_costs_in_two_currencies_are_not_compared_and_each_keeps_its_own():
+def test_costs_in_different_currencies_are_not_compared():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(
         of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "old.toml"}
@@ -370,7 +370,7 @@ def test_costs_in_two_currencies_are_not_compared_and_each_keeps_its_own():
     assert [dot.cost for dot in trend.drawing.dots] == [0.0, 0.0, trends.BARS]
 
 
-def test_an_attempt_without_tokens_says_nothing_of_what_a_repetition_costs():
+def test_attempts_without_tokens_do_not_count_for_cost_per_repetition():
     of = stored_runs.version(cases("a", "b"))
     right = passed(cost=2.0, total_tokens=5)
     raised = replace(broken(), cost=0.0)

@@ -70,9 +70,7 @@ async def crashed(play, folder):
     return run
 
 
-async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_was_in_flight(
-    crashed, folder
-):
+async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed, folder):
     before = await units_of_work.read(by_case, crashed)
     assert [attempt.status for attempt in before.values()] == [Status.PASSED, Status.ERROR, Status.CANCELLED]
     assert before["c2"].stopped_because == "The process that ran it ended before this attempt began."
@@ -90,7 +88,7 @@ async def test_resuming_repeats_no_attempt_that_ended_and_tells_of_the_one_that_
     assert tried["session"] != after["c1"].session_id is not None
 
 
-async def test_what_a_dead_process_left_counts_in_no_pass_rate(crashed):
+async def test_leftovers_of_a_dead_process_count_in_no_pass_rate(crashed):
     def rates():
         point = trends.trend_of(crashed.evalset).points[0]
         return point.rate, repetitions.of_case(crashed, 1).rate, report.tally(crashed).rate
@@ -99,7 +97,7 @@ async def test_what_a_dead_process_left_counts_in_no_pass_rate(crashed):
     assert (trend.total, of_case.total, of_run.total) == (1, 0, 1)
 
 
-async def test_what_waited_goes_before_what_was_in_flight_when_the_process_died(crashed, folder):
+async def test_pending_attempts_run_before_in_flight_ones_of_dead_process(crashed, folder):
     asked = []
     await units_of_work.write(rerun.resume, crashed)
     run = await go_on(
@@ -123,7 +121,7 @@ async def test_another_try_starts_in_a_world_of_its_own(play, folder):
     assert await units_of_work.read(realms) == {attempt.realm, attempt.tried_before[0]["realm"]}
 
 
-async def test_only_what_failed_or_erred_is_tried_again(play, folder):
+async def test_only_failed_and_erred_attempts_are_retried(play, folder):
     def answer(ctx, said):
         if said == "break":
             raise RuntimeError("on fire")
@@ -150,7 +148,7 @@ async def test_only_what_failed_or_erred_is_tried_again(play, folder):
     assert await units_of_work.read(attempts["c1"].results.filter(invocation=None).count) == 5
 
 
-async def test_one_attempt_alone_is_tried_again_whatever_became_of_it(play, folder):
+async def test_one_attempt_is_retried_whatever_its_outcome(play, folder):
     run = await play(three("go", "go"), lambda ctx, said: "fine")
     first = (await units_of_work.read(by_case, run))["c0"]
     await units_of_work.write(rerun.retry, run, [first.pk])
@@ -158,7 +156,7 @@ async def test_one_attempt_alone_is_tried_again_whatever_became_of_it(play, fold
     assert [a.tries for a in (await units_of_work.read(by_case, run)).values()] == [2, 1]
 
 
-async def test_what_cannot_go_on_is_refused(play, folder, crashed):
+async def test_unresumable_run_is_refused(play, folder, crashed):
     with pytest.raises(HasChanged, match="changed from v1 to"):
         await units_of_work.write(rerun.resume, crashed, folder)
     await units_of_work.write(rerun.resume, crashed)
@@ -197,7 +195,7 @@ async def test_a_run_is_repeated_exactly(play, folder):
     assert list(await units_of_work.read(by_case, second)) == ["c0", "c2"]
 
 
-async def test_one_attempt_is_cancelled_and_the_others_go_on(play):
+async def test_one_attempt_is_cancelled_without_the_others(play):
     started = asyncio.Event()
 
     async def answer(ctx, said):
@@ -224,7 +222,7 @@ async def test_one_attempt_is_cancelled_and_the_others_go_on(play):
     assert not await units_of_work.write(writes.request_cancel_attempt, attempts["c1"].pk)
 
 
-async def test_parallelism_changes_while_a_run_goes_on(play):
+async def test_parallelism_changes_during_a_run(play):
     together, most, widened = set(), [0], asyncio.Event()
 
     async def answer(ctx, said):
@@ -296,7 +294,7 @@ async def test_an_agent_that_exits_ends_its_attempt_alone(play):
 
 
 @pytest.mark.parametrize("kind", [BaseException, KeyboardInterrupt, GeneratorExit, asyncio.CancelledError])
-async def test_an_agent_that_raises_what_is_no_exception_ends_its_attempt_alone(play, kind):
+async def test_agent_raising_base_exception_ends_only_its_attempt(play, kind):
     def answer(ctx, said):
         if said == "raise":
             raise kind("no more")
@@ -308,7 +306,7 @@ async def test_an_agent_that_raises_what_is_no_exception_ends_its_attempt_alone(
     assert (attempts["c0"].error_type, attempts["c0"].error) == (kind.__name__, "no more")
 
 
-async def test_a_run_stops_at_its_limit_of_time_and_says_so_on_every_attempt_that_is_left(play):
+async def test_run_stops_at_time_limit_and_marks_remaining_attempts(play):
     async def answer(ctx, said):
         await asyncio.sleep(3600 if said == "hang" else 0)
         return "fine"
@@ -322,7 +320,7 @@ async def test_a_run_stops_at_its_limit_of_time_and_says_so_on_every_attempt_tha
     assert (told.can_resume, told.unfinished, told.cut_off) == (True, 2, 1)
 
 
-async def test_a_run_stops_when_its_tokens_are_spent_and_counts_anew_when_it_goes_on(play, folder):
+async def test_run_stops_at_token_limit_and_resume_resets_it(play, folder):
     asked: list[str] = []
     is_first_run = True
 
@@ -343,7 +341,7 @@ async def test_a_run_stops_when_its_tokens_are_spent_and_counts_anew_when_it_goe
     assert (run.status, run.passed, run.stopped_because, run.resumed) == ("done", 3, "", 1)
 
 
-async def test_a_limit_of_cost_that_cannot_be_kept_stops_the_run(play):
+async def test_cost_limit_that_cannot_be_checked_stops_the_run(play):
     def answer(ctx, said):
         event = agents.writes("fine")
         event.usage_metadata = agents.tokens(10)
@@ -451,7 +449,7 @@ def left_by_a_dead_process(attempt):
 
 
 @pytest.mark.parametrize("ended", [cancelled_by_hand, cut_off_with_its_run, left_by_a_dead_process])
-def test_what_was_spent_until_an_attempt_is_cut_off_is_known_by_model_and_cost(in_flight, ended):
+def test_usage_of_interrupted_attempt_is_known_by_model(in_flight, ended):
     ended(in_flight)
     in_flight.refresh_from_db()
     assert (in_flight.prompt_tokens, in_flight.output_tokens, in_flight.total_tokens) == (
@@ -473,7 +471,7 @@ def test_the_cost_is_unknown_when_a_process_died_before_it_wrote_down_all_calls(
     assert (in_flight.cost, in_flight.total_tokens) == (None, 1_000_001)
 
 
-def test_what_a_try_spent_whose_process_died_counts_towards_the_limits(in_flight):
+def test_usage_of_tries_in_dead_processes_counts_towards_limits(in_flight):
     processes.register("p" * 32, "counter", 1, "v1")
     EvalRun.objects.update(runtime_id="p" * 32)
     assert writes.continue_without_process("p" * 32, writes.ProcessDeath("exit status 3")) == [
@@ -485,7 +483,7 @@ def test_what_a_try_spent_whose_process_died_counts_towards_the_limits(in_flight
     assert spending_since(in_flight.run, [], in_flight.started_at + 1.0, limits, PRICED).tokens == 0
 
 
-def test_the_time_left_is_told_from_what_has_ended():
+def test_remaining_time_is_estimated_from_ended_attempts():
     assert progress.time_left(2.0, 10, [], 2) == 10.0
     assert progress.time_left(2.0, 0, [0.5, 3.0], 4) == 1.5
     assert progress.time_left(2.0, 1, [5.0, 5.0], 2) == 1.0
@@ -504,12 +502,12 @@ def test_the_time_left_is_told_from_what_has_ended():
         ({"seconds": "inf"}, "positive number"),
     ],
 )
-def test_limits_that_cannot_be_meant_are_refused(given, said):
+def test_invalid_limits_are_refused(given, said):
     with pytest.raises(BadInput, match=said):
         Limits.of(given)
 
 
-def test_limits_are_read_as_they_were_written():
+def test_limits_are_parsed_as_written():
     given = Limits.of({"seconds": "90", "tokens": "1000", "cost": "", "attempt_seconds": None})
     assert given == Limits(90.0, 1000, None, None) == Limits.read(json.dumps(given.as_json()))
     assert Limits().as_json() == {"attempt_seconds": 1800.0, "retry_seconds": 120.0}

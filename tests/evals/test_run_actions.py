@@ -72,7 +72,7 @@ async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
     assert "did not finish" not in page.text
 
 
-async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
+async def test_run_list_offers_to_resume_resumable_runs(web, ended):
     async def offered():
         page = (await web.get("/evals/counter/smoke/")).content.decode()
         return [f'action="/evals/runs/{ended.id}/{act}/"' in page for act in ("resume", "retry")]
@@ -86,7 +86,7 @@ async def test_the_list_of_runs_offers_to_go_on_with_what_can_go_on(web, ended):
     assert await offered() == [False, False]
 
 
-async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
+async def test_failed_attempts_are_retried_from_the_page(web, ended):
     page = await get_page(web, f"/evals/runs/{ended.id}/")
     assert "Rerun the 2 that did not pass" in page.text
     await web.post(f"/evals/runs/{ended.id}/retry/")
@@ -94,7 +94,7 @@ async def test_what_did_not_pass_is_tried_again_from_the_page(web, ended):
     assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 2, 2]
 
 
-async def test_one_attempt_is_tried_again_from_the_page_and_tells_of_its_first_try(web, ended):
+async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, ended):
     broken = (await units_of_work.read(by_case))["breaks"]
     shown = f"/evals/runs/{ended.id}/?attempt={broken.pk}"
     assert "Try again" in (await get_page(web, shown)).text
@@ -118,7 +118,7 @@ async def test_a_run_is_repeated_from_the_page(web, ended):
     )
 
 
-async def test_how_many_go_on_at_once_and_one_that_shall_stop_are_noted_for_the_process(web, smoke):
+async def test_parallelism_and_cancellation_are_stored_for_the_process(web, smoke):
     run = await units_of_work.write(ordered)
     await units_of_work.write(writes.claim_run, run.id, None)
     waiting, running, _ = await units_of_work.read(lambda: list(run.attempts.order_by("case_index")))
@@ -161,13 +161,13 @@ def ordered():
         ("attempts/999999/cancel/", {}, 404, "has no attempt 999999"),
     ],
 )
-async def test_what_cannot_be_done_is_refused_in_words(web, ended, path, sent, status, said):
+async def test_impossible_action_is_refused_with_reason(web, ended, path, sent, status, said):
     response = await web.post(f"/evals/runs/{ended.id}/{path}", sent)
     assert response.status_code == status
     assert said in response.content.decode()
 
 
-async def test_limits_are_taken_from_the_form_and_from_the_api(web, process, smoke):
+async def test_limits_come_from_the_form_and_the_api(web, process, smoke):
     response = await start_run(
         web,
         **{

@@ -30,7 +30,7 @@ def test_an_evalset_that_passes_exits_0(store):
     assert RuntimeProcess.objects.get(pk=run.runtime_id).stopped_at
 
 
-def test_a_case_that_fails_exits_1_and_says_by_what(store):
+def test_failed_case_exits_1_and_names_the_metrics(store):
     code, out = run_evals(
         EXAMPLE_AGENTS / "weather", EXAMPLE_AGENTS / "weather" / "one_fails_on_purpose.evalset.json"
     )
@@ -40,7 +40,7 @@ def test_a_case_that_fails_exits_1_and_says_by_what(store):
     assert "tool_trajectory_avg_score 0 < 1" in line
 
 
-def test_what_a_case_is_called_steers_no_terminal(store, tmp_path):
+def test_case_names_cannot_control_the_terminal(store, tmp_path):
     write(tmp_path, "own.evalset.json", evalset(case("a\x1b]0;mine\x07\nb\u202e", turn("Hello", "Hello"))))
     _, out = run_evals(EXAMPLE_AGENTS / "weather", tmp_path / "own.evalset.json")
     assert "\x1b" not in out
@@ -174,12 +174,12 @@ def test_an_agent_that_calls_sys_exit_does_not_end_the_command(store, tmp_path):
         ((EXAMPLE_AGENTS / "weather", "lookups", "--config=nothing.json"), "there is no such file"),
     ],
 )
-def test_what_cannot_run_is_said_before_anything_runs(store, arguments, said):
+def test_unrunnable_order_is_reported_before_any_run(store, arguments, said):
     assert said in usage_error(*arguments)
     assert not EvalRun.objects.exists()
 
 
-def test_no_evalset_is_left_waiting_when_a_later_one_is_refused(store):
+def test_no_evalset_stays_pending_if_a_later_one_is_refused(store):
     assert "has no case 'nobody'" in usage_error(
         EXAMPLE_AGENTS / "weather", "lookups:one_city", "lookups:nobody"
     )
@@ -207,7 +207,7 @@ def test_a_broken_file_is_refused_by_line(store, tmp_path):
     assert f"{path}:2:17: case 'c': needs exactly one of conversation and conversation_scenario" in said
 
 
-def test_a_file_that_cannot_be_written_is_said_and_the_results_stay(store, tmp_path):
+def test_unwritable_file_is_reported_and_results_remain(store, tmp_path):
     (tmp_path / "file").write_text("")
     assert "cannot be written" in usage_error(
         EXAMPLE_AGENTS / "weather", "lookups:one_city", f"--json={tmp_path}/file/r.json"

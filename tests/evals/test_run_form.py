@@ -70,7 +70,7 @@ def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
     assert order.config.source == "the file"
 
 
-def test_an_option_that_was_changed_is_written_and_what_has_no_option_stays():
+def test_changed_option_is_written_and_others_stay():
     written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
     config = RunConfig({"criteria": {"hallucinations_v1": written}}, "the file")
     sent = of(
@@ -88,7 +88,7 @@ def test_an_option_that_was_changed_is_written_and_what_has_no_option_stays():
     assert order.config.source == "the file, changed in the form"
 
 
-def test_rubrics_are_lines_and_the_rest_of_one_stays():
+def test_rubrics_are_edited_as_lines_and_other_fields_stay():
     name = "rubric_based_final_response_quality_v1"
     config = RunConfig({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
     sent = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
@@ -101,7 +101,7 @@ def test_rubrics_are_lines_and_the_rest_of_one_stays():
     assert untouched.config.criteria[name]["rubrics"] == [RUBRIC]
 
 
-def test_the_judge_of_all_is_asked_where_a_metric_names_none():
+def test_default_judge_is_used_for_metrics_without_one():
     config = RunConfig(
         {
             "criteria": {
@@ -137,7 +137,7 @@ def test_the_judge_of_all_is_asked_where_a_metric_names_none():
         ("rubric_based_tool_use_quality_v1", {"rubrics": "a:"}, "has no text"),
     ],
 )
-def test_an_option_that_cannot_be_meant_is_refused(metric, sent, said):
+def test_invalid_option_is_refused(metric, sent, said):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
     with pytest.raises(BadInput, match=said):
         run_form.order_from_form(posted(**of(metric, **{**defaults, **sent})), config.default_config())
@@ -173,7 +173,7 @@ async def test_scenarios_and_expected_states_have_their_part_of_the_form(web, fo
     assert "devui_state_match" in [one.attrs["value"] for one in form.all("input", name="metric")]
 
 
-async def test_who_plays_the_user_is_chosen_in_the_form(web, process, folder):
+async def test_user_simulator_model_is_chosen_in_the_form(web, process, folder):
     write(folder.given, "s.evalset.json", {"eval_set_id": "s", "eval_cases": [SCENARIO]})
     await start_run(
         web,

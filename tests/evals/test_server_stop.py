@@ -80,7 +80,7 @@ async def test_eval_run_sent_while_server_stops_waits_for_next_server(store, ech
         assert await end_of(run) == ("done", 3, "")
 
 
-async def test_eval_run_whose_process_is_loading_at_server_stop_waits_for_next_server(store, echo):
+async def test_eval_run_loading_at_server_stop_waits_for_next_server(store, echo):
     agent = echo / "agent.py"
     source = agent.read_text()
     agent.write_text(SLOW + source)
@@ -96,7 +96,7 @@ async def test_eval_run_whose_process_is_loading_at_server_stop_waits_for_next_s
         assert [await end_of(run) for run in runs] == [("done", 3, "")] * 2
 
 
-async def test_pending_eval_run_of_killed_server_is_taken_by_running_one(store, echo):
+async def test_pending_eval_run_of_killed_server_moves_to_running_server(store, echo):
     async with serving(echo.parent, sweep=0.05):
         run = await order(echo)
         dead = await units_of_work.write(processes.register, "w" * 32, processes.SERVER_APP, 2**22 + 1, "")

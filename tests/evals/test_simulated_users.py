@@ -56,7 +56,7 @@ async def test_examples_are_judged_and_played_without_a_network(store, place, ju
         assert all(one["calls"] and one["prompt"] and one["output"] for one in used.values())
 
 
-def test_the_offline_judge_reads_whole_conversations_too(store, tmp_path):
+def test_offline_judge_reads_whole_conversations(store, tmp_path):
     says = {"looks": "It calls “get_weather”.", "sings": "It says “la la la”."}
     rubrics = [{"rubric_id": name, "rubric_content": {"text_property": text}} for name, text in says.items()]
     judge = {"judge_model": "offline-judge", "num_samples": 1}
@@ -91,7 +91,7 @@ def answers(ctx, said):
     ("user", "said"),
     [("judge-raises", "the judge is out for lunch"), ("nobody-knows", "Model nobody-knows not found")],
 )
-async def test_a_simulated_user_that_cannot_be_asked_is_told_on_the_case(play, user, said):
+async def test_unavailable_simulated_user_is_reported_on_the_case(play, user, said):
     attempt, _ = await only(await play(evalset(SCENARIO), answers, config(user)))
     assert attempt.status == Status.ERROR
     assert "The simulated user could not be asked" in attempt.error

@@ -51,7 +51,7 @@ def test_more_repetitions_make_the_interval_narrower(side):
     assert more.high - more.low < some.high - some.low
 
 
-def test_without_repetitions_nothing_is_known():
+def test_without_repetitions_no_statement_is_made():
     assert (wilson(0, 0).low, wilson(0, 0).high) == (0.0, 1.0)
     assert spread([]) is None
     assert pass_hat_k(0, 0, 1) is None
@@ -92,12 +92,12 @@ def test_the_spread_of_scores_is_the_sample_s():
         ((5, 0, 5, 0), 1.0),
     ],
 )
-def test_fisher_s_test_has_its_known_values(table, probability):
+def test_fishers_test_has_published_values(table, probability):
     assert fisher_exact(*table) == pytest.approx(probability)
 
 
 @given(SIDES, SIDES)
-def test_fisher_s_test_does_not_mind_which_side_and_what_passing_means(ours, theirs):
+def test_fishers_test_is_symmetric(ours, theirs):
     probability = fisher_exact(*ours, *theirs)
     assert 0 < probability <= 1
     assert probability == pytest.approx(fisher_exact(*theirs, *ours))
@@ -108,12 +108,12 @@ def test_fisher_s_test_does_not_mind_which_side_and_what_passing_means(ours, the
     ("lost", "won", "probability"),
     [(10, 0, 0.001953125), (1, 9, 0.021484375), (6, 16, 0.0524787903), (0, 0, 1.0)],
 )
-def test_mcnemar_s_test_has_its_known_values(lost, won, probability):
+def test_mcnemars_test_has_published_values(lost, won, probability):
     assert mcnemar_exact(lost, won) == pytest.approx(probability)
 
 
 @given(COUNTS, COUNTS, COUNTS)
-def test_with_one_repetition_the_permutation_test_is_mcnemar_s(lost, won, same):
+def test_permutation_test_of_one_repetition_equals_mcnemar(lost, won, same):
     differences = [-1.0] * lost + [1.0] * won + [0.0] * same
     assert sign_flip(differences) == pytest.approx(mcnemar_exact(lost, won))
 
@@ -165,7 +165,7 @@ def test_outcomes_separate_when_each_side_agrees_and_both_differ():
     ("now", "then", "needed"),
     [((0, 1), (1, 1), 2), ((2, 3), (3, 3), 14), ((1, 2), (2, 2), 9), ((3, 3), (3, 3), None)],
 )
-def test_how_many_repetitions_would_tell_is_the_least_that_do(now, then, needed):
+def test_recommended_repetitions_are_the_least_significant(now, then, needed):
     assert repetitions_to_tell(*now, *then) == needed
     if needed is not None and now != (0, 1):
         rate, rate_then = now[0] / now[1], then[0] / then[1]
@@ -173,5 +173,5 @@ def test_how_many_repetitions_would_tell_is_the_least_that_do(now, then, needed)
         assert fisher_exact(passed, needed - passed, passed_then, needed - passed_then) <= 0.05
 
 
-def test_a_difference_that_nobody_can_tell_is_said_to_be_one():
+def test_undetectable_difference_is_reported_as_such():
     assert repetitions_to_tell(999, 1000, 1000, 1000) is None

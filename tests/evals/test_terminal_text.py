@@ -38,7 +38,7 @@ class Left(io.StringIO):
 
 
 @pytest.mark.parametrize("encoding", ["ascii", "cp1252", "iso-8859-1"])
-def test_an_encoding_without_our_signs_has_others_for_them(store, encoding):
+def test_encoding_without_symbols_gets_ascii_ones(store, encoding):
     written = io.TextIOWrapper(io.BytesIO(), encoding=encoding)
     code, _ = run_evals(EXAMPLE_AGENTS / "weather", "lookups:one_city", out=written)
     written.seek(0)
@@ -47,7 +47,7 @@ def test_an_encoding_without_our_signs_has_others_for_them(store, encoding):
     assert "response_match_score 1 >= 0.8" in said
 
 
-def test_what_an_encoding_lacks_is_written_as_an_escape():
+def test_unencodable_characters_are_escaped():
     written = io.TextIOWrapper(io.BytesIO(), encoding="latin-1")
     LineWriter(written).line("é 東")
     written.seek(0)
@@ -57,7 +57,7 @@ def test_what_an_encoding_lacks_is_written_as_an_escape():
 @pytest.mark.parametrize(
     "refusal", [BrokenPipeError(), OSError(9, "Bad file descriptor"), ValueError("closed")]
 )
-def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(store, tmp_path, refusal):
+def test_run_continues_after_its_output_is_closed(store, tmp_path, refusal):
     code, _ = run_evals(
         EXAMPLE_AGENTS / "weather", "lookups", f"--json={tmp_path}/r.json", out=Left(3, refusal)
     )
@@ -66,7 +66,7 @@ def test_a_run_goes_on_when_nobody_reads_its_lines_any_more(store, tmp_path, ref
     assert (tmp_path / "r.json").is_file()
 
 
-def test_what_is_held_back_for_a_reader_who_has_gone_is_let_go():
+def test_buffered_output_is_dropped_after_its_reader_is_gone():
     read, wrote = os.pipe()
     os.close(read)
     with os.fdopen(wrote, "w") as pipe:
@@ -88,11 +88,11 @@ def test_a_text_fits_into_columns(text, columns, cut):
     assert truncate_to_columns(text, columns) == cut
 
 
-def test_names_are_filled_up_by_the_columns_that_they_take():
+def test_names_are_padded_by_terminal_columns():
     assert pad_to_columns("東京", 6) == "東京  "
 
 
-def test_what_is_too_long_is_cut_before_its_end():
+def test_too_long_names_are_cut():
     assert shorten("a" * 50 + "b" * 50, 10) == "aaaaaa…bbb"
     assert shorten("short", 10) == "short"
 

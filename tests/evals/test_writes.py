@@ -55,7 +55,7 @@ def test_every_change_takes_the_next_revision(run):
     assert counts(run) == (1, 0, 0, 0, 0)
 
 
-def test_what_has_ended_does_not_end_again(run):
+def test_ended_run_does_not_end_again(run):
     writes.claim_run(run.id, None)
     attempt = first(run)
     writes.start_attempt(attempt.pk)
@@ -76,7 +76,7 @@ def test_a_pending_run_that_is_cancelled_ends_at_once(run):
     assert counts(run) == (0, 0, 0, 0, 3)
 
 
-def test_a_run_whose_process_is_gone_has_crashed(run):
+def test_run_without_process_has_crashed(run):
     processes.register("r" * 32, "counter", 1, "v1")
     writes.claim_run(run.id, "r" * 32)
     writes.start_attempt(first(run).pk)
@@ -87,7 +87,7 @@ def test_a_run_whose_process_is_gone_has_crashed(run):
     assert first(run).error == "It was killed."
 
 
-def test_runs_that_nobody_will_end_are_ended(run, folder):
+def test_orphaned_runs_are_ended(run, folder):
     processes.register("r" * 32, "counter", 1, "v1")
     writes.assign_runs([run.id], "r" * 32)
     assert writes.crash_orphans() == 0
@@ -97,9 +97,7 @@ def test_runs_that_nobody_will_end_are_ended(run, folder):
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_run_that_no_process_took_is_ended_after_a_while_whatever_the_clock_says(
-    run, monkeypatch, tmp_path, step
-):
+def test_unassigned_run_ends_after_timeout_despite_clock_changes(run, monkeypatch, tmp_path, step):
     clock = Clock(monkeypatch, tmp_path / "shift")
     assert writes.crash_orphans() == 0
     clock.step(step)
@@ -111,7 +109,7 @@ def test_run_that_no_process_took_is_ended_after_a_while_whatever_the_clock_says
 
 
 @pytest.mark.django_db(transaction=True)
-async def test_an_attempt_that_was_running_keeps_its_session(store, folder):
+async def test_active_attempt_keeps_its_session(store, folder):
     from sessions_app.store import units_of_work
 
     def order():

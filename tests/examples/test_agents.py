@@ -30,7 +30,7 @@ for name in names:
 """
 
 
-def test_the_loader_lists_the_agents_and_not_the_model_they_share() -> None:
+def test_loader_lists_agents_without_their_shared_model() -> None:
     assert AgentLoader(str(AGENTS)).list_agents() == NAMES
 
 
@@ -40,7 +40,7 @@ def test_every_agent_loads_and_gets_a_runner_without_a_warning() -> None:
     assert done.stderr == ""
 
 
-def test_one_agent_s_folder_can_be_served_alone(tmp_path: Path) -> None:
+def test_folder_of_one_agent_can_be_served(tmp_path: Path) -> None:
     code = "import sys; from google.adk.cli.utils.agent_loader import AgentLoader as Loader\n"
     code += "print(Loader(sys.argv[1]).load_agent('weather').name)"
     done = forked_processes.run([sys.executable, "-c", code, str(AGENTS / "weather")], cwd=tmp_path)

@@ -65,7 +65,7 @@ def test_the_files_show_every_format() -> None:
     assert suffixes == {"evalset.json", "evalset.yaml", "test.json"}
 
 
-def test_what_fails_on_purpose_is_named_so_and_explained() -> None:
+def test_intentional_failures_are_named_and_explained() -> None:
     explained = {
         case.eval_id: case.eval_id in (evalset.description or "")
         for evalset in map(read, FILES)
@@ -76,7 +76,7 @@ def test_what_fails_on_purpose_is_named_so_and_explained() -> None:
 
 
 @pytest.mark.parametrize(("file", "case"), [case for case in CASES if case.values[1].eval_id != RAISES])
-async def test_a_case_scores_as_its_file_says(chats: Chats, file: Path, case: EvalCase) -> None:
+async def test_case_scores_as_documented_in_its_file(chats: Chats, file: Path, case: EvalCase) -> None:
     scores = await _scores(chats, file, case)
     expected = EvalStatus.FAILED if case.eval_id == FAILS else EvalStatus.PASSED
     assert {name: status for name, (_, status) in scores.items()} == dict.fromkeys(EVALUATORS, expected), (

@@ -112,7 +112,7 @@ def reader(tmp_path: Path) -> Iterator[Reader]:
     reader.stop_servers()
 
 
-def test_every_command_of_the_guide_runs_and_does_what_the_guide_says(reader: Reader) -> None:
+def test_every_command_of_the_guide_works_as_described(reader: Reader) -> None:
     printed = {shlex.join(words): reader.type(words) for words in commands()}
 
     def of(part: str) -> str:

@@ -23,7 +23,7 @@ async def test_leave_is_pending_until_somebody_answers(chats: Chats) -> None:
     assert texts(events) == ["Your leave is approved."]
 
 
-async def test_a_payment_is_made_only_when_confirmed(chats: Chats) -> None:
+async def test_payment_is_made_only_after_confirmation(chats: Chats) -> None:
     chat = await chats("office")
     asked = await chat.say("Pay 120 to Acme")
     assert "payments" not in await chat.state()
@@ -32,7 +32,7 @@ async def test_a_payment_is_made_only_when_confirmed(chats: Chats) -> None:
     assert await chat.state() == {"payments": [{"to": "Acme", "amount": 120}], "app:paid": 120}
 
 
-async def test_a_refused_payment_is_not_made(chats: Chats) -> None:
+async def test_refused_payment_is_not_made(chats: Chats) -> None:
     chat = await chats("office")
     asked = await chat.say("Pay 120 to Acme")
     assert texts(await chat.answer(asked[1], CONFIRM, {"confirmed": False})) == ["I did not pay."]
@@ -95,9 +95,7 @@ async def test_the_slow_tool_waits_and_can_be_cancelled(
 
 
 @pytest.mark.parametrize("asked", ["Break it", "Restart the printer"])
-async def test_the_broken_tool_ends_the_run_with_its_error_and_the_session_goes_on(
-    chats: Chats, asked: str
-) -> None:
+async def test_broken_tool_ends_run_and_session_continues(chats: Chats, asked: str) -> None:
     chat = await chats("office")
     with pytest.raises(RuntimeError, match="The printer on floor 7 does not answer"):
         await chat.say(asked)

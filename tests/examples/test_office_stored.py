@@ -65,14 +65,14 @@ async def test_it_remembers_a_japanese_word_of_two_characters(office: Runner) ->
     ]
 
 
-async def test_every_answer_adds_what_is_new_once(office: Runner) -> None:
+async def test_every_answer_stores_only_new_events(office: Runner) -> None:
     for text in ("Hello", "Hello", "Take a note: x"):
         await say(office, text)
     ids = await units_of_work.read(lambda: list(MemoryEntry.objects.values_list("entry_id", flat=True)))
     assert len(ids) == len(set(ids)) == 6
 
 
-async def test_a_file_sent_along_is_kept_with_the_session(office: Runner) -> None:
+async def test_uploaded_file_is_stored_with_the_session(office: Runner) -> None:
     photo = types.Part(
         inline_data=types.Blob(data=b"\x89PNG", mime_type="image/png", display_name="desk.png")
     )

@@ -31,7 +31,7 @@ def test_the_script_s_session_and_its_users_state_outlive_it(tmp_path: Path) -> 
     assert "Last time" not in stranger.stdout
 
 
-def test_a_store_that_cannot_be_used_is_one_clear_line(tmp_path: Path) -> None:
+def test_unusable_store_is_reported_in_one_line(tmp_path: Path) -> None:
     refused = _run(tmp_path, "--database", "mysql://localhost/x")
     assert refused.returncode == 1
     assert len(refused.stderr.splitlines()) == 1

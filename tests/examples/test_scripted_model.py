@@ -71,12 +71,12 @@ async def test_a_new_message_makes_earlier_tool_results_old() -> None:
     assert await _text(model, _user("where?"), _user(RESULT), _user("thanks")) == "right"
 
 
-async def test_what_another_agent_said_is_not_taken_for_the_user() -> None:
+async def test_messages_of_other_agents_are_not_the_users() -> None:
     model = _model(Rule("context", "wrong"), Rule("tea", "right"))
     assert await _text(model, _user("tea"), _user("For context: …", "[planner] said: …")) == "right"
 
 
-async def test_a_message_without_words_is_not_answered_as_the_one_before() -> None:
+async def test_message_without_text_is_not_answered_as_the_previous_one() -> None:
     model = _model(Rule("tea", "wrong"), Rule(reply="right"))
     file = types.Part(inline_data=types.Blob(data=b"png", mime_type="image/png"))
     assert await _text(model, _user("tea"), _user(file)) == "right"

@@ -52,7 +52,7 @@ async def test_every_step_leaves_its_result_and_a_checkpoint_in_the_state(chats:
     assert noted == [DONE[:steps] for steps in range(5)]
 
 
-async def test_a_paused_report_goes_on_from_its_checkpoint(chats: Chats) -> None:
+async def test_paused_report_resumes_from_its_checkpoint(chats: Chats) -> None:
     chat = await chats("team")
     await chat.say("Write a report on chess, only the plan")
     paused = await chat.state()
@@ -67,7 +67,7 @@ async def test_a_paused_report_goes_on_from_its_checkpoint(chats: Chats) -> None
     assert state["report"].startswith("# Chess")
 
 
-async def test_a_second_report_does_not_inherit_the_first_one_s_feedback(chats: Chats) -> None:
+async def test_second_report_does_not_inherit_feedback(chats: Chats) -> None:
     chat = await chats("team")
     await chat.say("Write a report on tea")
     events = await chat.say("Write a report on bread")
@@ -75,14 +75,14 @@ async def test_a_second_report_does_not_inherit_the_first_one_s_feedback(chats: 
     assert (await chat.state())["user:reports"] == 2
 
 
-async def test_continue_without_a_report_says_so(chats: Chats) -> None:
+async def test_continue_without_report_explains_itself(chats: Chats) -> None:
     chat = await chats("team")
     assert texts(await chat.say("Continue")) == ["There is no unfinished report."]
     await chat.say("Write a report on tea")
     assert texts(await chat.say("Continue")) == ["There is no unfinished report."]
 
 
-async def test_the_translator_keeps_the_conversation_and_hands_back_what_is_not_his(chats: Chats) -> None:
+async def test_translator_keeps_conversation_and_hands_back_other_tasks(chats: Chats) -> None:
     chat = await chats("team")
     events = await chat.say("Translate good morning into German")
     assert events[1].actions.transfer_to_agent == "translator"

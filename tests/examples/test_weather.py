@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.examples.conftest import Chats, calls, texts
 
 
-async def test_each_write_lands_in_its_scope_and_temp_is_gone_when_the_run_ends(chats: Chats) -> None:
+async def test_writes_land_in_their_scope_and_temp_ends_with_the_run(chats: Chats) -> None:
     chat = await chats("weather")
     await chat.say("What is the weather in Paris?")
     state = await chat.state()
@@ -22,14 +22,14 @@ async def test_each_write_lands_in_its_scope_and_temp_is_gone_when_the_run_ends(
     }
 
 
-async def test_a_temp_value_of_one_tool_reaches_the_next_tool_of_the_same_run(chats: Chats) -> None:
+async def test_temp_value_reaches_next_tool_of_the_same_run(chats: Chats) -> None:
     chat = await chats("weather")
     events = await chat.say("What should I pack for Oslo?")
     assert calls(events) == [("get_weather", {"city": "Oslo"}), ("packing_advice", {})]
     assert texts(events) == ["It is snowy in Oslo, -3 °C. Pack boots and a waterproof coat."]
 
 
-async def test_two_cities_are_looked_up_in_one_event_and_both_are_counted(chats: Chats) -> None:
+async def test_two_cities_in_one_event_are_both_counted(chats: Chats) -> None:
     chat = await chats("weather")
     events = await chat.say("Compare Rome and Lima")
     assert [len(event.get_function_calls()) for event in events] == [2, 0, 0]
@@ -37,7 +37,7 @@ async def test_two_cities_are_looked_up_in_one_event_and_both_are_counted(chats:
     assert (state["count"], state["recent_cities"]) == (2, ["Rome", "Lima"])
 
 
-async def test_the_list_of_cities_keeps_the_last_five(chats: Chats) -> None:
+async def test_city_list_keeps_the_last_five(chats: Chats) -> None:
     chat = await chats("weather")
     for city in ("Paris", "Rome", "Oslo", "Lima", "Cairo", "London"):
         await chat.say(f"Weather in {city}?")
@@ -52,7 +52,7 @@ async def test_an_unknown_city_counts_as_a_request_but_not_as_a_report(chats: Ch
     assert (state["app:requests"], state.get("user:n")) == (1, None)
 
 
-async def test_the_next_session_of_the_user_starts_where_the_last_one_ended(chats: Chats) -> None:
+async def test_next_session_of_the_user_continues_user_state(chats: Chats) -> None:
     chat = await chats("weather")
     await chat.say("My name is Aya")
     await chat.say("東京の天気は？")
@@ -81,7 +81,7 @@ async def test_units_are_part_of_the_profile(chats: Chats) -> None:
     assert texts(await chat.say("Weather in Oslo?")) == ["It is snowy in Oslo, 27 °F."]
 
 
-async def test_a_follow_up_without_a_city_asks_for_one(chats: Chats) -> None:
+async def test_follow_up_without_city_asks_for_one(chats: Chats) -> None:
     chat = await chats("weather")
     assert texts(await chat.say("And there?")) == ["Which city?"]
 

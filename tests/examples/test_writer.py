@@ -37,7 +37,9 @@ def _is_thought(event: Event) -> bool:
         ("请写一封信", "**静静地下着雨**"),
     ],
 )
-async def test_it_writes_markdown_in_the_language_asked(chats: Chats, asked: str, written: str) -> None:
+async def test_writer_answers_in_markdown_and_requested_language(
+    chats: Chats, asked: str, written: str
+) -> None:
     chat = await chats("writer")
     assert written in texts(await chat.say(asked))[0]
 
@@ -49,7 +51,7 @@ async def test_the_draft_holds_the_text_without_the_thoughts(chats: Chats) -> No
     assert texts(events, thought=True) == ["A plain note on tea: what, why, what next."]
 
 
-async def test_it_shortens_what_it_wrote_before(chats: Chats) -> None:
+async def test_writer_shortens_its_previous_text(chats: Chats) -> None:
     chat = await chats("writer")
     assert texts(await chat.say("Make it shorter")) == ["There is nothing to shorten."]
     await chat.say("Write a note about tea")

@@ -45,7 +45,7 @@ def unread(report: ImportReport) -> list[str]:
     return list(report.unread)
 
 
-def test_every_version_loads_here_as_it_did_there(store, agent):
+def test_every_version_loads_like_at_its_source(store, agent):
     there, here = PerAgentFileArtifactService(agents_root=agent.parent), DjangoArtifactService()
 
     report = import_location(str(agent))
@@ -83,7 +83,7 @@ def test_a_second_import_changes_nothing_and_a_new_version_comes(store, agent):
     assert Artifact.objects.filter(filename="notes/a.txt").count() == 3
 
 
-def test_a_version_that_is_here_with_other_content_is_left_alone(store, agent):
+def test_existing_version_with_other_content_is_kept(store, agent):
     async_to_sync(DjangoArtifactService().save_artifact)(
         **SESSION, filename="chart.png", artifact=types.Part(text="mine")
     )
@@ -147,7 +147,7 @@ def test_a_save_that_was_killed_is_no_version(store, agent):
     assert import_location(str(agent)).is_complete
 
 
-def test_the_old_layout_belongs_to_the_agent_it_lies_in(store, agent):
+def test_old_layout_belongs_to_the_agent_of_its_folder(store, agent):
     old = agent / ".adk" / "artifacts"
     (old / "apps" / "weather" / "users").rename(old / "users")
 
@@ -158,7 +158,7 @@ def test_the_old_layout_belongs_to_the_agent_it_lies_in(store, agent):
     assert set(Artifact.objects.values_list("app_name", flat=True)) == {"weather"}
 
 
-def test_the_command_says_how_many_came_and_into_which_app(store, agent, capsys):
+def test_command_reports_count_and_app(store, agent, capsys):
     call_command("import_sessions", str(agent), "--into-app=forecast")
 
     assert "0 event(s) and 6 artifact version(s) came." in capsys.readouterr().out

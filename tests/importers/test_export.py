@@ -75,7 +75,7 @@ def test_seeds_and_removals_keep_their_history(load, tmp_path):
     assert "gone" not in history.state_at(session).merged()
 
 
-def test_credentials_are_left_out_unless_they_are_asked_for(store, tmp_path):
+def test_credentials_are_exported_only_on_request(store, tmp_path):
     fill_live()
 
     export_json(ExportFilter(), tmp_path / "public.jsonl")
@@ -111,7 +111,7 @@ def without_auth(session: dict) -> dict:
     return session
 
 
-def test_adk_goes_on_in_the_store_that_is_written_for_it(load, tmp_path):
+def test_adk_continues_in_the_exported_store(load, tmp_path):
     load(stores.SQLITE)
     export_adk_sqlite(ExportFilter(app_name="weather"), tmp_path / "session.db")
     service = SqliteSessionService(str(tmp_path / "session.db"))
@@ -123,7 +123,7 @@ def test_adk_goes_on_in_the_store_that_is_written_for_it(load, tmp_path):
     assert len(get(app_name="weather", user_id="ann", session_id="s1").events) == 6
 
 
-def test_fields_are_named_as_adk_stores_them():
+def test_fields_are_named_like_in_adks_store():
     wire = full_event().model_dump(mode="json", by_alias=True, exclude_none=True)
     stored = full_event().model_dump(mode="json", exclude_none=True)
     for form in (wire["actions"], stored["actions"]):
@@ -133,7 +133,7 @@ def test_fields_are_named_as_adk_stores_them():
     assert snake_case("Event", wire) == stored
 
 
-def test_only_what_is_wanted_is_exported(load, tmp_path):
+def test_only_selected_sessions_are_exported(load, tmp_path):
     load(stores.SQLITE)
 
     done = export_json(ExportFilter("weather", "ann", "s/2"), tmp_path / "one.jsonl")
@@ -143,7 +143,7 @@ def test_only_what_is_wanted_is_exported(load, tmp_path):
     assert kinds == ["devui.sessions", "app", "user", "session", *["event"] * 4]
 
 
-def test_the_commands_say_what_they_did(load, tmp_path, capsys):
+def test_commands_report_their_results(load, tmp_path, capsys):
     call_command("import_sessions", str(stores.SQLITE))
     call_command("export_sessions", "--format=adk-sqlite", f"--output={tmp_path / 'session.db'}")
 
@@ -163,7 +163,7 @@ def test_the_import_command_fails_when_something_did_not_come(store, tmp_path, c
     assert "Could not be read (1):" in capsys.readouterr().out
 
 
-def test_the_commands_refuse_in_one_line(store, tmp_path):
+def test_commands_refuse_in_one_line(store, tmp_path):
     (tmp_path / "there").touch()
     with pytest.raises(CommandError, match="no file"):
         call_command("import_sessions", "nowhere.db")

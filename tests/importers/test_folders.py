@@ -62,7 +62,7 @@ def told(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, stat
     return out
 
 
-def test_each_file_is_told_by_what_it_holds_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_files_are_recognized_by_content_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     saved(tmp_path / "session-1.json", "one", at(1, "one"))
     saved(tmp_path / "deep" / "er" / "no-suffix", "two", at(2, "two"), at(3, "two"))
     shutil.copy(stores.V1, tmp_path / "called.txt")
@@ -85,7 +85,7 @@ def test_each_file_is_told_by_what_it_holds_and_reported(tmp_path: Path, capsys:
     assert (seqs()["one"], seqs()["two"]) == (1, 2)
 
 
-def test_a_second_run_adds_what_is_new_and_nothing_twice(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
+def test_second_import_adds_only_new_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     saved(tmp_path / "a.json", "a", at(1, "a"))
     saved(tmp_path / "b.json", "b", at(2, "b"))
     told(capsys, tmp_path)
@@ -101,7 +101,7 @@ def test_a_second_run_adds_what_is_new_and_nothing_twice(tmp_path: Path, capsys:
     assert seqs() == {"a": 1, "b": 2, "c": 1}
 
 
-def test_an_import_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for number in range(30):
         saved(tmp_path / f"{number}.json", f"s{number}", *(at(number + n, f"s{number}") for n in range(20)))
 
@@ -116,7 +116,7 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(tmp_path: Path, monkeyp
     assert seqs() == {f"s{number}": 20 for number in range(30)}
 
 
-def test_keys_that_sessions_share_get_the_history_they_had(tmp_path: Path):
+def test_shared_keys_get_their_original_history(tmp_path: Path):
     saved(
         tmp_path / "a.json",
         "a",
@@ -163,9 +163,7 @@ def test_files_are_read_when_their_events_are_due(tmp_path: Path, monkeypatch: p
     assert [count for _, count in behind][::2] == list(range(1, 13))
 
 
-def test_of_a_session_that_was_saved_twice_the_longer_one_is_taken(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-):
+def test_longer_copy_of_a_twice_saved_session_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
     saved(tmp_path / "session.json", "a", at(1, "a"))
     saved(tmp_path / "session (1).json", "a", at(1, "a"), at(2, "a"))
     out = told(capsys, tmp_path)

@@ -28,7 +28,7 @@ def between_looks(monkeypatch: Any, steps: list[Callable[[], None]]) -> None:
     monkeypatch.setattr(command, "pause", pause)
 
 
-def test_what_a_live_store_gets_comes_as_it_gets_it(store, tmp_path: Path, monkeypatch, capsys):
+def test_followed_store_is_imported_as_it_grows(store, tmp_path: Path, monkeypatch, capsys):
     path = sqlite_store(tmp_path / "live.db", an_event(1))
     counts = []
 

@@ -38,7 +38,7 @@ def test_a_second_run_adds_nothing(load):
     assert report.is_complete
 
 
-def test_a_second_run_adds_what_is_new(load, read, tmp_path):
+def test_second_import_adds_only_new_events(load, read, tmp_path):
     store = sqlite_store(tmp_path / "s.db", an_event(1, **delta(a=1)), state={"a": 1, "seed": 0})
     load(store)
     with sqlite3.connect(store) as connection:
@@ -56,7 +56,7 @@ def test_a_second_run_adds_what_is_new(load, read, tmp_path):
     assert ledger_matches_state()
 
 
-def test_an_import_that_was_stopped_goes_on_where_it_was(load, read, tmp_path, monkeypatch):
+def test_interrupted_import_continues(load, read, tmp_path, monkeypatch):
     events = [an_event(n, **delta(count=n, **{"user:n": n})) for n in range(1, 451)]
     store = sqlite_store(tmp_path / "s.db", *events, state={"count": 450, "seed": 1})
 
@@ -77,7 +77,7 @@ def test_an_import_that_was_stopped_goes_on_where_it_was(load, read, tmp_path, m
     assert ledger_matches_state()
 
 
-def test_progress_tells_how_many_of_how_many(load, tmp_path):
+def test_progress_reports_count_and_total(load, tmp_path):
     store = sqlite_store(tmp_path / "s.db", *(an_event(n) for n in range(1, 302)))
     heard = []
 
@@ -87,7 +87,7 @@ def test_progress_tells_how_many_of_how_many(load, tmp_path):
     assert (heard[-1], {total for _, total in heard}) == ((301, 301), {301})
 
 
-def test_a_dry_run_says_what_would_come_and_writes_nothing(load):
+def test_dry_run_reports_and_writes_nothing(load):
     report = load(stores.V0, dry_run=True)
 
     assert (report.created, report.events) == (3, 9)
@@ -114,7 +114,7 @@ def test_a_hostile_pickle_runs_nothing_and_harms_no_other_row(load, read, tmp_pa
     assert "city" in read()["state"]
 
 
-def test_the_bytes_of_an_unreadable_row_are_kept_for_us_and_not_shown(load, tmp_path):
+def test_unreadable_row_is_stored_but_not_shown(load, tmp_path):
     store = copy_of(stores.V0, tmp_path)
     execute(store, "UPDATE events SET actions = x'80049500' WHERE id = 'e1-3'")
 
@@ -168,7 +168,7 @@ def test_an_id_that_no_store_can_hold_is_reported(load, tmp_path):
     assert (report.created, report.events, report.unread.total) == (1, 1, 3)
 
 
-def test_two_events_of_one_id_both_come_when_they_differ(load, read, tmp_path):
+def test_different_events_with_the_same_id_are_both_imported(load, read, tmp_path):
     session = stores.expected()[0]
     session["events"] = [
         {"id": "same", "author": "user", "timestamp": 1.0, "content": {"parts": [{"text": text}]}}
@@ -184,7 +184,7 @@ def test_two_events_of_one_id_both_come_when_they_differ(load, read, tmp_path):
     assert load(document).events == 0
 
 
-def test_a_store_without_rows_for_its_users_and_apps_keeps_what_the_events_say(load, read, tmp_path):
+def test_store_without_scope_rows_takes_state_from_events(load, read, tmp_path):
     store = copy_of(stores.V1, tmp_path)
     execute(store, "DELETE FROM user_states")
     execute(store, "DROP TABLE app_states")
@@ -225,7 +225,7 @@ def test_a_session_with_other_content_is_a_conflict_and_is_not_overwritten(load,
     assert read()["events"][0]["content"]["parts"][0]["text"] == "mine"
 
 
-async def test_a_session_that_went_on_here_is_not_extended(load, tmp_path):
+async def test_locally_continued_session_is_not_extended(load, tmp_path):
     from asgiref.sync import sync_to_async
 
     store = sqlite_store(tmp_path / "s.db", an_event(1))
@@ -243,7 +243,7 @@ async def test_a_session_that_went_on_here_is_not_extended(load, tmp_path):
     assert report.events == 0
 
 
-def test_state_that_others_wrote_keeps_its_value_and_gets_the_older_history(load, read):
+def test_shared_state_of_other_writers_keeps_value_and_gets_history(load, read):
     writes.create_session(KEY._replace(session_id="live"), {"user:visits": 100, "user:mine": 1})
 
     report = load(stores.SQLITE)
@@ -256,7 +256,7 @@ def test_state_that_others_wrote_keeps_its_value_and_gets_the_older_history(load
     assert ledger_matches_state()
 
 
-def test_what_was_imported_and_then_changed_here_stays_changed(load, read, tmp_path):
+def test_locally_changed_value_survives_second_import(load, read, tmp_path):
     store = copy_of(stores.SQLITE, tmp_path)
     load(store)
     writes.create_session(KEY._replace(session_id="live"), {"user:visits": 100})
@@ -311,7 +311,7 @@ def test_events_come_in_the_order_of_time_across_sessions():
     assert order == ["e1-1", "e1-2", "e1-3", "e1-4", "e2-1", "e2-2", "e2-3", "e2-4", "e3"]
 
 
-def test_an_event_whose_tokens_are_no_numbers_stops_no_import(load, tmp_path):
+def test_invalid_token_counts_do_not_stop_the_import(load, tmp_path):
     usage = {"total_token_count": "many"}
     store = sqlite_store(tmp_path / "s.db", an_event(1, usage_metadata=usage), an_event(2))
 
@@ -320,7 +320,7 @@ def test_an_event_whose_tokens_are_no_numbers_stops_no_import(load, tmp_path):
     assert (report.created, report.events) == (1, 2)
 
 
-def test_agents_can_load_a_session_whose_values_have_types_that_adk_refuses(load, read, tmp_path):
+def test_session_with_unserializable_types_loads_in_agents(load, read, tmp_path):
     odd = {
         "id": "e1",
         "author": 5,
@@ -344,9 +344,7 @@ def test_agents_can_load_a_session_whose_values_have_types_that_adk_refuses(load
     assert aside["usageMetadata.totalTokenCount"] == "many"
 
 
-def test_keys_that_the_source_has_no_more_cost_the_same_statements_however_many_they_are(
-    load, read, tmp_path
-):
+def test_removed_source_keys_need_a_constant_number_of_queries(load, read, tmp_path):
     def statements(session: str, keys: int) -> int:
         event = {
             "id": "e1",

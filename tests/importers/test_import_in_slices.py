@@ -54,7 +54,7 @@ def keys(count: int, value: Any = 1, prefix: str = "") -> dict[str, Any]:
     return {f"{prefix}k{number}": value for number in range(count)}
 
 
-def test_an_event_of_very_many_keys_costs_the_same_statements_as_one_of_few(tmp_path: Path):
+def test_event_with_many_keys_needs_as_many_queries_as_with_few(tmp_path: Path):
     def statements(session: str, count: int) -> int:
         delta = keys(count)
         path = document(tmp_path / f"{session}.json", delta, state=delta, session=session)
@@ -66,7 +66,7 @@ def test_an_event_of_very_many_keys_costs_the_same_statements_as_one_of_few(tmp_
     assert statements("s1", 3) == statements("s2", 900)
 
 
-def test_a_transaction_takes_few_events_when_they_write_many_keys(
+def test_transaction_takes_fewer_events_if_they_write_many_keys(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     stored = [0]
@@ -102,9 +102,7 @@ def everything() -> list[Any]:
     ]
 
 
-def test_a_killed_import_is_made_good_by_the_next_wherever_it_was(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_killed_import_is_completed_by_the_next_at_any_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = differing(tmp_path)
     transactions = act_between_transactions(monkeypatch, lambda number: None)
     import_location(str(path))
@@ -146,9 +144,7 @@ def run_with(monkeypatch: pytest.MonkeyPatch, path: Path, at: int, act: Callable
     return import_location(str(path))
 
 
-def test_who_writes_to_a_session_or_a_user_during_its_import_is_right(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-):
+def test_concurrent_writes_during_import_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     path = differing(tmp_path)
     last = len(act_between_transactions(monkeypatch, lambda number: None)) or _transactions_of(
         path, monkeypatch

@@ -31,7 +31,7 @@ def test_an_event_in_wire_form_stays_as_it_is():
     assert normalize_event(sent) == (sent, ())
 
 
-def test_names_inside_what_agents_own_are_untouched():
+def test_names_inside_agent_data_are_unchanged():
     raw = {
         "content": {"parts": [{"function_call": {"name": "f", "args": {"some_key": {"other_key": None}}}}]},
         "custom_metadata": {"my_key": 1},
@@ -48,7 +48,7 @@ def test_names_inside_what_agents_own_are_untouched():
     assert wire["output"] == {"out_key": 1}
 
 
-def test_what_adk_would_refuse_moves_to_the_metadata_by_its_path():
+def test_fields_that_adk_refuses_move_to_metadata():
     raw = {
         "id": "e1",
         "actions": {"deletedArtifactIds": ["x"], "state_delta": None},
@@ -80,7 +80,7 @@ def test_bytes_of_either_alphabet_and_lists_of_numbers_are_the_same_bytes(data):
     assert Event.model_validate(wire).content.parts[0].inline_data.data == b"\xfb\xff\x00\x01"
 
 
-def test_a_list_of_metadata_as_java_writes_it_is_kept_under_a_name():
+def test_javas_metadata_list_is_stored_under_a_name():
     wire, _ = normalize_event({"customMetadata": [{"key": "a"}], "errorCode": 429})
 
     assert wire["customMetadata"] == {UNKNOWN: {"customMetadata": [{"key": "a"}]}}
@@ -107,12 +107,12 @@ def test_the_sentinel_of_java_removes_a_key():
         (0, 0.0),
     ],
 )
-def test_times_in_every_unit_and_as_text_are_told_apart(value, seconds):
+def test_timestamps_in_all_units_and_formats_are_read(value, seconds):
     assert parse_timestamp(value) == seconds
 
 
 @pytest.mark.parametrize("value", [None, True, "yesterday", float("nan"), [], "nan"])
-def test_what_is_no_time_is_refused(value):
+def test_invalid_timestamp_is_refused(value):
     with pytest.raises(ValueError, match="is no time"):
         parse_timestamp(value)
 

@@ -26,7 +26,7 @@ def left_by_adk(agents_dir: Path) -> Path:
     jobs._jobs.clear()
 
 
-def test_stores_beside_agents_are_found_by_their_first_bytes(agents_dir, left_by_adk):
+def test_stores_beside_agents_are_recognized_by_first_bytes(agents_dir, left_by_adk):
     (agents_dir / "writer" / ".adk").mkdir()
     (agents_dir / "writer" / ".adk" / "session.db").write_text("no database")
 
@@ -43,7 +43,7 @@ def test_nothing_is_offered_where_nothing_was_left(get, store, agents_dir):
     assert not get("/imports/").all("form")
 
 
-def test_one_click_imports_and_the_report_stays_until_it_is_dismissed(client, get, store, left_by_adk):
+def test_one_click_imports_and_report_stays_until_dismissed(client, get, store, left_by_adk):
     offer = get("/imports/").one("form")
     assert "adk web left sessions beside weather" in offer.text
 
@@ -65,7 +65,7 @@ def test_a_store_that_changed_since_is_offered_again(client, get, store, left_by
     assert get("/imports/").all("form")
 
 
-def test_a_damaged_store_says_so_and_can_be_tried_again(client, get, store, left_by_adk):
+def test_damaged_store_is_reported_and_can_be_retried(client, get, store, left_by_adk):
     left_by_adk.write_bytes(left_by_adk.read_bytes()[:5000])
 
     client.post("/imports/start/", {"app": "weather"})
@@ -76,7 +76,7 @@ def test_a_damaged_store_says_so_and_can_be_tried_again(client, get, store, left
     assert form.one("button").text == "Import sessions"
 
 
-def test_only_stores_that_were_found_can_be_imported(client, store, left_by_adk):
+def test_only_discovered_stores_can_be_imported(client, store, left_by_adk):
     assert client.post("/imports/start/", {"app": "/etc"}).status_code == 404
     assert client.get("/imports/start/").status_code == 405
 
@@ -99,7 +99,7 @@ async def test_artifacts_without_sessions_are_offered_and_come(async_client, sto
     assert b"<form" not in (await async_client.get("/imports/")).content
 
 
-def test_it_says_that_agents_who_keep_theirs_elsewhere_will_not_find_what_was_imported(
+def test_offer_warns_that_agents_with_other_stores_do_not_see_imports(
     client, get, store, left_by_adk, settings
 ):
     settings.DEVUI_SESSION_SERVICE = "sqlite:///adk.db"

@@ -34,7 +34,7 @@ def test_actions_of_every_pickle_protocol_are_read_field_by_field(protocol):
     assert found["transfer_to_agent"] is None
 
 
-def test_actions_with_every_field_read_as_adk_dumps_them():
+def test_actions_with_every_field_read_like_adks_dump():
     found = pickles.read_pickle(pickle.dumps(full_actions()))
 
     dumped = full_actions().model_dump(mode="json")
@@ -85,12 +85,12 @@ class Colour(enum.Enum):
 @pytest.mark.parametrize(
     "value", [Colour.RED, print, object(), enum.Enum], ids=["own enum", "callable", "object", "class"]
 )
-def test_what_is_no_data_is_refused(value):
+def test_non_data_pickle_is_refused(value):
     with pytest.raises(pickles.UnsafePickle, match=r"no data|no model"):
         pickles.read_pickle(pickle.dumps({"state_delta": {"a": value}}))
 
 
-def test_memory_cannot_be_taken_by_a_number():
+def test_huge_sizes_allocate_no_memory():
     class Greedy:
         def __reduce__(self):
             return (bytearray, (10**12,))
@@ -117,13 +117,13 @@ def test_a_cycle_is_refused():
 
 
 @given(st.binary(max_size=200))
-def test_no_bytes_whatever_raise_anything_but_a_refusal(blob):
+def test_arbitrary_bytes_raise_only_refusals(blob):
     with contextlib.suppress(pickles.UnsafePickle):
         pickles.read_pickle(blob)
 
 
 @given(st.binary(max_size=60), st.integers(min_value=0, max_value=400))
-def test_no_damage_to_a_real_pickle_raises_anything_but_a_refusal(noise, place):
+def test_damaged_pickles_raise_only_refusals(noise, place):
     blob = pickle.dumps(EventActions(state_delta={"a": [1, {"b": "c"}]}))
 
     with contextlib.suppress(pickles.UnsafePickle):

@@ -169,14 +169,14 @@ def test_a_database_without_sessions_is_refused(postgres):
 
 
 @pytest.mark.parametrize("scheme", ["postgresql", "mysql"])
-def test_a_server_that_is_not_there_is_said_without_the_password(scheme):
+def test_unreachable_server_is_reported_without_password(scheme):
     with pytest.raises(DevUIError, match="cannot be read") as refused:
         open_source(f"{scheme}://me:hush@127.0.0.1:1/name")
 
     assert "hush" not in f"{refused.value.message} {refused.value.hint}"
 
 
-def test_a_location_is_kept_without_its_password():
+def test_location_is_stored_without_password():
     assert (
         without_password("mysql+pymysql://me:hush@host:3306/name?ssl=x")
         == "mysql+pymysql://me@host:3306/name"

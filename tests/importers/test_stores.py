@@ -17,7 +17,7 @@ PYTHON = [stores.SQLITE, stores.V1, stores.V0, stores.JSON]
 
 
 @pytest.mark.parametrize("path", PYTHON, ids=lambda path: path.name)
-def test_sessions_of_adk_for_python_come_in_as_adk_reads_them(path, load, read):
+def test_python_adk_sessions_are_imported_like_adk_reads_them(path, load, read):
     report = load(path)
 
     assert report.is_complete, report
@@ -56,7 +56,7 @@ def test_a_store_of_adk_for_javascript_comes_in_with_its_milliseconds_and_spelli
     assert read(user="bob", session="js-2")["events"] == []
 
 
-def test_a_store_of_adk_for_go_comes_in_and_what_python_has_no_field_for_is_kept(load, read, tmp_path):
+def test_go_adk_store_is_imported_with_its_extra_fields(load, read, tmp_path):
     report = load(stores.go_store(tmp_path / "any name"))
 
     assert report.format == Format.GO
@@ -92,7 +92,7 @@ def test_a_folder_that_adk_web_has_run_is_read_by_its_session_file(load, tmp_pat
     assert load(folder).unchanged == 3
 
 
-def test_a_file_is_known_by_what_it_holds_not_by_its_name(load, tmp_path):
+def test_file_is_recognized_by_content_not_by_name(load, tmp_path):
     disguised = copy_of(stores.V0, tmp_path).rename(tmp_path / "sessions.json")
 
     assert load(disguised).format == Format.V0
@@ -106,14 +106,14 @@ def test_sessions_can_be_chosen_and_come_into_another_app(load, read):
     assert not AgentSession.objects.exclude(app_name="forecast").exists()
 
 
-def test_sessions_of_several_apps_do_not_come_into_one(load):
+def test_sessions_of_several_apps_are_not_imported_into_one(load):
     with pytest.raises(DevUIError, match="several apps: news, weather"):
         load(stores.SQLITE, into_app="forecast")
 
     assert not AgentSession.objects.exists()
 
 
-def test_sessions_of_one_user_can_be_chosen(load):
+def test_sessions_of_one_user_can_be_selected(load):
     assert load(stores.V1, choice=SourceFilter(user_id="bob")).created == 1
 
 
@@ -129,7 +129,7 @@ def test_sessions_of_one_user_can_be_chosen(load):
         ("newer.jsonl", b'{"kind": "devui.sessions", "version": 99}\n', "version 99"),
     ],
 )
-def test_what_is_no_store_is_refused(load, tmp_path, name, content, words):
+def test_unknown_format_is_refused(load, tmp_path, name, content, words):
     file = tmp_path / name
     file.write_bytes(content)
 
@@ -162,7 +162,7 @@ def test_a_store_of_a_newer_adk_is_refused(load, tmp_path):
 
 
 @pytest.mark.parametrize("location", ["nowhere.db", "oracle://host/name", "/"])
-def test_what_is_not_there_is_refused(load, location):
+def test_missing_file_is_refused(load, location):
     with pytest.raises(DevUIError):
         load(location)
 
@@ -190,7 +190,7 @@ def test_a_live_store_can_be_written_while_it_is_read(tmp_path):
     source.close()
 
 
-def test_a_store_in_wal_mode_is_read_with_what_its_log_holds(load, tmp_path):
+def test_store_in_wal_mode_is_read_with_its_log(load, tmp_path):
     store = sqlite_store(tmp_path / "wal.db", an_event(1))
     writer = sqlite3.connect(store)
     writer.execute("PRAGMA journal_mode=WAL")
@@ -201,7 +201,7 @@ def test_a_store_in_wal_mode_is_read_with_what_its_log_holds(load, tmp_path):
     writer.close()
 
 
-def test_local_times_of_an_old_adk_are_noticed_and_read_in_the_zone_given(load, read, tmp_path):
+def test_local_times_of_old_adk_are_read_in_given_timezone(load, read, tmp_path):
     from zoneinfo import ZoneInfo
 
     store = copy_of(stores.V0, tmp_path)
@@ -215,7 +215,7 @@ def test_local_times_of_an_old_adk_are_noticed_and_read_in_the_zone_given(load, 
     assert read()["events"][-1]["timestamp"] == stores.T0 + 60
 
 
-def test_where_a_session_came_from_is_kept(load):
+def test_source_of_a_session_is_stored(load):
     load(stores.SQLITE)
 
     session = AgentSession.objects.select_related("imported__source").get(session_id="s/2")
@@ -224,7 +224,7 @@ def test_where_a_session_came_from_is_kept(load):
     assert ImportSource.objects.get().format == Format.SQLITE
 
 
-def test_shared_keys_get_the_history_they_had_across_sessions(load):
+def test_shared_keys_get_their_original_history_across_sessions(load):
     load(stores.V1)
 
     visits = StateChange.objects.filter(scope="user", key="visits").order_by("position")

@@ -54,7 +54,7 @@ async def test_nothing_rings_when_nothing_was_committed(story, patient):
             await asyncio.wait_for(ring.wait(), 0.3)
 
 
-async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(patient):
+async def test_notifications_while_busy_are_merged_into_one(patient):
     ring = change_listener.Subscription()
     for _ in range(5):
         ring.notify()
@@ -63,7 +63,7 @@ async def test_rings_that_come_while_a_listener_looks_are_kept_as_one(patient):
         await asyncio.wait_for(ring.wait(), 0.3)
 
 
-async def test_every_listener_hears(story, patient):
+async def test_every_subscriber_is_notified(story, patient):
     async with subscribe() as one, subscribe() as other:
         await settled(one)
         await settled(other)
@@ -71,14 +71,14 @@ async def test_every_listener_hears(story, patient):
         await asyncio.wait_for(asyncio.gather(one.wait(), other.wait()), PATIENCE)
 
 
-async def test_a_listener_looks_by_itself_when_the_bell_is_deaf(story, deaf):
+async def test_subscriber_wakes_periodically_without_notifications(story, deaf):
     async with subscribe() as ring:
         started = time.monotonic()
         await asyncio.wait_for(ring.wait(), PATIENCE)
         assert time.monotonic() - started >= change_listener.RECHECK_S * 0.9
 
 
-async def test_a_broken_watch_is_said_and_starts_again(story, patient, monkeypatch, caplog):
+async def test_failing_watch_is_logged_and_restarted(story, patient, monkeypatch, caplog):
     heard = asyncio.Event()
 
     async def break_once(self):
@@ -94,7 +94,7 @@ async def test_a_broken_watch_is_said_and_starts_again(story, patient, monkeypat
     assert "unplugged" in caplog.text
 
 
-async def test_nobody_watches_when_nobody_listens(story):
+async def test_store_is_not_watched_without_subscribers(story):
     async with subscribe() as ring:
         await settled(ring)
         assert watches()

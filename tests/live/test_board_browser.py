@@ -42,7 +42,7 @@ def told(story: Story) -> Story:
     return story
 
 
-def test_a_step_changes_what_differs_and_leaves_the_rest_as_it_is(open_page, told):
+def test_step_updates_only_changed_keys(open_page, told):
     page = open_page(told, "?seq=20")
     entry(page, "tree").locator("summary").first.click()
     expect(entry(page, "tree")).to_contain_text("deep")
@@ -84,7 +84,7 @@ def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
     expect(title(page)).to_have_text("State at event 40")
 
 
-def test_a_slider_that_is_dragged_far_asks_for_one_event_at_a_time(open_page, told):
+def test_dragged_slider_requests_one_event_at_a_time(open_page, told):
     page = open_page(told, "?seq=40")
     inspection = page.locator("#inspection")
     held: list[Route] = []
@@ -112,7 +112,7 @@ def test_a_slider_that_is_dragged_far_asks_for_one_event_at_a_time(open_page, to
     assert len(held) == 2
 
 
-def test_a_moment_is_held_and_others_are_compared_with_it_by_the_slider(open_page, told):
+def test_pinned_point_in_time_is_compared_by_the_slider(open_page, told):
     page = open_page(told, "?seq=10")
     page.keyboard.press("d")
     expect(title(page)).to_have_text("Event 10 → event 10")
@@ -126,7 +126,7 @@ def test_a_moment_is_held_and_others_are_compared_with_it_by_the_slider(open_pag
     expect(title(page)).to_have_text("State at event 30")
 
 
-def test_watched_keys_are_pinned_in_every_session_and_say_when_they_change(open_page, told):
+def test_watched_keys_are_pinned_in_all_sessions_and_show_changes(open_page, told):
     page = open_page(told)
     watch(page, "user:tier")
     other = Story("s2")
@@ -146,7 +146,7 @@ def test_watched_keys_are_pinned_in_every_session_and_say_when_they_change(open_
     expect(page.locator("#watched")).to_be_hidden()
 
 
-def test_a_watched_key_beyond_those_that_are_shown_comes_too(open_page, story):
+def test_watched_key_beyond_the_shown_ones_is_loaded(open_page, story):
     story.says("a", delta={f"k{number:03}": number for number in range(90)})
     story.says("b")
     page = open_page(story)
@@ -157,7 +157,7 @@ def test_a_watched_key_beyond_those_that_are_shown_comes_too(open_page, story):
     expect(pinned(page, "gone")).to_contain_text("no value")
 
 
-def test_scopes_stand_side_by_side_where_there_is_room(open_page, told):
+def test_scopes_are_side_by_side_on_wide_screens(open_page, told):
     page = open_page(told, "?seq=5")
     columns = page.locator(".scope-column")
     assert len({box["x"] for box in (columns.nth(at).bounding_box() for at in range(4)) if box}) == 1
@@ -172,7 +172,7 @@ def test_scopes_stand_side_by_side_where_there_is_room(open_page, told):
     expect(page.locator("#column-timeline")).to_be_visible()
 
 
-def test_hints_and_drift_stand_beside_their_keys_now_and_are_hidden_by_kind(open_page, story):
+def test_hints_and_drift_show_at_their_keys_and_hide_by_kind(open_page, story):
     seeded = Story("s2", {"seed": 1})
     seeded.says("a", delta={"tmp_rows": [1], "changed": 1})
     SessionState.objects.filter(key="changed").update(value="2")
@@ -224,7 +224,7 @@ def test_a_key_leads_to_its_field_in_every_layout(open_page, told):
     expect(page.locator("#within input[name=q]")).to_be_focused()
 
 
-def test_a_key_is_found_by_its_name_where_there_are_more_than_are_shown(open_page, story):
+def test_key_beyond_the_shown_ones_is_found_by_name(open_page, story):
     story.says("a", delta={f"k{number:03}": number for number in range(90)})
     story.says("b", delta={"k000": 1})
     story.says("c")
@@ -261,7 +261,7 @@ def test_very_many_keys_are_read_page_by_page_and_back_shows_the_page_before(ope
     expect(page.locator("#board .entry[data-key=k040]")).to_have_count(0)
 
 
-def test_what_differs_begins_with_the_first_key_wherever_one_had_turned_to(open_page, story):
+def test_difference_starts_at_its_first_key(open_page, story):
     story.says("a", delta={f"k{number:03}": number for number in range(100)})
     story.says("b", delta={"k001": "other"})
     page = open_page(story, "?seq=1&begin=k060")

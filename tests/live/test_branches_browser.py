@@ -73,7 +73,7 @@ def test_a_session_is_forked_from_an_open_event_and_compared(open_page, story):
     expect(page.locator('[data-seq="2"] .fork-link')).to_contain_text("Try Oslo")
 
 
-def test_what_is_asked_before_the_board_has_come_is_asked_of_the_open_event(open_page, story):
+def test_command_before_the_board_loads_applies_to_open_event(open_page, story):
     tell(story)
     page = open_page(story)
     boards: list[Route] = []

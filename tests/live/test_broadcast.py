@@ -53,7 +53,7 @@ async def all_hear(pages: list[Page], seq: int) -> None:
     await asyncio.gather(*(page.until_event(seq) for page in pages))
 
 
-async def test_event_is_rendered_once_whatever_the_number_of_sockets(story, renders):
+async def test_event_is_rendered_once_for_all_sockets(story, renders):
     await units_of_work.write(story.says, "before")
     async with many(story.pk) as pages:
         await all_hear(pages, 1)
@@ -66,7 +66,7 @@ async def test_event_is_rendered_once_whatever_the_number_of_sockets(story, rend
         assert all(page.seqs() == list(range(1, 12)) for page in pages)
 
 
-async def test_run_is_rendered_once_whatever_the_number_of_sockets(story, renders):
+async def test_run_is_rendered_once_for_all_sockets(story, renders):
     async with many(story.pk) as pages:
         told = [page.until(lambda message: message["type"] == "run") for page in pages]
         await asyncio.gather(*told)
@@ -84,7 +84,7 @@ async def test_run_is_rendered_once_whatever_the_number_of_sockets(story, render
         assert renders["marks_html"] == 1
 
 
-async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_every_page(
+async def test_streamed_text_is_rendered_once_and_replaced_by_its_event(
     story,
     runtime,
     renders,
@@ -106,7 +106,7 @@ async def test_streamed_text_is_rendered_once_and_gives_way_to_its_event_on_ever
             assert page.messages[-1] is event, "no older text comes behind it"
 
 
-async def test_sockets_that_stand_elsewhere_get_what_each_of_them_lacks(story):
+async def test_sockets_at_different_cursors_get_what_they_lack(story):
     for number in range(60):
         await units_of_work.write(story.says, f"event {number}")
     async with AsyncExitStack() as stack:
@@ -121,7 +121,7 @@ async def test_sockets_that_stand_elsewhere_get_what_each_of_them_lacks(story):
         assert sum(message["count"] for message in counting.of("events")) == 51
 
 
-async def test_socket_that_lags_holds_back_nobody_and_misses_nothing(story):
+async def test_slow_socket_delays_nobody_and_misses_nothing(story):
     gate, caught_up = asyncio.Event(), asyncio.Event()
     sent: list[Message] = []
 
@@ -146,7 +146,7 @@ async def test_socket_that_lags_holds_back_nobody_and_misses_nothing(story):
     assert len(batches) < 10, "what it has not seen comes in windows, and not one by one"
 
 
-async def test_sockets_that_come_and_go_miss_and_double_nothing_while_another_process_writes(story):
+async def test_reconnecting_sockets_get_each_event_once_during_foreign_writes(story):
     chance = random.Random(11)
     events = 200
 
@@ -167,7 +167,7 @@ async def test_sockets_that_come_and_go_miss_and_double_nothing_while_another_pr
     assert all(one == list(range(1, events + 1)) for one in seen)
 
 
-async def test_failing_look_tells_all_to_try_again_and_the_next_ones_are_served(story, monkeypatch):
+async def test_failing_query_tells_all_to_retry_and_recovers(story, monkeypatch):
     read = snapshot.read_snapshot
     async with many(story.pk, sockets=3) as pages:
         await asyncio.gather(*(page.until(lambda message: message["type"] == "run") for page in pages))
@@ -188,7 +188,7 @@ async def test_failing_look_tells_all_to_try_again_and_the_next_ones_are_served(
 
 
 @pytest.mark.soak
-async def test_500_real_sockets_of_which_one_does_not_read_all_get_every_event_once(story):
+async def test_500_real_sockets_with_one_stalled_get_every_event_once(story):
     events = 200
 
     async def seqs_of(socket: ClientConnection) -> list[int]:

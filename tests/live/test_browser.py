@@ -91,7 +91,7 @@ def test_a_result_that_comes_later_joins_the_row_of_its_call(open_page, story):
     assert page.locator(".invocation").count() == 1
 
 
-def test_a_rewind_that_comes_by_itself_marks_what_it_took_back(open_page, story):
+def test_incoming_rewind_marks_undone_events(open_page, story):
     story.asks("one")
     page = open_page(story)
     story.invocation = "i2"
@@ -99,7 +99,7 @@ def test_a_rewind_that_comes_by_itself_marks_what_it_took_back(open_page, story)
     expect(event(page, 1)).to_contain_text("rewound by 2")
 
 
-def test_the_title_of_the_tab_tells_that_the_agent_runs(open_page, story):
+def test_tab_title_shows_running_agent(open_page, story):
     page = open_page(story)
     run = lifecycle.create_run(story.pk, {})
     expect(page).to_have_title("● s1 · DevUI")
@@ -137,7 +137,7 @@ def test_a_paused_page_counts_and_then_catches_up(open_page, story):
     expect(page.locator("[data-connection]")).to_have_text("live")
 
 
-def test_a_lost_line_is_said_and_nothing_is_missed_after_it(open_page, story):
+def test_lost_connection_is_shown_and_nothing_missed(open_page, story):
     line = Line()
     page = open_page(story, line=line)
     story.says("before")
@@ -152,7 +152,7 @@ def test_a_lost_line_is_said_and_nothing_is_missed_after_it(open_page, story):
     assert seqs(page) == [1, 2, 3]
 
 
-def test_what_could_not_be_loaded_without_a_line_is_loaded_when_it_is_back(open_page, story):
+def test_failed_loads_are_repeated_after_reconnect(open_page, story):
     for number in range(1, 4):
         story.says(f"number {number}", delta={"count": number})
     line = Line()
@@ -172,7 +172,7 @@ def test_what_could_not_be_loaded_without_a_line_is_loaded_when_it_is_back(open_
     expect(page.locator("#inspection")).not_to_have_attribute("aria-busy", "true")
 
 
-def test_a_deleted_session_is_said_and_not_asked_for_again(open_page, story):
+def test_deleted_session_is_shown_and_not_requested_again(open_page, story):
     line = Line()
     page = open_page(story, line=line)
     page.clock.install()
@@ -184,7 +184,7 @@ def test_a_deleted_session_is_said_and_not_asked_for_again(open_page, story):
     assert line.calls == 1
 
 
-def test_a_session_deleted_while_it_is_read_is_said_once_and_can_be_had_back(open_page, long_story):
+def test_session_deleted_while_open_can_be_restored(open_page, long_story):
     page = open_page(long_story)
     deletion.delete([long_story.pk])
     expect(page.locator("#gone .notice")).to_contain_text("can be restored")
@@ -249,7 +249,7 @@ def test_many_agents_leave_the_text_a_readable_measure(open_page, story, width):
     assert found["message"] >= 200
 
 
-def test_selecting_an_event_says_so_in_the_address_and_back_works(open_page, long_story):
+def test_selected_event_is_in_the_address_and_back_works(open_page, long_story):
     page = open_page(long_story)
     event(page, 129).click()
     expect(page.locator("#inspector-title")).to_contain_text("event 129")
@@ -275,7 +275,7 @@ def test_a_pasted_link_opens_the_same_view(open_page, long_story):
     expect(page.get_by_role("radio", name="session")).to_be_checked()
 
 
-def test_tabs_stay_from_event_to_event_and_stand_in_the_address(open_page, story):
+def test_tab_stays_selected_across_events_and_in_the_address(open_page, story):
     story.says("one", delta={"x": 1})
     story.says("two", delta={"x": 2})
     page = open_page(story, "?seq=1")
@@ -321,7 +321,7 @@ def test_no_key_fires_while_somebody_writes_or_composes(open_page, story):
     assert page.locator("#events [aria-current]").count() == 0
 
 
-def test_stepping_back_beyond_the_window_loads_what_is_there(open_page, long_story):
+def test_stepping_back_beyond_the_window_loads_events(open_page, long_story):
     page = open_page(long_story, "?seq=120")
     assert seqs(page)[0] > 2
     page.locator(".travel input[type=range]").fill("2")
@@ -331,7 +331,7 @@ def test_stepping_back_beyond_the_window_loads_what_is_there(open_page, long_sto
     expect(page.locator("#board-title")).to_have_text("State at event 2")
 
 
-def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, long_story):
+def test_page_in_the_past_counts_new_events_and_jumps_to_end(open_page, long_story):
     page = open_page(long_story, "?seq=1")
     long_story.says("far away")
     expect(page.get_by_role("button", name="1 new")).to_be_visible()
@@ -343,7 +343,7 @@ def test_a_page_in_the_past_counts_what_is_new_and_goes_to_the_end(open_page, lo
     expect(event(page, 132)).to_be_in_viewport()
 
 
-def test_the_rail_marks_errors_that_came_while_one_read_further_up(open_page, long_story):
+def test_rail_marks_errors_below_the_visible_part(open_page, long_story):
     page = open_page(long_story, "?seq=1")
     long_story.add(errorCode="429", errorMessage="quota")
     page.get_by_role("button", name="1 new").click()
@@ -351,7 +351,7 @@ def test_the_rail_marks_errors_that_came_while_one_read_further_up(open_page, lo
     expect(page.locator("#rail path")).to_have_attribute("d", "M0 131h1")
 
 
-def test_text_streams_and_gives_way_to_its_event(open_page, story):
+def test_streamed_text_is_replaced_by_its_event(open_page, story):
     runtime = StreamingRuntime()
     runtime_client.register(runtime)
     run = lifecycle.create_run(story.pk, {})
@@ -388,7 +388,7 @@ def test_enter_that_ends_a_composition_sends_nothing(open_page, story):
     assert not Run.objects.exists()
 
 
-def test_an_answered_question_goes_away_in_every_window(open_page, story):
+def test_answered_question_disappears_in_every_window(open_page, story):
     story.calls("request_leave", "c1", waiting=True)
     page = open_page(story)
     page.get_by_label("Answer to request_leave").fill('{"status": "approved"}')
@@ -450,7 +450,7 @@ def test_sessions_of_the_app_stay_true_and_are_searched(open_page, story):
     expect(beside).to_contain_text("coffee")
 
 
-def test_the_focus_stays_on_an_event_whose_invocation_grows_above_it(open_page, long_story):
+def test_focus_stays_on_event_while_invocation_grows_above(open_page, long_story):
     page = open_page(long_story, "?seq=100")
     event(page, 100).locator(".event-seq").focus()
     first = int(page.locator("#events").get_attribute("data-first") or 0)

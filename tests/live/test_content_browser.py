@@ -69,14 +69,14 @@ def test_a_picture_that_is_a_program_runs_nothing_in_the_page_or_by_itself(open_
     assert "hacked" not in opened.value.title() + page.title()
 
 
-def test_a_link_in_what_an_agent_says_is_told_without_colour(open_page, story):
+def test_link_in_agent_text_is_recognizable_without_colour(open_page, story):
     story.says("See [the map](https://example.org) first.")
     link = event(open_page(story), 1).get_by_role("link", name="the map")
     assert link.evaluate("link => getComputedStyle(link).textDecorationLine") == "underline"
 
 
 @pytest.mark.parametrize("text", HOSTILE, ids=["html", "links", "svg", "style", "long", "deep"])
-def test_what_an_agent_says_is_shown_and_does_nothing(open_page, story, text: str):
+def test_hostile_agent_text_is_shown_inert(open_page, story, text: str):
     story.asks(text[:2_000])
     story.says(text, author=text[:60], delta={"key": text, f"user:{text[:80]}": [text]})
     page = open_page(story, "?seq=2")
@@ -90,7 +90,7 @@ def test_what_an_agent_says_is_shown_and_does_nothing(open_page, story, text: st
     expect(page.locator("#board-title")).to_have_text("State at event 1")
 
 
-def test_links_lead_between_a_rewind_and_what_it_took_back(open_page, story):
+def test_rewind_and_undone_events_link_to_each_other(open_page, story):
     story.asks("one")
     story.says("two")
     story.invocation = "i2"
@@ -119,7 +119,7 @@ def test_a_long_name_on_a_badge_ends_before_the_time_of_its_event(open_page, sto
     assert max(ends) <= edge
 
 
-def test_links_lead_between_a_summary_and_what_it_sums_up(open_page, story):
+def test_summary_and_summarized_events_link_to_each_other(open_page, story):
     story.says("one")
     story.says("two")
     start, end = (story.event(seq).timestamp for seq in (1, 2))

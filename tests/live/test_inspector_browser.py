@@ -23,7 +23,7 @@ def told(story: Story) -> Story:
     return story
 
 
-def test_hits_are_opened_one_by_one_while_the_search_keeps_the_focus(open_page, told):
+def test_search_opens_hits_and_keeps_focus(open_page, told):
     page = open_page(told, "?seq=1")
     page.get_by_text("Raw", exact=True).click()
     field = page.get_by_role("searchbox", name="Search the JSON of event 1")
@@ -87,7 +87,7 @@ def test_a_tree_is_walked_by_arrow_keys(open_page, told):
     expect(row).to_be_focused()
 
 
-def test_an_event_is_marked_and_another_one_is_compared_with_it(open_page, told):
+def test_pinned_event_is_compared_with_another(open_page, told):
     page = open_page(told, "?seq=2")
     page.keyboard.press("x")
     expect(page.locator("#events [data-seq='2']")).to_have_class(re.compile(r"\bis-marked\b"))
@@ -99,7 +99,7 @@ def test_an_event_is_marked_and_another_one_is_compared_with_it(open_page, told)
     expect(page.locator("#inspector-title")).to_contain_text("event 4")
 
 
-def test_without_a_mark_an_event_is_compared_with_the_one_of_its_kind_before_it(open_page, told):
+def test_event_is_compared_with_previous_of_its_kind_by_default(open_page, told):
     page = open_page(told, "?seq=4")
     page.keyboard.press("c")
     page.wait_for_url("**/events/compare/?left=3&right=4")

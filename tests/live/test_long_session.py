@@ -116,7 +116,7 @@ def wheel(page: Page, distance: int) -> None:
     assert abs(top_of(page, seq) - (before - distance)) < 2
 
 
-def test_scrolling_up_and_down_again_moves_only_by_the_wheel_and_the_page_stays_small(open_page, endless):
+def test_only_the_wheel_scrolls_and_the_page_stays_small(open_page, endless):
     page = open_page(endless)
     for _ in range(30):
         wheel(page, -STEP)
@@ -142,7 +142,7 @@ def test_home_and_end_go_to_the_ends_of_the_session(open_page, endless):
     expect(event(page, EVENTS + 1)).to_be_in_viewport()
 
 
-def test_the_rail_tells_where_one_is_and_goes_anywhere(open_page, endless):
+def test_rail_shows_position_and_jumps_anywhere(open_page, endless):
     page = open_page(endless)
     rail = page.get_by_role("scrollbar", name="Place in the session")
     expect(rail).to_have_attribute("aria-valuenow", str(EVENTS))
@@ -161,7 +161,7 @@ def test_the_rail_tells_where_one_is_and_goes_anywhere(open_page, endless):
     expect(event(page, EVENTS)).to_be_in_viewport()
 
 
-def test_an_event_is_gone_to_by_its_number_and_then_stands_in_the_address(open_page, endless):
+def test_event_opened_by_number_is_in_the_address(open_page, endless):
     page = open_page(endless)
     page.get_by_label("Go to event").fill("777")
     page.get_by_label("Go to event").press("Enter")
@@ -173,14 +173,14 @@ def test_an_event_is_gone_to_by_its_number_and_then_stands_in_the_address(open_p
     expect(event(page, EVENTS)).to_have_attribute("aria-current", "true")
 
 
-def test_a_call_and_its_result_of_two_windows_become_one_row(open_page, endless):
+def test_call_and_result_of_two_windows_merge_into_one_row(open_page, endless):
     page = open_page(endless, "?before=1403")
     expect(event(page, 1402)).to_be_attached()
     expect(page.locator(".row:has([data-seq='1402']) [data-seq='1403']")).to_be_attached()
     assert_whole(page)
 
 
-def test_a_page_far_from_the_end_counts_what_comes_and_loads_it_when_it_is_reached(open_page, endless):
+def test_page_far_from_end_counts_new_events_and_loads_them_there(open_page, endless):
     page = open_page(endless, f"?around={EVENTS - 60}")
     read = first_on_screen(page)
     before = top_of(page, read)
@@ -205,7 +205,7 @@ def test_a_page_that_is_watched_all_day_stays_small_and_the_day_can_be_read_agai
     assert_whole(page)
 
 
-def test_what_came_while_the_page_was_paused_is_there_after_it_once_and_in_order(open_page, endless):
+def test_events_received_while_paused_appear_once_in_order(open_page, endless):
     page = open_page(endless)
     page.get_by_role("button", name="Pause").click()
     for number in range(90):

@@ -22,7 +22,7 @@ def says(pending: StreamingText) -> list[tuple[str, str]]:
     return [(stream.author, stream.text) for stream in pending.streams]
 
 
-def test_chunks_of_a_speaker_grow_together_and_thoughts_stand_apart():
+def test_chunks_merge_by_author_and_thoughts_stay_separate():
     pending = StreamingText()
     for frame in (chunk("hm", thought=True), chunk("It is "), chunk("sunny.")):
         assert pending.take(frame)
@@ -57,7 +57,7 @@ def test_an_event_ahead_of_the_stream_takes_its_text_along():
     assert says(pending) == [("agent", "next")]
 
 
-def test_text_that_began_after_the_stored_event_is_not_taken_by_it():
+def test_text_begun_after_the_stored_event_remains():
     pending = StreamingText()
     for frame in (chunk("first"), stored(7), chunk("second")):
         pending.take(frame)
@@ -72,7 +72,7 @@ def test_an_event_of_another_speaker_takes_nothing():
     assert says(pending) == [("agent", "sunny")]
 
 
-def test_a_chunk_that_comes_late_is_gone_with_its_event():
+def test_late_chunk_disappears_with_its_event():
     pending = StreamingText()
     pending.mark_shown([event(7)])
     pending.take(chunk("sun"))
@@ -80,13 +80,13 @@ def test_a_chunk_that_comes_late_is_gone_with_its_event():
     assert says(pending) == []
 
 
-def test_what_was_cut_off_is_gone_at_the_end_of_the_run():
+def test_cut_off_text_disappears_at_the_end_of_the_run():
     pending = StreamingText()
     pending.take(chunk("sunn"))
     assert pending.take({"n": 9, "type": "end", "status": "cancelled"})
     assert says(pending) == []
 
 
-def test_a_change_of_status_changes_nothing_that_is_said():
+def test_status_change_keeps_pending_text():
     pending = StreamingText()
     assert not pending.take({"n": 1, "type": "status", "status": "running"})

@@ -20,7 +20,7 @@ def page(open_window: OpenWindow, server: str) -> Page:
     return open_window(server, **PHONE).new_page()
 
 
-def test_the_numbers_of_a_long_session_stand_in_one_line_beside_their_icons(page: Page, story: Story):
+def test_figures_of_a_long_session_fit_one_line_with_icons(page: Page, story: Story):
     for text in ("one", "two"):
         story.asks(text)
     Event.objects.filter(session_id=story.pk, seq=2).update(seq=1_234_567)

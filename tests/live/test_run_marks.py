@@ -40,7 +40,7 @@ def places(page: Page) -> list[str]:
     )
 
 
-async def test_a_run_is_told_by_the_socket_when_it_is_known_and_when_it_ends(story):
+async def test_run_is_sent_when_created_and_when_ended(story):
     run = await units_of_work.write(begin, story)
     async with watching(story.pk) as page:
         await units_of_work.write(speak, story, run)
@@ -54,7 +54,7 @@ async def test_a_run_is_told_by_the_socket_when_it_is_known_and_when_it_ends(sto
         assert "line 7" in failed["html"]
 
 
-async def test_a_run_is_told_once(story):
+async def test_run_is_sent_once(story):
     run = await units_of_work.write(begin, story)
     await units_of_work.write(lambda: lifecycle.finish(run.pk, Status.CRASHED))
     async with watching(story.pk) as page:

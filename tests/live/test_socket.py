@@ -18,7 +18,7 @@ from tests.live.conftest import PATIENCE, foreign_writer, seqs_in, watching
 from tests.timeline.story import Story
 
 
-async def test_a_page_gets_what_is_behind_its_cursor_and_then_what_comes(story):
+async def test_page_receives_missed_events_then_new_ones(story):
     for text in ("one", "two", "three"):
         await units_of_work.write(story.says, text)
     async with watching(story.pk, after=1) as page:
@@ -90,7 +90,7 @@ async def test_a_session_that_does_not_exist_is_refused_for_good(store):
         assert await page.closed() == consumers.NO_SESSION
 
 
-async def test_a_page_ahead_of_the_store_is_told_to_start_anew(story):
+async def test_page_ahead_of_the_store_is_told_to_reload(story):
     await units_of_work.write(story.says, "one")
     async with watching(story.pk, after=99) as page:
         assert (await page.next())["type"] == "reset"
@@ -98,7 +98,7 @@ async def test_a_page_ahead_of_the_store_is_told_to_start_anew(story):
         await page.until_event(2)
 
 
-async def test_a_deleted_session_is_gone_and_the_socket_closed_for_good(story):
+async def test_deleted_session_closes_the_socket_for_good(story):
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
         await units_of_work.write(writes.delete_session, story.key)
@@ -106,7 +106,7 @@ async def test_a_deleted_session_is_gone_and_the_socket_closed_for_good(story):
         assert await page.closed() == consumers.NO_SESSION
 
 
-async def test_what_a_page_says_is_ignored(story):
+async def test_messages_from_the_page_are_ignored(story):
     async with watching(story.pk) as page:
         await page.say(text="{}")
         await page.say(bytes=b"\x00")
@@ -114,7 +114,7 @@ async def test_what_a_page_says_is_ignored(story):
         await page.until_event(1)
 
 
-async def test_a_failing_read_says_try_again_and_names_the_cursor_in_the_log(story, monkeypatch, caplog):
+async def test_failing_read_asks_to_retry_and_logs_the_cursor(story, monkeypatch, caplog):
     def fail(session_pk, cursor, limit):
         raise RuntimeError("the disk is on fire")
 
@@ -126,7 +126,7 @@ async def test_a_failing_read_says_try_again_and_names_the_cursor_in_the_log(sto
     assert "the disk is on fire" in caplog.text
 
 
-async def test_a_page_that_closes_while_it_is_told_is_no_failure(story, monkeypatch, caplog):
+async def test_page_closed_while_sending_is_no_error(story, monkeypatch, caplog):
     told = asyncio.Event()
 
     async def find_the_line_closed(self, *, text_data):
@@ -149,7 +149,7 @@ async def test_a_page_that_shows_the_past_gets_counts_and_no_rows(story):
         assert page.seqs() == []
 
 
-async def test_the_board_is_said_to_change_when_any_session_writes_a_shared_key(story):
+async def test_shared_key_written_by_any_session_updates_the_board(story):
     other = await units_of_work.write(Story, "s2")
     async with watching(story.pk) as page:
         before = await page.until(lambda message: message["type"] == "board")
@@ -158,7 +158,7 @@ async def test_the_board_is_said_to_change_when_any_session_writes_a_shared_key(
         assert after["mark"] != before["mark"]
 
 
-async def test_the_list_is_said_to_change_when_another_session_of_the_app_goes_on(story):
+async def test_event_in_another_session_of_the_app_updates_the_list(story):
     other = await units_of_work.write(Story, "s2")
     async with watching(story.pk) as page:
         before = await page.until(lambda message: message["type"] == "sessions")
@@ -167,7 +167,7 @@ async def test_the_list_is_said_to_change_when_another_session_of_the_app_goes_o
         assert after["mark"] != before["mark"]
 
 
-async def test_runs_are_told_from_the_queue_to_the_traceback(story):
+async def test_runs_are_sent_from_queue_to_traceback(story):
     run = await units_of_work.write(
         lifecycle.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
     )
@@ -185,13 +185,13 @@ async def test_runs_are_told_from_the_queue_to_the_traceback(story):
         assert "no &lt;b&gt;luck&lt;/b&gt;" in told["html"]
 
 
-async def test_a_quiet_line_is_kept_alive(story, monkeypatch):
+async def test_idle_socket_sends_keepalives(story, monkeypatch):
     monkeypatch.setattr(session_tail, "HEARTBEAT_S", 0.0)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "beat")
 
 
-async def test_nothing_goes_on_after_a_page_has_left(story):
+async def test_all_tasks_end_after_the_page_leaves(story):
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
     names = {task.get_name() for task in asyncio.all_tasks()}
@@ -235,7 +235,7 @@ async def test_hostile_content_is_inert(store):
     assert not [name for name in shown.attributes if name.startswith("on") or name == "style"]
 
 
-async def test_a_look_costs_four_queries_and_a_batch_the_same_at_any_length(story):
+async def test_poll_needs_four_queries_and_batch_a_constant_number(story):
     def costs(work, *args):
         with CaptureQueriesContext(connection) as queries:
             work(*args)

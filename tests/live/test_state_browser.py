@@ -28,7 +28,7 @@ def open_form(page: Page, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["city", "user:city", "app:city"])
-def test_a_key_is_edited_in_one_window_and_another_one_sees_it(open_page, story, name):
+def test_edited_key_appears_in_other_window(open_page, story, name):
     story.says("hi", delta={name: "Rome"})
     watched = story if name == "city" else Story("watching", user="ann" if name == "user:city" else "bob")
     watcher = open_page(watched)
@@ -90,7 +90,7 @@ def test_a_key_is_saved_in_place_from_the_middle_of_a_session(open_page, story):
     assert abs(event(page, 20).evaluate("row => row.getBoundingClientRect().top") - top) < 2
 
 
-def test_a_form_that_another_window_overtook_shows_what_is_stored_now(open_page, story):
+def test_form_overtaken_by_another_window_shows_stored_value(open_page, story):
     story.says("hi", delta={"app:n": "old"})
     page = open_page(story)
     open_form(page, "app:n")
@@ -102,7 +102,7 @@ def test_a_form_that_another_window_overtook_shows_what_is_stored_now(open_page,
     expect(page.locator(".value-change")).to_have_text('"theirs" → "mine"')
 
 
-def test_while_a_run_is_active_the_form_says_so_and_offers_to_cancel(open_page, story):
+def test_form_during_active_run_says_so_and_offers_cancel(open_page, story):
     story.says("hi", delta={"n": "old"})
     run = lifecycle.create_run(story.pk, {})
     page = open_page(story)
@@ -118,7 +118,7 @@ def test_while_a_run_is_active_the_form_says_so_and_offers_to_cancel(open_page, 
     expect(entry(page, "n")).to_contain_text('"newer"')
 
 
-def test_two_moments_are_compared_and_the_address_says_which(open_page, story):
+def test_two_points_in_time_are_compared_and_in_the_address(open_page, story):
     for number in range(1, 5):
         story.says(f"event {number}", delta={"n": number})
     page = open_page(story, "?seq=4")

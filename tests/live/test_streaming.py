@@ -16,7 +16,7 @@ from tests.live.streaming_runtime import StreamingRuntime, create_claimed_run, i
 pytestmark = pytest.mark.anywhere
 
 
-async def test_text_grows_on_the_page_and_gives_way_to_its_event(story, runtime):
+async def test_streamed_text_grows_and_is_replaced_by_its_event(story, runtime):
     await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
@@ -32,7 +32,7 @@ async def test_text_grows_on_the_page_and_gives_way_to_its_event(story, runtime)
         assert message["pending"] == ""
 
 
-async def test_a_page_that_comes_late_sees_what_was_said_so_far(story, runtime):
+async def test_late_page_receives_the_text_so_far(story, runtime):
     await create_claimed_run(story)
     runtime.publish_text("Once upon ")
     runtime.publish_text("a time")
@@ -51,7 +51,7 @@ async def test_fast_chunks_come_together(story, runtime):
         assert len(page.of("pending")) < 100, "not one for each of two hundred"
 
 
-async def test_what_was_cut_off_disappears_at_the_end(story, runtime):
+async def test_cut_off_text_disappears_at_the_end(story, runtime):
     run = await create_claimed_run(story)
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")

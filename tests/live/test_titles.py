@@ -11,7 +11,7 @@ from tests.live.conftest import watching
 from tests.timeline.story import Story
 
 
-async def test_a_page_hears_of_a_new_title_and_of_its_session_being_deleted(story):
+async def test_page_receives_title_and_deletion(story):
     await units_of_work.write(story.asks, "Weather?")
     async with watching(story.pk) as page:
         told = await page.until(lambda message: message["type"] == "title")
@@ -25,7 +25,7 @@ async def test_a_page_hears_of_a_new_title_and_of_its_session_being_deleted(stor
 
 @pytest.mark.browser
 @pytest.mark.usefixtures("store")
-def test_a_session_renamed_in_one_window_has_its_new_name_in_the_others(open_page, story):
+def test_renamed_session_is_renamed_in_other_windows(open_page, story):
     story.asks("Weather?")
     other = Story("s2")
     here, there, beside = open_page(story), open_page(story), open_page(other)

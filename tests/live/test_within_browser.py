@@ -57,7 +57,7 @@ def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, told):
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
 
 
-def test_escape_ends_the_search_and_the_next_key_is_no_word_to_be_found(open_page, told):
+def test_escape_ends_search_and_next_key_is_a_shortcut(open_page, told):
     page = open_page(told, "?seq=120")
     page.keyboard.press("f")
     box(page).press_sequentially("needle")
@@ -83,7 +83,7 @@ def test_escape_closes_the_event_before_it_ends_the_search(open_page, told):
     expect(page.locator(".found-line")).to_have_count(0)
 
 
-def test_each_press_counts_however_fast_they_come(open_page, story):
+def test_each_fast_key_press_counts(open_page, story):
     for number in range(1, 101):
         story.says("needle" if number % 2 == 0 else "hay")
     page = open_page(story, "?q=needle&seq=2")
@@ -97,7 +97,7 @@ def test_each_press_counts_however_fast_they_come(open_page, story):
     expect(page.locator("#inspector-title")).to_contain_text("event 62")
 
 
-def test_a_long_search_counts_on_by_itself_and_goes_to_hits_it_has_not_counted(open_page, told, monkeypatch):
+def test_long_search_continues_counting_and_opens_uncounted_hits(open_page, told, monkeypatch):
     monkeypatch.setattr(scan, "FIRST_BATCH", 10)
     monkeypatch.setattr(scan, "SCAN_S", 0.0)
     page = open_page(told, "?q=needle&seq=60")
@@ -110,7 +110,7 @@ def test_a_long_search_counts_on_by_itself_and_goes_to_hits_it_has_not_counted(o
     expect(page.locator("#events [data-seq]")).to_have_count(4)
 
 
-def test_on_a_narrow_screen_hits_are_gone_through_in_the_timeline(open_page, told):
+def test_hits_on_narrow_screen_are_stepped_through_in_timeline(open_page, told):
     page = open_page(told, "?q=needle", width=390)
     expect(found(page)).to_have_text("4 hits")
     page.get_by_role("link", name="Previous hit").click()
@@ -147,7 +147,7 @@ def test_events_that_come_live_join_the_count_and_the_hits(open_page, told):
     expect(page.locator("#events [data-seq='203'].is-hit")).to_be_visible()
 
 
-def test_terms_are_completed_and_chips_taken(open_page, told):
+def test_terms_are_completed_and_chips_applied(open_page, told):
     told.calls("get_weather", "c1", city="Paris")
     page = open_page(told)
     box(page).press_sequentially("tool:get")

@@ -93,7 +93,7 @@ def test_link_from_another_site_uses_the_strict_cookie(open_window: OpenWindow, 
     expect(page).to_have_url(f"{server}/runs/?status=done")
 
 
-def test_open_page_says_when_the_login_ends(open_window: OpenWindow, server: str):
+def test_open_page_reports_the_end_of_the_login(open_window: OpenWindow, server: str):
     window = open_window(server)
     page = window.new_page()
     page.goto("/runs/")

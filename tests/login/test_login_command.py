@@ -66,7 +66,7 @@ def test_terminal_prompts_twice(data, monkeypatch):
     assert credentials_file.read_login() is not None
 
 
-def test_a_short_password_is_refused_and_the_old_one_stays(login, given):
+def test_short_password_is_refused_and_old_one_remains(login, given):
     given("short\n")
     with pytest.raises(CommandError, match="10 or more") as refused:
         run()
@@ -129,7 +129,7 @@ def test_network_host_is_allowed_with_a_login(login):
 @pytest.mark.parametrize(
     ("host", "named"), [("192.0.2.1", "192.0.2.1"), ("fd00::1", "[fd00::1]"), ("0.0.0.0", None)]
 )
-def test_network_server_requires_login_and_knows_its_host(settings, host, named):
+def test_network_server_requires_login_and_allows_its_host(settings, host, named):
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
     said = io.StringIO()
     Web(stderr=said)._open_to_network(host)

@@ -27,7 +27,7 @@ def bearer(token: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {token}"}
 
 
-async def test_no_login_is_required_until_one_is_set_up(web, data):
+async def test_login_is_not_required_until_set_up(web, data):
     assert (await web.get(INSIDE)).status_code == 200
     assert (await web.get("/login/")).status_code == 404
     assert "no-store" not in (await web.get(INSIDE)).headers.get("cache-control", "")
@@ -53,7 +53,7 @@ async def test_every_address_requires_the_login(web, login):
         "/dev/apps",
     ],
 )
-async def test_programs_get_401_whatever_they_accept(web, login, path):
+async def test_programs_get_401_for_any_accept_header(web, login, path):
     answer = await web.post(path, json={})
     assert (answer.status_code, answer.json()["detail"]) == (401, "Login required")
 

@@ -116,7 +116,7 @@ def test_new_token_revokes_the_old_one_in_every_process(clients):
         old = new
 
 
-def test_removed_login_does_not_come_back_with_a_new_one(clients):
+def test_removed_login_stays_invalid_after_a_new_one(clients):
     credentials_file.remove_login()
     assert [status(client) for client in clients] == [200, 200]
     credentials_file.set_password(PASSWORD)

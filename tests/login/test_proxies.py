@@ -57,11 +57,11 @@ async def test_client_is_the_last_address_that_no_trusted_proxy_has(peer, truste
     assert (await client_of(peer, trusted, (FOR, forwarded)))[0] == client
 
 
-async def test_lines_of_the_header_are_one_list():
+async def test_repeated_header_lines_form_one_list():
     assert (await client_of("::1", ["::1"], (FOR, "1.1.1.1"), (FOR, "9.9.9.9")))[0] == "9.9.9.9"
 
 
-async def test_scheme_is_what_a_trusted_proxy_says():
+async def test_scheme_comes_from_trusted_proxy():
     proto = ("x-forwarded-proto", "https")
     assert (await client_of("::1", ["::1"], proto))[1] == "https"
     assert (await client_of("::1", ["::1"], proto, kind="websocket"))[1] == "wss"
@@ -97,7 +97,7 @@ def test_rotating_the_forwarded_address_gives_no_more_tries(folder):
     assert tried == [422] * MAX_ATTEMPTS + [429] * 3
 
 
-def test_one_visitor_behind_a_proxy_locks_out_nobody_else(folder):
+def test_visitor_behind_proxy_locks_out_nobody_else(folder):
     with serving(folder, DEVUI_TRUSTED_PROXIES="127.0.0.1, 10.0.0.0/8") as address:
         tried = [attempt(address, f"{n}.1.1.1, 9.9.9.9, 10.0.0.7") for n in range(MAX_ATTEMPTS + 1)]
         assert tried == [422] * MAX_ATTEMPTS + [429]
@@ -105,7 +105,7 @@ def test_one_visitor_behind_a_proxy_locks_out_nobody_else(folder):
         assert attempt(address, "9.9.9.9", PASSWORD) == 429
 
 
-async def test_a_network_of_ipv6_behind_a_proxy_is_one_visitor():
+async def test_ipv6_network_behind_proxy_is_one_visitor():
     found = [
         (await client_of("::1", ["::1"], (FOR, address)))[0] for address in ("2001:db8::1", "2001:db8::2:1")
     ]

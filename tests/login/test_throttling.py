@@ -79,7 +79,7 @@ def test_ipv6_network_counts_as_one_address():
     assert client_network("testclient") == "testclient"
 
 
-async def test_the_page_says_how_long_to_wait(web, login):
+async def test_page_shows_seconds_to_wait(web, login):
     for _ in range(MAX_ATTEMPTS):
         await log_in(web, "wrong horse battery")
     answer = await log_in(web)

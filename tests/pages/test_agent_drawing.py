@@ -58,14 +58,14 @@ def test_a_tree_is_drawn_in_columns_and_never_on_top_of_itself():
     ]
 
 
-def test_what_joins_stands_behind_all_that_lead_to_it():
+def test_join_node_is_behind_all_its_predecessors():
     drawing = draw(
         prepare_description(describe_workflow(("__START__", "a"), ("a", "b"), ("b", "end"), ("a", "end")))
     )
     assert columns(drawing) == {"flow": 0, "__START__": 1, "a": 2, "b": 3, "end": 4}
 
 
-def test_what_leads_back_is_marked_and_moves_nothing():
+def test_back_edges_are_marked_and_move_nothing():
     drawing = draw(
         prepare_description(describe_workflow(("__START__", "a"), ("a", "b"), ("b", "a"), ("b", "b")))
     )
@@ -74,7 +74,7 @@ def test_what_leads_back_is_marked_and_moves_nothing():
     assert columns(drawing)["b"] == 3
 
 
-def test_edges_to_nodes_that_are_not_told_are_left_out():
+def test_edges_to_unknown_nodes_are_left_out():
     told = describe_workflow(("__START__", "a"))
     told["edges"].append({"from": "a", "to": "nobody", "route": "x"})
     assert [line.end.name for line in draw(prepare_description(told)).lines if line.is_flow] == ["a"]
@@ -104,7 +104,7 @@ def test_a_name_is_cut_by_the_room_it_takes(text: str, shown: str):
     assert truncate_to_cells(text, 16) == shown
 
 
-def test_a_place_is_said_as_short_as_can_be():
+def test_source_location_is_shortened():
     own = source_location({"file": "/agents/te am/a?b.py", "line": 3}, "/agents")
     assert own is not None
     assert (own.shown, own.path) == ("te am/a?b.py:3", "/agents/te am/a?b.py:3")
@@ -122,7 +122,7 @@ def tell(story: Story) -> None:
     story.add({"text": "two"}, author="second")
 
 
-def test_the_way_of_an_invocation_is_marked(get: Get, agents_dir: Path):
+def test_path_of_an_invocation_is_marked(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     story = Story("s1")
     tell(story)
@@ -152,7 +152,7 @@ def test_workflow_nodes_and_agents_match_by_own_name(get: Get, agents_dir: Path)
     assert "a → b → deep" in get(f"/agents/weather/?session={story.pk}&invocation=i1").one("figcaption").text
 
 
-def test_invocation_is_found_in_and_linked_from_newest_sessions(get: Get, agents_dir: Path):
+def test_invocation_is_linked_from_newest_sessions(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     story = Story("s1")
     tell(story)
@@ -162,12 +162,12 @@ def test_invocation_is_found_in_and_linked_from_newest_sessions(get: Get, agents
 
 
 @pytest.mark.parametrize("query", ["invocation=none", "session=7&invocation=i1", "session=9%20&invocation=x"])
-def test_an_invocation_that_no_session_has_is_said_to_be_missing(get: Get, agents_dir: Path, query: str):
+def test_unknown_invocation_is_reported(get: Get, agents_dir: Path, query: str):
     load(agents_dir, TEAM)
     assert "None of the newest sessions" in get(f"/agents/weather/?{query}").one("figcaption").text
 
 
-def test_a_session_of_another_app_is_not_looked_into(get: Get, agents_dir: Path):
+def test_session_of_another_app_is_not_searched(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     other = Story("s1", app="writer")
     tell(other)
@@ -175,7 +175,7 @@ def test_a_session_of_another_app_is_not_looked_into(get: Get, agents_dir: Path)
     assert "None of the newest sessions" in caption
 
 
-def test_the_page_takes_as_many_queries_whatever_the_tree_and_the_way(client: Client, agents_dir: Path):
+def test_page_needs_constant_number_of_queries(client: Client, agents_dir: Path):
     story = Story("s1")
     tell(story)
     counts = []
@@ -187,7 +187,7 @@ def test_the_page_takes_as_many_queries_whatever_the_tree_and_the_way(client: Cl
     assert counts[0] == counts[1] <= 12
 
 
-def test_every_box_leads_to_the_text_that_tells_it(get: Get, agents_dir: Path):
+def test_every_box_links_to_its_description(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     page = get("/agents/weather/")
     anchors = [
@@ -218,7 +218,7 @@ def test_source_links_open_editor_only_on_same_machine(client: Client, agents_di
     )
 
 
-def test_the_page_says_which_code_was_loaded_and_that_it_has_changed(get: Get, agents_dir: Path):
+def test_page_shows_loaded_code_version_and_changes(get: Get, agents_dir: Path):
     load(agents_dir, TEAM)
     before = folder.open_folder(agents_dir).code_version("weather")
     said = get("/agents/weather/").one("p", css="agent-version").text
@@ -233,7 +233,7 @@ def test_the_page_says_which_code_was_loaded_and_that_it_has_changed(get: Get, a
     assert folder.open_folder(agents_dir).code_version("weather") in said
 
 
-def test_what_each_piece_of_code_gets_and_may_change_is_said(get: Get, agents_dir: Path):
+def test_context_and_permissions_of_each_hook_are_shown(get: Get, agents_dir: Path):
     load(agents_dir, {**TEAM, "instruction_provider": "instruct"})
     text = get("/agents/weather/").one("div", id="agent-card").text
     assert "ToolContext" in text

@@ -91,7 +91,7 @@ def load(agents_dir: Path, tree: dict[str, Any] = TREE) -> None:
     cards.save_loaded("weather", folder.open_folder(agents_dir).code_version("weather"), tree)
 
 
-def test_the_tree_of_agents_is_shown_with_what_each_is_told_and_can_do(get: Get, agents_dir: Path):
+def test_agent_tree_shows_instructions_and_tools(get: Get, agents_dir: Path):
     load(agents_dir)
     page = get("/agents/weather/")
     assert [node.one("bdi").text for node in page.all("h2") if node.all("bdi")] == ["root", "helper"]
@@ -109,7 +109,7 @@ def test_the_settings_of_the_app_are_shown(get: Get, agents_dir: Path):
     assert shown == {"Plug-ins": "Recorder", "Resumable": "yes", "Context cache": "off", "Compaction": "off"}
 
 
-def test_an_agent_that_cannot_be_loaded_says_where_and_how_it_goes_on(get: Get, agents_dir: Path):
+def test_unloadable_agent_shows_error_location_and_help(get: Get, agents_dir: Path):
     version = folder.open_folder(agents_dir).code_version("weather")
     cards.save_failure("weather", version, {"type": "E", "message": "m", "file": "/f.py", "line": 7})
     notice = get("/agents/weather/").one("div", css="notice-danger")
@@ -126,7 +126,7 @@ def test_an_agent_that_broke_is_still_shown_as_it_was(get: Get, agents_dir: Path
     assert "get_weather" in card.text
 
 
-def test_the_sessions_of_the_agent_stand_beside_it(get: Get):
+def test_sessions_of_the_agent_are_listed(get: Get):
     Story("s1").asks("Hello")
     Story("s2", app="writer").asks("Other")
     assert [link.text for link in get("/agents/weather/").one("ul", css="session-links").all("a")] == [
@@ -134,7 +134,7 @@ def test_the_sessions_of_the_agent_stand_beside_it(get: Get):
     ]
 
 
-def test_an_app_that_nothing_knows_is_not_found(get: Get):
+def test_unknown_app_is_404(get: Get):
     assert "No agent 'nobody'" in get("/agents/nobody/", status=404).one("h1").text
 
 
@@ -157,18 +157,18 @@ def test_the_card_waits_until_the_agent_is_loaded(get: Get, processes: Processes
     assert not part.all("main")
 
 
-def test_a_process_that_cannot_be_started_is_said_on_the_card(get: Get, processes: Processes):
+def test_process_start_failure_is_shown_on_the_card(get: Get, processes: Processes):
     notice = get("/agents/writer/", target="agent-card").one("div", css="notice")
     assert notice.one("strong").text == "The process ended."
     assert notice.one("span").text == "Look at the log."
 
 
-def test_a_server_without_runtimes_says_how_to_start_one(get: Get):
+def test_server_without_runtimes_explains_how_to_start_one(get: Get):
     notice = get("/agents/weather/", target="agent-card").one("div", css="notice")
     assert "manage.py web" in notice.text
 
 
-def test_the_first_page_gets_one_agent_and_then_asks_for_the_next(get: Get, processes: Processes):
+def test_first_page_loads_agents_one_after_the_other(get: Get, processes: Processes):
     part = get("/agent-check/?app=weather")
     status = part.one("div", css="agent-status")
     assert (status.attrs["hx-swap-oob"], status.one("span", css="badge").text) == ("true", "ready")
@@ -181,13 +181,13 @@ def test_an_agent_that_cannot_be_started_does_not_stop_the_others(get: Get, proc
     assert "hx-get" not in part.one("div", id="agent-check").attrs
 
 
-def test_asking_for_an_agent_that_is_gone_goes_on_quietly(get: Get, processes: Processes):
+def test_request_for_removed_agent_is_skipped(get: Get, processes: Processes):
     part = get("/agent-check/?app=nobody")
     assert not part.all("div", css="agent-status")
     assert part.one("div", id="agent-check").attrs["hx-get"] == "/agent-check/?app=weather"
 
 
-def test_the_evalsets_of_the_agent_stand_beside_it(get: Get, agents_dir: Path):
+def test_evalsets_of_the_agent_are_listed(get: Get, agents_dir: Path):
     (agents_dir / "weather" / "smoke.evalset.json").write_text('{"eval_set_id": "smoke", "eval_cases": []}')
     link = get("/agents/weather/").one("ul", css="evalset-links").one("a")
     assert link.attrs["href"] == "/evals/weather/smoke/"

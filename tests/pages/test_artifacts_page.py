@@ -106,12 +106,12 @@ def test_files_are_filtered_by_app_user_session_and_scope(get: Get):
     )
 
 
-def test_an_empty_store_says_what_an_artifact_is(get: Get):
+def test_empty_store_explains_artifacts(get: Get):
     assert get("/artifacts/").one("div", css="empty").one("h2").text == "No artifacts yet"
 
 
 @pytest.mark.parametrize("query", ["?before=x", "?scope=everything"])
-def test_a_parameter_of_the_list_that_cannot_be_meant_is_refused(get: Get, query: str):
+def test_invalid_list_parameter_is_refused(get: Get, query: str):
     get(f"/artifacts/{query}", status=400)
 
 
@@ -150,7 +150,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_files(
         ("user:ort", set()),
     ],
 )
-def test_files_are_found_by_a_part_of_their_name(get: Get, part: str, found: set[str]):
+def test_files_are_searched_by_part_of_their_name(get: Get, part: str, found: set[str]):
     for name in ("report.md", "user:report-2.md", "100%.txt"):
         save(name=name)
     page = get(f"/artifacts/?{urlencode({'name': part})}")
@@ -160,7 +160,7 @@ def test_files_are_found_by_a_part_of_their_name(get: Get, part: str, found: set
     assert found or "No artifact matches" in page.text
 
 
-def test_pages_of_files_found_by_name_lead_on_with_the_name(get: Get):
+def test_pages_of_name_search_keep_the_name(get: Get):
     for number in range(60):
         save(name=f"a{number}.txt")
         save(name=f"b{number}.txt")
@@ -183,7 +183,7 @@ def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: C
     assert told.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
 
 
-def test_what_was_deleted_with_its_session_is_not_shown(get: Get, client: Client):
+def test_artifacts_of_deleted_session_are_hidden(get: Get, client: Client):
     found = save(realm="deleted/7")
     assert not get("/artifacts/").all("table")
     assert not get("/artifacts/?realm=deleted/7").all("table")
@@ -207,7 +207,7 @@ def test_what_was_deleted_with_its_session_is_not_shown(get: Get, client: Client
         ("film", "video/mp4", b"\x00\x00\x00 ftypisom", "video"),
     ],
 )
-def test_a_file_is_shown_as_what_it_is(get: Get, name: str, mime: str | None, content: bytes, tag: str):
+def test_file_is_shown_by_its_type(get: Get, name: str, mime: str | None, content: bytes, tag: str):
     save(content, name, mime)
     assert content_of(get(address(name))).all(tag)
 
@@ -219,7 +219,7 @@ def test_a_pdf_opens_in_the_browsers_viewer_and_runs_nothing(get: Get, client: C
     assert client.get(link.attrs["href"])["Content-Type"] == file_type.PDF
 
 
-def test_what_claims_to_be_a_picture_and_is_not_is_offered_for_download(get: Get):
+def test_fake_image_is_offered_for_download(get: Get):
     save(b"\x00\x01\x02", "plot.png", "image/png")
     shown = content_of(get(address("plot.png")))
     assert shown.one("h2").text == "No preview"
@@ -245,7 +245,7 @@ def test_a_huge_text_is_shown_by_its_beginning_and_served_whole(get: Get, client
     assert int(answer["Content-Length"]) == len(sent) == 2_500_000
 
 
-def test_a_huge_table_and_a_wide_one_show_a_part_and_say_so(get: Get):
+def test_large_tables_are_cut_with_a_note(get: Get):
     save("\n".join(",".join(map(str, range(60))) for _ in range(5_000)).encode(), "t.csv", "text/csv")
     page = content_of(get(address("t.csv")))
     assert len(page.one("tbody").all("tr")) == 200
@@ -271,7 +271,7 @@ def test_long_branches_of_json_are_fetched_piece_by_piece(get: Get, client: Clie
         ("a.csv", b"\n\n"),
     ],
 )
-def test_what_is_damaged_is_shown_as_far_as_it_can_be(get: Get, name: str, content: bytes):
+def test_damaged_file_is_shown_as_far_as_readable(get: Get, name: str, content: bytes):
     save(content, name, None)
     assert content_of(get(address(name)))
 
@@ -335,7 +335,7 @@ def test_two_versions_of_a_text_are_compared_line_by_line(get: Get):
     ("old", "new", "why"),
     [(b"same", b"same", "the same content"), (PNG, b"text", "Only text can be compared")],
 )
-def test_where_nothing_can_be_compared_that_is_said(get: Get, old: bytes, new: bytes, why: str):
+def test_missing_comparison_is_explained(get: Get, old: bytes, new: bytes, why: str):
     save(old)
     save(new)
     assert why in content_of(get(address(against=0))).text
@@ -359,12 +359,12 @@ def test_a_link_is_shown_and_never_followed(get: Get, client: Client):
     assert client.get(f"/artifacts/{made.pk}/content/").status_code == 404
 
 
-def test_a_version_that_hides_a_file_says_so(get: Get):
+def test_version_that_hides_a_file_says_so(get: Get):
     save(b"", "gone.txt", "application/octet-stream")
     assert "hides the file" in content_of(get(address("gone.txt"))).text
 
 
-def test_what_is_not_there_is_said(get: Get):
+def test_missing_artifact_says_so(get: Get):
     save()
     get(address("other"), status=404)
     get(address(version=7), status=404)
@@ -372,7 +372,7 @@ def test_what_is_not_there_is_said(get: Get):
     get("/artifacts/file/?app=weather", status=400)
 
 
-def test_a_file_page_asks_few_queries_however_many_versions_there_are(
+def test_file_page_needs_few_queries_for_many_versions(
     client: Client, django_assert_num_queries: DjangoAssertNumQueries
 ):
     Story()
@@ -417,7 +417,7 @@ def test_an_upload_without_a_session_is_the_users(client: Client):
         ({"name": "/etc/passwd"}, b"x", "path out of its folder"),
     ],
 )
-def test_an_upload_that_cannot_be_meant_is_refused_in_words(
+def test_invalid_upload_is_refused_with_reason(
     client: Client, fields: dict[str, str], content: bytes, words: str
 ):
     answer = send(client, content, **fields)
@@ -425,7 +425,7 @@ def test_an_upload_that_cannot_be_meant_is_refused_in_words(
     assert not Artifact.objects.exists()
 
 
-def test_a_refused_upload_of_a_new_file_can_be_corrected_where_it_stands(client: Client):
+def test_refused_upload_of_new_file_is_correctable_in_place(client: Client):
     answer = send(client, b"x", name="new.txt", session="nobody")
     fields = {
         field.attrs["name"]: field.attrs.get("type") for field in parse(answer.content).all("input")[:5]
@@ -433,7 +433,7 @@ def test_a_refused_upload_of_a_new_file_can_be_corrected_where_it_stands(client:
     assert fields == dict.fromkeys(["app", "user", "session", "name"], "text") | {"realm": "hidden"}
 
 
-def test_an_upload_that_is_too_large_is_refused(client: Client):
+def test_too_large_upload_is_refused(client: Client):
     answer = send(client, b"x" * (message_draft.MAX_BYTES + 1))
     assert answer.status_code == 422
     assert b"the maximum is 20 MB" in answer.content
@@ -447,7 +447,7 @@ def test_other_sites_can_neither_upload_nor_delete(client: Client, path: str):
     assert Artifact.objects.count() == 1
 
 
-def test_the_artifacts_of_an_eval_attempt_are_kept(client: Client, get: Get):
+def test_artifacts_of_eval_attempt_are_read_only(client: Client, get: Get):
     save(realm="eval/1")
     page = get(address(realm="eval/1"))
     assert not [a for a in page.all("a") if "/delete/" in a.attrs["href"] or "/upload/" in a.attrs["href"]]

@@ -55,7 +55,7 @@ def test_the_plan_of_a_rewind_is_a_page_and_a_dialog(story: Story, get: Get):
     assert not dialog.all("html")
 
 
-def test_the_plan_says_what_changes_and_what_stays(story: Story, get: Get):
+def test_rewind_preview_lists_changed_and_unchanged_keys(story: Story, get: Get):
     said = get(rewind_page(story)).one("form", css="branch-plan").text
     assert "“And in Rome?” had not happened: 4 events from event 3 on" in said
     assert 'city "Rome" → "Paris"' in said
@@ -129,7 +129,7 @@ def test_the_form_of_a_fork_is_filled_in(story: Story, get: Get):
     }
 
 
-def test_the_form_of_a_fork_tells_which_shared_keys_are_other_now(story: Story, get: Get):
+def test_fork_form_lists_changed_shared_keys(story: Story, get: Get):
     earlier = get(f"/sessions/id/{story.pk}/fork/?seq=2", target="dialog-content").one("form")
     assert "up to this one (2 of 6)" in earlier.text
     [key] = earlier.one("ul", css="plan-keys").all("li")
@@ -138,7 +138,7 @@ def test_the_form_of_a_fork_tells_which_shared_keys_are_other_now(story: Story, 
     assert "No user: or app: key is other now" in newest.text
 
 
-def test_a_fork_is_made_and_both_link_to_each_other(story: Story, client: Client, get: Get):
+def test_fork_and_original_link_to_each_other(story: Story, client: Client, get: Get):
     given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "try", "title": "Try", "shared": "live"}
     response = client.post(f"/sessions/id/{story.pk}/fork/", given)
     assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/try/")
@@ -160,7 +160,7 @@ def test_a_fork_is_made_and_both_link_to_each_other(story: Story, client: Client
     ]
 
 
-def test_a_fork_with_state_of_its_own_says_so(story: Story, client: Client, get: Get):
+def test_fork_with_own_state_says_so(story: Story, client: Client, get: Get):
     given = {"seq": 2, "app": "weather", "user": "ann", "title": "Try", "shared": "own"}
     response = client.post(f"/sessions/id/{story.pk}/fork/", given)
     page = get(response["Location"])
@@ -182,7 +182,7 @@ def test_deleting_a_fork_with_state_of_its_own_deletes_its_private_world(client:
 
 
 @pytest.mark.parametrize("gone", ["with a way back", "for good"])
-def test_a_fork_of_a_session_that_is_gone_says_where_it_was(story: Story, get: Get, gone: str):
+def test_fork_of_deleted_session_names_it(story: Story, get: Get, gone: str):
     new = fork(story.pk, NewFork(seq=2, session_id="try"))
     deletion.delete([story.pk])
     if gone == "for good":
@@ -192,7 +192,7 @@ def test_a_fork_of_a_session_that_is_gone_says_where_it_was(story: Story, get: G
     assert not origin.all("a")
 
 
-def test_an_id_that_is_taken_is_said_in_the_form(story: Story, client: Client):
+def test_existing_id_is_reported_in_the_form(story: Story, client: Client):
     given = {"seq": 2, "app": "weather", "user": "ann", "session_id": "s1", "shared": "live"}
     response = client.post(f"/sessions/id/{story.pk}/fork/", given)
     assert response.status_code == 422
@@ -209,7 +209,7 @@ def test_an_event_that_does_not_exist_cannot_be_forked_at(
     assert response.status_code == 404
 
 
-def test_two_branches_stand_side_by_side(story: Story, get: Get):
+def test_two_branches_are_shown_side_by_side(story: Story, get: Get):
     new = fork(story.pk, NewFork(seq=2, session_id="try"))
     other = Story("unused")
     other.key, other.pk, other.told, other.invocation = story.key._replace(session_id="try"), new.pk, 90, "f1"
@@ -253,11 +253,11 @@ def test_without_a_second_session_relatives_are_offered_first(story: Story, get:
     ("query", "status"),
     [("?left=999", 404), ("", 400), ("?left={0}&right=999", 404), ("?left={0}&right={0}&left_at=99", 404)],
 )
-def test_what_cannot_be_compared_is_refused(story: Story, get: Get, query: str, status: int):
+def test_invalid_comparison_is_refused(story: Story, get: Get, query: str, status: int):
     get(f"/sessions/compare/{query.format(story.pk)}", status=status)
 
 
-def test_a_rewind_without_an_event_says_what_is_missing(client: Client):
+def test_rewind_without_event_is_refused(client: Client):
     answer = client.get(f"/sessions/id/{Story().pk}/rewind/")
     assert answer.status_code == 400
     problem = parse(answer.content.decode())

@@ -52,13 +52,13 @@ def test_g_and_a_letter_lead_to_a_place(page: Page, key: str, address: str):
     page.wait_for_url(address)
 
 
-def test_the_chosen_app_is_kept_on_the_way(page: Page):
+def test_selected_app_is_kept_across_pages(page: Page):
     page.goto("/sessions/?app=weather")
     press_in_turn(page, "g", "r")
     page.wait_for_url("**/runs/?app=weather")
 
 
-def test_a_slash_goes_to_the_search_and_types_nothing(page: Page):
+def test_slash_focuses_search_without_typing(page: Page):
     page.goto("/sessions/")
     page.keyboard.press("/")
     expect(page.locator("[data-search]")).to_be_focused()
@@ -91,7 +91,7 @@ def test_a_question_mark_lists_the_keys(page: Page):
     expect(page.locator("#help")).to_be_hidden()
 
 
-def test_a_chosen_theme_is_there_before_anything_is_painted(page: Page):
+def test_stored_theme_applies_before_first_paint(page: Page):
     page.goto("/")
     page.get_by_role("button", name=re.compile("Theme: as the system")).click()
     page.get_by_role("button", name=re.compile("Theme: light")).click()
@@ -109,7 +109,7 @@ def test_times_are_in_the_zone_of_the_reader_and_exact_on_hover(page: Page):
     expect(time).to_have_attribute("title", re.compile(r"01/01/2020, 00:00:00[.,]250.*GMT\+9"))
 
 
-def test_a_new_session_is_made_in_a_dialog(page: Page):
+def test_new_session_is_created_in_a_dialog(page: Page):
     page.goto("/sessions/")
     page.get_by_role("link", name="New session").first.click()
     dialog = page.get_by_role("dialog", name="New session")
@@ -157,7 +157,7 @@ def test_a_session_is_deleted_at_once_and_comes_back_by_undo(page: Page):
     assert page.url.endswith("/sessions/?app=weather")
 
 
-def test_what_a_search_finds_is_exported_and_the_page_stays(page: Page):
+def test_search_results_are_exported_without_leaving_the_page(page: Page):
     for name, said in (("s1", "tea"), ("s2", "tea too"), ("s3", "coffee")):
         Story(name).asks(said)
     page.goto("/sessions/?q=tea")
@@ -170,7 +170,7 @@ def test_what_a_search_finds_is_exported_and_the_page_stays(page: Page):
     assert page.url.endswith("/sessions/?q=tea")
 
 
-def test_an_export_that_is_refused_is_said_on_the_list(page: Page):
+def test_refused_export_is_reported_on_the_list(page: Page):
     story = Story("s1")
     story.asks("tea")
     page.route("**/sessions/changes/**", lambda route: route.fulfill(status=204))
@@ -183,7 +183,7 @@ def test_an_export_that_is_refused_is_said_on_the_list(page: Page):
     assert page.url.endswith("/sessions/?q=tea")
 
 
-def test_the_notice_that_search_is_behind_goes_by_itself(page: Page, monkeypatch: pytest.MonkeyPatch):
+def test_notice_of_search_backlog_disappears(page: Page, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(unindexed_scan, "MOST_SESSIONS", 2)
     for number in range(3):
         Story(f"s{number}").asks("tea")
@@ -195,7 +195,7 @@ def test_the_notice_that_search_is_behind_goes_by_itself(page: Page, monkeypatch
     expect(page.locator(".session-table tbody tr")).to_have_count(3)
 
 
-def test_what_was_deleted_can_come_back_after_the_page_was_loaded_again(page: Page):
+def test_deletion_can_be_undone_after_reload(page: Page):
     Story("s1").asks("one")
     page.goto("/sessions/")
     page.get_by_role("button", name="Delete one").click()
@@ -207,7 +207,7 @@ def test_what_was_deleted_can_come_back_after_the_page_was_loaded_again(page: Pa
     expect(page.get_by_text("Recently deleted")).to_have_count(0)
 
 
-def test_what_is_deleted_in_one_window_is_brought_back_in_another(open_window: OpenWindow, server: str):
+def test_deletion_can_be_undone_in_another_window(open_window: OpenWindow, server: str):
     Story("s1").asks("one")
     Story("s2").asks("two")
     window = open_window(server, color_scheme="light")
@@ -260,7 +260,7 @@ def test_rows_are_ticked_tagged_pinned_and_renamed_by_keys_alone(page: Page):
     expect(page.locator(".row-link:focus")).to_have_text("question 2")
 
 
-def test_filtering_stands_in_the_address_and_back_undoes_it(page: Page):
+def test_filters_are_in_the_address_and_back_works(page: Page):
     Story("s1").asks("tea")
     Story("s2").asks("東京の天気は？")
     page.goto("/sessions/")
@@ -272,7 +272,7 @@ def test_filtering_stands_in_the_address_and_back_undoes_it(page: Page):
     expect(page.locator("[data-search]")).to_have_value("")
 
 
-def test_a_list_that_is_looked_at_stays_true_and_moves_nothing(page: Page):
+def test_open_list_stays_current_without_moving(page: Page):
     first = Story("s1")
     first.asks("Hello")
     page.goto("/sessions/")
@@ -299,7 +299,7 @@ def test_an_error_stays_until_it_is_closed(page: Page):
     expect(toast).to_have_count(0)
 
 
-def test_a_server_that_is_gone_is_said_on_the_list_and_not_in_a_flood(page: Page):
+def test_lost_server_is_reported_once_on_the_list(page: Page):
     Story("s1")
     page.goto("/sessions/")
     page.route("**/sessions/changes/***", lambda route: route.abort())
@@ -396,7 +396,7 @@ def test_j_and_k_walk_through_a_list(page: Page):
     page.wait_for_url("**/sessions/weather/ann/s2/")
 
 
-def test_what_a_script_says_hides_nothing_either(page: Page):
+def test_texts_set_by_scripts_show_invisible_characters(page: Page):
     page.goto("/")
     page.evaluate(
         "async () => (await import('/static/devui/js/core/toasts.js'))"
@@ -443,7 +443,7 @@ def test_search_box_completes_and_works_by_keyboard(page: Page):
     page.wait_for_url("**/sessions/?q=tool%3Aget_weather*")
 
 
-def test_no_completion_comes_or_is_taken_while_an_input_method_composes(page: Page):
+def test_completion_pauses_during_ime_composition(page: Page):
     page.goto("/sessions/")
     page.keyboard.press("/")
     page.keyboard.type("to")
@@ -456,7 +456,7 @@ def test_no_completion_comes_or_is_taken_while_an_input_method_composes(page: Pa
     expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("to")
 
 
-def test_query_error_keeps_list_and_one_click_corrects_it(page: Page):
+def test_query_error_keeps_list_and_offers_correction(page: Page):
     Story("s1").asks("tea")
     page.goto("/sessions/")
     page.locator("[data-search]").fill("user:ann is:eror")

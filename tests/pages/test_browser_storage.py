@@ -31,7 +31,7 @@ def page(request: pytest.FixtureRequest, open_window: OpenWindow, server: str) -
     return window.new_page()
 
 
-def test_whatever_would_be_remembered_holds_for_the_page(page: Page):
+def test_settings_hold_for_the_page_without_storage(page: Page):
     story = Story("s1", initial={"city": "Paris"})
     story.asks("Where?")
     page.goto(f"/sessions/id/{story.pk}/")

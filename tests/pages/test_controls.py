@@ -20,7 +20,7 @@ def rendered(markup: str, **names: object) -> Element:
     return parse(Template("{% load controls %}" + markup).render(Context(names)))
 
 
-def test_an_address_has_the_parameters_that_are_given():
+def test_address_tag_has_the_given_parameters():
     assert address("session-new") == "/sessions/new/"
     assert address("session-new", app=None) == "/sessions/new/"
     assert address("session-new", app="a&b=c", user="") == "/sessions/new/?app=a%26b%3Dc&user="
@@ -28,7 +28,7 @@ def test_an_address_has_the_parameters_that_are_given():
     assert address("", seq=3) == "?seq=3"
 
 
-def test_a_link_of_an_icon_is_named_by_its_label_and_tells_its_title():
+def test_icon_link_has_label_and_title():
     link = rendered('{% icon_link "fork" "Fork" "/fork/?a=1&b=2" title="Fork…" data_step="-1" %}').one("a")
     assert (link.attrs["href"], link.attrs["aria-label"], link.attrs["title"]) == (
         "/fork/?a=1&b=2",
@@ -49,7 +49,7 @@ def test_a_link_into_the_dialog_is_a_link_without_scripts():
         assert link.attrs["hx-target"] == "#dialog-content"
 
 
-def test_what_a_control_is_about_is_told_with_nothing_hidden_in_it():
+def test_control_name_shows_invisible_characters():
     button = rendered('{% icon_button "copy" "Copy" of=id data_copy=id %}', id='"><b>\u202ex').one("button")
     assert button.attrs["aria-label"] == r'Copy "><b>\u202ex'
     assert button.attrs["data-copy"] == '"><b>\u202ex', "what is copied is what stands there"
@@ -73,7 +73,7 @@ def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(shown: object, is_
     assert ("hidden" in button.attrs) == is_hidden
 
 
-def test_the_head_of_a_dialog_has_a_title_a_mark_and_a_way_out():
+def test_dialog_head_has_title_icon_and_close_button():
     head = rendered(
         '{% dialog_head "/back/?a=1" scope="user" %}Key <bdi>{{ key }}</bdi>{% enddialog_head %}', key="<b>"
     )
@@ -85,7 +85,7 @@ def test_the_head_of_a_dialog_has_a_title_a_mark_and_a_way_out():
 @pytest.mark.parametrize(
     ("how", "css", "is_off"), [("", "primary", False), ("is_danger=True is_off=run", "danger", True)]
 )
-def test_the_end_of_a_dialog_has_what_it_does_and_what_leaves_it(how: str, css: str, is_off: bool):
+def test_dialog_foot_has_action_and_cancel(how: str, css: str, is_off: bool):
     acts = rendered(
         f'{{% dialog_acts back "delete" leave="Keep it" {how} %}}Go{{% enddialog_acts %}}',
         back="/<b>",
@@ -112,7 +112,7 @@ def test_stored_theme_is_applied_before_first_paint():
     assert f'localStorage.getItem("{kept}")' in (STATIC / "js/core/boot.js").read_text()
 
 
-def test_what_stands_in_a_dialog_keeps_a_distance_from_what_stands_above_it():
+def test_dialog_content_keeps_distance_from_its_head():
     bodies = {
         path.name: re.findall(r'class="(dialog-body[^"]*)"', path.read_text())
         for path in TEMPLATES.rglob("*.html")

@@ -26,7 +26,7 @@ def test_a_deleted_session_is_out_of_sight_and_can_come_back(client: Client, get
     assert get("/sessions/").one("tr", id=f"session-row-{story.pk}")
 
 
-def test_asking_deletes_nothing_and_says_what_would_go(get: Get):
+def test_confirmation_shows_consequences_and_deletes_nothing(get: Get):
     story = Story("s1")
     story.asks("Hello <b>")
     page = get(f"/sessions/id/{story.pk}/delete/")
@@ -47,7 +47,7 @@ def test_afterwards_the_list_is_shown_as_it_was(get: Get, client: Client):
 @pytest.mark.parametrize(
     "address", ["https://elsewhere.example/", "//elsewhere.example/", "javascript:alert(1)"]
 )
-def test_nobody_is_sent_elsewhere_afterwards(client: Client, get: Get, address: str):
+def test_deletion_redirects_only_to_own_pages(client: Client, get: Get, address: str):
     story = Story()
     page = get(f"/sessions/id/{story.pk}/delete/?next={address}")
     assert page.one("input", name="next").attrs["value"] == "/sessions/"
@@ -66,7 +66,7 @@ def test_a_session_that_runs_is_not_deleted(client: Client):
 
 
 @pytest.mark.parametrize("method", ["get", "post"])
-def test_a_session_that_is_gone_is_not_found(client: Client, method: str):
+def test_deleted_session_is_404(client: Client, method: str):
     response = getattr(client, method)("/sessions/id/999/delete/")
     assert response.status_code == 404
     assert "may have been deleted" in parse(response.content).one("p", css="lead").text

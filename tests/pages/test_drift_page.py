@@ -18,7 +18,7 @@ def keys(page: Element) -> dict[str, str]:
     return {item.attrs["data-key"]: item.text for item in page.all("li") if "data-key" in item.attrs}
 
 
-def test_a_page_says_that_nothing_drifted(get: Get):
+def test_page_without_drift_says_so(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
     assert "Nothing has drifted" in get(f"/sessions/id/{story.pk}/state/drift/").text
@@ -70,18 +70,18 @@ def test_untracked_changes_are_listed_and_removed_key_has_no_value(get: Get):
     assert "untracked: lost after this invocation" in marked[0].text
 
 
-def test_the_menu_of_moments_leads_to_the_drift(get: Get):
+def test_menu_of_points_in_time_links_to_drift(get: Get):
     story = Story()
     story.says("a")
     [link] = [a for a in get(f"/sessions/id/{story.pk}/").all("a") if "drift" in a.attrs.get("href", "")]
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/state/drift/"
 
 
-def test_the_drift_of_a_session_that_is_gone_is_not_found(get: Get):
+def test_drift_of_deleted_session_is_404(get: Get):
     get("/sessions/id/999/state/drift/", status=404)
 
 
-def test_a_page_of_many_keys_says_how_many_are_left_out(get: Get):
+def test_page_of_many_keys_counts_hidden_ones(get: Get):
     story = Story(initial={f"k{number:03}": number for number in range(130)})
     page = get(f"/sessions/id/{story.pk}/state/drift/")
     assert len(keys(page)) == 100
@@ -106,7 +106,7 @@ def test_a_history_names_causes_versions_calls_and_removals(get: Get):
     assert ["initial state" in said[4], "the key was new" in said[4]] == [True, True]
 
 
-def test_a_shared_keys_history_can_be_kept_to_one_session(get: Get):
+def test_history_of_shared_key_can_be_limited_to_one_session(get: Get):
     story, other = Story("s1"), Story("s2")
     for number in range(25):
         (story if number % 2 else other).says("x", delta={"app:n": number})

@@ -47,7 +47,7 @@ def test_an_unseen_character_is_shown_in_names_text_and_json(sign: str):
     assert mark.attrs["title"].startswith(f"U+{ord(sign):04X} ")
 
 
-def test_a_mark_says_what_it_stands_for():
+def test_marker_names_its_character():
     shown = parse(visible_text.name_html("\u202eevil\x07\ud800"))
     assert [mark.attrs["title"] for mark in shown.all("span")] == [
         "U+202E RIGHT-TO-LEFT OVERRIDE",
@@ -75,7 +75,7 @@ def test_two_names_that_differ_never_read_the_same():
 
 
 @pytest.mark.parametrize("text", [FAMILY, ENGLISH, HEBREW, PERSIAN, KANJI, SINHALA, "one\n\ttwo"])
-def test_text_keeps_its_lines_and_what_writing_needs(text: str):
+def test_text_keeps_line_breaks_and_joiners(text: str):
     assert visible_text.escape_text(text) == text
     assert parse(visible_text.text_html(text)).all("span") == []
 
@@ -117,7 +117,7 @@ def test_text_hides_nothing_outside_of_writing(text: str):
 
 
 @given(ANYTHING)
-def test_what_is_marked_is_still_text_and_copies_as_what_it_shows(text: str):
+def test_marked_text_copies_as_shown(text: str):
     for html, plain in (
         (visible_text.name_html, visible_text.escape_name),
         (visible_text.text_html, visible_text.escape_text),
@@ -132,7 +132,7 @@ def test_json_stays_the_same_json(value):
 
 
 @given(ANYTHING)
-def test_markdown_shows_them_wherever_they_stand(text: str):
+def test_markdown_marks_invisible_characters_everywhere(text: str):
     quiet = text.replace("\n", " ").replace("]", "").replace("`", "")
     html = render_markdown(
         f'{text}\n\n`{quiet}` [{quiet}](https://e.example/{quiet} "{quiet}")\n\n    {quiet}\n'

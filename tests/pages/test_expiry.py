@@ -48,7 +48,7 @@ def test_sessions_are_marked_by_their_own_apps_time_to_live(get: Get):
         ("?age=expired&q=weather", {"weather-11"}),
     ],
 )
-def test_idle_and_expired_sessions_are_found_by_a_filter(get: Get, query: str, found: set[str]):
+def test_idle_and_expired_sessions_can_be_filtered(get: Get, query: str, found: set[str]):
     app_settings.set_session_ttl("weather", 10 * HOUR)
     app_settings.set_session_ttl("writer", 1.5 * HOUR)
     for hours in (1, 6, 11):
@@ -75,7 +75,7 @@ def test_an_age_that_is_none_is_refused(get: Get):
     assert "age" in get("/sessions/?age=young", status=400).one("h1").text
 
 
-def test_a_row_is_replaced_where_it_stands_when_its_session_expires(get: Get):
+def test_row_is_replaced_in_place_when_its_session_expires(get: Get):
     made("s1", 5)
     page = get("/sessions/")
     app_settings.set_session_ttl("weather", HOUR)
@@ -102,7 +102,7 @@ def test_the_list_needs_no_further_query(store, django_assert_num_queries):
         assert [expiry.age_of(row) for row in listing.list_sessions(listing.SessionFilter())] == ["expired"]
 
 
-def test_a_session_says_when_it_expires_and_where_it_is_kept(get: Get):
+def test_session_shows_expiry_and_its_setting(get: Get):
     app_settings.set_session_ttl("weather", 2 * HOUR)
     session = made("s1", 5)
     facts = get("/sessions/weather/ann/s1/").one("dl", css="event-facts")
@@ -113,7 +113,7 @@ def test_a_session_says_when_it_expires_and_where_it_is_kept(get: Get):
     assert str(connection.settings_dict["NAME"]) in told["kept in"].text
 
 
-def test_the_agent_page_sets_how_long_sessions_are_kept(get: Get, client: Client):
+def test_agent_page_sets_session_expiry(get: Get, client: Client):
     form = get("/agents/weather/").one("form", id="session-ttl")
     assert form.one("input").attrs["value"] == ""
     answer = client.post(form.attrs["action"], {"ttl": "30d"})
@@ -133,7 +133,7 @@ def test_invalid_time_span_is_refused_at_its_field(client: Client):
     assert not AppSettings.objects.exists()
 
 
-def test_an_app_nobody_knows_gets_no_settings(client: Client):
+def test_unknown_app_has_no_settings(client: Client):
     assert client.post("/agents/nobody/settings/", {"ttl": "1d"}).status_code == 404
     assert client.get("/agents/weather/settings/").status_code == 405
     assert not AppSettings.objects.exists()

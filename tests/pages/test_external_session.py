@@ -27,7 +27,7 @@ def session() -> AgentSession:
     return found
 
 
-def test_it_says_where_the_session_is_kept_and_that_this_is_a_copy(client: Client, session: AgentSession):
+def test_copy_names_its_source(client: Client, session: AgentSession):
     page = client.get(session_url(session)).content.decode()
     assert "sqlite:///adk.db" in page
     assert "this is a copy in" in page
@@ -36,7 +36,7 @@ def test_it_says_where_the_session_is_kept_and_that_this_is_a_copy(client: Clien
     assert "This copy differs from the session service." not in page
 
 
-def test_it_says_that_the_copy_is_behind_and_how(client: Client, session: AgentSession):
+def test_outdated_copy_says_so_with_reason(client: Client, session: AgentSession):
     mirrors.note_difference(KEY, "1 of its <events> cannot be stored here.")
     page = client.get(session_url(session)).content.decode()
     assert "This copy differs from the session service." in page
@@ -72,6 +72,6 @@ def test_fork_of_external_session_defaults_to_own_state(client: Client, session:
     assert chosen() == "own"
 
 
-def test_the_page_of_a_session_of_this_store_says_nothing_of_copies(client: Client, session: AgentSession):
+def test_own_session_says_nothing_of_copies(client: Client, session: AgentSession):
     MirroredSession.objects.all().delete()
     assert "cannot be edited" not in client.get(session_url(session)).content.decode()

@@ -13,7 +13,7 @@ from tests.timeline.story import Story
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("agents_dir", "store")]
 
 
-def test_what_is_chosen_is_seen_without_tints(open_window: OpenWindow, server: str):
+def test_selection_is_visible_in_forced_colors(open_window: OpenWindow, server: str):
     page = open_window(server, forced_colors="active").new_page()
     page.goto("/sessions/")
     page.keyboard.press("Control+k")
@@ -75,7 +75,7 @@ MOVING = """() => document.getAnimations()
 
 
 @pytest.mark.parametrize("address", ["/sessions/id/{pk}/", "/sessions/"])
-def test_nothing_moves_by_itself_for_who_does_not_want_it(open_window: OpenWindow, server: str, address: str):
+def test_reduced_motion_stops_animations(open_window: OpenWindow, server: str, address: str):
     story = Story("s1")
     story.asks("Weather?")
     runs.create_run(story.pk, {})

@@ -53,20 +53,20 @@ def test_a_page_runs_no_inline_script_and_wears_no_inline_style(page: Element):
     assert not [name for element in page for name in element.attrs if name.startswith(("on", "hx-on"))]
 
 
-def test_a_page_loads_nothing_from_elsewhere(page: Element):
+def test_pages_load_no_external_resources(page: Element):
     addresses = [element.attrs[name] for element in page for name in ("src", "href") if name in element.attrs]
     assert addresses
     assert not [address for address in addresses if re.match(r"(?!#)[a-z-]*:|//", address)]
 
 
-def test_a_page_has_landmarks_one_heading_and_a_way_past_the_header(page: Element):
+def test_page_has_landmarks_one_heading_and_skip_link(page: Element):
     assert page.one("main").attrs["id"] == "main"
     assert page.one("a", css="skip-link").attrs["href"] == "#main"
     assert page.one("nav", css="places").attrs["aria-label"] == "Places"
     assert len(page.all("h1")) == 1
 
 
-def test_ids_are_given_once(page: Element):
+def test_ids_are_unique(page: Element):
     ids = [element.attrs["id"] for element in page if "id" in element.attrs]
     assert sorted(ids) == sorted(set(ids))
 
@@ -98,7 +98,7 @@ def test_templates_name_only_icons_of_the_sprite():
         assert named <= known, template
 
 
-def test_templates_load_the_libraries_that_they_use_and_no_others():
+def test_templates_load_exactly_the_libraries_they_use():
     libraries = Engine.get_default().template_libraries
     for template in (ROOT / "templates").rglob("*.html"):
         text = template.read_text()
@@ -141,7 +141,7 @@ def test_every_css_class_of_a_template_is_used():
 
 
 @pytest.mark.django_db
-def test_the_places_keep_the_chosen_app_and_the_current_one_is_marked(get: Get, agents_dir: Path):
+def test_navigation_keeps_app_and_marks_current_place(get: Get, agents_dir: Path):
     places = get("/sessions/?app=weather").one("nav", css="places").all("a")
     shown = {link.text: (link.attrs["href"], link.attrs.get("aria-current")) for link in places}
     assert shown["Sessions"] == ("/sessions/?app=weather", "page")

@@ -46,7 +46,7 @@ def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents
     assert found["Agents"] == ["weather", "writer"]
 
 
-def test_what_is_typed_narrows_everything_but_the_places(get: Get, agents_dir: Path):
+def test_typing_narrows_everything_but_places(get: Get, agents_dir: Path):
     Story("s1").asks("tea")
     Story("s2").asks("coffee")
     found = entries(get("/go/?q=weather+TEA"))
@@ -55,7 +55,7 @@ def test_what_is_typed_narrows_everything_but_the_places(get: Get, agents_dir: P
     assert "Agents" not in found
 
 
-def test_without_sessions_it_says_so(get: Get, no_agents: Path):
+def test_page_without_sessions_says_so(get: Get, no_agents: Path):
     assert get("/go/").one("section", data_answers="").one("li").text == "No sessions yet."
     assert get("/go/?q=x").one("section", data_answers="").one("li").text == "No session has that name."
 
@@ -82,13 +82,13 @@ def test_sessions_show_title_user_id_and_app_newest_first():
     assert called("") == ["s2", "s1", "s3"]
 
 
-def test_eval_attempts_are_not_among_them():
+def test_eval_attempts_are_not_listed():
     Story("s1", realm="eval/1").asks("Plan a trip")
     assert called("") == []
 
 
 @pytest.mark.parametrize("session_id", HOSTILE_IDS)
-def test_a_session_of_any_id_is_found_and_linked(get: Get, no_agents: Path, session_id: str):
+def test_session_with_any_id_is_listed_and_linked(get: Get, no_agents: Path, session_id: str):
     Story(session_id).asks("tea")
     [link] = get("/go/?q=tea").one("section", data_answers="").all("a")
     assert link.attrs["href"].startswith("/sessions/")

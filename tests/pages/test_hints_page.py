@@ -39,7 +39,7 @@ def test_a_page_lists_hints_by_rule_with_evidence_remedy_and_sizes(get: Get, tol
     assert "enough, which is never stored" in page.text
 
 
-def test_a_page_says_that_there_are_no_hints(get: Get):
+def test_page_without_hints_says_so(get: Get):
     story = Story()
     story.says("a", delta={"n": 1})
     assert "No hints" in get(hints_url(story)).text
@@ -88,5 +88,5 @@ def test_hostile_keys_and_values_are_shown_as_text(get: Get):
     assert "\\u202e" in page.text
 
 
-def test_hints_at_a_session_that_is_gone_are_refused(client):
+def test_hints_of_deleted_session_are_refused(client):
     assert client.get("/sessions/id/99999/state/hints/").status_code == 404

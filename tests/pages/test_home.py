@@ -49,14 +49,14 @@ def test_agents_of_the_folder_are_listed_before_any_is_loaded(get: Get, agents_d
     assert row(page, "weather").one("span", css="badge").text == "not loaded yet"
 
 
-def test_a_loaded_agent_says_what_it_does(get: Get, agents_dir: Path):
+def test_loaded_agent_shows_its_description(get: Get, agents_dir: Path):
     load(agents_dir, "weather", "Tells the <b>weather</b>.")
     about = row(get("/"), "weather").one("div", css="agent-about")
     assert about.one("span", css="badge").text == "ready"
     assert about.one("p", css="soft").text == "Tells the <b>weather</b>."
 
 
-def test_an_agent_that_cannot_be_loaded_says_why_and_where(get: Get, agents_dir: Path):
+def test_unloadable_agent_shows_reason_and_location(get: Get, agents_dir: Path):
     fail(agents_dir, "writer")
     about = row(get("/"), "writer").one("div", css="load-error")
     assert "NameError: name 'Agnt' is not defined" in about.text
@@ -87,7 +87,7 @@ def test_an_app_that_left_the_folder_is_still_shown_with_its_sessions(get: Get, 
     assert "New session" not in item.text
 
 
-def test_what_is_not_known_is_asked_for_one_agent_at_a_time(get: Get, agents_dir: Path):
+def test_unloaded_agents_are_requested_one_at_a_time(get: Get, agents_dir: Path):
     check = get("/").one("div", id="agent-check")
     assert (check.attrs["hx-get"], check.attrs["hx-trigger"]) == ("/agent-check/?app=weather", "load")
     load(agents_dir, "weather")
@@ -105,14 +105,14 @@ def test_changed_code_makes_a_card_outdated(get: Get, agents_dir: Path):
     assert page.one("div", id="agent-check").attrs["hx-get"] == "/agent-check/?app=writer"
 
 
-def test_an_empty_folder_says_what_an_agent_is(get: Get, no_agents: Path):
+def test_empty_folder_explains_agents(get: Get, no_agents: Path):
     empty = get("/").one("div", css="empty")
     assert empty.one("h2").text == "No agents in this folder"
     assert str(no_agents) in empty.text
     assert empty.one("div", css="command").one("code").text == "python manage.py web path/to/agents"
 
 
-def test_a_folder_that_is_not_there_is_said(get: Get, settings: Any):
+def test_missing_folder_is_reported(get: Get, settings: Any):
     settings.DEVUI_AGENTS_DIR = "/nowhere/at/all"
     assert get("/").one("div", css="empty").one("h2").text == "No agents folder"
 
@@ -145,7 +145,7 @@ def test_the_evalsets_beside_an_agent_are_linked(get: Get, agents_dir: Path):
     assert not row(get("/"), "writer").all("ul", css="evalset-links")
 
 
-def test_an_evalset_tells_how_its_newest_run_ended(get: Get, agents_dir: Path):
+def test_evalset_shows_outcome_of_its_newest_run(get: Get, agents_dir: Path):
     evalset_file(agents_dir, "smoke")
     evalset = EvalSet.objects.create(app_name="weather", evalset_id="smoke")
     version = evalset.versions.create(content="{}", created_at=0.0)

@@ -113,14 +113,14 @@ def pages_of(story: Story) -> Iterator[str]:
     yield from (f"/state/values/{change.pk}/?pointer=" for change in story.session.changes.all())
 
 
-def test_no_page_of_sessions_hides_anything(story: Story, client: Client):
+def test_session_pages_show_invisible_characters(story: Story, client: Client):
     for address in pages_of(story):
         response = client.get(address)
         assert response.status_code in {200, 400, 404}, address
         assert_shown(response.content.decode(), address)
 
 
-def test_what_comes_by_the_socket_hides_nothing(story: Story):
+def test_socket_messages_show_invisible_characters(story: Story):
     batch = snapshot.read_events_after(story.pk, 0)
     assert len(batch.events) == story.told
     assert_shown(batch.html, "events")
@@ -149,7 +149,7 @@ def test_real_right_to_left_text_is_left_as_it_was_written(store: None, agents_d
     assert not page.all("span", css="escape")
 
 
-def test_a_refusal_shows_what_was_sent(store: None, agents_dir: Path, client: Client):
+def test_error_pages_show_invisible_characters(store: None, agents_dir: Path, client: Client):
     response = client.post("/sessions/new/", {"app": EVIL, "user": EVIL * 600, "state": EVIL})
     assert response.status_code == 422
     assert_shown(re.sub(r"(?s)<textarea.*?</textarea>", "", response.content.decode()), "the form")

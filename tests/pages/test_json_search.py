@@ -29,7 +29,7 @@ def at(value: Any, pointer: str, text: str) -> Element:
     )
 
 
-def test_keys_and_values_are_found_in_the_order_they_stand_in():
+def test_keys_and_values_are_matched_in_document_order():
     value = {"city": "Paris", "plan": [{"City": 1}, "the CITY", {"x": "y"}], "n": 42, "t": True, "z": None}
     assert pointers(value, "city") == ["/city", "/plan/0/City", "/plan/1"]
     assert pointers(value, "42") == ["/n"]
@@ -47,7 +47,7 @@ def test_odd_keys_have_pointers_and_odd_texts_are_no_patterns():
     assert pointers({"x": "abc"}, ".") == []
 
 
-def test_a_value_without_entries_is_searched_too():
+def test_scalar_value_is_searched_too():
     assert pointers("needle", "need") == [""]
     assert pointers({}, "x") == []
 
@@ -57,7 +57,7 @@ def test_a_number_beyond_the_last_hit_gives_the_last():
     assert found.hit == JsonHit(2, "/b")
 
 
-def test_the_count_is_bounded_and_says_so():
+def test_hit_count_is_bounded_and_says_so():
     limit = json_search.MAX_HITS
     found = search_json(["x"] * (limit + 1), highlighting.compile_pattern("x"), limit)
     assert (found.count, found.capped, found.hit) == (limit, True, JsonHit(limit, f"/{limit - 1}"))
@@ -82,7 +82,7 @@ def test_depth_is_no_obstacle():
     assert "inside /d/0/d" in shown.text
 
 
-def test_the_way_to_a_hit_is_open_and_what_stands_beside_it_is_near():
+def test_path_to_a_hit_is_open_with_its_neighbours_near():
     value = {"rows": [{"id": n, "tags": ["a", "needle"]} for n in range(5000)]}
     shown = at(value, "/rows/2500/tags/1", "needle")
     assert shown.one("li", id="json-hit").text == '1"needle"'
@@ -92,14 +92,14 @@ def test_the_way_to_a_hit_is_open_and_what_stands_beside_it_is_near():
     assert buttons["2,494 earlier"] == "/e/?pointer=%2Frows&offset=2394&until=2494"
 
 
-def test_earlier_entries_load_page_by_page_up_to_shown_ones():
+def test_earlier_entries_load_in_pages_up_to_shown_ones():
     piece = parse(json_tree.render_piece(list(range(500)), "", offset=200, until=260, url="/e/"))
     numbers = [int(number.text) for number in piece.all("span", css="json-number")]
     assert numbers == list(range(200, 260))
     assert [button.text for button in piece.all("button")] == ["200 earlier"]
 
 
-def test_matches_are_marked_and_the_rest_stays_what_it_is():
+def test_matches_are_marked_without_other_changes():
     value = {"<b>key</b>": "<i>Key</i> and\u202e KEY", "n": 1}
     shown = at(value, "/<b>key<~1b>", "key")
     assert [mark.text for mark in shown.all("mark")] == ["key", "Key", "KEY"]
@@ -142,7 +142,7 @@ def test_a_long_string_comes_in_stretches_that_join_to_the_whole():
 
 
 @pytest.mark.parametrize("url", ["", "/e/"])
-def test_entries_carry_their_pointers_only_where_pieces_can_be_asked_for(url: str):
+def test_entries_have_pointers_only_if_pieces_can_be_requested(url: str):
     entries = parse(json_tree.render({"a/b": [1]}, url=url, depth=3)).all("li")
     assert [entry.attrs.get("data-pointer") for entry in entries] == (
         ["/a~1b", "/a~1b/0"] if url else [None, None]

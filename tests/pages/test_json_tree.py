@@ -25,7 +25,7 @@ def test_any_json_is_well_formed_html(value: Any):
     assert tree(value, url="/piece/", depth=0).one("div", css="json")
 
 
-def test_leaves_are_told_apart_by_kind():
+def test_leaves_are_distinguished_by_type():
     shown = tree({"s": "x", "n": 1.5, "t": True, "z": None, "e": [], "o": {}})
     leaves = {item.one("bdi", css="json-key").text: item.children[-1] for item in shown.all("li")}
     assert {name: (leaf.text, leaf.classes) for name, leaf in leaves.items()} == {
@@ -44,13 +44,13 @@ def test_markup_in_keys_and_values_stays_text():
     assert "<script>alert(1)</script>" in shown.text
 
 
-def test_branches_start_open_down_to_the_depth_asked_for():
+def test_branches_are_open_down_to_requested_depth():
     value = {"a": {"b": {"c": 1}}}
     assert [("open" in branch.attrs) for branch in tree(value, depth=2).all("details")] == [True, True, False]
     assert "open" not in tree(value, depth=0).all("details")[0].attrs
 
 
-def test_a_closed_branch_tells_its_size_and_how_it_begins():
+def test_closed_branch_shows_size_and_beginning():
     closed = tree({"cities": ["Paris", {"x": 1}, [2], *range(30)]}).all("details")[1]
     assert closed.all("summary")[0].text == 'cities[33] "Paris", {…}, […], 0, 1, 2, 3, 4'
 
@@ -64,7 +64,7 @@ def test_with_an_address_closed_branches_and_long_texts_are_fetched():
 
 @settings(deadline=None)
 @given(JSON_VALUES, st.text(min_size=1))
-def test_a_pointer_finds_what_it_was_made_for(value: Any, name: str):
+def test_pointer_resolves_to_its_value(value: Any, name: str):
     pointer = "/" + name.replace("~", "~0").replace("/", "~1")
     assert json_tree.resolve_pointer({name: value}, pointer) == value
 
@@ -90,10 +90,10 @@ def test_a_piece_of_text_is_the_whole_text():
 
 
 @pytest.mark.parametrize("url", ["", "/v/"])
-def test_a_tree_is_bounded_however_large_the_value(url: str):
+def test_tree_is_bounded_for_any_value(url: str):
     value = {f"k{n}": {f"j{m}": list(range(200)) for m in range(12)} for n in range(200)}
     assert len(list(tree(value, url=url, depth=9))) < 20 * json_tree.BUDGET
 
 
-def test_what_is_left_out_is_said():
+def test_omitted_entries_are_counted():
     assert "130 more, left out" in tree(list(range(230))).text

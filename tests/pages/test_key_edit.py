@@ -124,9 +124,7 @@ def test_a_prefix_that_is_typed_chooses_the_scope(client: Client, get: Get, stor
         ("", "The key needs a name"),
     ],
 )
-def test_a_key_that_belongs_elsewhere_is_refused_and_what_was_typed_stays(
-    client: Client, get: Get, story: Story, key, said
-):
+def test_key_of_wrong_scope_is_refused_and_input_kept(client: Client, get: Get, story: Story, key, said):
     response = save(client, edit_url(story), get, key=key, value="typed")
     assert response.status_code == 422
     page = parse(response.content)
@@ -139,7 +137,7 @@ def test_a_key_that_belongs_elsewhere_is_refused_and_what_was_typed_stays(
 
 
 @pytest.mark.parametrize("typed", ["{", "NaN", "[1, Infinity]", "", "'a'", "[" * 100_000, "9" * 5000])
-def test_what_is_no_json_is_refused_with_its_place(client: Client, get: Get, story: Story, typed):
+def test_invalid_json_is_refused_with_position(client: Client, get: Get, story: Story, typed):
     response = save(client, edit_url(story, "city"), get, kind="json", value=typed)
     assert response.status_code == 422
     page = parse(response.content)
@@ -168,7 +166,7 @@ def test_a_form_with_a_fault_is_saved_once_it_is_mended(client: Client, get: Get
     assert merged(story)["app:motd"] == {}
 
 
-def test_json_that_no_store_keeps_is_refused(client: Client, get: Get, story: Story):
+def test_unstorable_json_is_refused(client: Client, get: Get, story: Story):
     response = save(client, edit_url(story, "city"), get, kind="json", value="[" * 120 + "]" * 120)
     assert response.status_code == 400
     assert "is not JSON (deep)" in parse(response.content).one("div", "notice-danger").text
@@ -192,7 +190,7 @@ def test_a_preview_shows_old_and_new_and_writes_nothing(client: Client, get: Get
     assert (broken.status_code, b"Line 1, column 2" in broken.content) == (422, True)
 
 
-def test_a_form_says_who_else_reads_the_key(get: Get, story: Story):
+def test_form_names_other_readers_of_the_key(get: Get, story: Story):
     for number in range(3):
         Story(f"other{number}")
     Story("theirs", user="bob")
@@ -252,7 +250,7 @@ def test_key_edit_during_active_run_is_refused_with_hint(client: Client, get: Ge
 
 
 @pytest.mark.parametrize("name", VALUES)
-def test_a_removal_is_told_for_what_it_is_and_appended(client: Client, get: Get, story: Story, name):
+def test_removal_is_described_and_appended(client: Client, get: Get, story: Story, name):
     url = f"/sessions/id/{story.pk}/state/remove/?key={name}"
     page = get(url)
     assert f"Remove {name}?" in page.one("h1").text
@@ -281,14 +279,14 @@ def test_a_key_that_changed_since_or_a_busy_session_is_not_removed(client: Clien
     assert merged(story)["city"] == "Oslo"
 
 
-def test_credentials_are_not_shown_and_said_to_be_replaced(get: Get):
+def test_credentials_are_hidden_and_announced_as_replaced(get: Get):
     story = Story(initial={"held": {"authType": "apiKey", "apiKey": "hush"}})
     page = get(edit_url(story, "held"))
     assert "hush" not in page.text
     assert "holds credentials, which are never shown" in page.text
 
 
-def test_a_value_too_long_for_a_form_is_not_put_into_one(get: Get):
+def test_too_long_value_is_not_put_into_the_form(get: Get):
     story = Story(initial={"big": "x" * 300_000})
     page = get(edit_url(story, "big"))
     assert fields(page)["value"] == ""
@@ -296,7 +294,7 @@ def test_a_value_too_long_for_a_form_is_not_put_into_one(get: Get):
 
 
 @pytest.mark.parametrize("path", ["state/edit/", "state/edit/?key=n", "state/remove/?key=n"])
-def test_an_eval_attempt_is_kept_as_it_ran(client: Client, path):
+def test_eval_attempt_is_read_only(client: Client, path):
     story = Story(initial={"n": 1}, realm="eval/r/c/0")
     for method in ("get", "post"):
         assert getattr(client, method)(f"/sessions/id/{story.pk}/{path}").status_code == 400
@@ -309,7 +307,7 @@ def test_temp_keys_are_refused(client: Client, story: Story, path):
     assert client.get(f"/sessions/id/{story.pk}/{path}").status_code == 400
 
 
-def test_a_session_that_is_gone_is_not_found(client: Client):
+def test_deleted_session_is_404(client: Client):
     for path in ("state/edit/", "state/remove/?key=n"):
         assert client.get(f"/sessions/id/999/{path}").status_code == 404
 
@@ -338,7 +336,7 @@ def test_a_shared_key_can_be_edited_from_the_page_of_shared_state(client: Client
     assert not [a for a in gone.all("a") if "state/edit" in a.attrs.get("href", "")]
 
 
-def test_a_key_of_another_realm_is_found_under_the_sessions_key(client: Client, get: Get):
+def test_key_of_another_realm_is_under_the_sessions_key(client: Client, get: Get):
     story = Story(initial={"n": 1, "user:n": 1}, realm="fork/1")
     Story(initial={"user:n": "real"})
     response = save(client, edit_url(story, "user:n"), get, kind="json", value="2")
@@ -372,14 +370,14 @@ def test_saving_from_the_sessions_page_leaves_it_where_it_is(client: Client, get
     assert "city" not in merged(story)
 
 
-def test_saving_from_another_page_goes_to_the_event(client: Client, get: Get, story: Story):
+def test_saving_from_another_page_redirects_to_the_event(client: Client, get: Get, story: Story):
     url = edit_url(story, "app:motd")
     sent = {**fields(get(url)), "value": "hello", "step": "save"}
     response = send_from_dialog(client, url, "/state/?app=weather", **sent)
     assert response.headers["HX-Redirect"] == "/sessions/weather/ann/s1/?seq=1"
 
 
-def test_what_a_dialog_is_refused_is_shown_in_it(client: Client, get: Get, story: Story):
+def test_error_of_dialog_is_shown_in_it(client: Client, get: Get, story: Story):
     url = edit_url(story, "city")
     held = fields(get(url))
     story.says("x", delta={"city": "Oslo"})
@@ -395,7 +393,7 @@ def test_what_a_dialog_is_refused_is_shown_in_it(client: Client, get: Get, story
     assert "Line 1, column 2" in parse(broken.content).one("span", id="edit-value-error").text
 
 
-def test_a_preview_says_what_is_wrong_at_the_field(client: Client, get: Get, story: Story):
+def test_preview_shows_error_at_the_field(client: Client, get: Get, story: Story):
     sent = {**fields(get(edit_url(story))), "key": "temp:x", "kind": "json", "value": "{", "step": "preview"}
     headers = {"HX-Request": "true", "HX-Target": "preview"}
     piece = parse(client.post(edit_url(story), sent, headers=headers).content)

@@ -103,7 +103,7 @@ def test_every_key_of_the_help_does_something(
                 raise AssertionError(f"{keys} ({does}) does nothing") from error
 
 
-def test_the_help_says_what_only_this_page_can(page: Page, story: Story):
+def test_help_lists_only_commands_of_this_page(page: Page, story: Story):
     page.goto("/agents/weather/")
     assert "Everywhere: Search on this page" not in helped(page)
     page.goto(f"/sessions/id/{story.pk}/")

@@ -73,7 +73,7 @@ def test_a_list_does_not_move_when_its_times_are_shown_in_the_viewers_zone(page:
 
 @pytest.mark.usefixtures("weather_can_run")
 @pytest.mark.parametrize("size", [DESK, PHONE])
-def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dict[str, int]):
+def test_run_error_has_full_width(page: Page, size: dict[str, int]):
     story = Story("s1")
     create_run(
         story,
@@ -94,7 +94,7 @@ def test_what_a_run_failed_of_has_the_whole_width_below_it(page: Page, size: dic
 
 
 @pytest.mark.parametrize("size", [DESK, PHONE])
-def test_the_tabs_of_an_event_stand_in_one_line(page: Page, size: dict[str, int]):
+def test_event_tabs_fit_one_line(page: Page, size: dict[str, int]):
     story = Story("s1")
     story.says("Hello.", delta={"a": 1, "b": 2})
     page.set_viewport_size(size)
@@ -104,7 +104,7 @@ def test_the_tabs_of_an_event_stand_in_one_line(page: Page, size: dict[str, int]
         assert len(tops(page.locator(tabs))) == 1
 
 
-def test_a_long_key_stands_beside_its_mark(page: Page):
+def test_long_key_stays_beside_its_marker(page: Page):
     story = Story("s1")
     story.says("Hello.", delta={LONG: 1})
     page.set_viewport_size(DESK)

@@ -60,7 +60,7 @@ def test_an_image_is_a_link_and_loads_nothing():
     assert (shown.one("a").text, shown.one("a").attrs["href"]) == ("a plan", "https://e.example/p.png")
 
 
-def test_links_tell_the_other_side_nothing():
+def test_links_send_no_referrer():
     assert "noreferrer" in parse(render_markdown("[x](https://e.example)")).one("a").attrs["rel"]
 
 
@@ -149,5 +149,5 @@ def test_ordinary_documents_are_read_as_markdown():
         assert render_within_limits(page.read_text(encoding="utf-8")) is not None, page.name
 
 
-def test_what_is_too_rich_for_a_row_is_said_plainly_there():
+def test_rich_content_is_plain_in_rows():
     assert parse(render_message("[" * 4_000)).one("p", css="said").text == "[" * 4_000

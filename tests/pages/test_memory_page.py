@@ -43,7 +43,7 @@ def texts(page: Element) -> list[str]:
     return [entry.one("p", css="memory-text").text for entry in page.all("li", css="memory-entry")]
 
 
-def test_what_is_remembered_is_listed_newest_first_and_filtered(get: Get):
+def test_memory_is_listed_newest_first_and_filtered(get: Get):
     remember("Paris is rainy", "Rome is sunny")
     remember("I like tea", owner=memory_entries.make_owner("", "writer", "ben"))
     assert len(texts(get("/memory/"))) == 3
@@ -52,7 +52,7 @@ def test_what_is_remembered_is_listed_newest_first_and_filtered(get: Get):
     assert texts(get("/memory/?app=weather&user=ann&session=other")) == []
 
 
-def test_a_search_gives_what_an_agent_would_be_given_and_in_that_order(get: Get):
+def test_search_returns_an_agents_results_in_order(get: Get):
     remember("rain in Paris", *[f"it rains, day {n}" for n in range(12)], "Paris, Paris: rain")
     remember("rain of somebody else", owner=memory_entries.make_owner("", "weather", "ben"))
     found = memory_entries.search(ANN, "Paris rain", 10)
@@ -62,17 +62,17 @@ def test_a_search_gives_what_an_agent_would_be_given_and_in_that_order(get: Get)
     assert shown.one("h2", css="memory-title").text == f"An agent would recall {len(found)} entries"
 
 
-def test_two_letters_of_japanese_are_found(get: Get):
+def test_two_japanese_characters_are_searchable(get: Get):
     remember("明日の天気は晴れです")
     assert texts(get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "天気"})))
 
 
-def test_a_search_without_an_owner_says_whose_memory_it_needs(get: Get):
+def test_search_without_owner_asks_for_one(get: Get):
     remember("Paris")
     assert "choose both" in get("/memory/?q=Paris").one("div", id="memory").text
 
 
-def test_a_search_that_finds_nothing_says_so(get: Get):
+def test_search_without_results_says_so(get: Get):
     page = get("/memory/?app=weather&user=ann&q=nothing")
     assert page.one("div", css="empty").one("h2").text == "An agent would recall nothing"
 
@@ -127,12 +127,12 @@ def test_a_forgotten_entry_stays_forgotten(get: Get, client: Client):
     get(f"/memory/{pk}/delete/", status=404)
 
 
-def test_the_memory_of_an_eval_attempt_is_kept(client: Client):
+def test_memory_of_eval_attempt_is_read_only(client: Client):
     remember("Paris", owner=memory_entries.make_owner("eval/1", "weather", "ann"))
     assert client.post(f"/memory/{MemoryEntry.objects.get().pk}/delete/").status_code == 400
 
 
-def test_what_was_deleted_is_not_shown(get: Get):
+def test_deleted_memory_is_hidden(get: Get):
     remember("Paris", owner=memory_entries.make_owner("deleted/1", "weather", "ann"))
     assert texts(get("/memory/?realm=deleted/1")) == []
 
@@ -167,7 +167,7 @@ def test_a_store_without_memory_teaches_how_to_fill_it(get: Get):
     assert get("/memory/").one("div", css="empty").one("h2").text == "Nothing is remembered yet"
 
 
-def test_where_agents_keep_memory_elsewhere_that_is_said(get: Get, settings: Any):
+def test_external_memory_service_is_named(get: Get, settings: Any):
     settings.DEVUI_MEMORY_SERVICE = "rag://corpus"
     assert "rag://corpus" in get("/memory/").one("div", css="notice").text
 
@@ -220,9 +220,7 @@ def test_a_session_that_is_not_there_is_not_added(store: None, client: Client, p
     assert not process.asked
 
 
-def test_a_refusal_stands_at_the_form_which_keeps_what_was_sent(
-    store: None, client: Client, process: Process
-):
+def test_error_shows_at_the_form_with_its_input(store: None, client: Client, process: Process):
     Story("s2").says("Rome is sunny")
     page = parse(client.post("/memory/add/", NAMED).content.decode())
     section = page.one("section", css="memory-add-section")
@@ -232,13 +230,13 @@ def test_a_refusal_stands_at_the_form_which_keeps_what_was_sent(
 
 
 @pytest.mark.parametrize("process", [500], indirect=True)
-def test_what_the_process_refuses_is_said(store: None, client: Client, process: Process):
+def test_error_of_the_process_is_shown(store: None, client: Client, process: Process):
     Story()
     answer = client.post("/memory/add/", NAMED)
     assert answer.status_code == 400
     assert b"no memory here" in answer.content
 
 
-def test_without_processes_nothing_is_added_and_that_is_said(store: None, client: Client):
+def test_without_runtimes_adding_is_refused_with_reason(store: None, client: Client):
     Story()
     assert client.post("/memory/add/", NAMED).status_code == 503

@@ -30,7 +30,7 @@ def fault(page: Element) -> str:
     return page.one("ul", css="errorlist").text
 
 
-def test_a_session_is_made_with_its_state_in_every_scope(client: Client):
+def test_session_is_created_with_state_in_every_scope(client: Client):
     state = {"city": "Paris", "user:name": "Ada", "app:motd": "hi", "temp:x": 1}
     response = client.post("/sessions/new/", {**GIVEN, "state": json.dumps(state)})
     assert (response.status_code, response["Location"]) == (302, "/sessions/weather/ann/s1/")
@@ -38,19 +38,19 @@ def test_a_session_is_made_with_its_state_in_every_scope(client: Client):
     assert state_at(session).merged() == {"city": "Paris", "user:name": "Ada", "app:motd": "hi"}
 
 
-def test_an_id_is_made_when_none_is_given(client: Client):
+def test_missing_id_is_generated(client: Client):
     client.post("/sessions/new/", {**GIVEN, "session_id": ""})
     assert len(AgentSession.objects.get().session_id) == 36
 
 
-def test_ids_are_taken_as_they_are(client: Client):
+def test_given_ids_are_used_unchanged(client: Client):
     response = client.post("/sessions/new/", {**GIVEN, "user": " a/b ", "session_id": "100%/é"})
     session = AgentSession.objects.get()
     assert (session.user_id, session.session_id) == (" a/b ", "100%/é")
     assert response["Location"] == "/sessions/weather/%20a%2Fb%20/100%25%2F%C3%A9/"
 
 
-def test_an_id_that_is_taken_is_refused_and_nothing_typed_is_lost(client: Client):
+def test_existing_id_is_refused_and_input_kept(client: Client):
     Story("s1")
     page = send(client, state='{"k": 1}')
     assert "Session already exists: s1" in page.one("div", css="notice").text
@@ -101,7 +101,7 @@ def test_app_and_user_are_needed(client: Client, field: str):
     assert "required" in fault(send(client, **{field: ""}))
 
 
-def test_an_id_that_is_too_long_is_refused(client: Client):
+def test_too_long_id_is_refused(client: Client):
     assert "bytes" in send(client, session_id="é" * 300).one("div", css="notice").text
 
 
@@ -153,7 +153,7 @@ def test_the_file_is_left_out_when_it_is_not_ticked(client, agents_dir):
     assert state_at(AgentSession.objects.get()).merged() == {}
 
 
-def test_the_active_session_of_a_user_is_told_and_gone_on_with(client: Client):
+def test_active_session_of_a_user_is_shown_and_reused(client: Client):
     story = Story("s7")
     story.asks("Weather?")
     headers = {"HX-Request": "true", "HX-Target": "session-facts"}
@@ -165,7 +165,7 @@ def test_the_active_session_of_a_user_is_told_and_gone_on_with(client: Client):
     assert AgentSession.objects.count() == 1
 
 
-def test_without_an_active_session_a_new_one_is_made(client: Client):
+def test_without_active_session_a_new_one_is_created(client: Client):
     app_settings.set_session_ttl("weather", 1.0)
     Story("old")
     response = client.post("/sessions/new/", {**GIVEN, "session_id": "", "how": "continue"})

@@ -118,7 +118,7 @@ def test_an_event_of_the_open_session_is_reached_by_its_number(page: Page, story
     page.wait_for_url("**?event=e2")
 
 
-def test_what_the_page_can_do_is_offered_and_done(page: Page, story: Story):
+def test_commands_of_the_page_are_offered_and_executed(page: Page, story: Story):
     opened(page, f"/sessions/id/{story.pk}/")
     page.keyboard.type("pause")
     expect(option(page, "Pause")).to_have_attribute("aria-selected", "true")
@@ -150,7 +150,7 @@ def test_arrows_move_the_choice_and_keep_it_when_answers_come(page: Page, story:
     expect(options(page).last).to_be_in_viewport()
 
 
-def test_what_is_typed_before_the_first_answer_is_still_looked_up_in_it(page: Page):
+def test_input_before_first_response_filters_it(page: Page):
     held: list[Route] = []
     page.route(re.compile(r"/go/\?q=$"), lambda route: held.append(route))
     page.goto("/")
@@ -161,7 +161,7 @@ def test_what_is_typed_before_the_first_answer_is_still_looked_up_in_it(page: Pa
     expect(option(page, "writer")).to_have_attribute("aria-selected", "true")
 
 
-def test_letters_that_are_being_composed_neither_search_nor_choose(page: Page, story: Story):
+def test_ime_composition_neither_searches_nor_selects(page: Page, story: Story):
     typed = opened(page)
     session = page.context.new_cdp_session(page)
     session.send("Input.imeSetComposition", {"text": "とう", "selectionStart": 2, "selectionEnd": 2})
@@ -216,7 +216,7 @@ def test_hostile_names_are_shown_harmlessly(page: Page, store: None):
     expect(option(page, "<img src=x onerror=alert(1)>")).to_contain_text("\\u202e")
 
 
-def test_of_very_many_agents_some_are_shown_and_each_is_found(page: Page, agents_dir: Path):
+def test_some_of_many_agents_are_shown_and_each_is_searchable(page: Page, agents_dir: Path):
     for number in range(300):
         (agents_dir / f"agent_{number:03}").mkdir()
         (agents_dir / f"agent_{number:03}" / "agent.py").write_text("")
@@ -233,7 +233,7 @@ def test_letters_are_the_same_in_any_width_and_case(page: Page, typed: str):
     expect(option(page, "writer").first).to_have_attribute("aria-selected", "true")
 
 
-def test_a_click_beside_the_options_leaves_the_keys_where_they_are(page: Page):
+def test_click_beside_options_keeps_keyboard_focus(page: Page):
     typed = opened(page)
     page.locator(".palette-title").first.click()
     expect(typed).to_be_focused()

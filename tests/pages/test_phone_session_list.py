@@ -28,7 +28,7 @@ def sheet(page: Page, title: str) -> Locator:
     return opened
 
 
-def test_a_row_has_one_button_for_what_can_be_done_with_it(page: Page):
+def test_row_has_one_button_for_its_actions(page: Page):
     Story("s1").asks("one")
     page.goto("/sessions/")
     expect(page.locator(".row-actions").get_by_role("button")).to_have_count(1)
@@ -57,7 +57,7 @@ def test_a_session_is_pinned_renamed_deleted_and_brought_back(page: Page):
     expect(page.locator("tbody tr")).to_have_count(2)
 
 
-def test_what_closes_gives_the_focus_back_to_the_row(page: Page):
+def test_closing_returns_focus_to_the_row(page: Page):
     Story("s1").asks("one")
     page.goto("/sessions/")
     sheet(page, "one").get_by_role("link", name="Rename").tap()
@@ -78,7 +78,7 @@ def test_a_row_that_changes_leaves_its_open_sheet_open(page: Page):
     expect(page.locator("tbody tr")).to_have_count(0)
 
 
-def test_a_row_that_changes_keeps_the_focus_on_its_button(open_window: OpenWindow, server: str):
+def test_changed_row_keeps_focus_on_its_button(open_window: OpenWindow, server: str):
     story = Story("s1")
     story.asks("one")
     page = open_window(server).new_page()

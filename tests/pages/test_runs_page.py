@@ -29,7 +29,7 @@ def test_a_run_shows_how_it_ended_and_how_long_it_took(get: Get):
     )
 
 
-def test_runs_of_one_session_are_told_apart_by_what_was_asked(get: Get):
+def test_runs_of_one_session_are_distinguished_by_message(get: Get):
     story = Story()
     story.asks("Weather?")
     story.says("Sunny.")
@@ -50,14 +50,14 @@ def test_a_failed_run_shows_its_error_and_traceback_as_text(get: Get):
     assert failed.one("pre").text == "File x, line 1"
 
 
-def test_an_active_run_can_be_cancelled_from_here(get: Get):
+def test_active_run_can_be_cancelled(get: Get):
     active = create_run(Story(), status="running")
     form = get("/runs/").one("td", css="row-actions").one("form")
     assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{active.pk}/cancel/")
     assert form.one("button").text == "Cancel"
 
 
-def test_a_run_that_is_being_cancelled_is_not_cancelled_twice(get: Get):
+def test_cancelling_run_offers_no_second_cancel(get: Get):
     create_run(Story(), status="running", cancel_requested_at=1.0)
     button = get("/runs/").one("td", css="row-actions").one("button")
     assert (button.text, "disabled" in button.attrs) == ("Cancelling", True)
@@ -68,7 +68,7 @@ def test_a_run_that_has_ended_cannot_be_cancelled(get: Get):
     assert "Cancel" not in get("/runs/").one("td", css="row-actions").text
 
 
-def test_a_run_says_which_code_it_ran(get: Get):
+def test_run_shows_its_code_version(get: Get):
     create_run(Story(), status="done", code_version="0123456789abcdef", git_revision="fedcba98+")
     [row] = table(get("/runs/"))
     assert row["Code"] == "0123456"
@@ -77,14 +77,14 @@ def test_a_run_says_which_code_it_ran(get: Get):
 
 
 @pytest.mark.parametrize("status", ["done", "failed", "waiting", "cancelled", "crashed"])
-def test_what_a_run_was_asked_is_asked_again_from_here(get: Get, status: str):
+def test_message_of_a_run_can_be_sent_again(get: Get, status: str):
     ended = create_run(Story(), status=status)
     form = get("/runs/").one("td", css="row-actions").one("form")
     assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{ended.pk}/again/")
     assert form.one("button").text == "Again"
 
 
-def test_an_answer_and_a_run_of_nothing_known_are_not_asked_again(get: Get):
+def test_answers_and_runs_without_input_cannot_be_repeated(get: Get):
     answer = {"new_message": {"parts": [{"functionResponse": {"id": "c1", "name": "x", "response": {}}}]}}
     for number, request in enumerate((answer, {}, {"live": True})):
         made = runs.create_run(Story(f"s{number}").pk, request)
@@ -106,7 +106,7 @@ def test_an_answer_and_a_run_of_nothing_known_are_not_asked_again(get: Get):
         ("status=failed&error=ValueError&user=ann&session=s3", ["s3"]),
     ],
 )
-def test_runs_are_filtered_by_who_when_and_why(get: Get, query: str, found: list[str]):
+def test_runs_are_filtered_by_user_time_and_source(get: Get, query: str, found: list[str]):
     create_run(Story("s1"), at=60.0, status="done")
     create_run(Story("s2", user="ben"), at=180.0, status="done")
     create_run(Story("s3"), at=300.0, status="failed", error_type="ValueError", error="no")
@@ -117,7 +117,7 @@ def test_runs_are_filtered_by_who_when_and_why(get: Get, query: str, found: list
 
 
 @pytest.mark.parametrize(("name", "label"), [("after", "Since"), ("until", "Until")])
-def test_a_time_that_cannot_be_meant_is_told_beside_the_filters(client: Client, name: str, label: str):
+def test_invalid_time_shows_error_beside_filters(client: Client, name: str, label: str):
     create_run(Story())
     response = client.get(f"/runs/?status=done&{name}=<b>soon")
     page = parse(response.content.decode())
@@ -127,7 +127,7 @@ def test_a_time_that_cannot_be_meant_is_told_beside_the_filters(client: Client, 
     assert not page.all("div", id="watch")
 
 
-def test_the_form_keeps_what_it_filters_by(get: Get):
+def test_form_keeps_its_filters(get: Get):
     create_run(Story(), status="failed", error_type="<b>", error="no")
     page = get("/runs/?user=ann&session=s%201&after=2h&until=today&error=%3Cb%3E")
     fields = {
@@ -171,11 +171,11 @@ def test_pages_join_without_a_gap_or_a_repetition(get: Get):
 
 
 @pytest.mark.parametrize("query", ["?status=bored", "?before=x"])
-def test_a_parameter_that_cannot_be_meant_is_refused(get: Get, query: str):
+def test_invalid_parameter_is_refused(get: Get, query: str):
     get(f"/runs/{query}", status=400)
 
 
-def test_a_store_without_runs_says_what_a_run_is(get: Get):
+def test_store_without_runs_explains_runs(get: Get):
     assert get("/runs/").one("div", css="empty").one("h2").text == "No runs yet"
 
 
@@ -190,7 +190,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_runs(
             client.get("/runs/")
 
 
-def test_a_run_that_goes_on_is_replaced_where_it_stands(get: Get, client: Client):
+def test_active_run_is_replaced_in_place(get: Get, client: Client):
     active = create_run(Story(), status="running")
     create_run(Story("s2"), status="done")
     address = get("/runs/").one("div", id="watch").attrs["hx-get"]

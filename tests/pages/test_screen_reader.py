@@ -110,7 +110,7 @@ def test_many_events_are_announced_by_their_number_and_not_row_by_row(listening,
     assert not any("word" in text for text in heard(listening))
 
 
-def test_a_walk_through_time_says_where_it_ended(listening, told):
+def test_playback_announces_where_it_stopped(listening, told):
     for number in range(30):
         told.says(f"word {number}", delta={"n": number})
     listening.goto(f"/sessions/id/{told.pk}/?seq=30")
@@ -123,7 +123,7 @@ def test_a_walk_through_time_says_where_it_ended(listening, told):
     assert [text for text in heard(listening) if "State at" in text] == ["State at event 20, which wrote n"]
 
 
-def test_a_list_that_changes_says_once_that_there_is_more(listening, told):
+def test_changing_list_announces_news_once(listening, told):
     listening.goto("/sessions/")
     expect(listening.locator(".session-table tbody tr")).to_have_count(1)
     writes.create_session(writes.SessionKey("", "weather", "ben", "s2"), title="Chess?")
@@ -136,7 +136,7 @@ def test_a_list_that_changes_says_once_that_there_is_more(listening, told):
     assert heard(listening) == ["1 new or changed"]
 
 
-def test_a_run_says_that_it_began_and_how_it_ended(listening, told):
+def test_run_announces_start_and_outcome(listening, told):
     listening.goto(f"/sessions/id/{told.pk}/")
     expect(listening.locator("[data-live=live]")).to_be_visible()
     for status, word in ((Run.Status.FAILED, "The run: Failed"), (Run.Status.DONE, "The run is done")):
@@ -146,7 +146,7 @@ def test_a_run_says_that_it_began_and_how_it_ended(listening, told):
         expect(listening.locator("#run-teller")).to_have_text(word)
 
 
-def test_the_found_hits_are_said_and_not_said_again(listening, told):
+def test_hits_are_announced_once(listening, told):
     listening.goto(f"/sessions/id/{told.pk}/")
     expect(listening.locator("[data-live=live]")).to_be_visible()
     listening.keyboard.press("f")

@@ -38,7 +38,7 @@ TELLING = """() => {
 }"""
 
 
-def test_rows_come_as_they_are_found_until_all_was_looked_at(page: Page):
+def test_rows_appear_as_found_until_the_scan_ends(page: Page):
     page.goto("/sessions/")
     page.evaluate(TELLING)
     page.locator("[data-search]").fill("title:rare")
@@ -53,7 +53,7 @@ def test_rows_come_as_they_are_found_until_all_was_looked_at(page: Page):
     assert shown == [f"s{number}" for number in range(190, 0, -20)]
 
 
-def test_rows_found_later_are_watched_as_the_first_are(page: Page):
+def test_rows_found_later_are_live_too(page: Page):
     page.goto("/sessions/?q=title%3Arare")
     expect(page.locator("#session-rows .row-link")).to_have_count(10)
     row = page.locator("#session-rows tr").last
@@ -62,13 +62,13 @@ def test_rows_found_later_are_watched_as_the_first_are(page: Page):
     expect(row.locator(".tag")).to_have_text("seen")
 
 
-def test_what_is_nowhere_is_told_at_the_end(page: Page):
+def test_search_without_results_says_so_at_the_end(page: Page):
     page.goto("/sessions/?q=title%3Anowhere")
     expect(page.get_by_role("heading", name="No session matches")).to_be_visible()
     expect(page.locator(".session-table")).to_be_hidden()
 
 
-def test_another_search_ends_the_look(page: Page, monkeypatch: pytest.MonkeyPatch):
+def test_new_search_ends_the_previous_scan(page: Page, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 1)
     page.goto("/sessions/?q=title%3Arare")
     expect(page.locator("#looking progress")).to_be_visible()

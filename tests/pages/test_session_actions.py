@@ -38,7 +38,7 @@ def test_several_sessions_are_tagged_and_untagged_at_once(client: Client):
     assert (tags(first), tags(second)) == ([], ["bug"])
 
 
-def test_the_button_of_a_row_means_that_row_whatever_is_ticked(client: Client):
+def test_row_button_applies_to_its_row_only(client: Client):
     first, second = Story("s1"), Story("s2")
     client.post(ACTS, {"act": f"pin:{first.pk}", "session": [second.pk]})
     assert first.session.pinned_at
@@ -47,7 +47,7 @@ def test_the_button_of_a_row_means_that_row_whatever_is_ticked(client: Client):
     assert first.session.pinned_at is None
 
 
-def test_with_scripts_an_act_lets_the_list_look(client: Client):
+def test_action_with_scripts_refreshes_the_list(client: Client):
     story = Story("s1")
     response = client.post(ACTS, {"act": f"pin:{story.pk}"}, headers=SCRIPT)
     assert response.status_code == 204
@@ -96,13 +96,13 @@ def test_an_act_that_means_no_session_is_refused(client: Client, sent: dict[str,
     assert "Select sessions first" in parse(response.content).one("p", css="lead").text
 
 
-def test_too_many_at_once_are_refused(client: Client):
+def test_too_many_sessions_at_once_are_refused(client: Client):
     response = client.post(ACTS, {"act": "pin", "session": [str(n) for n in range(1, 502)]})
     assert response.status_code == 400
     assert "501 sessions are too many at once" in parse(response.content).one("h1").text
 
 
-def test_an_id_that_was_taken_again_is_said_when_the_undo_is_refused(client: Client, get: Get):
+def test_undo_is_refused_if_id_was_reused(client: Client, get: Get):
     story = Story("s1")
     client.post(ACTS, {"act": f"delete:{story.pk}"})
     action = get("/sessions/").one("details", css="deleted").one("form").attrs["action"]
@@ -124,14 +124,14 @@ def test_a_session_is_renamed_and_called_by_its_first_text_again(client: Client,
         assert get("/sessions/").one("a", css="row-link").text == name
 
 
-def test_a_title_that_is_too_long_is_said_beside_the_field(client: Client):
+def test_too_long_title_shows_error_at_its_field(client: Client):
     story = Story("s1")
     response = client.post(f"/sessions/id/{story.pk}/rename/", {"title": "x" * 201})
     assert response.status_code == 422
     assert parse(response.content).one("input", name="title").attrs["aria-invalid"] == "true"
 
 
-def test_pinned_sessions_stand_in_a_section_of_their_own(get: Get):
+def test_pinned_sessions_have_their_own_section(get: Get):
     old, new = Story("old"), Story("new")
     new.asks("Hello")
     labels.pin([old.pk])
@@ -140,7 +140,7 @@ def test_pinned_sessions_stand_in_a_section_of_their_own(get: Get):
     assert [row.attrs["id"] for row in others.all("tr")] == [f"session-row-{new.pk}"]
 
 
-def test_tags_and_pins_change_a_row_where_it_stands(get: Get):
+def test_tags_and_pins_update_the_row_in_place(get: Get):
     story = Story("s1")
     for change in (lambda: labels.tag([story.pk], "bug"), lambda: labels.pin([story.pk])):
         address = get("/sessions/").one("div", id="watch").attrs["hx-get"]
@@ -148,7 +148,7 @@ def test_tags_and_pins_change_a_row_where_it_stands(get: Get):
         assert get(address).one("tr").attrs["hx-swap-oob"] == "true"
 
 
-def test_tags_lead_to_the_sessions_that_have_them_and_many_are_counted(get: Get):
+def test_tags_link_to_their_sessions_and_are_counted(get: Get):
     story = Story("s1")
     for name in ("a", "b c", "d", "e", "f", "g"):
         labels.tag([story.pk], name)
@@ -158,7 +158,7 @@ def test_tags_lead_to_the_sessions_that_have_them_and_many_are_counted(get: Get)
     assert "+2" in line.text
 
 
-def test_a_search_is_kept_opened_renamed_replaced_and_deleted(client: Client, get: Get):
+def test_view_is_saved_opened_renamed_replaced_and_deleted(client: Client, get: Get):
     Story("s1")
     page = get("/sessions/?user=ann&before=9e9~999")
     keep = page.one("nav", css="views").one("a").attrs["href"]
@@ -199,7 +199,7 @@ def test_a_view_leads_nowhere_else(client: Client):
 @pytest.mark.parametrize(
     "name", ["<b>'bold'</b> & \"more\"", "?q=1#x%20/..", "한국 🌦️", "x" * 64, "{{ name }}"]
 )
-def test_a_view_of_an_odd_name_is_kept_opened_and_renamed(client: Client, get: Get, name: str):
+def test_view_with_odd_name_is_saved_opened_and_renamed(client: Client, get: Get, name: str):
     client.post("/sessions/views/", {"name": name, "query": "q=%22a+%26+b%22"})
     view = SavedView.objects.get()
     assert view.name == name

@@ -36,7 +36,7 @@ def make(count: int, **given: str) -> None:
         writes.create_session(key, now=START - n)
 
 
-def test_a_session_shows_what_it_is_about_and_what_happened_in_it(get: Get):
+def test_row_shows_title_and_activity(get: Get):
     story = Story("s1", user="ann")
     story.asks("Weather in Paris?")
     story.says("It is sunny.", usageMetadata={"totalTokenCount": 1234})
@@ -47,7 +47,7 @@ def test_a_session_shows_what_it_is_about_and_what_happened_in_it(get: Get):
     assert (row["Events"], row["Tokens"], row["Errors"]) == ("3", "1.23k", "1")
 
 
-def test_a_title_given_by_a_person_comes_before_the_first_text(get: Get):
+def test_custom_title_precedes_first_text(get: Get):
     story = Story()
     story.asks("Weather?")
     assert titles(get) == ["Weather?"]
@@ -76,7 +76,7 @@ def test_pages_join_without_a_gap_or_a_repetition(get: Get):
     assert seen == [f"s{n}" for n in range(120)]
 
 
-def test_sessions_of_one_moment_are_split_over_pages_by_their_key(get: Get):
+def test_sessions_of_equal_time_are_paged_by_key(get: Get):
     for n in range(60):
         writes.create_session(writes.SessionKey("", "weather", "ann", f"s{n}"), now=START)
     first = get("/sessions/")
@@ -85,7 +85,7 @@ def test_sessions_of_one_moment_are_split_over_pages_by_their_key(get: Get):
     assert len(both) == len(set(both)) == 60
 
 
-def test_an_older_page_leads_back_to_the_newest_and_keeps_the_filter(get: Get):
+def test_older_page_links_to_newest_and_keeps_filter(get: Get):
     make(60)
     older = get("/sessions/?app=weather").one("a", rel="next").attrs["href"]
     page = get(f"/sessions/{older}")
@@ -117,7 +117,7 @@ def test_invalid_cursor_is_refused(get: Get, cursor: str):
         ("?app=weather&user=ben", set()),
     ],
 )
-def test_filters_stand_in_the_address(get: Get, query: str, found: set[str]):
+def test_filters_are_in_the_address(get: Get, query: str, found: set[str]):
     Story("id-1").asks("tea")
     Story("id-2").asks("東京の天気は？")
     chess = Story("id-3", app="writer", user="ben")
@@ -127,7 +127,7 @@ def test_filters_stand_in_the_address(get: Get, query: str, found: set[str]):
 
 
 @pytest.mark.parametrize("query", ["?realm=eval/", "?q=is:eval"])
-def test_attempts_of_evals_are_shown_only_when_asked_for(get: Get, query: str):
+def test_eval_attempts_are_listed_only_on_request(get: Get, query: str):
     Story("real")
     attempt = Story("attempt", realm="eval/r1/c1/1")
     assert titles(get) == ["real"]
@@ -137,13 +137,13 @@ def test_attempts_of_evals_are_shown_only_when_asked_for(get: Get, query: str):
     assert link.attrs["href"] == f"/sessions/id/{attempt.pk}/"
 
 
-def test_a_link_leads_to_a_session_whatever_its_id_holds(get: Get):
+def test_session_with_any_id_is_linked(get: Get):
     Story("a/b%2F?c#d é", user="x/y")
     link = get("/sessions/").one("td", css="session-cell").one("a")
     assert link.attrs["href"] == "/sessions/weather/x%2Fy/a%2Fb%252F%3Fc%23d%20%C3%A9/"
 
 
-def test_a_session_whose_id_cannot_stand_in_a_path_is_linked_by_its_key(get: Get):
+def test_session_with_unaddressable_id_is_linked_by_key(get: Get):
     story = Story("..")
     link = get("/sessions/").one("td", css="session-cell").one("a")
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/"
@@ -172,7 +172,7 @@ def test_directions_of_writing_do_not_leak_out_of_a_cell(get: Get):
     ("status", "shown"),
     [("running", True), ("waiting", True), ("failed", True), ("crashed", True), ("done", False)],
 )
-def test_how_the_newest_run_stands_is_shown_when_it_matters(get: Get, status: str, shown: bool):
+def test_status_of_newest_run_is_shown_if_relevant(get: Get, status: str, shown: bool):
     story = Story()
     runs.create_run(story.pk, {})
     newest = runs.create_run(story.pk, {})
@@ -181,13 +181,13 @@ def test_how_the_newest_run_stands_is_shown_when_it_matters(get: Get, status: st
     assert bool(badges) is shown
 
 
-def test_a_store_without_sessions_teaches_what_would_be_here(get: Get):
+def test_store_without_sessions_explains_sessions(get: Get):
     empty = get("/sessions/").one("div", css="empty")
     assert empty.one("h2").text == "No sessions yet"
     assert empty.one("a").attrs["href"] == "/sessions/new/"
 
 
-def test_filters_that_fit_nothing_offer_the_way_back(get: Get):
+def test_filters_without_results_offer_reset(get: Get):
     Story()
     empty = get("/sessions/?q=nothing").one("div", css="empty")
     assert empty.one("h2").text == "No session matches"
@@ -238,12 +238,12 @@ def watch(page: Element) -> str:
     return page.one("div", id="watch").attrs["hx-get"]
 
 
-def test_a_list_that_has_not_changed_is_told_nothing(get: Get, client: Client):
+def test_unchanged_list_is_not_sent_again(get: Get, client: Client):
     Story("s1").asks("Hello")
     assert client.get(watch(get("/sessions/"))).status_code == 204
 
 
-def test_a_row_that_has_changed_is_replaced_where_it_stands(get: Get, client: Client):
+def test_changed_row_is_replaced_in_place(get: Get, client: Client):
     first, second = Story("s1"), Story("s2")
     page = get("/sessions/")
     first.asks("Hello")
@@ -257,7 +257,7 @@ def test_a_row_that_has_changed_is_replaced_where_it_stands(get: Get, client: Cl
 
 
 @pytest.mark.parametrize("happens", ["renamed", "run"])
-def test_a_title_and_a_run_change_a_row_too(get: Get, happens: str):
+def test_title_and_run_update_the_row(get: Get, happens: str):
     story = Story("s1")
     page = get("/sessions/")
     if happens == "renamed":
@@ -293,14 +293,14 @@ def test_an_empty_list_loads_its_first_sessions_at_once(get: Get, client: Client
     assert len(get(told.attrs["hx-get"], target="sessions").one("tbody").all("tr")) == 1
 
 
-def test_an_older_page_hears_only_of_its_own_rows(get: Get, client: Client):
+def test_older_page_receives_changes_of_its_rows_only(get: Get, client: Client):
     make(60)
     page = get(f"/sessions/{get('/sessions/').one('a', rel='next').attrs['href']}")
     Story("new").asks("Hello")
     assert client.get(watch(page)).status_code == 204
 
 
-def test_a_session_that_was_deleted_elsewhere_leaves_the_list(get: Get):
+def test_session_deleted_elsewhere_leaves_the_list(get: Get):
     story = Story("s1")
     page = get("/sessions/")
     writes.delete_session(story.key)
@@ -320,7 +320,7 @@ def test_looking_for_changes_takes_three_queries(client: Client, get: Get, djang
         client.get(address)
 
 
-def test_a_hit_is_shown_with_what_matches_and_leads_to_its_event(get: Get):
+def test_hit_shows_match_and_links_to_its_event(get: Get):
     story = Story("s1")
     story.asks("Is it <b>sunny</b> in Paris?")
     story.says("Rain.")
@@ -331,7 +331,7 @@ def test_a_hit_is_shown_with_what_matches_and_leads_to_its_event(get: Get):
     assert hit.one("a").attrs["href"] == "/sessions/weather/ann/s1/?seq=1"
 
 
-def test_a_wrong_query_says_where_and_what_was_probably_meant(get: Get):
+def test_invalid_query_shows_position_and_suggestion(get: Get):
     Story("s1")
     page = get("/sessions/?q=is:runing+tea&app=weather", status=400)
     notes = page.one("div", id="query-notes")
@@ -378,7 +378,7 @@ def test_of_a_long_wrong_query_the_part_around_the_mistake_is_shown(get: Get):
     assert notes.one("p", css="query-line").text == f"…{'b' * 299} kind:eror {'c' * 299}…"
 
 
-def test_a_query_that_is_too_long_is_told_so_in_its_place(get: Get):
+def test_too_long_query_shows_its_error(get: Get):
     page = get(f"/sessions/?q={'w' * 4_000}", status=400)
     assert "at most 2,000 characters; this one has 4,000" in page.one("div", id="query-notes").text
     assert page.one("input", id="query").attrs["value"] == "w" * 4_000
@@ -392,7 +392,7 @@ def test_wordy_comparison_gets_query_language_suggestion(get):
     assert "s1" in get(offered.attrs["href"]).one("tbody").text
 
 
-def test_sessions_are_found_by_their_state_now_and_ever(get: Get):
+def test_sessions_are_searched_by_current_and_past_state(get: Get):
     story = Story("s1", {"retries": 1, "user:tier": "gold"})
     story.add(delta={"retries": 5})
     story.add(delta={"retries": 0})
@@ -402,7 +402,7 @@ def test_sessions_are_found_by_their_state_now_and_ever(get: Get):
     assert titles(get, "?q=user:tier+%3D+gold") == ["s1"]
 
 
-def test_what_may_be_written_is_offered_at_the_caret(get: Get):
+def test_completions_are_offered_at_the_caret(get: Get):
     Story("s1").calls("get_weather", "c1")
     offered = get("/sessions/completions/?q=tea+app:w").all("li", role="option")
     assert [option.attrs["data-text"] for option in offered] == ["app:weather"]
@@ -411,7 +411,7 @@ def test_what_may_be_written_is_offered_at_the_caret(get: Get):
     assert "tool:" in [option.attrs["data-text"] for option in terms]
 
 
-def test_a_query_looks_at_a_bounded_number_of_tables(client: Client, django_assert_max_num_queries):
+def test_query_reads_a_bounded_number_of_tables(client: Client, django_assert_max_num_queries):
     for n in range(60):
         Story(f"s{n}").asks("tea")
     with django_assert_max_num_queries(24):
@@ -437,7 +437,7 @@ def test_looking_asks_no_index_while_nothing_came(client: Client, get: Get):
     assert get(address).one("div", id="watch").one("a").text == "1 new or changed"
 
 
-def test_every_query_in_the_help_can_be_asked(get: Get):
+def test_every_query_of_the_help_works(get: Get):
     page = get("/sessions/query-help/")
     written = [code.text for term in page.all("dl")[0].all("dt") for code in term.all("code")]
     assert len(written) > 5
@@ -445,7 +445,7 @@ def test_every_query_in_the_help_can_be_asked(get: Get):
         get(f"/sessions/?{urlencode({'q': query})}")
 
 
-def test_the_tags_of_a_row_lead_to_the_sessions_that_have_them(get: Get):
+def test_tags_of_a_row_link_to_their_sessions(get: Get):
     story = Story("s1")
     names = ["plain", "two words", 'a "quoted" one', "a=b", "\\"]
     for name in names:
@@ -486,9 +486,7 @@ def test_list_shows_number_of_unindexed_sessions_until_indexed(get: Get, client:
     assert get("/sessions/").one("div", id="sessions-left").text == ""
 
 
-def test_a_list_says_that_search_has_yet_to_read_a_session_of_many_events(
-    get: Get, monkeypatch: pytest.MonkeyPatch
-):
+def test_list_reports_search_backlog_of_long_session(get: Get, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(unindexed_scan, "MOST_EVENTS", 3)
     story = Story()
     for _ in range(4):
@@ -511,7 +509,7 @@ def test_the_agents_folder_is_not_walked_for_every_list(
     assert "newcomer" in [option.text for option in get("/sessions/").one("select", name="app").all("option")]
 
 
-def test_a_search_that_is_kept_is_not_offered_to_be_kept(get: Get):
+def test_saved_search_is_not_offered_for_saving(get: Get):
     saved_views.save("Gold", "q=user:tier = gold")
     offers = {
         query: get(f"/sessions/?{query}").one("nav", "views").text for query in ("q=user:tier=gold", "q=tea")

@@ -100,7 +100,7 @@ def test_forward_before_scripts_load_shows_the_url(page: Page, told: dict[str, S
         ("retries missing app:weather", "Which tea is it?"),
     ],
 )
-def test_a_session_is_found_by_words_tools_and_state_now_or_ever(
+def test_session_is_searched_by_words_tools_and_state(
     page: Page, told: dict[str, Story], query: str, found: str
 ):
     page.goto("/sessions/")
@@ -123,7 +123,7 @@ def test_a_hit_is_shown_and_leads_to_its_event(page: Page, told: dict[str, Story
     expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("nantou")
 
 
-def test_a_search_is_kept_opened_renamed_and_let_go(page: Page, told: dict[str, Story]):
+def test_search_is_saved_opened_renamed_and_deleted(page: Page, told: dict[str, Story]):
     page.goto("/sessions/?q=tier")
     search(page, "is:error")
     expect(rows(page)).to_have_count(1)

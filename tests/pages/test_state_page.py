@@ -37,7 +37,7 @@ def test_each_scope_has_its_own_board_with_prefixed_keys(get: Get):
     assert len(page.all("abbr", css="scope-user")) == 2  # in the lead and on the board
 
 
-def test_a_key_tells_who_last_wrote_it_and_where(get: Get):
+def test_key_shows_its_last_writer_and_session(get: Get):
     story = Story(initial={"user:n": 0})
     story.asks("Weather?")
     seq = story.add(
@@ -64,7 +64,7 @@ def test_a_key_outlives_the_session_that_wrote_it(get: Get):
     assert not writer.all("a")
 
 
-def test_a_removed_key_is_gone_from_the_board(get: Get):
+def test_removed_key_is_not_on_the_board(get: Get):
     Story(initial={"app:a": 1, "app:b": 2})
     change = newest("a")
     shared_state.AppState.objects.filter(key="a").delete()
@@ -84,14 +84,14 @@ def test_the_history_of_a_removed_key_is_still_at_hand(get: Get):
     assert not get("/state/?app=weather&user=ann&after_app=kept&after_user=a").all("ul", "gone-keys")
 
 
-def test_of_very_many_keys_no_removed_one_is_looked_for(get: Get, monkeypatch: pytest.MonkeyPatch):
+def test_removed_keys_are_not_searched_among_very_many(get: Get, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shared_state, "FEW_KEYS", 1)
     story = Story("s1", {"app:limit": 3, "app:a": 1, "app:b": 1})
     state_edits.remove_key(story.pk, "app:limit")
     assert not get("/state/?app=weather").all("ul", "gone-keys")
 
 
-def test_an_app_that_nobody_knows_is_said_to_be_unknown(get: Get):
+def test_unknown_app_is_reported(get: Get):
     Story("s1")
     page = get("/state/?app=wether")
     assert page.one("div", "empty").one("h2").text == "No app has this name"
@@ -99,7 +99,7 @@ def test_an_app_that_nobody_knows_is_said_to_be_unknown(get: Get):
     assert "No app has this name" not in get("/state/?app=weather").text
 
 
-def test_of_very_many_users_the_page_says_that_there_are_more(get: Get):
+def test_page_of_very_many_users_says_that_there_are_more(get: Get):
     for user in (f"u{number:03}" for number in range(shared_state.MOST_USERS)):
         Story(f"s-{user}", {"user:tier": "gold"}, user=user)
     assert "These are the first" not in get("/state/?app=weather").text
@@ -109,7 +109,7 @@ def test_of_very_many_users_the_page_says_that_there_are_more(get: Get):
     assert "zoe" not in page.one("section", aria_labelledby="users-title").text
 
 
-def test_without_an_app_the_apps_that_share_anything_are_listed(get: Get):
+def test_apps_with_shared_state_are_listed(get: Get):
     Story("s1", {"app:a": 1, "user:b": 2})
     Story("s2", {"user:c": 1}, user="ben")
     Story("s3", {"own": 1}, app="writer")
@@ -174,7 +174,7 @@ def test_a_history_shows_every_write_across_sessions_newest_first(get: Get):
     assert page.one("h1").text == "user:n"
 
 
-def test_a_long_history_comes_in_pages_and_only_its_end_says_new(get: Get):
+def test_long_history_has_pages_and_only_its_end_is_new(get: Get):
     story = Story()
     for n in range(25):
         story.add(delta={"app:n": n})
@@ -210,7 +210,7 @@ def test_a_long_value_is_fetched_piece_by_piece(get: Get):
 
 
 @pytest.mark.parametrize("query", ["?pointer=/nowhere", "?pointer=/n/0/x", "?pointer=/l/9"])
-def test_a_piece_that_is_not_there_is_not_found(get: Get, query: str):
+def test_missing_piece_is_404(get: Get, query: str):
     Story(initial={"app:v": {"n": 1, "l": [1]}})
     get(f"/state/values/{newest('v').pk}/{query}", status=404)
 
@@ -219,7 +219,7 @@ def test_a_piece_that_is_not_there_is_not_found(get: Get, query: str):
     "address",
     ["/state/values/999/", "/state/history/999/"],
 )
-def test_a_row_that_is_gone_is_not_found(get: Get, address: str):
+def test_missing_row_is_404(get: Get, address: str):
     assert "no row 999" in get(address, status=404).one("h1").text
 
 
@@ -229,7 +229,7 @@ def test_a_history_cursor_that_is_none_is_refused(get: Get, query: str):
     get(f"/state/history/{newest('n').pk}/{query}", status=400)
 
 
-def test_a_key_says_how_often_it_was_written_in_all_sessions(get: Get):
+def test_key_shows_number_of_writes_in_all_sessions(get: Get):
     first, second = Story("s1", {"user:n": 0}), Story("s2")
     for number in range(3):
         first.add(delta={"user:n": number})
@@ -252,7 +252,7 @@ def test_the_page_of_a_user_lists_the_sessions(get: Get):
     assert [row.one("bdi", css="faint").text for row in of_the_app.all("li")] == ["ben", "ann"]
 
 
-def test_sessions_of_one_user_that_began_alike_are_told_apart_by_their_ids(get: Get):
+def test_similar_sessions_are_distinguished_by_id(get: Get):
     for session_id in ("first-visit", "second-visit"):
         Story(session_id, user="ann").asks("Hello")
     items = get("/state/?app=weather&user=ann").one("ul", "session-links").all("li")

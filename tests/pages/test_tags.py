@@ -68,11 +68,11 @@ def test_words_agree_with_their_number(number: int, text: str):
     assert devui.plural(number, "event") == text
 
 
-def test_an_odd_plural_can_be_given():
+def test_irregular_plural_can_be_given():
     assert devui.plural(2, "entry,entries") == "2 entries"
 
 
-def test_a_moment_carries_its_exact_time_and_reads_without_scripts():
+def test_time_has_exact_value_and_reads_without_scripts():
     shown = render("{{ t|moment }}", t=1763731000.123456).one("time")
     assert shown.attrs == {
         "datetime": "2025-11-21T13:16:40.123+00:00",
@@ -89,7 +89,7 @@ def test_a_time_no_calendar_has_is_shown_as_it_is(epoch: float, shown: str):
 
 
 @pytest.mark.parametrize("epoch", [float("inf"), float("nan")])
-def test_a_time_that_is_no_number_is_none_and_tells_what_it_is(epoch: float):
+def test_non_numeric_time_is_shown_as_it_is(epoch: float):
     told = render("{{ t|moment }}", t=epoch).one("span")
     assert told.text == "no time"
     assert str(epoch) in told.attrs["title"]
@@ -120,7 +120,7 @@ def test_every_status_of_a_run_has_an_icon_beside_its_colour(status: str):
     assert badge.text == status
 
 
-def test_a_status_nobody_foresaw_is_shown_and_escaped():
+def test_unknown_status_is_shown_escaped():
     assert render("{% status given %}", given="<odd>").one("span").text == "<odd>"
 
 
@@ -128,12 +128,12 @@ def test_a_query_is_encoded():
     assert devui.query("a&b=c/é", "app") == "app=a%26b%3Dc%2F%C3%A9"
 
 
-def test_an_element_id_is_made_of_any_name():
+def test_element_id_is_made_from_any_name():
     assert re.fullmatch(r"agent-[0-9a-f]+", devui.dom_id("a b/</", "agent"))
     assert devui.dom_id("a", "agent") != devui.dom_id("b", "agent")
 
 
-def test_addresses_are_made_for_ids_of_any_characters():
+def test_addresses_are_made_for_ids_with_any_characters():
     shown = render("<a href=\"{% seg_url 'agent' app_name=app %}\">x</a>", app='a/b%c"?')
     assert shown.one("a").attrs["href"] == "/agents/a%2Fb%25c%22%3F/"
 
@@ -144,7 +144,7 @@ def test_backticks_mark_code_and_text_stays_text():
     assert shown.text == "Run <b>x</b> & <i>wait</i>"
 
 
-def test_two_texts_beside_each_other_mark_what_the_other_one_does_not_have():
+def test_word_diff_marks_differences_on_both_sides():
     left, right = text_diff.compare_texts("sunny <b>\u200b", "rainy <b>")
     assert devui.deletions(left).startswith('<del class="removed">sunny</del> &lt;b&gt;')
     assert devui.insertions(right) == '<ins class="added">rainy</ins> &lt;b&gt;'

@@ -41,7 +41,7 @@ def test_time_of_any_year_is_a_date_in_the_viewers_zone(epoch, shown):
     ],
 )
 @pytest.mark.parametrize("style", ["short", "clock"])
-def test_a_time_that_no_calendar_has_is_shown_as_what_it_says(epoch, shown, hint, style):
+def test_time_outside_the_calendar_is_shown_as_number(epoch, shown, hint, style):
     time = parse(moment(epoch, style)).one("span")
     assert time.text == shown
     assert hint in time.attrs["title"]

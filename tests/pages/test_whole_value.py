@@ -43,7 +43,7 @@ def test_a_link_leads_from_the_board_to_the_whole_of_a_large_value(get: Get, tol
     assert link.attrs["href"] == f"/state/values/{newest('large').pk}/whole/"
 
 
-def test_the_whole_value_is_json_for_who_asks(client: Client, told):
+def test_whole_value_is_sent_as_json_on_request(client: Client, told):
     answer = client.get(f"/state/values/{newest('large').pk}/whole/?form=json")
     assert answer["Content-Type"] == "application/json"
     assert json.loads(answer.content) == LARGE
@@ -56,6 +56,6 @@ def test_a_removed_key_has_no_value_to_show(get: Get, told):
     assert "removed" in get(f"/state/values/{newest('nested').pk}/whole/").one("main").text
 
 
-def test_a_value_that_is_gone_and_a_form_that_there_is_not_are_refused(get: Get, told):
+def test_missing_value_and_unknown_format_are_refused(get: Get, told):
     get("/state/values/999999/whole/", status=404)
     get(f"/state/values/{newest('large').pk}/whole/?form=xml", status=400)

@@ -98,7 +98,7 @@ def test_all_places_are_seen_on_a_narrow_screen(open_window: OpenWindow, server:
 
 
 @pytest.mark.parametrize("width", [1280, 390])
-def test_fork_is_one_line_in_the_session_it_was_made_from(open_window: OpenWindow, server: str, width: int):
+def test_fork_is_one_line_in_its_original_session(open_window: OpenWindow, server: str, width: int):
     story = Story("s1")
     for number in range(23):
         story.says(f"event {number}")

@@ -93,7 +93,7 @@ def previews_its_form(page: Element, element: Element) -> bool:
     ]
 
 
-def test_whatever_is_fetched_by_a_script_has_an_address_of_its_own(html: str):
+def test_everything_fetched_by_scripts_has_its_own_address(html: str):
     page = parse(html)
     for element in page:
         if "hx-get" in element.attrs and not element.attrs.get("hx-trigger", "").startswith(BY_ITSELF):
@@ -133,7 +133,7 @@ def test_the_timeline_holds_every_event_with_its_number(client: Client, addresse
     assert sorted(map(int, shown)) == list(range(1, EVENTS + 1))
 
 
-def test_an_event_its_details_and_the_state_then_are_one_page(client: Client, addresses: dict[str, str]):
+def test_event_details_and_state_are_one_page(client: Client, addresses: dict[str, str]):
     page = elements(client, addresses["timeline at an event"])
     [current] = [event for event in events(page) if event.attrs.get("aria-current") == "true"]
     assert current.attrs["data-seq"] == "7"

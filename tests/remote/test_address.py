@@ -53,7 +53,7 @@ def test_refusals_contain_no_password(given):
     assert "secret" not in f"{refused.value} {refused.value.hint}"
 
 
-def test_two_servers_of_one_name_are_refused():
+def test_two_servers_with_the_same_name_are_refused():
     with pytest.raises(BadInput, match="is used twice"):
         RemoteAddress.read_all(["go=http://a", "go=http://b"])
 

@@ -43,7 +43,7 @@ def answering(*answers: tuple[str, Any]) -> Starlette:
     return Starlette(routes=[route(*each) for each in answers])
 
 
-async def test_unreachable_server_is_shown_and_found_when_it_starts(store, web):
+async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, web):
     port = free_port()
     remote = JavaScript()
     async with connected(f"far=http://127.0.0.1:{port}") as runtimes:
@@ -355,7 +355,7 @@ async def test_run_that_cannot_start_reports_the_server_failure(store, web):
     assert "Remote server 'far'" in run.error
 
 
-async def test_home_page_says_when_remote_agents_change(store, web):
+async def test_home_page_reports_changed_remote_agents(store, web):
     asks = {"HX-Request": "true", "HX-Target": "remotes"}
     apps: list[str] = ["clerk"]
     remote = answering(("/list-apps", lambda request: JSONResponse(apps)))
@@ -377,7 +377,7 @@ async def test_home_page_says_when_remote_agents_change(store, web):
     assert "<html" not in same + other + gone
 
 
-async def test_run_reports_that_its_server_is_gone(store, web):
+async def test_run_reports_lost_server(store, web):
     remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", EMPTY))
     body = {
         "appName": "clerk@far",

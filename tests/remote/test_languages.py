@@ -40,7 +40,7 @@ BOOKED = [
 
 
 @of_every_language
-async def test_a_run_is_recorded_alike_whatever_the_language(web, language):
+async def test_run_is_recorded_alike_in_every_language(web, language):
     remote: Synthetic = language()
     async with served(remote.app()) as runtimes:
         assert (await web.get("/list-apps")).json() == [APP]
@@ -98,7 +98,7 @@ async def test_pending_call_is_answered_by_the_next_run(web, language):
 
 @pytest.mark.soak
 @of_every_language
-async def test_a_session_is_deleted_there_and_here(web, language):
+async def test_session_is_deleted_remotely_and_locally(web, language):
     remote = language()
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
@@ -138,7 +138,7 @@ async def test_broken_stream_fails_the_run(web):
         assert "broke off its response" in run.error
 
 
-async def test_a_key_that_java_removes_is_removed_here(web):
+async def test_key_removed_by_java_is_removed_locally(web):
     async with served(Java().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
@@ -214,7 +214,7 @@ async def test_closing_the_stream_cancels_as_adk_does(web, language):
         assert [event["author"] for event in remote.sessions["s1"].events] == ["user"]
 
 
-async def test_runs_on_one_session_take_turns(web):
+async def test_runs_on_one_session_are_sequential(web):
     remote = JavaScript()
     async with served(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})

@@ -68,7 +68,7 @@ def texts() -> list[str]:
     return [content["parts"][0]["text"] for content in contents if content]
 
 
-async def test_live_run_goes_both_ways_and_is_copied(there, here):
+async def test_live_run_is_bidirectional_and_copied(there, here):
     async with dial(here) as socket:
         await socket.send(text_message("hello"))
         assert await next_agent_text(socket) == "heard hello"

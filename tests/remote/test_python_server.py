@@ -103,7 +103,7 @@ async def test_streamed_run_equals_the_session_on_the_server(web, there):
 
 
 @pytest.mark.soak
-async def test_next_read_brings_changes_made_on_the_server(web, there):
+async def test_next_read_imports_changes_made_on_the_server(web, there):
     await begin(web)
     asked = {"appName": "office", "userId": "ann", "sessionId": "s1"}
     message = {"newMessage": {"role": "user", "parts": [{"text": "Take a note: by phone"}]}}
@@ -220,7 +220,7 @@ async def test_copy_is_read_only_and_can_be_forked(web, there):
 
 
 @pytest.mark.soak
-async def test_copy_says_when_its_session_left_the_server(web, there, oracle):
+async def test_copy_reports_session_deleted_on_the_server(web, there, oracle):
     key = await begin(web)
     await ended(await started(web, key, "Hello"))
     oracle[1].sessions.clear()

@@ -65,7 +65,7 @@ async def test_streamed_event_is_replaced_by_the_session_version(store):
     assert [await units_of_work.read(found, words) for words in ("first", "other")] == [0, 1]
 
 
-async def test_event_with_another_state_delta_is_kept_and_reported(store):
+async def test_event_with_different_state_delta_is_kept_and_reported(store):
     await bring()
     await units_of_work.write(mirrors.append_event, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
     await bring(told("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))

@@ -62,7 +62,7 @@ def test_yaml_agents_are_held_to_the_rules_of_adk_web(monkeypatch):
     assert "_set_enforce_yaml_key_denylist(True)" in inspect.getsource(fast_api.get_fast_api_app)
 
 
-def test_the_server_keeps_no_spans_in_memory():
+def test_server_keeps_no_spans_in_memory():
     assert DevServer._serves_debug_trace_endpoints is True
     assert _adk.ManagedServer._serves_debug_trace_endpoints is False
     assert "if self._serves_debug_trace_endpoints:" in inspect.getsource(ApiServer.get_fast_api_app)
@@ -73,7 +73,7 @@ def test_internal_agents_are_not_served():
     assert _adk.ManagedServer._allow_special_agents is False
 
 
-def test_the_runner_still_takes_what_ours_passes_on():
+def test_runner_still_accepts_our_arguments():
     parameters = inspect.signature(Runner.run_async).parameters
     assert {
         "invocation_id",
@@ -84,7 +84,7 @@ def test_the_runner_still_takes_what_ours_passes_on():
     } <= parameters.keys()
 
 
-def test_the_loader_serves_one_app_only(folder):
+def test_loader_serves_one_app_only(folder):
     loader = _adk.OneAppLoader(str(folder), "good")
 
     assert loader.list_agents() == ["good"]
@@ -107,7 +107,7 @@ def test_an_agent_that_failed_is_not_imported_again(folder):
     assert _adk.AgentLoadError is _AgentLoadError
 
 
-def test_a_tool_says_what_the_model_is_told():
+def test_tool_description_equals_the_models_declaration():
     def add(a: int, b: int) -> int:
         """Add two numbers."""
         return a + b
@@ -123,7 +123,7 @@ def test_agents_and_workflows_are_nodes():
     assert {mode.name for mode in _adk.StreamingMode} >= {"NONE", "SSE", "BIDI"}
 
 
-def test_the_parameter_that_gets_the_context_is_known():
+def test_context_parameter_of_a_tool_is_known():
     def named(city: str, tool_context) -> None: ...
     def typed(here: ToolContext) -> None: ...
     def without(city: str) -> None: ...
@@ -135,5 +135,5 @@ def test_the_parameter_that_gets_the_context_is_known():
     assert _adk.function_of_node(FunctionNode(func=step)) is step
 
 
-def test_the_model_of_agents_without_one_is_known():
+def test_default_model_of_agents_is_known():
     assert LlmAgent(name="a").canonical_model.model == _adk.default_model()

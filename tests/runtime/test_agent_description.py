@@ -86,7 +86,7 @@ def test_an_agent_is_described_with_its_tools_and_callbacks():
     assert tree["app"] == {"name": "kitchen", "is_app": False}
 
 
-def test_an_instruction_provider_is_named_and_not_asked():
+def test_instruction_provider_is_named_but_not_called():
     tree = describe(LlmAgent(name="cook", instruction=instruct), None, "kitchen")
     assert (tree["instruction"], tree["instruction_provider"]) == ("", "instruct")
 
@@ -119,7 +119,7 @@ def test_the_settings_of_an_app_are_described():
     assert settings["context_cache"] == {"cache_intervals": 10, "ttl_seconds": 60, "min_tokens": 0}
 
 
-def test_callbacks_tools_and_providers_say_where_they_stand():
+def test_callbacks_tools_and_providers_have_source_locations():
     agent = LlmAgent(name="cook", instruction=instruct, tools=[look_up], before_agent_callback=greet)
 
     tree = describe(agent, None, "kitchen")
@@ -130,7 +130,7 @@ def test_callbacks_tools_and_providers_say_where_they_stand():
     assert tree["instruction_provider_at"] == {"file": __file__, "line": instruct.__code__.co_firstlineno}
 
 
-def test_a_wrapped_function_stands_where_it_was_written():
+def test_wrapped_function_has_location_of_the_original():
     @functools.wraps(look_up)
     def logged(*args, **kwargs):
         return look_up(*args, **kwargs)
@@ -141,7 +141,7 @@ def test_a_wrapped_function_stands_where_it_was_written():
     assert places.of_code(len) == {}
 
 
-def test_an_agent_stands_where_it_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_agent_has_location_of_its_creation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     file = tmp_path / "kitchen_of_test.py"
     file.write_text(
         "def make(what, name):\n    return Agent(name=name)\n\nx = Agent(\n  name='cook')\nmake(1, 'maid')\n"
@@ -165,14 +165,14 @@ def test_code_that_cannot_be_read_has_no_place(tmp_path: Path, monkeypatch: pyte
     assert CodeLocator(tmp_path, tmp_path).of_agent("cook", object()) == {}
 
 
-def test_the_context_of_a_tool_is_told_by_its_parameter():
+def test_context_of_a_tool_is_recognized_by_its_parameter():
     def cook(tool_context) -> None: ...
 
     tools = describe(LlmAgent(name="cook", tools=[cook, look_up]), None, "kitchen")["tools"]
     assert [tool["context"] for tool in tools] == ["tool_context", ""]
 
 
-def test_a_model_says_whose_it_is_and_keeps_what_may_be_secret():
+def test_model_names_its_provider_and_hides_secrets():
     config = genai.GenerateContentConfig(
         temperature=0.5, http_options=genai.HttpOptions(headers={"x-key": "sesame"})
     )
@@ -188,13 +188,13 @@ def test_a_model_says_whose_it_is_and_keeps_what_may_be_secret():
     assert (alone["model"], alone["model_from"]) == (LlmAgent.DEFAULT_MODEL, "ADK's default")
 
 
-def test_settings_that_differ_from_adks_are_told():
+def test_settings_that_differ_from_adks_defaults_are_listed():
     agent = LlmAgent(name="cook", include_contents="none", disallow_transfer_to_peers=True)
     told = describe(agent, None, "kitchen")["settings"]
     assert told == {"include_contents": "none", "disallow_transfer_to_peers": True}
 
 
-def test_a_workflow_is_told_as_a_graph():
+def test_workflow_is_described_as_a_graph():
     def taste(ctx, node_input: str) -> str:
         return node_input
 
@@ -211,12 +211,12 @@ def test_a_workflow_is_told_as_a_graph():
     assert {"from": "taste", "to": "serve", "route": "good"} in tree["edges"]
 
 
-def test_the_agent_behind_a_tool_is_told_with_it():
+def test_agent_behind_a_tool_is_described():
     tree = describe(LlmAgent(name="cook", tools=[AgentTool(LlmAgent(name="maid"))]), None, "kitchen")
     assert tree["tools"][0]["agent"]["name"] == "maid"
 
 
-def test_an_agent_inside_itself_is_told_once():
+def test_recursive_agent_is_described_once():
     root = LlmAgent(name="cook")
     root.sub_agents.append(root)
     assert describe(root, None, "kitchen")["sub_agents"] == [
@@ -224,7 +224,7 @@ def test_an_agent_inside_itself_is_told_once():
     ]
 
 
-def test_a_tree_without_end_is_cut_and_says_so():
+def test_endless_tree_is_cut_with_a_note():
     agents = [LlmAgent(name=f"a{number}") for number in range(400)]
     deep = LlmAgent(name="bottom")
     for number in range(60):
@@ -261,7 +261,7 @@ class Hostile(LlmAgent):
         return super().__getattribute__(name)
 
 
-def test_an_agent_that_raises_when_it_is_read_says_so_and_its_neighbours_are_told():
+def test_agent_that_raises_when_read_does_not_hide_neighbours():
     root = LlmAgent(name="root", sub_agents=[LlmAgent(name="good")])
     root.sub_agents.insert(0, Hostile(name="bad"))
 
@@ -301,7 +301,7 @@ async def test_reading_that_exits_is_an_error_like_others():
         await call_with_timeout(lambda: sys.exit(3), 60)
 
 
-def test_the_page_knows_every_hook_and_the_context_it_gets():
+def test_page_knows_every_hook_and_its_context():
     assert set(HOOKS) == {*PLUGIN_HOOKS, *AGENT_CALLBACKS, *LLM_CALLBACKS}
     for hook, (kind, _) in HOOKS.items():
         given = inspect.signature(getattr(BasePlugin, hook)).parameters

@@ -26,20 +26,20 @@ def failure(folder: Path, code: str, name: str = "agent.py") -> dict[str, Any]:
     return describe_failure(raised.value, folder)
 
 
-def test_the_code_around_the_line_that_failed_is_told(tmp_path: Path):
+def test_code_around_the_failing_line_is_shown(tmp_path: Path):
     told = failure(tmp_path, "".join(f"x{n} = {n}\n" for n in range(1, 10)) + "raise ValueError('no')\n")
     assert (told["line"], told["file"]) == (10, str(tmp_path / app_of(tmp_path) / "agent.py"))
     assert [line["number"] for line in told["source"]] == [5, 6, 7, 8, 9, 10]
     assert told["source"][-1]["text"] == "raise ValueError('no')"
 
 
-def test_a_syntax_error_is_told_with_its_line(tmp_path: Path):
+def test_syntax_error_has_its_line(tmp_path: Path):
     told = failure(tmp_path, "x = 1\ndef (\n")
     assert (told["type"], told["line"]) == ("SyntaxError", 2)
     assert told["source"] == [{"number": 1, "text": "x = 1"}, {"number": 2, "text": "def ("}]
 
 
-def test_a_mistake_in_yaml_is_told_with_its_line(tmp_path: Path):
+def test_yaml_error_has_its_line(tmp_path: Path):
     told = failure(tmp_path, "name: x\nmodel: [\n", "root_agent.yaml")
     assert told["file"] == str(tmp_path / app_of(tmp_path) / "root_agent.yaml")
     assert told["source"][0] == {"number": 1, "text": "name: x"}
@@ -56,13 +56,13 @@ def test_lines_without_end_are_cut(tmp_path: Path):
     assert max(len(line["text"]) for line in told["source"]) == 300
 
 
-def test_what_a_module_raises_is_told_in_text_that_can_be_sent(tmp_path: Path):
+def test_exception_text_of_a_module_is_sendable(tmp_path: Path):
     told = failure(tmp_path, "raise ValueError('half \\ud83d')\n")
     assert told["message"].encode().decode() == "half \ufffd"
     assert "half \ufffd" in told["traceback"].encode().decode()
 
 
-def test_an_error_without_words_is_told_by_its_name(tmp_path: Path):
+def test_error_without_message_is_named_by_its_type(tmp_path: Path):
     code = "class Mute(Exception):\n    def __str__(self):\n        raise KeyError\nraise Mute\n"
     assert failure(tmp_path, code)["message"] == "Mute"
 

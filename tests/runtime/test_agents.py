@@ -52,7 +52,7 @@ def test_the_names_are_those_of_adk(folder):
     assert {"weather", "only_package", "no_code", "group.east", "group.west", "a.b.c.d.e"} <= set(names)
 
 
-def test_the_folder_of_one_agent_holds_that_agent_only(folder):
+def test_folder_of_one_agent_contains_that_agent_only(folder):
     opened = open_folder(folder / "weather")
 
     assert opened.names() == AgentLoader(str(folder / "weather")).list_agents() == ["weather"]
@@ -72,12 +72,12 @@ def test_a_name_without_an_agent_is_refused(folder, name):
         open_folder(folder).folder_of(name)
 
 
-def test_an_agent_beside_a_single_one_is_refused(folder):
+def test_agent_beside_single_agent_is_refused(folder):
     with pytest.raises(NotFound):
         open_folder(folder / "weather").folder_of("no_code")
 
 
-def test_a_folder_that_does_not_exist_is_refused_with_a_way_out(tmp_path):
+def test_missing_folder_is_refused_with_hint(tmp_path):
     with pytest.raises(BadInput, match="does not exist") as refused:
         open_folder(tmp_path / "missing")
     assert "Name a folder" in refused.value.hint
@@ -122,7 +122,7 @@ def test_an_agent_opened_alone_is_of_the_same_version_as_in_its_folder_of_agents
     assert alone.code_version("weather") == among_all.code_version("weather")
 
 
-def test_what_lies_beside_an_agent_without_other_agents_is_none_of_its_code(tmp_path):
+def test_files_beside_single_agent_are_not_its_code(tmp_path):
     write(tmp_path, "weather/agent.py", "unrelated/setup.py")
     before = open_folder(tmp_path / "weather").code_version("weather")
     write(tmp_path, "unrelated/setup.py", text="changed = 1")
@@ -154,7 +154,7 @@ def test_data_caches_and_other_agents_are_not_its_code(folder, name):
     assert opened.code_version("weather") == before
 
 
-def test_a_text_too_long_for_a_prompt_is_data(folder):
+def test_text_too_long_for_a_prompt_is_data(folder):
     opened = open_folder(folder)
     before = opened.code_version("weather")
 
@@ -163,7 +163,7 @@ def test_a_text_too_long_for_a_prompt_is_data(folder):
     assert opened.code_version("weather") == before
 
 
-def test_the_same_code_elsewhere_is_the_same_version(folder, tmp_path_factory):
+def test_same_code_elsewhere_has_the_same_version(folder, tmp_path_factory):
     copy = shutil.copytree(folder, tmp_path_factory.mktemp("copy") / "agents")
 
     assert open_folder(copy).code_version("weather") == open_folder(folder).code_version("weather")
@@ -196,11 +196,11 @@ def test_a_virtual_environment_holds_no_agents(folder):
 @pytest.mark.parametrize(
     ("name", "code"), [("agent.py", True), ("a.YAML", False), (".env", True), (".x.py", False)]
 )
-def test_code_is_told_by_its_name(name, code):
+def test_code_files_are_recognized_by_name(name, code):
     assert is_code(name) is code
 
 
-def test_an_agent_of_a_remote_server_has_no_folder_here_and_is_told_as_such(folder, monkeypatch):
+def test_remote_agent_has_no_local_folder(folder, monkeypatch):
     monkeypatch.setattr(remotes, "_registry", {})
     remotes.register(remotes.Remote("far", "http://far.example"))
     with pytest.raises(NotFound, match=r"on another server, http://far\.example"):

@@ -44,7 +44,7 @@ async def nothing_open(session: AgentSession) -> Trace:
     return await units_of_work.read(Trace.objects.filter(session=session).latest, "pk")
 
 
-async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
+async def test_cancel_keeps_streamed_text_and_is_no_error(stage: Stage):
     session = await stage.session("talker")
     run = await cancelled(stage, session)
 
@@ -68,7 +68,7 @@ async def test_cancel_keeps_what_was_streamed_and_is_no_error(stage: Stage):
     assert shown.item.text == summary["text"]
 
 
-async def test_a_model_is_not_given_what_a_cancel_broke_off(stage: Stage):
+async def test_cancelled_text_is_not_sent_to_the_model(stage: Stage):
     session = await stage.session("talker")
     await cancelled(stage, session)
     assert (await stage.run(session, "say again")).status == Status.DONE
@@ -87,7 +87,7 @@ async def test_a_cancelled_run_has_nothing_open(stage: Stage):
     assert trace.started_at <= trace.finished_at <= run.finished_at + 60
 
 
-async def test_a_run_whose_caller_went_away_has_nothing_open(stage: Stage):
+async def test_abandoned_run_leaves_nothing_open(stage: Stage):
     session = await stage.session("talker")
     client = await stage.supervisor.client("talker")
     body = adk_body(session, WORDS, streaming=True)
@@ -104,7 +104,7 @@ async def test_a_run_whose_caller_went_away_has_nothing_open(stage: Stage):
 
 
 @pytest.mark.parametrize("how", ["cancelled", "crashed"])
-async def test_a_run_whose_process_was_ended_has_nothing_open(stage: Stage, how: str):
+async def test_run_of_ended_process_leaves_nothing_open(stage: Stage, how: str):
     session = await stage.session("napper")
     told = len(stage.lines)
     run = await stage.start(session, 'call nap {"seconds": 120}')
@@ -123,7 +123,7 @@ async def test_a_run_whose_process_was_ended_has_nothing_open(stage: Stage, how:
     assert trace.finished_at == ended.finished_at
 
 
-async def test_an_event_that_closes_a_cancelled_invocation_is_told_from_an_error():
+async def test_closing_event_of_cancelled_invocation_is_no_error():
     call = Event.model_validate(
         {
             "author": "talker",
@@ -139,7 +139,7 @@ async def test_an_event_that_closes_a_cancelled_invocation_is_told_from_an_error
         assert event_text.errors_of(json.loads(record.summary)) == []
 
 
-async def test_what_several_agents_streamed_is_kept_by_author():
+async def test_streamed_text_of_several_agents_is_kept_by_author():
     from sessions_app.adk.partial_answers import StreamedAnswers
 
     def said(author, text, *, partial=True, thought=False, code=None):

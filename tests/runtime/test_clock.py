@@ -38,14 +38,14 @@ def session(db):
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_a_living_process_is_known_when_the_clock_was_set(session, clock, step):
+def test_live_process_is_recognized_after_clock_change(session, clock, step):
     run = new_run(session)
     lifecycle.claim(run.pk, new_process().pk, "v1")
     clock.step(step)
     assert lifecycle.crash_orphans() == []
 
 
-def test_a_pid_that_is_used_again_is_told_from_the_process_before(session):
+def test_reused_pid_is_no_live_process(session):
     runtime = new_process()
     run = new_run(session)
     lifecycle.claim(run.pk, runtime.pk, "v1")
@@ -64,7 +64,7 @@ def test_a_pid_of_another_boot_is_another_process():
     assert processes.identity(process.pid) is None
 
 
-def test_a_process_whose_row_knows_its_start_by_the_clock_alone_is_still_told(session):
+def test_process_with_start_time_by_clock_only_is_recognized(session):
     runtime = new_process()
     run = new_run(session)
     lifecycle.claim(run.pk, runtime.pk, "v1")
@@ -74,7 +74,7 @@ def test_a_process_whose_row_knows_its_start_by_the_clock_alone_is_still_told(se
     assert lifecycle.crash_orphans() == [run.pk]
 
 
-def test_the_start_that_ps_shows_tells_processes_apart(monkeypatch):
+def test_start_time_of_ps_distinguishes_processes(monkeypatch):
     """As on macOS."""
     own = processes._start_by_ps(os.getpid(), {"TZ": "UTC"})
     monkeypatch.setattr(processes, "PLATFORM", "darwin")
@@ -84,7 +84,7 @@ def test_the_start_that_ps_shows_tells_processes_apart(monkeypatch):
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_a_process_on_another_host_is_heard_whatever_the_clocks_say(session, clock, monkeypatch, step):
+def test_process_on_another_host_is_alive_despite_clock_changes(session, clock, monkeypatch, step):
     runtime = new_process()
     run = new_run(session)
     lifecycle.claim(run.pk, runtime.pk, "v1")
@@ -133,7 +133,7 @@ def test_a_run_that_is_queued_when_the_clock_was_set_back_waits_behind_those_bef
     assert lifecycle.claim(second.pk, runtime.pk, "v1")
 
 
-def test_no_run_begins_beside_another_whatever_their_times_say(session):
+def test_runs_stay_sequential_despite_clock_changes(session):
     runtime = new_process()
     running, queued = new_run(session), new_run(session)
     lifecycle.claim(running.pk, runtime.pk, "v1")
@@ -169,7 +169,7 @@ async def test_failed_start_is_shown_though_the_clock_was_set(supervise, agents_
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_set(db, clock, step):
+def test_reported_problem_survives_clock_change(db, clock, step):
     child = SimpleNamespace(app_name="talker", card_before=cards.last_checked_at("talker"))
     clock.step(step)
     cards.save_failure("talker", "v1", {"type": "ImportError", "message": "no rain"})
@@ -178,7 +178,7 @@ def test_process_that_told_what_is_wrong_keeps_its_words_though_the_clock_was_se
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-def test_a_stopwatch_goes_on_when_the_clock_is_set(clock, step):
+def test_stopwatch_ignores_clock_changes(clock, step):
     watch = Stopwatch()
     before = watch.now()
     clock.step(step)

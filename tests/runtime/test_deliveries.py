@@ -64,7 +64,7 @@ async def test_run_is_redelivered_if_its_process_dies_during_delivery(own: Stage
 
 
 @pytest.mark.soak
-async def test_delivered_run_goes_to_the_next_process_after_a_death(own: Stage, monkeypatch):
+async def test_delivered_run_moves_to_next_process_after_death(own: Stage, monkeypatch):
     monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
     nap = await block(own)
     queued = await own.start(await own.session("napper"), 'call nap {"seconds": 0}')
@@ -92,7 +92,7 @@ async def test_dying_processes_are_replaced_a_limited_number_of_times(own: Stage
 
 
 @pytest.mark.soak
-async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans(supervise, monkeypatch):
+async def test_long_waiting_runs_are_delivered_during_orphan_sweeps(supervise, monkeypatch):
     async with supervise(sweep=0.01) as stage:
         nap = await block(stage)
         sessions = [await stage.session("napper") for _ in range(6)]
@@ -109,7 +109,7 @@ async def test_runs_that_waited_long_are_handed_on_while_others_look_for_orphans
         await asyncio.gather(*handing_over)
 
 
-async def test_a_process_that_cannot_take_a_run_late_is_told_by_the_run(own: Stage, agents_dir, monkeypatch):
+async def test_process_that_fails_a_late_delivery_marks_the_run(own: Stage, agents_dir, monkeypatch):
     monkeypatch.setattr(deliveries, "DELIVERY_WAIT_S", 0.1)
     agent, awake = agents_dir / "napper" / "agent.py", agents_dir.parent / "awake"
     fails = (
@@ -130,7 +130,7 @@ async def test_a_process_that_cannot_take_a_run_late_is_told_by_the_run(own: Sta
     assert "TypeError" in ended.error
 
 
-async def test_a_run_whose_process_is_killed_while_it_loads_is_run_by_the_next(own: Stage, agents_dir):
+async def test_run_of_process_killed_while_loading_moves_to_the_next(own: Stage, agents_dir):
     agent, flag = agents_dir / "talker" / "agent.py", agents_dir.parent / "loaded-once"
     waits = f"import pathlib, time\nflag = pathlib.Path({str(flag)!r})\nif not flag.exists():\n"
     agent.write_text(waits + "    flag.touch()\n    time.sleep(60)\n" + agent.read_text())
@@ -174,7 +174,7 @@ async def test_a_run_cancelled_while_it_is_handed_over_stays_cancelled(own: Stag
     assert (await read_run(queued)).status == Status.CANCELLED
 
 
-async def test_runs_that_are_being_handed_over_wait_for_the_next_server(supervise, agents_dir):
+async def test_runs_in_delivery_wait_for_the_next_server(supervise, agents_dir):
     agent = agents_dir / "talker" / "agent.py"
     source = agent.read_text()
     agent.write_text("import time\ntime.sleep(60)\n")
@@ -208,7 +208,7 @@ async def test_runs_that_wait_for_their_turn_wait_for_the_next_server(supervise)
     assert ended[0].finished_at <= ended[1].started_at
 
 
-async def test_a_run_sent_while_the_server_ends_waits_for_the_next_one(supervise):
+async def test_run_sent_during_server_stop_waits_for_the_next_one(supervise):
     async with supervise() as stage:
         runs_client.register(stage.supervisor)
         run = await stage.queue(await stage.session("talker"), "say hi")
