@@ -1,4 +1,4 @@
-"""Helpers for views: the request type, partial pages, redirects, JSON responses and downloads."""
+"""Helpers for views: the request type, routes, partial pages, redirects, JSON responses and downloads."""
 
 from __future__ import annotations
 
@@ -8,9 +8,20 @@ from typing import IO, Any
 
 from django import http
 from django.shortcuts import render
+from django.urls import ResolverMatch, URLPattern
+from django.urls.resolvers import RoutePattern
+from django.utils.module_loading import import_string
 from django_htmx.middleware import HtmxDetails
 
-__all__ = ["HttpRequest", "download", "json_text", "redirect_to", "render_partial", "wants_partial"]
+__all__ = [
+    "HttpRequest",
+    "LazyRoute",
+    "download",
+    "json_text",
+    "redirect_to",
+    "render_partial",
+    "wants_partial",
+]
 
 CHUNK = 256 * 1024
 """Bytes of a file that are sent at a time."""
@@ -20,6 +31,28 @@ class HttpRequest(http.HttpRequest):
     """A request that passed `HtmxMiddleware`."""
 
     htmx: HtmxDetails
+
+
+class LazyRoute(URLPattern):
+    """A route like `path(route, view, name=name)` whose view is imported by the first request for it.
+
+    Links need only its name. So a server starts without importing the pages that nobody has opened.
+    """
+
+    def __init__(self, route: str, view: str, name: str) -> None:
+        """Route to the view with the dotted name `view`."""
+        super().__init__(RoutePattern(route, name=name, is_endpoint=True), None, name=name)
+        self.lookup_str = view
+
+    def resolve(self, path: str) -> ResolverMatch | None:
+        """Return the match of a path, with the imported view."""
+        if self.callback is None and self.pattern.match(path):
+            self.import_view()
+        return super().resolve(path)
+
+    def import_view(self) -> None:
+        """Import the view."""
+        self.callback = import_string(self.lookup_str)
 
 
 def wants_partial(request: http.HttpRequest, target: str) -> bool:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from functools import cached_property
 from importlib import import_module
 from typing import Any, cast
 
-from django.core.signals import request_finished
 from django.urls.resolvers import RoutePattern, URLPattern, URLResolver
 from django.utils.datastructures import MultiValueDict
 from django.utils.translation import get_language
@@ -17,9 +15,6 @@ ADK = "devui-adk"
 
 V1 = "devui-v1"
 """URL namespace of DevUI's own API."""
-
-BUILD_DELAY_S = 1.0
-"""Seconds between the first response and building the APIs: further requests of the first page take precedence."""
 
 APIS = "devui.apis.build"
 
@@ -50,17 +45,3 @@ class ApiUrls(URLResolver):
         if get_language() not in self._reverse_dict:
             super()._populate()
         return cast(MultiValueDict[str, Any], self._reverse_dict[get_language()])
-
-
-async def build_after_first_page() -> None:
-    """Build the APIs in a thread after the first response, so that no request waits for them."""
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
-
-    def answer(**_: Any) -> None:
-        loop.call_soon_threadsafe(answered.set)
-
-    request_finished.connect(answer)
-    await answered.wait()
-    request_finished.disconnect(answer)
-    await asyncio.sleep(BUILD_DELAY_S)
-    await asyncio.to_thread(import_module, APIS)

@@ -18,8 +18,8 @@ import uvicorn
 from django.conf import settings
 from django.db import connection
 
-from devui.apis.urls import build_after_first_page
 from devui.remote import Runtimes
+from devui.serving.deferred_imports import import_after_first_page
 from devui.serving.housekeeping import run_housekeeping
 from devui.web.idle_connections import TimedHTTPProtocol
 from sessions_app.errors import BadInput
@@ -139,7 +139,7 @@ async def _serve(
             runtime_client.register(runtimes)
             supervisor.spawn(run_housekeeping())
             supervisor.spawn(indexer.keep_indexed())
-            supervisor.spawn(build_after_first_page())
+            supervisor.spawn(import_after_first_page())
             if first is not None:
                 supervisor.spawn(first())
             await server.serve(sockets=[listener])

@@ -7,6 +7,7 @@ import logging
 from urllib.parse import parse_qs
 
 from channels.generic.websocket import AsyncWebsocketConsumer
+from django.urls import URLPattern, path
 
 from sessions_app.errors import StoreFault
 from sessions_app.live import page_socket
@@ -79,3 +80,8 @@ def parse_cursor(text: str) -> int | None:
     if not (text.isascii() and text.isdecimal()) or len(text) > CURSOR_DIGITS:
         return None
     return int(text)
+
+
+websocket_urlpatterns: list[URLPattern] = [
+    path("ws/sessions/<int:pk>/", SessionSocket.as_asgi(), name="session-socket"),
+]

@@ -16,7 +16,7 @@ import pytest
 from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
-from sessions_app.live.routing import websocket_urlpatterns
+from sessions_app.live.consumers import websocket_urlpatterns
 from sessions_app.runs import runtime_client
 from tests import forked_processes
 from tests.live.streaming_runtime import StreamingRuntime

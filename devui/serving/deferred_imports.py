@@ -1,0 +1,44 @@
+"""Imports that the first page does not need: other pages, sockets and both APIs, done in the background after it."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+from importlib import import_module
+from typing import Any
+
+from django.core.signals import request_finished
+from django.urls import get_resolver
+
+from devui.apis.urls import APIS
+from sessions_app.http import LazyRoute
+
+DELAY_S = 1.0
+"""Seconds between the first response and the imports: further requests of the first page take precedence."""
+
+
+async def import_after_first_page() -> None:
+    """Import everything in a thread after the first response, so that no request waits for it."""
+    loop, answered = asyncio.get_running_loop(), asyncio.Event()
+
+    def answer(**_: Any) -> None:
+        loop.call_soon_threadsafe(answered.set)
+
+    request_finished.connect(answer)
+    await answered.wait()
+    request_finished.disconnect(answer)
+    await asyncio.sleep(DELAY_S)
+    await asyncio.to_thread(import_everything)
+
+
+def import_everything() -> None:
+    """Import what requests import on demand."""
+    pending = list(get_resolver().url_patterns)
+    while pending:
+        route = pending.pop()
+        if isinstance(route, LazyRoute):
+            route.import_view()
+        pending += getattr(route, "url_patterns", ())
+    import_module("devui.web.socket_routes")
+    import_module(APIS)
+    gc.freeze()  # imported objects stay
