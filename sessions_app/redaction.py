@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from typing import Any
+from urllib.parse import urlsplit
 
 SECRET_KEYS = frozenset(
     {
@@ -154,3 +155,15 @@ def _strip_secrets(value: Any) -> Any:
     if isinstance(value, list):
         return [_strip_secrets(item) for item in value]
     return value
+
+
+def without_password(url: str) -> str:
+    """Return a URL without password and query, safe to show and store."""
+    parts = urlsplit(url)
+    account, at, host = parts.netloc.rpartition("@")
+    user = account.partition(":")[0]
+    if "://" not in url:
+        return parts._replace(query="", fragment="").geturl()
+    return (
+        f"{parts.scheme}://{user}{at}{host}{parts.path}"  # urllib drops two of the slashes of sqlite:////file
+    )

@@ -1,4 +1,4 @@
-"""Imports for the first page: the APIs are built on request, or after that page."""
+"""Imports for the first page: the APIs, other pages and sockets are imported on request, or after that page."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from evals_app import urls as eval_urls
+from sessions_app import urls as session_urls
 from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -23,28 +25,30 @@ async def ask(paths):
     async with over(application) as client:
         return [(await client.get(path)).status_code for path in paths]
 
-print(asyncio.run(ask(sys.argv[2:])), "devui.apis.build" in sys.modules, "ninja" in sys.modules)
+statuses = asyncio.run(ask(sys.argv[2:]))
+print(statuses, *(name in sys.modules for name in ("devui.apis.build", "ninja")))
+print(*(name for name in sys.modules if name.startswith(("sessions_app.views.", "evals_app.views."))))
 """
 
 BEHIND = """
 import asyncio, sys
 import devui
 devui.setup(sys.argv[1])
-from devui.apis import urls as api_urls
 from devui.asgi import application
+from devui.serving import deferred_imports
 from tests.web import over
-api_urls.BUILD_DELAY_S = 0
+deferred_imports.DELAY_S = 0
 
 async def main():
-    building = asyncio.create_task(api_urls.build_after_first_page())
+    importing = asyncio.create_task(deferred_imports.import_after_first_page())
     await asyncio.sleep(0)
     assert "devui.apis.build" not in sys.modules
     async with over(application) as client:
         await client.get("/")
-    await asyncio.wait_for(building, 60)
+    await asyncio.wait_for(importing, 60)
 
 asyncio.run(main())
-print("devui.apis.build" in sys.modules)
+print(*(name in sys.modules for name in sys.argv[2:]))
 """
 
 
@@ -57,7 +61,20 @@ def run(script: str, store: Path, *paths: str) -> str:
 
 def test_pages_are_served_without_building_the_api(tmp_path: Path):
     pages = ["/", "/sessions/", "/evals/"]
-    assert run(ASK, tmp_path / "store.sqlite3", *pages) == "[200, 200, 200] False False"
+    output = run(ASK, tmp_path / "store.sqlite3", *pages).splitlines()
+    assert output[0] == "[200, 200, 200] False False"
+
+
+def test_the_first_page_imports_no_view_of_another_page(tmp_path: Path):
+    assert run(ASK, tmp_path / "store.sqlite3", "/").splitlines() == ["[200] False False"]
+
+
+def test_every_route_names_an_existing_view():
+    routes = [route for app in (session_urls, eval_urls) for route in app.urlpatterns]
+    assert len(routes) > 90
+    for route in routes:
+        route.import_view()
+        assert callable(route.callback), route
 
 
 @pytest.mark.parametrize(
@@ -65,8 +82,14 @@ def test_pages_are_served_without_building_the_api(tmp_path: Path):
     [("/health", 200), ("/api/v1/sessions", 200), ("/api/v1/docs", 200), ("/no/such/page", 404)],
 )
 def test_an_api_that_is_asked_first_is_built_and_answers(tmp_path: Path, path: str, status: int):
-    assert run(ASK, tmp_path / "store.sqlite3", path) == f"[{status}] True True"
+    assert run(ASK, tmp_path / "store.sqlite3", path).splitlines()[0] == f"[{status}] True True"
 
 
-def test_the_api_is_built_behind_the_first_page(tmp_path: Path):
-    assert run(BEHIND, tmp_path / "store.sqlite3") == "True"
+def test_everything_else_is_imported_after_the_first_page(tmp_path: Path):
+    modules = [
+        "devui.apis.build",
+        "devui.web.socket_routes",
+        "sessions_app.views.session",
+        "evals_app.views.trends",
+    ]
+    assert run(BEHIND, tmp_path / "store.sqlite3", *modules) == "True True True True"

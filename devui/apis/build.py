@@ -1,7 +1,7 @@
 """The two APIs: ADK's paths at the root, DevUI's under /api/v1/. The apps provide the operations.
 
 Building them takes as long as everything else for a page, so this module is imported at the first request to an API,
-or after the first page; see `devui.apis.urls`.
+or after the first page; see `devui.serving.deferred_imports`.
 """
 
 from __future__ import annotations

@@ -40,9 +40,9 @@ from sessions_app.agents.revisions import git_revision
 from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.realms import refuse_read_only
+from sessions_app.redaction import without_password
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.gc_tuning import collect_less_often
-from sessions_app.transfer.readers.databases import without_password
 
 FRONT_END = Path(cli.__file__).parent / "browser"
 

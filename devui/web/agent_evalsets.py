@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from evals_app.analysis import report
 from evals_app.files import library
 from evals_app.models import EvalRun, EvalSet
+from evals_app.runs import progress
 from sessions_app.agents.folder import AgentsFolder
 
 
@@ -24,7 +24,7 @@ def evalsets_of(folder: AgentsFolder | None, *names: str) -> dict[str, list[Agen
     if folder is None or not names:
         return {}
     rows = EvalSet.objects.filter(app_name__in=names, gone=False)
-    newest = report.newest_runs(rows)
+    newest = progress.newest_runs(rows)
     runs = {(row.app_name, row.evalset_id): newest.get(row.pk) for row in rows.only("app_name", "evalset_id")}
     beside = {name: library.find_files(folder.folder_of(name)) for name in names}
     return {

@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from evals_app.analysis import report
-from evals_app.analysis.exports import number
 from evals_app.cli.ci_gate import GateResult
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
+from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.progress import elapsed_seconds, format_estimate, time_left
 from evals_app.runs.writes import Outcome, Score
@@ -56,7 +56,7 @@ class Console:
         cases = run.total // run.num_runs
         times = f" × {run.num_runs}" if run.num_runs > 1 else ""
         metrics = ", ".join(
-            f"{column.name} ≥ {number(column.threshold)}" for column in report.columns_of(run)
+            f"{column.name} ≥ {format_score(column.threshold)}" for column in report.columns_of(run)
         )
         self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")
@@ -209,4 +209,4 @@ def _score_text(score: Score) -> str:
     if score.status == MetricResult.Status.NOT_EVALUATED:
         return f"{score.metric}: {' '.join(score.reason.split())}"
     sign = "<" if score.status == MetricResult.Status.FAILED else "≥"
-    return f"{score.metric} {number(score.score)} {sign} {number(score.threshold)}"
+    return f"{score.metric} {format_score(score.score)} {sign} {format_score(score.threshold)}"

@@ -6,9 +6,9 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet
+from django.db.models import Avg, Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
-from evals_app.models import EvalAttempt, EvalRun
+from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import attempt_status
 from evals_app.runs.limits import MAX_PARALLELISM, STEP_S
 
@@ -139,3 +139,11 @@ def time_left(mean: float, waiting: int, ages: Sequence[float], parallelism: int
     if not waiting and not running:
         return None
     return max([(waiting * mean + sum(running)) / max(parallelism, 1), *running])
+
+
+def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
+    """Return the newest run of each evalset that has one, by the evalset's key."""
+    newest = EvalRun.objects.filter(evalset=OuterRef("pk")).order_by("-created_at").values("pk")[:1]
+    ids = evalsets.annotate(newest_run=Subquery(newest)).values_list("newest_run", flat=True)
+    runs = EvalRun.objects.filter(pk__in=[run_id for run_id in ids if run_id])
+    return {run.evalset_id: run for run in runs.defer("config", "traceback")}

@@ -8,7 +8,7 @@ from typing import Any
 
 from django import template
 
-from evals_app.analysis.exports import number
+from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalRun
 
 register = template.Library()
@@ -17,7 +17,7 @@ register = template.Library()
 @register.filter
 def score(value: float | None) -> str:
     """`{{ 0.8333|score }}`: 0.833; an en dash for no score."""
-    return number(value)
+    return format_score(value)
 
 
 @register.filter

@@ -11,7 +11,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app.analysis import attempt_detail, report
+from evals_app.analysis import attempt_detail
 from evals_app.cases.case_list import CaseList
 from evals_app.files import BadFile, Problem, library
 from evals_app.metrics import config as configs
@@ -51,7 +51,7 @@ def _index(request: HttpRequest, app: str) -> HttpResponse:
     rows = EvalSet.objects.filter(gone=False)
     if app:
         rows = rows.filter(app_name=app)
-    newest = report.newest_runs(rows)
+    newest = progress.newest_runs(rows)
     groups: dict[str, list[EvalsetRow]] = {name: [] for name in ([app] if app else overview.app_names())}
     for evalset in rows.order_by("app_name", "evalset_id").defer("cases"):
         row = EvalsetRow(evalset, library.problems_of(evalset), newest.get(evalset.pk))

@@ -7,19 +7,22 @@ parse that takes more steps than ordinary prose is aborted, and the text is show
 from __future__ import annotations
 
 from collections.abc import Iterator, MutableMapping, Sequence
-from typing import Any
+from functools import cache
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 import nh3
 from django.utils.html import escape
 from django.utils.safestring import SafeString
-from markdown_it import MarkdownIt
-from markdown_it.renderer import RendererHTML
-from markdown_it.rules_block import StateBlock
-from markdown_it.rules_inline import StateInline
-from markdown_it.token import Token
 
 from sessions_app.presentation import visible_text
+
+if TYPE_CHECKING:
+    from markdown_it import MarkdownIt
+    from markdown_it.renderer import RendererHTML
+    from markdown_it.rules_block import StateBlock
+    from markdown_it.rules_inline import StateInline
+    from markdown_it.token import Token
 
 TAGS = {
     *("p", "br", "hr", "h1", "h2", "h3", "h4", "h5", "h6", "blockquote", "ul", "ol", "li"),
@@ -87,12 +90,13 @@ def _render_unsafe(text: str) -> str:
     if len(text) > MAX_CHARACTERS:
         raise _TooComplexError
     env: dict[str, Any] = {"steps": min(MAX_STEPS, BASE_STEPS + len(text) // 4)}
-    tokens = _parser.parse(text, env)
+    parser = _parser()
+    tokens = parser.parse(text, env)
     every = list(_iter_tokens(tokens))
     addresses = sum(len(str(value)) for token in every for value in token.attrs.values())
     if len(every) > MAX_TOKENS or addresses > MAX_ADDRESS_CHARACTERS:
         raise _TooComplexError
-    return str(_parser.renderer.render(tokens, _parser.options, env))
+    return str(parser.renderer.render(tokens, parser.options, env))
 
 
 def _iter_tokens(tokens: Sequence[Token]) -> Iterator[Token]:
@@ -131,15 +135,16 @@ def _image_as_link(
     return f'<a href="{escape(source)}">{escape(label)}</a>'
 
 
-def _build_parser() -> MarkdownIt:
+_ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
+"""Blocks that the counting rule may interrupt."""
+
+
+@cache
+def _parser() -> MarkdownIt:
+    from markdown_it import MarkdownIt  # not needed by the first page
+
     parser = MarkdownIt("commonmark", {"html": False, "breaks": True}).enable(["table", "strikethrough"])
     parser.add_render_rule("image", _image_as_link)
     parser.block.ruler.before("table", "count", _count_block, {"alt": _ALTERNATIVES})
     parser.inline.ruler.before("text", "count", _count_inline)
     return parser
-
-
-_ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
-"""Blocks that the counting rule may interrupt."""
-
-_parser = _build_parser()

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from sessions_app.errors import DevUIError
+from sessions_app.redaction import without_password
 from sessions_app.transfer.readers import Format, open_source
-from sessions_app.transfer.readers.databases import without_password
 from tests.importers import stores
 from tests.required_programs import missing
 

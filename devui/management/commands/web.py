@@ -16,9 +16,9 @@ from devui.serving import flags
 from devui.web import origins
 from devui.web.login import credentials_file
 from sessions_app.errors import DevUIError
+from sessions_app.redaction import without_password
 from sessions_app.runs.runtime_client import RuntimeProvider
 from sessions_app.sessions import storage_location
-from sessions_app.transfer.readers.databases import without_password
 
 if TYPE_CHECKING:
     from devui.remote import RemoteAddress

@@ -12,7 +12,6 @@ from evals_app.analysis.exports.run_json import (
     attempt_json,
     failure_reason,
     metric_json,
-    number,
     run_facts,
     run_json,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "comparison_facts",
     "failure_reason",
     "metric_json",
-    "number",
     "run_facts",
     "run_json",
     "trend_facts",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from evals_app.analysis import report
+from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 
 CHUNK = 200
@@ -137,12 +138,7 @@ def failure_reason(result: MetricResult) -> str:
     """Return why a metric did not pass, in one line."""
     if result.status == MetricResult.Status.NOT_EVALUATED:
         return f"{result.metric}: {' '.join(result.reason.split())}"
-    return f"{result.metric} {number(result.score)} < {number(result.threshold)}"
-
-
-def number(value: float | None) -> str:
-    """Return a score as text."""
-    return "–" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")
+    return f"{result.metric} {format_score(result.score)} < {format_score(result.threshold)}"
 
 
 def attempts_of(run: EvalRun) -> Iterator[EvalAttempt]:

@@ -26,7 +26,6 @@ from evals_app.analysis.report.run_summary import (
     details_of,
     find_run,
     is_informational,
-    newest_runs,
     sessions_of,
     summary,
 )
@@ -63,7 +62,6 @@ __all__ = [
     "find_run",
     "is_informational",
     "matrix",
-    "newest_runs",
     "rows_of",
     "run_context",
     "sessions_of",

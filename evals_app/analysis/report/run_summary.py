@@ -7,11 +7,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
-from django.db.models import Avg, Count, OuterRef, Q, QuerySet, Subquery, Sum
+from django.db.models import Avg, Count, Q, Sum
 
 from evals_app.metrics.catalog import INFORMATIONAL_METRICS
 from evals_app.metrics.metric import label_of
-from evals_app.models import EvalAttempt, EvalRun, EvalSet, MetricResult
+from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs import prices
 from evals_app.runs.progress import elapsed_seconds
 from sessions_app.errors import NotFound
@@ -215,14 +215,6 @@ def sessions_of(attempts: Iterable[EvalAttempt]) -> dict[int, int]:
         return linked
     rows = AgentSession.objects.filter(realm__in=list(running)).order_by("-pk").values_list("realm", "pk")
     return {**linked, **{running[realm]: pk for realm, pk in rows}}
-
-
-def newest_runs(evalsets: QuerySet[EvalSet]) -> dict[int, EvalRun]:
-    """Return the newest run of each evalset that has one, by the evalset's key."""
-    newest = EvalRun.objects.filter(evalset=OuterRef("pk")).order_by("-created_at").values("pk")[:1]
-    ids = evalsets.annotate(newest_run=Subquery(newest)).values_list("newest_run", flat=True)
-    runs = EvalRun.objects.filter(pk__in=[run_id for run_id in ids if run_id])
-    return {run.evalset_id: run for run in runs.defer("config", "traceback")}
 
 
 def is_informational(name: str) -> bool:

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sessions_app.errors import BadInput
+from sessions_app.redaction import without_password
 
 Row = dict[str, Any]
 
@@ -242,18 +243,6 @@ def open_url(url: str) -> Database:
     raise BadInput(
         f"{without_password(url)!r} names no store that can be read.",
         hint="Name a file, a folder, sqlite:///file, postgresql://… or mysql://….",
-    )
-
-
-def without_password(url: str) -> str:
-    """Return a URL without password and query, safe to show and store."""
-    parts = urlsplit(url)
-    account, at, host = parts.netloc.rpartition("@")
-    user = account.partition(":")[0]
-    if "://" not in url:
-        return parts._replace(query="", fragment="").geturl()
-    return (
-        f"{parts.scheme}://{user}{at}{host}{parts.path}"  # urllib drops two of the slashes of sqlite:////file
     )
 
 

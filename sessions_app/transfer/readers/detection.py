@@ -9,6 +9,7 @@ from urllib.parse import unquote, urlsplit
 
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.events.timestamps import is_in_milliseconds
+from sessions_app.redaction import without_password
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
@@ -16,7 +17,6 @@ from sessions_app.transfer.readers.databases import (
     SqliteDatabase,
     file_fingerprint,
     open_url,
-    without_password,
 )
 from sessions_app.transfer.readers.documents import ExportDocument, SessionDocument, is_export
 from sessions_app.transfer.readers.records import Format, Source, SourceFilter

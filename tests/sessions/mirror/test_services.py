@@ -14,7 +14,7 @@ from devui.runtime.agent_loading import AgentSource
 from devui.runtime.config import RuntimeOptions
 from devui.runtime.services import session_service
 from sessions_app.errors import RuntimeUnavailable
-from sessions_app.transfer.readers.databases import without_password
+from sessions_app.redaction import without_password
 
 SERVICES = """
 from google.adk.cli.service_registry import get_service_registry
