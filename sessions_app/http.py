@@ -33,6 +33,10 @@ class HttpRequest(http.HttpRequest):
     htmx: HtmxDetails
 
 
+def _not_imported(request: http.HttpRequest, **_: Any) -> http.HttpResponse:
+    raise NotImplementedError("LazyRoute.resolve imports the view.")
+
+
 class LazyRoute(URLPattern):
     """A route like `path(route, view, name=name)` whose view is imported by the first request for it.
 
@@ -41,12 +45,12 @@ class LazyRoute(URLPattern):
 
     def __init__(self, route: str, view: str, name: str) -> None:
         """Route to the view with the dotted name `view`."""
-        super().__init__(RoutePattern(route, name=name, is_endpoint=True), None, name=name)
+        super().__init__(RoutePattern(route, name=name, is_endpoint=True), _not_imported, name=name)
         self.lookup_str = view
 
     def resolve(self, path: str) -> ResolverMatch | None:
         """Return the match of a path, with the imported view."""
-        if self.callback is None and self.pattern.match(path):
+        if self.callback is _not_imported and self.pattern.match(path):
             self.import_view()
         return super().resolve(path)
 
