@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from django.db import connection
-
 from sessions_app import realms
 from sessions_app.errors import EventMissing, SessionMissing
 from sessions_app.models import AgentSession, Event
 from sessions_app.paths import session_url
+from sessions_app.store.skip_scan import distinct_values
 
 
 def find_session(pk: int, *, locked: bool = False) -> AgentSession:
@@ -84,25 +83,6 @@ def load_event_body(pk: int, seq: int) -> str:
     return find_event(find_session(pk), seq=seq).data
 
 
-_APPS = """
-WITH RECURSIVE apps(app_name) AS (
-    SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = ''
-    UNION ALL
-    SELECT (SELECT min(app_name) FROM sessions_app_agentsession WHERE realm = '' AND app_name > apps.app_name)
-    FROM apps WHERE apps.app_name IS NOT NULL
-)
-SELECT app_name{columns} FROM apps WHERE app_name IS NOT NULL
-"""
-"""Query for the apps with sessions, by a loose index scan: one seek per app."""
-
-
 def list_apps_with_sessions() -> list[str]:
     """Return the names of the apps that have sessions, sorted."""
-    return sorted(row[0] for row in fetch_app_rows())
-
-
-def fetch_app_rows(columns: str = "") -> list[tuple[str, *tuple[int | None, ...]]]:
-    """Return a row per app with sessions: its name, then the values of `columns` (SQL)."""
-    with connection.cursor() as cursor:
-        cursor.execute(_APPS.format(columns=columns))
-        return list(cursor.fetchall())
+    return sorted(distinct_values("sessions_app_agentsession", "app_name", {"realm": ""}))

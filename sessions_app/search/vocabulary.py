@@ -1,20 +1,19 @@
 """The names that queries can refer to: apps, users, tools, authors, tags and state keys.
 
-Reads are bounded: a skip scan of an index takes one seek a name, however many sessions have it.
+Reads are bounded: a skip scan of an index takes one seek a name.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-
-from django.db import connection
 
 from sessions_app import scopes
 from sessions_app.lookup import list_apps_with_sessions
 from sessions_app.models import AgentSession, Scope, SessionTag, SessionTrait, StateValue
 from sessions_app.search import event_index, index_backlog
 from sessions_app.search.query import CaretWord, Name, Vocabulary
+from sessions_app.store.skip_scan import distinct_values
 
 MOST_NAMES = 300
 """Maximum names of a kind, in sorted order."""
@@ -28,19 +27,11 @@ ID_LENGTH, MOST_IDS = 6, 5
 MOST_COMPLETIONS = 12
 """Maximum names looked up by the typed prefix."""
 
-_NAMES = """
-WITH RECURSIVE names(name, number) AS (
-    SELECT min({column}), 1 FROM {table} WHERE {fixed} = %(value)s AND {column} >= %(start)s
-    UNION ALL
-    SELECT (SELECT min({column}) FROM {table} WHERE {fixed} = %(value)s AND {column} > names.name), number + 1
-    FROM names WHERE names.name IS NOT NULL AND number < %(most)s
-)
-SELECT name FROM names WHERE name IS NOT NULL
-"""
-
-_TRAITS = _NAMES.format(table="sessions_app_sessiontrait", column="value", fixed="name")
-_KEYS = _NAMES.format(table="sessions_app_statevalue", column="key_id", fixed="scope")
-_USERS = _NAMES.format(table="sessions_app_agentsession", column="user_id", fixed="realm = '' AND app_name")
+_TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
+    **{name: ("sessions_app_sessiontrait", "value", {"name": name}) for name in ("tool", "author")},
+    **{scope: ("sessions_app_statevalue", "key_id", {"scope": str(scope)}) for scope in Scope},
+}
+"""Table, column and fixed columns of the names of tools and authors, and of the keys of each scope."""
 
 
 def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
@@ -48,13 +39,12 @@ def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
 
     Nine queries, and two for each text that could be an id.
     """
-    ids = [(scope, key_id) for scope in Scope for key_id in _distinct_names(_KEYS, str(scope))]
-    keys = [scopes.PREFIX[scope] + key for scope, key in ids if not key.startswith(scopes.HASH_PREFIX)]
+    keys = [key for scope in Scope for key in _keys(scope, distinct_values(*_TABLES[scope], most=MOST_NAMES))]
     return Vocabulary(
         apps=list_apps_with_sessions(),
         users=_newest_users(),
-        tools=_distinct_names(_TRAITS, SessionTrait.Name.TOOL),
-        authors=_distinct_names(_TRAITS, SessionTrait.Name.AUTHOR),
+        tools=distinct_values(*_TABLES["tool"], most=MOST_NAMES),
+        authors=distinct_values(*_TABLES["author"], most=MOST_NAMES),
         tags=list(SessionTag.objects.order_by("name").values_list("name", flat=True).distinct()[:MOST_NAMES]),
         keys=keys,
         ids=_find_ids(texts),
@@ -68,34 +58,36 @@ def vocabulary_at(spot: CaretWord) -> Vocabulary:
     if not spot.typed:
         return vocabulary
     if spot.name == "tool":
-        return replace(
-            vocabulary,
-            tools=[*vocabulary.tools, *_names_with_prefix(_TRAITS, SessionTrait.Name.TOOL, spot.typed)],
-        )
+        return replace(vocabulary, tools=[*vocabulary.tools, *_with_prefix(spot.typed, *_TABLES["tool"])])
     if spot.name == "author":
-        more = _names_with_prefix(_TRAITS, SessionTrait.Name.AUTHOR, spot.typed)
-        return replace(vocabulary, authors=[*vocabulary.authors, *more])
+        return replace(
+            vocabulary, authors=[*vocabulary.authors, *_with_prefix(spot.typed, *_TABLES["author"])]
+        )
     if spot.name == "user":
-        users = {name for app in vocabulary.apps for name in _names_with_prefix(_USERS, app, spot.typed)}
+        table = AgentSession._meta.db_table
+        users = {
+            name
+            for app in vocabulary.apps
+            for name in _with_prefix(spot.typed, table, "user_id", {"realm": "", "app_name": app})
+        }
         vocabulary = replace(vocabulary, users=[*vocabulary.users, *sorted(users)])
-    return replace(vocabulary, keys=[*vocabulary.keys, *_keys_with_prefix(spot)])
-
-
-def _keys_with_prefix(spot: CaretWord) -> list[str]:
-    """Return state keys that begin with the typed text; in the value of a `user:` or `app:` term without the prefix."""
-    name = spot.typed if spot.name in ("", "key") else f"{spot.name}:{spot.typed}"
+    # In the value of a `user:` or `app:` term, keys begin with the typed text without the prefix.
+    key = spot.typed if spot.name in ("", "key") else f"{spot.name}:{spot.typed}"
     try:
-        scope, key = scopes.scope_of(name)
+        scope, bare = scopes.scope_of(key)
     except ValueError:  # a temp: key, which is not stored
-        return []
-    key_ids = _names_with_prefix(_KEYS, scope, key)
-    return [scopes.PREFIX[scope] + key_id for key_id in key_ids if not key_id.startswith(scopes.HASH_PREFIX)]
+        return vocabulary
+    return replace(vocabulary, keys=[*vocabulary.keys, *_keys(scope, _with_prefix(bare, *_TABLES[scope]))])
 
 
-def _names_with_prefix(statement: str, value: str, typed: str) -> list[str]:
-    return [
-        name for name in _distinct_names(statement, value, typed, MOST_COMPLETIONS) if name.startswith(typed)
-    ]
+def _with_prefix(typed: str, table: str, column: str, where: Mapping[str, str]) -> list[str]:
+    names = distinct_values(table, column, where, start=typed, most=MOST_COMPLETIONS)
+    return [name for name in names if name.startswith(typed)]
+
+
+def _keys(scope: Scope, key_ids: Iterable[str]) -> list[str]:
+    """Return keys with their prefixes; those that are too long to be indexed directly are left out."""
+    return [scopes.PREFIX[scope] + key for key in key_ids if not key.startswith(scopes.HASH_PREFIX)]
 
 
 def existing_names(names: Iterable[Name]) -> set[Name]:
@@ -145,9 +137,3 @@ def _find_ids(texts: Iterable[str]) -> dict[str, str]:
 def _newest_users() -> list[str]:
     newest = AgentSession.objects.filter(realm="").order_by("-updated_at", "-pk")
     return sorted(set(newest.values_list("user_id", flat=True)[:NEWEST_SESSIONS]))[:MOST_NAMES]
-
-
-def _distinct_names(statement: str, value: str, start: str = "", most: int | None = None) -> list[str]:
-    with connection.cursor() as cursor:
-        cursor.execute(statement, {"value": str(value), "start": start, "most": most or MOST_NAMES})
-        return [row[0] for row in cursor.fetchall()]

@@ -19,11 +19,11 @@ from django.db.models import (
 )
 
 from sessions_app import expiry, realms
-from sessions_app.lookup import fetch_app_rows
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.search import execution
 from sessions_app.search.query import Query
 from sessions_app.store import pagination
+from sessions_app.store.skip_scan import distinct_rows
 
 NEWEST_PER_APP = 3
 MOST_PINNED = 20
@@ -278,14 +278,16 @@ def _text_condition(text: str) -> Q:
 
 
 _NTH_NEWEST = """,
-    (SELECT id FROM sessions_app_agentsession s WHERE s.realm = '' AND s.app_name = apps.app_name
+    (SELECT id FROM sessions_app_agentsession s WHERE s.realm = '' AND s.app_name = names.name
      ORDER BY updated_at DESC, id DESC LIMIT 1 OFFSET {n})"""
 
 
 def newest_sessions() -> dict[str, list[AgentSession]]:
     """Return the newest sessions of every app that has sessions. Two queries."""
     columns = "".join(_NTH_NEWEST.format(n=n) for n in range(NEWEST_PER_APP))
-    keys = [row[1:] for row in fetch_app_rows(columns)]
+    table = AgentSession._meta.db_table
+    apps = distinct_rows(table, "app_name", {"realm": ""}, further_columns=columns)
+    keys = [pks for _, *pks in apps]
     rows = with_run_status(AgentSession.objects.filter(pk__in=[pk for pks in keys for pk in pks if pk]))
     by_pk = rows.in_bulk()
     sessions_by_app = [[by_pk[pk] for pk in pks if pk in by_pk] for pks in keys]

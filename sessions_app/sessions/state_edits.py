@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from django.db import connection, transaction
+from django.db import transaction
 from django.db.models import Q
 
 from sessions_app import scopes
@@ -21,6 +21,7 @@ from sessions_app.runs import lifecycle
 from sessions_app.sessions import storage_location, writes
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.state import history
+from sessions_app.store.skip_scan import distinct_values
 
 COUNT_LIMIT = 1000
 """Maximum sessions, and users, counted; beyond it a page says "more than"."""
@@ -125,27 +126,16 @@ def count_readers(session: AgentSession, scope: Scope) -> KeyReaders:
     others = AgentSession.objects.filter(realm=session.realm, app_name=session.app_name)
     if scope == Scope.USER:
         others = others.filter(user_id=session.user_id)
+        users = [session.user_id]
+    else:
+        users = distinct_values(
+            AgentSession._meta.db_table,
+            "user_id",
+            {"realm": session.realm, "app_name": session.app_name},
+            most=COUNT_LIMIT + 1,
+        )
     sessions = others.exclude(pk=session.pk).order_by()[: COUNT_LIMIT + 1].count()
-    return KeyReaders(sessions, _count_users(session) if scope == Scope.APP else 1)
-
-
-_USERS = """
-WITH RECURSIVE users(user_id) AS (
-    SELECT min(user_id) FROM sessions_app_agentsession WHERE realm = %(realm)s AND app_name = %(app)s
-    UNION ALL
-    SELECT (SELECT min(user_id) FROM sessions_app_agentsession
-            WHERE realm = %(realm)s AND app_name = %(app)s AND user_id > users.user_id)
-    FROM users WHERE users.user_id IS NOT NULL
-)
-SELECT count(*) FROM (SELECT user_id FROM users WHERE user_id IS NOT NULL LIMIT %(limit)s) AS seen
-"""
-
-
-def _count_users(session: AgentSession) -> int:
-    """Count the users of the session's app by a skip scan of the index, one seek a user."""
-    with connection.cursor() as cursor:
-        cursor.execute(_USERS, {"realm": session.realm, "app": session.app_name, "limit": COUNT_LIMIT + 1})
-        return int(cursor.fetchone()[0])
+    return KeyReaders(sessions, len(users))
 
 
 def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None) -> StateEdit:

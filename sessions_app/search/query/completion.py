@@ -13,6 +13,7 @@ from sessions_app.search.query.terms import (
     CLOSED_VALUES,
     DESCRIPTIONS,
     MEASURES,
+    TIMES,
     Field,
     StateTerm,
     When,
@@ -138,14 +139,16 @@ def _value_completions(here: CaretWord, vocabulary: Vocabulary) -> Iterator[Comp
         typed = f"{here.name}:{here.typed}"
         keys = [key for key in vocabulary.keys if key.startswith(f"{here.name}:")]
         yield from _key_completions(CaretWord(here.start, here.end, "", typed), keys)
-    if here.name in AGES:
-        for value in ("<1h", "<1d", "<7d", ">30d"):
-            if value.startswith(here.typed):
-                yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
-    if here.name in ("after", "before"):
-        for value in ("today", "yesterday", "7d"):
-            if value.startswith(here.typed):
-                yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
+    for value in _EXAMPLES.get(here.name, ()):
+        if value.startswith(here.typed):
+            yield Completion(here.start, here.end, f"{here.name}:{value}", value, "value", here.name)
+
+
+_EXAMPLES = {
+    **dict.fromkeys(AGES, ("<1h", "<1d", "<7d", ">30d")),
+    **dict.fromkeys(TIMES, ("today", "yesterday", "7d")),
+}
+"""Example values of terms about times."""
 
 
 def _term_completions(here: CaretWord, names: Collection[str]) -> Iterator[Completion]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from typing import Any, NoReturn
 
 from sessions_app.search.query.scanner import Atom, Scanner
@@ -66,65 +67,28 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is no JSON.")
 
 
+_PATH = re.compile(r"(?:[^.\[\]]+|\[\d+\])(?:\.[^.\[\]]+|\[\d+\])*", re.ASCII)
+_STEP = re.compile(r"[^.\[\]]+", re.ASCII)
+
+
 def path_of(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
-    """Parse a path such as `items[0].sku`; a name with special characters is quoted.
+    """Parse a path such as `items[0].sku`: names with dots between them, indexes in brackets.
+
+    Dots and brackets inside quotation marks belong to a name.
 
     Raises:
         QueryError: it is not a path.
     """
-    return _Path(scanner, atom).read()
-
-
-class _Path:
-    """Parser of one path: names with dots between them, indexes in brackets."""
-
-    def __init__(self, scanner: Scanner, atom: Atom) -> None:
-        self.scanner = scanner
-        self.atom = atom
-        self.at = 0
-        self.steps: list[str | int] = []
-        self.name: str | None = None
-        self.wants_name = True
-
-    def read(self) -> tuple[str | int, ...]:
-        while self.at < len(self.atom.text):
-            if self._is_mark("["):
-                self._take_index()
-            elif self._is_mark("."):
-                if self.name is None and self.wants_name:
-                    self._refuse()
-                self._end_name(wants_another=True)
-                self.at += 1
-            else:
-                if not self.wants_name or self._is_mark("]"):
-                    self._refuse()
-                self.name = (self.name or "") + self.atom.text[self.at]
-                self.at += 1
-        if self.name is None and self.wants_name:
-            self._refuse()
-        self._end_name(wants_another=False)
-        return tuple(self.steps)
-
-    def _take_index(self) -> None:
-        close = self.atom.text.find("]", self.at)
-        digits = self.atom.text[self.at + 1 : close]
-        if close < 0 or not (digits.isascii() and digits.isdigit()) or int(digits) > MAX_INDEX:
-            self._refuse()
-        self._end_name(wants_another=False)
-        self.steps.append(int(digits))
-        self.at = close + 1
-
-    def _end_name(self, *, wants_another: bool) -> None:
-        if self.name is not None:
-            self.steps.append(self.name)
-        self.name, self.wants_name = None, wants_another
-
-    def _is_mark(self, mark: str) -> bool:
-        return self.atom.text[self.at] == mark and not self.atom.quoted[self.at]
-
-    def _refuse(self) -> NoReturn:
-        self.scanner.refuse(
+    pairs = zip(atom.text, atom.quoted, strict=True)
+    marks = "".join("x" if is_quoted else char for char, is_quoted in pairs)
+    steps = [
+        int(marks[at:end]) if marks[at - 1 : at] == "[" else atom.text[at:end]
+        for at, end in map(re.Match.span, _STEP.finditer(marks) if _PATH.fullmatch(marks) else ())
+    ]
+    if not steps or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
+        scanner.refuse(
             "This is no path into a value.",
-            *self.atom.place,
-            hint='Write cart->items[0].sku; a name with odd characters in quotation marks: cart->"a.b".',
+            *atom.place,
+            hint='Write cart->items[0].sku; a name with special characters in quotation marks: cart->"a.b".',
         )
+    return tuple(steps)
