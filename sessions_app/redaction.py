@@ -11,47 +11,21 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-SECRET_KEYS = frozenset(
-    {
-        "password",
-        "token",
-        "additionalHeaders",
-        "additional_headers",
-        "clientSecret",
-        "client_secret",
-        "authResponseUri",
-        "auth_response_uri",
-        "authCode",
-        "auth_code",
-        "accessToken",
-        "access_token",
-        "refreshToken",
-        "refresh_token",
-        "idToken",
-        "id_token",
-        "codeVerifier",
-        "code_verifier",
-        "privateKeyId",
-        "private_key_id",
-        "privateKey",
-        "private_key",
-        "apiKey",
-        "api_key",
-    }
+from pydantic.alias_generators import to_snake
+
+_SECRET_FIELDS = (
+    *("password", "token", "additionalHeaders", "clientSecret", "authResponseUri", "authCode", "accessToken"),
+    *("refreshToken", "idToken", "codeVerifier", "privateKeyId", "privateKey", "apiKey"),
 )
-AUTH_TYPES = frozenset(
-    {
-        name
-        for value, member in (
-            ("apiKey", "API_KEY"),
-            ("http", "HTTP"),
-            ("oauth2", "OAUTH2"),
-            ("openIdConnect", "OPEN_ID_CONNECT"),
-            ("serviceAccount", "SERVICE_ACCOUNT"),
-        )
-        for name in (value, member, member.lower())
-    }
-)
+SECRET_KEYS = frozenset({*_SECRET_FIELDS, *map(to_snake, _SECRET_FIELDS)})
+_AUTH_TYPES = {
+    "apiKey": "api_key",
+    "http": "http",
+    "oauth2": "oauth2",
+    "openIdConnect": "open_id_connect",
+    "serviceAccount": "service_account",
+}
+AUTH_TYPES = frozenset({*_AUTH_TYPES, *_AUTH_TYPES.values(), *map(str.upper, _AUTH_TYPES.values())})
 REQUEST_CREDENTIAL = "adk_request_credential"
 _CONFIG_KEYS = ("authConfig", "auth_config")
 _REQUESTED_KEYS = ("requestedAuthConfigs", "requested_auth_configs")

@@ -8,7 +8,8 @@ from __future__ import annotations
 import csv
 import io
 import json
-from dataclasses import dataclass, field
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
@@ -81,14 +82,14 @@ class Preview:
     text: str = ""
     is_cut: bool = False
     value: Any = None
-    table: PreviewTable | None = field(default=None)
+    table: PreviewTable | None = None
 
 
 def make_preview(start: bytes, size: int, name: str, claimed: str, *, as_text: bool = False) -> Preview:
     """Return the preview of a file.
 
     Args:
-        start: its first bytes, at most `LOOKED_AT`.
+        start: its first bytes, at most `PREVIEW_BYTES`.
         size: its size in bytes.
         name: its name; the suffix tells the type of a text.
         claimed: the media type that it was saved with.
@@ -130,22 +131,14 @@ def _claimed_text_type(name: str, claimed: str) -> str:
 def _preview_structured(text: str, goes_on: bool, mime: str, plain: Preview) -> Preview | None:
     """Return the preview of a structured text; None if it does not match its type."""
     if mime == "text/markdown":
-        return Preview(PreviewKind.MARKDOWN, plain.mime, plain.text, plain.is_cut)
+        return replace(plain, kind=PreviewKind.MARKDOWN)
     if mime in {"text/csv", "text/tab-separated-values"}:
         table = _parse_table(text, goes_on, "\t" if "tab" in mime else "")
-        return (
-            Preview(PreviewKind.TABLE, plain.mime, plain.text, plain.is_cut, table=table) if table else None
-        )
+        return replace(plain, kind=PreviewKind.TABLE, table=table) if table else None
     if mime == "application/json" or mime.endswith("+json") or text.lstrip()[:1] in {"{", "["}:
-        return None if goes_on else _preview_json(text, plain)
+        with suppress(ValueError, RecursionError):
+            return None if goes_on else replace(plain, kind=PreviewKind.JSON, value=json.loads(text))
     return None
-
-
-def _preview_json(text: str, plain: Preview) -> Preview | None:
-    try:
-        return Preview(PreviewKind.JSON, plain.mime, plain.text, plain.is_cut, value=json.loads(text))
-    except (ValueError, RecursionError):
-        return None
 
 
 def _parse_table(text: str, goes_on: bool, delimiter: str) -> PreviewTable | None:

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import islice
+from types import MappingProxyType
 from typing import Any
 from urllib.parse import urlencode
 
@@ -174,15 +175,9 @@ class _TreeRenderer:
 
     def entries(self, branch: Any, pointer: str, offset: int = 0, until: int | None = None) -> SafeString:
         """Return a page of an object's or array's entries as list items, up to but without the entry `until`."""
-        end = offset + PAGE if until is None else until
-        shown = [
-            self._entry(self.value(value, place, self.label(name)), place)
-            for name, place, value in _iter_entries(branch, pointer, offset, end)
-        ]
-        before = [self._more(pointer, offset, "earlier")] if until is not None and offset else []
-        rest = len(branch) - end if until is None else 0
-        after = [self._more(pointer, end, "more", rest)] if rest > 0 else []
-        return SafeString("".join([*before, *shown, *after]))
+        if until is None:
+            return self._items(branch, pointer, offset, offset + PAGE, has_earlier=False)
+        return self._items(branch, pointer, offset, until, has_later=False)
 
     def towards(self, value: Any, pointer: str, names: list[str]) -> SafeString:
         """Return a value opened along the path to the current hit, built from the inside out."""
@@ -224,19 +219,16 @@ class _TreeRenderer:
             return shown
         if not self.url:
             return format_html('{} <span class="json-note">{} characters left out</span>', shown, f"{rest:,}")
-        more = (
-            '{} <button type="button" class="button button-quiet button-small" hx-get="{}"'
-            ' hx-target="this" hx-swap="outerHTML">{} more characters</button>'
+        return format_html(
+            "{} {}", shown, _button(self._piece(pointer, end), "this", f"{rest:,} more characters")
         )
-        return format_html(more, shown, self._piece(pointer, end), f"{rest:,}")
 
     def label(self, name: str) -> SafeString:
         """Return the name of an entry."""
-        if self.pattern:
-            return format_html(
-                '<bdi class="json-key">{}</bdi>', highlighting.highlight_name(name, self.pattern)
-            )
-        return format_html('<bdi class="json-key">{}</bdi>', visible_text.name_html(name))
+        html = (
+            highlighting.highlight_name(name, self.pattern) if self.pattern else visible_text.name_html(name)
+        )
+        return format_html('<bdi class="json-key">{}</bdi>', html)
 
     def _label_at(self, pointer: str) -> SafeString:
         return self.label(unescape(pointer.rpartition("/")[2])) if pointer else SafeString()
@@ -252,15 +244,28 @@ class _TreeRenderer:
         """Return the entries around the pointer `child` as list items, `child` itself as `shown`."""
         name = unescape(child.rpartition("/")[2])
         at = int(name) if isinstance(branch, list) else list(branch).index(name)
-        start, end = max(0, at - HIT_CONTEXT), at + 1 + HIT_CONTEXT
-        items = [
-            self._entry(shown if place == child else self.value(value, place, self.label(own)), place)
-            for own, place, value in _iter_entries(branch, pointer, start, end)
-        ]
-        before = [self._more(pointer, start, "earlier")] if start else []
+        return self._items(branch, pointer, max(0, at - HIT_CONTEXT), at + 1 + HIT_CONTEXT, {child: shown})
+
+    def _items(
+        self,
+        branch: Any,
+        pointer: str,
+        start: int,
+        end: int,
+        rendered: Mapping[str, SafeString] = MappingProxyType({}),
+        *,
+        has_earlier: bool = True,
+        has_later: bool = True,
+    ) -> SafeString:
+        """Return entries as list items, those in `rendered` as they are there, with buttons for the others."""
+        items = [self._more(pointer, start, "earlier")] if start and has_earlier else []
+        for name, place, value in _iter_entries(branch, pointer, start, end):
+            shown = rendered.get(place) or self.value(value, place, self.label(name))
+            items.append(self._entry(shown, place))
         rest = len(branch) - end
-        after = [self._more(pointer, end, "more", rest)] if rest > 0 else []
-        return SafeString("".join([*before, *items, *after]))
+        if rest > 0 and has_later:
+            items.append(self._more(pointer, end, "more", rest))
+        return SafeString("".join(items))
 
     def _summary(self, branch: Any, label: SafeString) -> SafeString:
         return format_html('{}<span class="json-note">{}</span>', label, _preview(branch))
@@ -308,17 +313,22 @@ class _TreeRenderer:
             return _left_out(f"{number:,} {which}, ")
         earlier = which == "earlier"
         url = self._piece(pointer, max(0, at - PAGE), until=at) if earlier else self._piece(pointer, at)
-        return format_html(
-            '<li><button type="button" class="button button-quiet button-small" hx-get="{}"'
-            ' hx-target="closest li" hx-swap="outerHTML">{} {}</button></li>',
-            url,
-            f"{number:,}",
-            which,
-        )
+        return format_html("<li>{}</li>", _button(url, "closest li", f"{number:,} {which}"))
 
     def _piece(self, pointer: str, offset: int, **more: int) -> str:
         joint = "&" if "?" in self.url else "?"
         return self.url + joint + urlencode({"pointer": pointer, "offset": offset, **more})
+
+
+def _button(url: str, target: str, label: str) -> SafeString:
+    """Return a button that is replaced, or whose list item is, by what it fetches."""
+    return format_html(
+        '<button type="button" class="button button-quiet button-small" hx-get="{}"'
+        ' hx-target="{}" hx-swap="outerHTML">{}</button>',
+        url,
+        target,
+        label,
+    )
 
 
 def _frame(tree: SafeString, url: str, start: str = "") -> SafeString:

@@ -247,13 +247,7 @@ class HoldsPhrase(Func):
         self.phrase = phrase
 
     def as_sql(
-        self,
-        compiler: SQLCompiler,
-        connection: BaseDatabaseWrapper,
-        function: str | None = None,
-        template: str | None = None,
-        arg_joiner: str | None = None,
-        **extra_context: Any,
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *args: Any, **context: Any
     ) -> tuple[str, tuple[str | int, ...]]:
         """Return an index seek in the session's entries."""
         table, key, _ = _sql_names()

@@ -37,7 +37,7 @@ from sessions_app.store.json_sql import (
 EXACT_INTEGER = 2**53
 """Integers beyond this that differ may be equal to a database."""
 
-_NUMERIC: dict[str, Any] = {
+COMPARE: dict[str, Any] = {
     ">": GreaterThan,
     ">=": GreaterThanOrEqual,
     "<": LessThan,
@@ -53,7 +53,7 @@ def value_condition(column: str, term: StateTerm) -> Q:
         return is_there
     if term.op == "~":
         return Q(IContains(value, scopes.dumps(term.value)[1:-1]))
-    if term.op in _NUMERIC:
+    if term.op in COMPARE:
         return _order_condition(value, term.op, term.value)
     equal = _equal_condition(value, term.value)
     if term.op == "=":
@@ -71,7 +71,7 @@ def mark_condition(term: StateTerm) -> Q:
         return Q(mark=_mark_of(term.value))
     if term.op == "!=" and is_decided_by_marks(term):
         return _IS_VALUE_MARK & ~Q(mark=_mark_of(term.value))
-    if term.op in _NUMERIC:
+    if term.op in COMPARE:
         return _mark_range(term.op, _mark_of(term.value))
     if term.op == "~":
         return marks_to_read(term) & (
@@ -135,7 +135,7 @@ def _equal_condition(value: Any, operand: Any) -> Q:
 
 def _order_condition(value: Any, op: str, operand: Any) -> Q:
     if _is_number(operand):
-        return Q(_NUMERIC[op](JsonNumber(value), _float(operand)))
+        return Q(COMPARE[op](JsonNumber(value), _float(operand)))
     whole = scopes.dumps(operand)
     start = JsonPrefix(value)
     first = whole[:-1][:PREFIX_LENGTH]

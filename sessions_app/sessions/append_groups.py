@@ -77,19 +77,14 @@ def append_together(requests: list[_Append]) -> list[_Outcome]:
     """
     statements.dedicate_connection_to_appends()
     try:
-        return [_append_alone(requests[0])] if len(requests) == 1 else _append_in_one_transaction(requests)
+        return _append_in_one_transaction(requests) if len(requests) > 1 else [requests[0].execute()]
+    except DevUIError as refusal:
+        return [refusal] * len(requests)
     except DatabaseError as error:
         fault = db_errors.translate(error)
         if fault is not None and not isinstance(fault, StoreBusy):
             raise
         return [None] * len(requests)
-
-
-def _append_alone(request: _Append) -> _Outcome:
-    try:
-        return request.execute()
-    except DevUIError as refusal:
-        return refusal
 
 
 class _ReadySession(NamedTuple):

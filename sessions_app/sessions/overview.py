@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-from django.db.models import Count
+from django.db.models import Count, QuerySet
 
 from sessions_app.agents import folder, remotes
 from sessions_app.agents.remotes import Remote
@@ -98,8 +98,8 @@ def all_agents() -> list[Agent]:
     local = agents_folder.names() if agents_folder else []
     names = [*local, *remotes.list_app_names(remotes.all_remotes())]
     sessions = listing.newest_sessions()
-    counts = _session_counts()
-    active = _active_runs()
+    counts = _counts(AgentSession.objects.filter(realm=""), "app_name")
+    active = _counts(Run.objects.filter(status__in=Run.ACTIVE, session__realm=""), "session__app_name")
     cards = {card.app_name: card for card in AgentCard.objects.all()}
     return [
         _make_agent(
@@ -143,14 +143,8 @@ def _make_agent(
     return Agent(name, agents_folder is not None, status, json.loads(card.description), error, **facts)
 
 
-def _session_counts() -> dict[str, int]:
-    rows = AgentSession.objects.filter(realm="").order_by().values_list("app_name")
-    return dict(rows.annotate(Count("pk")))
-
-
-def _active_runs() -> dict[str, int]:
-    rows = Run.objects.filter(status__in=Run.ACTIVE, session__realm="").order_by()
-    return dict(rows.values_list("session__app_name").annotate(Count("pk")))
+def _counts(rows: QuerySet[Any], column: str) -> dict[str, int]:
+    return dict(rows.order_by().values_list(column).annotate(Count("pk")))
 
 
 def next_to_load(after: str) -> str:

@@ -113,7 +113,8 @@ def purge(
     started_at = time.time() if now is None else now
     report = PurgeReport(dry_run)
     if not dry_run:
-        for pk in _pks_set_aside():
+        set_aside = AgentSession.objects.filter(realm__startswith=realms.PURGED)
+        for pk in list(set_aside.values_list("pk", flat=True)):
             _remove_rows(pk, report)
             report.finished += 1
         remove_deleted(started_at - deletion.UNDO_S, report)
@@ -246,11 +247,6 @@ def _end_undo(row: DeletedSession) -> bool:
     return True
 
 
-def _pks_set_aside() -> list[int]:
-    rows = AgentSession.objects.filter(realm__startswith=realms.PURGED)
-    return list(rows.values_list("pk", flat=True))
-
-
 def _remove_rows(pk: int, report: PurgeReport) -> None:
     """Delete a session that nobody uses any more, in small batches; its own row last."""
     session = AgentSession.objects.get(pk=pk)
@@ -264,7 +260,9 @@ def _remove_rows(pk: int, report: PurgeReport) -> None:
         if relation.on_delete is CASCADE:
             _delete(rows)
         else:
-            _detach(rows, column)
+            for pks in _pk_batches(rows):
+                with _short_transaction():
+                    rows.model._base_manager.filter(pk__in=pks).update(**{column: None})
     with _short_transaction():
         session.delete()
         change_notification.notify_after_commit()
@@ -272,19 +270,18 @@ def _remove_rows(pk: int, report: PurgeReport) -> None:
 
 def _remove_shared(realm: str) -> None:
     """Delete the state of a realm's users and apps."""
-    for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
-        for pk in list(owners.objects.filter(realm=realm).values_list("pk", flat=True)):
-            _remove_scope(scope, owners, pk)
-
-
-def _remove_scope(scope: Scope, owners: type[UserScope | AppScope], pk: int) -> None:
-    owner = owners.objects.get(pk=pk)
-    _delete(StateChange.objects.filter(scope=scope, owner_id=pk))
-    _delete(owner.state_rows.all())
-    with _short_transaction():
-        ImportedScope.objects.filter(scope=scope, owner_id=pk).delete()
-        indexing.forget_owner(scope, pk)
-        owner.delete()
+    owners: tuple[UserScope | AppScope, ...] = (
+        *UserScope.objects.filter(realm=realm),
+        *AppScope.objects.filter(realm=realm),
+    )
+    for owner in owners:
+        scope = Scope.USER if isinstance(owner, UserScope) else Scope.APP
+        _delete(StateChange.objects.filter(scope=scope, owner_id=owner.pk))
+        _delete(owner.state_rows.all())
+        with _short_transaction():
+            ImportedScope.objects.filter(scope=scope, owner_id=owner.pk).delete()
+            indexing.forget_owner(scope, owner.pk)
+            owner.delete()
 
 
 def _remove_artifacts(rows: QuerySet[Artifact], report: PurgeReport) -> None:
@@ -304,12 +301,6 @@ def _delete(rows: QuerySet[Any]) -> None:
     for pks in _pk_batches(rows):
         with _short_transaction():
             rows.model._base_manager.filter(pk__in=pks).delete()
-
-
-def _detach(rows: QuerySet[Any], column: str) -> None:
-    for pks in _pk_batches(rows):
-        with _short_transaction():
-            rows.model._base_manager.filter(pk__in=pks).update(**{column: None})
 
 
 def _pk_batches(rows: QuerySet[Any]) -> Iterator[list[Any]]:

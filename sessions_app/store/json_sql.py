@@ -131,17 +131,12 @@ class _EventCondition(Func):
     output_field = BooleanField()
     conditional = True
 
-    def as_sqlite(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Return the SQL for SQLite."""
-        return self._condition(*self._columns(compiler), "instr"), ()
-
-    def as_postgresql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, **context: Any) -> Any:
-        """Return the SQL for PostgreSQL."""
-        return self._condition(*self._columns(compiler), "strpos"), ()
-
-    def _columns(self, compiler: SQLCompiler) -> tuple[str, str]:
+    def as_sql(
+        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, *args: Any, **context: Any
+    ) -> tuple[str, tuple[()]]:
+        """Return the SQL."""
         kind, summary = (compiler.compile(column)[0] for column in self.source_expressions)
-        return kind, summary
+        return self._condition(kind, summary, "instr" if connection.vendor == "sqlite" else "strpos"), ()
 
     def _condition(self, kind: str, summary: str, find: str) -> str:
         """Return the SQL. `find` is the database's substring search function."""

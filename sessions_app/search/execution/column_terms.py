@@ -5,17 +5,17 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Callable
-from typing import Any
 
 from django.db import connection
 from django.db.models import Exists, F, OuterRef, Q
 from django.db.models.functions import Collate
-from django.db.models.lookups import GreaterThan, GreaterThanOrEqual, IContains, LessThan, LessThanOrEqual
+from django.db.models.lookups import GreaterThanOrEqual, IContains, LessThan
 
 from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.search.execution.session_sets import FEW_SHARED, ConditionSet, SessionSet, sessions_of_rows
 from sessions_app.search.query import Field, parse_duration, parse_time
+from sessions_app.search.state_conditions import COMPARE
 
 
 def find_by_column(term: Field) -> SessionSet:
@@ -44,12 +44,6 @@ def column_contains(column: str, text: str) -> Q:
     return Q(IContains(Collate(F(column), "C") if is_plain else F(column), text))
 
 
-_COMPARE: dict[str, Any] = {
-    ">": GreaterThan,
-    ">=": GreaterThanOrEqual,
-    "<": LessThan,
-    "<=": LessThanOrEqual,
-}
 _LOOKUP = {">": "gt", ">=": "gte", "<": "lt", "<=": "lte", "=": "exact"}
 _REVERSED_LOOKUP = {">": "lt", ">=": "lte", "<": "gt", "<=": "gte"}
 
@@ -65,8 +59,8 @@ def _number_condition(column: str) -> Callable[[Field], Q]:
 
 def _duration_condition(term: Field) -> Q:
     seconds, duration = parse_duration(term.value), F("updated_at") - F("created_at")
-    if term.op in _COMPARE:
-        return Q(_COMPARE[term.op](duration, seconds))
+    if term.op in COMPARE:
+        return Q(COMPARE[term.op](duration, seconds))
     equal = Q(GreaterThanOrEqual(duration, seconds)) & Q(LessThan(duration, seconds + 1))
     return ~equal if term.op == "!=" else equal
 

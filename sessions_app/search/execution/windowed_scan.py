@@ -55,14 +55,11 @@ def scan(of: Rows, matching: Rows, before: str, most: int, seconds: float | None
     while len(rows) < most and budget.has_time:
         end = _window_end(pagination.rows_before(of, ORDER_FIELD, place), budget.size)
         window = pagination.rows_before(matching, ORDER_FIELD, place)
-        if end:
-            window = pagination.rows_down_to(window, ORDER_FIELD, end)
-        rows += window[: most - len(rows)]
+        rows += (pagination.rows_down_to(window, ORDER_FIELD, end) if end else window)[: most - len(rows)]
+        place = end
         if not end:
-            return ScanResult(
-                rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else "", scanned
-            )
-        place, scanned = end, scanned + budget.size
+            break
+        scanned += budget.size
         budget.step()
     return ScanResult(
         rows, pagination.cursor_of(rows[-1], ORDER_FIELD) if len(rows) == most else place, scanned

@@ -25,6 +25,8 @@ from sessions_app.search.query.terms import (
 )
 
 _WHOLE = re.compile(r"(\d{1,12})([km]?)", re.ASCII | re.IGNORECASE)
+"""A whole number as in `100`, `10k`, `2m`."""
+
 _THOUSANDS = {"": 1, "k": 1_000, "m": 1_000_000}
 _UNIT_APART = re.compile(r"\s+(ms|[smhd])(?!\S)")
 _SYNONYMS = {"failed": "error", "failing": "error"}
@@ -59,15 +61,15 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
         return take_number(scanner, atom, name, value, negated=negated)
     follows = scanner.comparison_follows()
     if follows is not None:
-        scanner.refuse(
+        raise scanner.error(
             f"{name}: takes no comparison.",
             follows,
             follows + len(scanner.operator(follows)),
             hint=f"Write {name}:value; a key of the state of this name stands in quotation marks.",
-            replacement=(*atom.place, _key_spelling(atom, name)),
+            replacement=(*atom.place, value if name == "session" else quote(atom.text)),
         )
     if not value.strip():
-        scanner.refuse(
+        raise scanner.error(
             f"{name}: needs a value.",
             *atom.place,
             hint=_example_hint(name),
@@ -89,31 +91,33 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
         negated: whether a minus sign precedes it.
 
     Raises:
-        QueryProblem: nothing follows, or no number.
+        QueryError: nothing follows, or no number.
     """
     op = "="
     if not value:
         follows = scanner.comparison_follows()
         if follows is None:
-            scanner.refuse(f"{name} needs a number to compare with.", *atom.place, hint=_example_hint(name))
+            raise scanner.error(
+                f"{name} needs a number to compare with.", *atom.place, hint=_example_hint(name)
+            )
         scanner.at = follows
         op = scanner.take_operator()
         scanner.skip_space()
         value = scanner.take_atom().text
     place = (atom.start, scanner.at)
     if op == "~" or (op == "=" and name in AGES and not value):
-        scanner.refuse(f"{name} is a number: it contains nothing.", *place, hint=_example_hint(name))
+        raise scanner.error(f"{name} is a number: it contains nothing.", *place, hint=_example_hint(name))
     if name in AGES or name == "duration":
         _refuse_unit_apart(scanner, name, op, value, place)
         _check_time(scanner, times.parse_duration, value, place)
-    elif (number := _whole_number(value)) is None:
-        scanner.refuse(
+    elif not (number := _WHOLE.fullmatch(value)):
+        raise scanner.error(
             f"{value[:40]!r} is no whole number of at most 12 digits.", *place, hint=_example_hint(name)
         )
     else:
-        value = str(number)
+        value = str(int(number[1]) * _THOUSANDS[number[2].lower()])
     if name in AGES and op not in ORDERS:
-        scanner.refuse(
+        raise scanner.error(
             f"{name}: is compared by < or >.",
             *place,
             hint=_example_hint(name),
@@ -126,7 +130,7 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
     """Refuse a word that looks like a named term but has an unknown name.
 
     Raises:
-        QueryProblem: it does.
+        QueryError: it does.
     """
     at = atom.find(":")
     if at <= 0:
@@ -137,7 +141,7 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
     close = get_close_matches(name.lower(), [*FIELDS, *ALIASES], 1)
     raw = scanner.text[atom.start : atom.end]
     correction = f"{close[0]}{raw[at:]}" if close else quote(atom.text)
-    scanner.refuse(
+    raise scanner.error(
         f"There is no term {name[:40]!r}{_did_you_mean(close)}",
         atom.start,
         atom.start + at + 1,
@@ -155,18 +159,12 @@ def _check_value(scanner: Scanner, name: str, value: str, place: tuple[int, int]
     if plain in values:
         return plain
     close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in values else get_close_matches(plain, values, 1)
-    scanner.refuse(
+    raise scanner.error(
         f"{value[:40]!r} is no {'trait' if name == 'is' else name}{_did_you_mean(close)}",
         *place,
         hint=f"{name}: is one of {', '.join(values)}.",
         replacement=(*place, f"{name}:{close[0]}") if close else None,
     )
-
-
-def _whole_number(text: str) -> int | None:
-    """Return the number that `100`, `10k` or `2m` means."""
-    match = _WHOLE.fullmatch(text)
-    return int(match[1]) * _THOUSANDS[match[2].lower()] if match else None
 
 
 def _join_value(scanner: Scanner, atom: Atom) -> Replacement | None:
@@ -185,7 +183,7 @@ def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: 
     if unit is None or not value[-1:].isdigit():
         return
     colon = ":" if name in AGES else ""
-    scanner.refuse(
+    raise scanner.error(
         f"A space stands between {value[:20]} and its unit.",
         place[0],
         unit.end(),
@@ -198,12 +196,7 @@ def _check_time(scanner: Scanner, read: Callable[[str], float], value: str, plac
     try:
         read(value)
     except BadInput as error:
-        scanner.refuse(error.message, *place, hint=error.hint)
-
-
-def _key_spelling(atom: Atom, name: str) -> str:
-    """Return the spelling as a state key of an atom that looks like a named term."""
-    return atom.text[len(name) + 1 :] if name == "session" else quote(atom.text)
+        raise scanner.error(error.message, *place, hint=error.hint) from error
 
 
 def _did_you_mean(close: list[str]) -> str:

@@ -87,7 +87,7 @@ def _take_terms(scanner: Scanner) -> list[Term]:
         start = scanner.at
         terms.append(_take_term(scanner))
         if len(terms) > MAX_TERMS:
-            scanner.refuse(
+            raise scanner.error(
                 f"A query has at most {MAX_TERMS} terms.", start, hint="Look for a few telling words."
             )
         scanner.skip_space()
@@ -124,7 +124,7 @@ def _refuse_operator(scanner: Scanner) -> None:
         return
     end = scanner.word_end(scanner.at)
     rest = scanner.text[scanner.at : end]
-    scanner.refuse(
+    raise scanner.error(
         f"Nothing stands before {op!r}: a comparison has a key on its left.",
         scanner.at,
         scanner.at + len(op),
@@ -143,7 +143,7 @@ def _refuse_second_minus(scanner: Scanner, start: int) -> None:
         end = scanner.word_end(start)
         word = scanner.text[start:end]
         if tokens.parse_phrase(word):
-            scanner.refuse(
+            raise scanner.error(
                 "Two minus signs stand before a term.",
                 start,
                 scanner.at + 1,
@@ -158,7 +158,7 @@ def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
         return
     rest = scanner.text[atom.end :].lstrip()
     correction = {"AND": rest, "NOT": f"-{rest}", "OR": ""}[atom.text]
-    scanner.refuse(
+    raise scanner.error(
         f"There is no {atom.text}: every term must hold, and a minus sign before one turns it around.",
         *atom.place,
         hint=f"Open a list for each side of an OR. The word itself stands in quotation marks: {quote(atom.text)}.",
@@ -171,11 +171,11 @@ def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
     if tokens.parse_phrase(atom.text) is not None:
         return
     if not atom.text.strip():
-        scanner.refuse("There is nothing between the quotation marks.", *atom.place)
+        raise scanner.error("There is nothing between the quotation marks.", *atom.place)
     before, after = scanner.text[:start].rstrip(), scanner.text[atom.end :].lstrip()
     if atom.text == "-" and not before:
         after = f"-{after}" if after else ""
-    scanner.refuse(
+    raise scanner.error(
         f"No letter or digit is in {scanner.text[start : atom.end][:40]!r}: search finds words.",
         start,
         atom.end,
@@ -200,7 +200,7 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
         scanner.at += 1
     scanner.skip_space()
     if scanner.is_at_end:
-        scanner.refuse(
+        raise scanner.error(
             f"Nothing stands behind {op!r}: {atom.text[:40]} is compared with a value.",
             follows,
             follows + len(op),
@@ -209,7 +209,7 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
     start = scanner.at
     value = take_value(scanner)
     if op in ORDERS and (isinstance(value, bool) or not isinstance(value, str | int | float)):
-        scanner.refuse(
+        raise scanner.error(
             f"{op} compares numbers and texts.",
             start,
             scanner.at,
@@ -225,14 +225,14 @@ def _take_state(scanner: Scanner, atom: Atom, op: str = "", value: Any = None, *
     end = scanner.at
     when = scanner.take_suffix()
     if op and when is When.MISSING:
-        scanner.refuse(
+        raise scanner.error(
             "A value that is compared cannot be missing.",
             end,
             scanner.at,
             hint="Write ever or never behind a comparison, or missing behind the key alone.",
         )
     if not op and when is When.NOW:
-        scanner.refuse(
+        raise scanner.error(
             f"Nothing is said of {atom.text[:40]!r}.",
             *atom.place,
             hint="Compare it, as in cart->items[0].sku = 3, or write ever, missing or never behind it.",

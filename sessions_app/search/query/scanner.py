@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
 from sessions_app.search.query.query_errors import QueryError
 from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quote
@@ -81,7 +81,7 @@ class Scanner:
         """
         foreign = self.text[self.at : self.at + 2]
         if own_operator := FOREIGN_OPERATORS.get(foreign):
-            self.refuse(
+            raise self.error(
                 f"There is no comparison {foreign!r}: did you mean {own_operator!r}?",
                 self.at,
                 self.at + len(foreign),
@@ -160,22 +160,6 @@ class Scanner:
         self.skip_space()
         self.at += len(suffix)
         return When(suffix)
-
-    def refuse(
-        self,
-        message: str,
-        start: int,
-        end: int | None = None,
-        *,
-        hint: str = "",
-        replacement: Replacement | None = None,
-    ) -> NoReturn:
-        """Raise the error that `error` returns.
-
-        Raises:
-            QueryError: always.
-        """
-        raise self.error(message, start, end, hint=hint, replacement=replacement)
 
     def error(
         self,

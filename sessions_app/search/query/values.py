@@ -23,7 +23,7 @@ def take_value(scanner: Scanner) -> Any:
     if scanner.text[start] == '"':
         value = scanner.take_quoted()
         if not scanner.is_at_end and not scanner.text[scanner.at].isspace():
-            scanner.refuse(
+            raise scanner.error(
                 "A space is missing behind the quotation mark.",
                 scanner.at,
                 scanner.word_end(scanner.at),
@@ -40,7 +40,7 @@ def take_value(scanner: Scanner) -> Any:
         return word
     number = json.loads(word)
     if isinstance(number, float) and not math.isfinite(number):
-        scanner.refuse("This number is too large.", start, scanner.at)
+        raise scanner.error("This number is too large.", start, scanner.at)
     return number
 
 
@@ -59,7 +59,7 @@ def _take_json(scanner: Scanner) -> Any:
         ) from None
     scanner.at = end
     if not scanner.is_at_end and not scanner.text[end].isspace():
-        scanner.refuse("A space is missing behind the value.", end, end + 1, replacement=(end, end, " "))
+        raise scanner.error("A space is missing behind the value.", end, end + 1, replacement=(end, end, " "))
     return value
 
 
@@ -86,7 +86,7 @@ def path_of(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
         for at, end in map(re.Match.span, _STEP.finditer(marks) if _PATH.fullmatch(marks) else ())
     ]
     if not steps or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
-        scanner.refuse(
+        raise scanner.error(
             "This is no path into a value.",
             *atom.place,
             hint='Write cart->items[0].sku; a name with special characters in quotation marks: cart->"a.b".',
