@@ -19,7 +19,7 @@ from sessions_app.errors import AlreadyExists, BadInput
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import AgentSession
 from sessions_app.sessions import writes
-from sessions_app.transfer.readers import SessionPayload
+from sessions_app.transfer.readers import SessionDocument
 from sessions_app.transfer.writers import import_sessions
 
 REFUSAL = "Session initialization event"
@@ -56,7 +56,7 @@ def restore_session(key: SessionKey, events: list[Any], merged: dict[str, Any]) 
         "events": [{"timestamp": now, **event} if isinstance(event, dict) else event for event in events],
         "state": state,
     }
-    report = import_sessions(SessionPayload(session, f"sent: {'/'.join(key[1:])}"))
+    report = import_sessions(SessionDocument([session], f"sent: {'/'.join(key[1:])}"))
     if report.unread or not report.created:
         problems = "; ".join([*report.unread, *report.conflicts][:3])
         raise BadInput(

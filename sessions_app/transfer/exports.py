@@ -33,8 +33,8 @@ from sessions_app.models import (
     UserScope,
     UserState,
 )
-from sessions_app.transfer.readers.documents import EXPORT_KIND, EXPORT_VERSION
 from sessions_app.transfer.readers.event_schema import fields_of, fold_name
+from sessions_app.transfer.readers.formats.devui_export import EXPORT_KIND, EXPORT_VERSION
 
 CHUNK = 500
 

@@ -71,6 +71,25 @@ for hint in lint(session).hints:
     assert printed == 'ambiguous-date user:trip has the date "03/04/2027".\n'
 
 
+def test_installed_importer_reads_chats(run: Run, tmp_path: Path) -> None:
+    lines = [
+        '{"chat": "c1", "user": "ann", "author": "user", "text": "Hi", "time": 1767225600}',
+        '{"chat": "c1", "user": "ann", "author": "clerk", "text": "Hello", "time": 1767225601}',
+    ]
+    (tmp_path / "log").write_text("\n".join(lines))
+    printed = run(f"""
+from sessions_app.models import AgentSession
+from sessions_app.transfer.writers import import_location
+
+report = import_location({str(tmp_path / "log")!r})
+session = AgentSession.objects.get()
+print(report.format, report.counts(), session.app_name, session.last_text)
+""")
+    assert printed == (
+        "chats in JSON Lines 1 new session(s), 0 extended, 0 unchanged; 2 event(s) came chats Hello\n"
+    )
+
+
 def test_installed_dialect_converts_event(run: Run) -> None:
     printed = run("""
 from devui.remote.dialects import detect_dialect

@@ -12,7 +12,7 @@ import pytest
 
 from sessions_app.errors import DevUIError
 from sessions_app.redaction import without_password
-from sessions_app.transfer.readers import Format, open_source
+from sessions_app.transfer.readers import open_source
 from tests.importers import stores
 from tests.required_programs import missing
 
@@ -130,14 +130,20 @@ def fill_mysql(url: str, store: Any) -> None:
         connection.commit()
 
 
-def check(report: Any, read: Any, kind: Format) -> None:
+def check(report: Any, read: Any, kind: str) -> None:
     assert report.format == kind
     assert report.is_complete, report
     for session in stores.expected()[:2]:
         assert read(session["appName"], session["userId"], session["id"]) == session
 
 
-@pytest.mark.parametrize(("golden", "kind"), [(stores.V1, Format.V1), (stores.V0, Format.V0)])
+@pytest.mark.parametrize(
+    ("golden", "kind"),
+    [
+        (stores.V1, "ADK DatabaseSessionService (v1)"),
+        (stores.V0, "ADK DatabaseSessionService (v0, pickled actions)"),
+    ],
+)
 def test_a_store_on_postgresql_comes_in_as_adk_reads_it(golden, kind, postgres, load, read):
     fill_postgres(postgres, golden)
 
@@ -145,7 +151,13 @@ def test_a_store_on_postgresql_comes_in_as_adk_reads_it(golden, kind, postgres, 
     assert load(postgres.replace("postgresql:", "postgresql+asyncpg:")).format == kind
 
 
-@pytest.mark.parametrize(("golden", "kind"), [(stores.V1, Format.V1), (stores.V0, Format.V0)])
+@pytest.mark.parametrize(
+    ("golden", "kind"),
+    [
+        (stores.V1, "ADK DatabaseSessionService (v1)"),
+        (stores.V0, "ADK DatabaseSessionService (v0, pickled actions)"),
+    ],
+)
 def test_a_store_on_mysql_comes_in_as_adk_reads_it(golden, kind, mysql, load, read):
     fill_mysql(mysql, golden)
 

@@ -9,7 +9,7 @@ import pytest
 
 from sessions_app.errors import DevUIError
 from sessions_app.models import AgentSession, Event, ImportSource, StateChange
-from sessions_app.transfer.readers import Format, SourceFilter, open_source
+from sessions_app.transfer.readers import SourceFilter, open_source
 from tests.importers import stores
 from tests.importers.stores import an_event, copy_of, delta, execute, sqlite_store
 
@@ -32,7 +32,7 @@ def test_python_adk_sessions_are_imported_like_adk_reads_them(path, load, read):
 def test_a_store_of_adk_for_javascript_comes_in_with_its_milliseconds_and_spellings(load, read):
     report = load(stores.JS)
 
-    assert report.format == Format.JS
+    assert report.format == "ADK for JavaScript"
     assert report.is_complete
     session = read(session="js-1")
     assert [event["timestamp"] for event in session["events"]] == [
@@ -59,7 +59,7 @@ def test_a_store_of_adk_for_javascript_comes_in_with_its_milliseconds_and_spelli
 def test_go_adk_store_is_imported_with_its_extra_fields(load, read, tmp_path):
     report = load(stores.go_store(tmp_path / "any name"))
 
-    assert report.format == Format.GO
+    assert report.format == "ADK for Go"
     [event] = read(session="go-1")["events"]
     assert event["timestamp"] == stores.T0 + 2.5
     assert event["content"]["parts"][1]["inlineData"]["data"] == "-_8AAQ=="
@@ -72,7 +72,7 @@ def test_go_adk_store_is_imported_with_its_extra_fields(load, read, tmp_path):
 def test_a_store_of_adk_rust_comes_in_with_its_state_split_and_its_parts_named(load, read, tmp_path):
     report = load(stores.rust_store(tmp_path / "rust.db"))
 
-    assert report.format == Format.RUST
+    assert report.format == "adk-rust"
     session = read(session="r-1")
     assert session["state"] == {"city": "Paris", "app:units": "C", "user:name": "Ann"}
     thought, text, call, result, image = session["events"][0]["content"]["parts"]
@@ -95,7 +95,7 @@ def test_a_folder_that_adk_web_has_run_is_read_by_its_session_file(load, tmp_pat
 def test_file_is_recognized_by_content_not_by_name(load, tmp_path):
     disguised = copy_of(stores.V0, tmp_path).rename(tmp_path / "sessions.json")
 
-    assert load(disguised).format == Format.V0
+    assert load(disguised).format == "ADK DatabaseSessionService (v0, pickled actions)"
 
 
 def test_sessions_can_be_chosen_and_come_into_another_app(load, read):
@@ -221,7 +221,7 @@ def test_source_of_a_session_is_stored(load):
     session = AgentSession.objects.select_related("imported__source").get(session_id="s/2")
     assert session.origin == "import"
     assert session.imported.source.location == str(stores.SQLITE.resolve())
-    assert ImportSource.objects.get().format == Format.SQLITE
+    assert ImportSource.objects.get().format == "ADK SqliteSessionService"
 
 
 def test_shared_keys_get_their_original_history_across_sessions(load):

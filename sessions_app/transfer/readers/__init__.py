@@ -12,12 +12,12 @@ from sessions_app.transfer.readers.detection import (
     holds_sessions,
     open_source,
 )
-from sessions_app.transfer.readers.documents import SessionPayload, session_events
+from sessions_app.transfer.readers.documents import SessionDocument, session_events
 from sessions_app.transfer.readers.records import (
-    Format,
     Owner,
     SharedState,
     Source,
+    SourceError,
     SourceFilter,
     StoredEvent,
     StoredSession,
@@ -29,12 +29,12 @@ from sessions_app.transfer.readers.session_folders import FolderScan, SessionFol
 __all__ = [
     "ArtifactFolder",
     "FolderScan",
-    "Format",
     "Owner",
+    "SessionDocument",
     "SessionFolder",
-    "SessionPayload",
     "SharedState",
     "Source",
+    "SourceError",
     "SourceFilter",
     "StoredArtifact",
     "StoredEvent",

@@ -21,6 +21,7 @@ from sessions_app.redaction import without_password
 Row = dict[str, Any]
 
 SQLITE_MAGIC = b"SQLite format 3\x00"
+HEAD_BYTES = 4096
 PAGE = 500
 CONNECT_S = 15
 LOCK_S = 30
@@ -98,6 +99,12 @@ class SqliteDatabase:
         """Remove the copy."""
         self._connection.close()
         self._folder.cleanup()
+
+
+def read_head(path: Path) -> bytes:
+    """Return the first bytes of a file, which are enough to detect its format."""
+    with path.open("rb") as file:
+        return file.read(HEAD_BYTES)
 
 
 def file_fingerprint(path: Path) -> str:

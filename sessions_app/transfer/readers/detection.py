@@ -1,36 +1,35 @@
-"""Detection of the format of a source by its content. Names and suffixes are not trusted."""
+"""Opening of sources: files, folders and databases, whose format importers detect by content."""
 
 from __future__ import annotations
 
+import logging
 import sqlite3
+from collections.abc import Callable
 from datetime import UTC, tzinfo
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from sessions_app.errors import BadInput, NotFound
-from sessions_app.events.timestamps import is_in_milliseconds
+from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.redaction import without_password
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
+from sessions_app.transfer.readers.checked_source import CheckedSource
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
     Database,
     SqliteDatabase,
     file_fingerprint,
     open_url,
+    read_head,
 )
-from sessions_app.transfer.readers.documents import ExportDocument, SessionDocument, is_export
-from sessions_app.transfer.readers.records import Format, Source, SourceFilter
-from sessions_app.transfer.readers.rust import RustSource
-from sessions_app.transfer.readers.tables import TableSource, decode_json, first_row
+from sessions_app.transfer.readers.formats import all_importers, describe_failure, find_importer, is_plugin
+from sessions_app.transfer.readers.importer import Importer
+from sessions_app.transfer.readers.records import Source, SourceFilter
 
 SESSION_FILE = "session.db"
 LOCAL_FOLDER = ".adk"
 ARTIFACTS_FOLDER = "artifacts"
-KNOWN_VERSION = "1"
-_SUPPORTED_SOURCES = (
-    "DevUI reads stores of ADK for Python (Sqlite, Database v0 and v1), JavaScript, Go and Rust,"
-    " session JSON and its own exports."
-)
+
+log = logging.getLogger(__name__)
 
 
 def open_source(location: str, choice: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
@@ -107,17 +106,17 @@ def _open_path(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
     if not path.is_file():
         raise NotFound(f"There is no file {str(path)!r}.", hint="Name a store, a folder with one, or a URL.")
     try:
-        with path.open("rb") as file:
-            head = file.read(4096)
+        head = read_head(path)
     except OSError as error:
         raise BadInput(
             f"{str(path)!r} cannot be read: {error.strerror}.", hint="Check its permissions."
         ) from error
     if head.startswith(SQLITE_MAGIC):
         return _open_sqlite(path, choice, zone)
-    if head.lstrip()[:1] not in (b"{", b"["):
-        raise BadInput(f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_SUPPORTED_SOURCES)
-    return ExportDocument(path, choice) if is_export(path) else SessionDocument(path, choice)
+    importer, failures = find_importer(lambda each: each.matches_file(path, head))
+    if importer is None:
+        raise BadInput(f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported(failures))
+    return _open(importer, failures, str(path), choice, lambda: importer.open_file(path, choice))
 
 
 def _find_session_file(folder: Path) -> Path | None:
@@ -147,62 +146,47 @@ def _open_sqlite(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
         raise
 
 
-def _open_tables(database: Database, location: str, choice: SourceFilter, zone: tzinfo) -> TableSource:
-    kind = detect_format(database, location)
-    reader = RustSource if kind is Format.RUST else TableSource
-    return reader(database, kind, location, choice, zone)
-
-
-def detect_format(database: Database, location: str) -> Format:
-    """Return the format of a database by its columns and their values.
-
-    Raises:
-        BadInput: the format is unknown or of a newer ADK.
-    """
-    sessions, events = database.columns("sessions"), database.columns("events")
-    if not {"app_name", "user_id", "state"} <= sessions or not {"id", "session_id", "timestamp"} <= events:
-        raise BadInput(f"{location!r} is a database, but no store of ADK sessions.", hint=_SUPPORTED_SOURCES)
-    if "session_id" in sessions and "llm_response" in events:
-        return Format.RUST
-    if "event_data" in events:
-        return _detect_json_events(database, location)
-    if "actions" not in events:
-        raise BadInput(f"{location!r} keeps events in a way that no known ADK does.", hint=_SUPPORTED_SOURCES)
-    return _detect_actions(database, events)
-
-
-def _detect_json_events(database: Database, location: str) -> Format:
-    version = None
-    if database.columns("adk_internal_metadata"):
-        metadata = {row["key"]: row["value"] for row in database.rows("SELECT * FROM adk_internal_metadata")}
-        version = metadata.get("schema_version")
-    if version not in (None, KNOWN_VERSION):
+def _open_tables(database: Database, location: str, choice: SourceFilter, zone: tzinfo) -> Source:
+    importer, failures = find_importer(lambda each: each.matches_database(database))
+    if importer is None:
         raise BadInput(
-            f"{location!r} has schema version {version}; this DevUI knows {KNOWN_VERSION}.",
-            hint="It was written by a newer ADK: update DevUI.",
+            f"{location!r} is a database, but no store of ADK sessions.", hint=_supported(failures)
         )
-    session = first_row(database, "SELECT update_time FROM sessions LIMIT 1")
-    event = first_row(database, "SELECT event_data FROM events WHERE event_data IS NOT NULL LIMIT 1")
-    if is_in_milliseconds(session.get("update_time")) or is_in_milliseconds(
-        _timestamp_of(event.get("event_data"))
-    ):
-        return Format.JS
-    return Format.V1 if version else Format.SQLITE
+    return _open(
+        importer,
+        failures,
+        location,
+        choice,
+        lambda: importer.open_database(database, location, choice, zone),
+    )
 
 
-def _timestamp_of(event_data: object) -> object:
-    try:
-        event = decode_json(event_data)
-    except ValueError:
-        return None
-    return event.get("timestamp") if isinstance(event, dict) else None
+def _open(
+    importer: Importer,
+    failures: list[str],
+    location: str,
+    choice: SourceFilter,
+    open_store: Callable[[], Source],
+) -> Source:
+    """Open a store with its importer. Sources of plugins are checked."""
+    if not is_plugin(importer):
+        source = open_store()
+    else:
+        try:
+            source = CheckedSource(open_store(), importer.name, location, choice)
+        except DevUIError:
+            raise
+        except Exception as error:
+            log.exception("The importer %r failed.", importer.name)
+            failure = describe_failure(importer.name, error)
+            raise BadInput(f"{location!r} cannot be read. {failure}", hint=FAILURE_HINT) from error
+    source.remarks += failures
+    return source
 
 
-def _detect_actions(database: Database, events: set[str]) -> Format:
-    """Distinguish JSON (Go) from pickles (Python) in the column `actions`."""
-    sql = "SELECT actions FROM events WHERE actions IS NOT NULL LIMIT 1"
-    actions = first_row(database, sql).get("actions")
-    if actions is None:
-        return Format.GO if "routes_json" in events else Format.V0
-    head = bytes(actions[:1]) if isinstance(actions, bytes | bytearray | memoryview) else b"{"
-    return Format.GO if head == b"{" else Format.V0
+def _supported(failures: list[str]) -> str:
+    names = ", ".join(importer.name for importer in all_importers())
+    return " ".join([f"DevUI reads: {names}.", *failures])
+
+
+FAILURE_HINT = "Report it to the author of the importer; the log has the details."

@@ -1,10 +1,10 @@
-"""Readers of session JSON (of `adk web` and ADK's REST API) and of DevUI's own export."""
+"""Sessions in the JSON of ADK's REST API and of `adk web`."""
 
 from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -12,10 +12,8 @@ from typing import Any
 from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.events.timestamps import parse_timestamp
-from sessions_app.transfer.readers.databases import file_fingerprint
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from sessions_app.transfer.readers.records import (
-    Format,
     Owner,
     SharedState,
     SourceFilter,
@@ -25,42 +23,34 @@ from sessions_app.transfer.readers.records import (
     UnreadableRow,
 )
 
-EXPORT_KIND = "devui.sessions"
-EXPORT_VERSION = 1
-
 
 class SessionDocument:
-    """File with one session or a list of sessions as ADK's REST API returns them, read at once.
+    """Sessions as ADK's REST API returns them, of a file or a request body.
 
     Attributes:
-        is_empty: the file has no sessions at all.
+        is_empty: there are no sessions at all.
     """
 
-    format = Format.JSON
-
-    def __init__(self, path: Path, choice: SourceFilter, *, may_be_empty: bool = False) -> None:
-        """Read the file.
-
-        Raises:
-            BadInput: the file is no JSON, or has no session and `may_be_empty` is false.
-        """
-        self.location = str(path)
+    def __init__(
+        self,
+        sessions: Iterable[Any],
+        location: str,
+        choice: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
+        *,
+        format: str = "session JSON",
+        fingerprint: str = "",
+    ) -> None:
+        """Take the sessions that the filter matches. `location` names their origin."""
+        self.format, self.location = format, location
         self.remarks: list[str] = []
-        self._path = path
-        document = _load_json(path)
-        sessions = document if isinstance(document, list) else [document]
-        self._sessions = [_fold_names(each) for each in sessions if _is_session(each)]
-        self.is_empty = not self._sessions
-        if self.is_empty and not may_be_empty:
-            raise BadInput(
-                f"{str(path)!r} is JSON but holds no session.",
-                hint="A session has `appName`, `userId`, `id` and `events`, as adk web exports it.",
-            )
-        self._sessions = [each for each in self._sessions if choice.takes(each["appname"], each["userid"])]
+        self._fingerprint = fingerprint
+        valid = [_fold_names(each) for each in sessions if _is_session(each)]
+        self.is_empty = not valid
+        self._sessions = [each for each in valid if choice.takes(each["appname"], each["userid"])]
 
     def fingerprint(self) -> str:
-        """Return the file's time and size."""
-        return file_fingerprint(self._path)
+        """Return the file's time and size; empty for a request body."""
+        return self._fingerprint
 
     def sessions(self) -> Iterator[StoredSession]:
         """Yield the sessions. A session without a time gets that of its last event."""
@@ -103,21 +93,6 @@ class SessionDocument:
         """Do nothing: no file is open."""
 
 
-class SessionPayload(SessionDocument):
-    """Session in a request body, as ADK's REST API returns it."""
-
-    def __init__(self, session: dict[str, Any], location: str) -> None:
-        """Read the session. `location` names its origin."""
-        self.location = location
-        self.remarks: list[str] = []
-        self._sessions = [_fold_names(session)]
-        self.is_empty = False
-
-    def fingerprint(self) -> str:
-        """Return "": a request body is read once."""
-        return ""
-
-
 def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:
     """Yield the events of a session in ADK's JSON, in snake case or camel case."""
     return _events_of({"appname": "", "userid": "", "id": "", **_fold_names(session)})
@@ -139,102 +114,14 @@ def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[S
     yield from (item for _, _, item in merged)
 
 
-class ExportDocument:
-    """DevUI's own export in JSON Lines, events in order of time. Read line by line."""
+def load_sessions(path: Path) -> list[Any]:
+    """Return the values of a JSON file that may be sessions.
 
-    format = Format.DEVUI
-
-    def __init__(self, path: Path, choice: SourceFilter) -> None:
-        """Check the header.
-
-        Raises:
-            BadInput: the file has another version of the format.
-        """
-        self.location = str(path)
-        self.remarks: list[str] = []
-        self._path = path
-        self._choice = choice
-        with path.open(encoding="utf-8") as file:
-            version = json.loads(file.readline()).get("version")
-        if version != EXPORT_VERSION:
-            raise BadInput(
-                f"{str(path)!r} is a DevUI export of version {version}; this DevUI reads {EXPORT_VERSION}.",
-                hint="Update DevUI.",
-            )
-
-    def fingerprint(self) -> str:
-        """Return the file's time and size."""
-        return file_fingerprint(self._path)
-
-    def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
-        """Yield the sessions."""
-        for owner, record in self._records("session"):
-            yield StoredSession(
-                owner,
-                record["created_at"],
-                record["updated_at"],
-                record.get("title", ""),
-                tuple(map(str, record.get("tags", ()))),
-            )
-
-    def states(self) -> Iterator[StoredState | UnreadableRow]:
-        """Yield the sessions' own state."""
-        for owner, record in self._records("session"):
-            yield StoredState(owner, record["state"], record.get("seeds") or {})
-
-    def shared(self) -> Iterator[SharedState | UnreadableRow]:
-        """Yield the state of apps and users."""
-        for kind in ("app", "user"):
-            for owner, record in self._records(kind):
-                user = owner.user_id if kind == "user" else None
-                yield SharedState(
-                    owner.app_name, user, record["state"], record["updated_at"], record.get("seeds") or {}
-                )
-
-    def count_events(self) -> int | None:
-        """Return None: counting would read the whole file."""
-        return None
-
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
-        """Yield the events in the order of the file, which is by time."""
-        for owner, record in self._records("event"):
-            if only is None or owner in only:
-                yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
-
-    def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
-        with self._path.open(encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    record = json.loads(line)
-                except ValueError as error:
-                    raise BadInput(
-                        f"Line {number} of {self.location!r} is no JSON: {error}.",
-                        hint="The file is damaged.",
-                    ) from error
-                owner = Owner(record.get("app", ""), record.get("user", ""), record.get("session", ""))
-                if record.get("kind") == kind and (
-                    (kind == "app" and self._choice.app_name in (None, owner.app_name))
-                    or self._choice.takes(owner.app_name, owner.user_id)
-                ):
-                    yield owner, record
-
-
-def is_export(path: Path) -> bool:
-    """Tell by the first line whether a file is DevUI's own export."""
-    with path.open("rb") as file:
-        try:
-            header = json.loads(file.readline(1000))
-        except (ValueError, RecursionError):
-            return False
-    return isinstance(header, dict) and header.get("kind") == EXPORT_KIND
-
-
-def _load_json(path: Path) -> Any:
+    Raises:
+        BadInput: the file is not JSON, or cannot be read.
+    """
     try:
-        return json.loads(path.read_bytes())
+        document = json.loads(path.read_bytes())
     except (ValueError, RecursionError) as error:
         raise BadInput(
             f"{str(path)!r} is neither a database nor JSON: {error}.",
@@ -242,6 +129,7 @@ def _load_json(path: Path) -> Any:
         ) from error
     except OSError as error:
         raise BadInput(f"{str(path)!r} cannot be read: {error.strerror}.", hint="Check the file.") from error
+    return document if isinstance(document, list) else [document]
 
 
 def _is_session(value: Any) -> bool:
@@ -259,9 +147,7 @@ def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]
     time = _time(session.get("createtime"), 0.0)
     for number, raw in enumerate(session.get("events") or [], 1):
         if not isinstance(raw, dict):
-            yield UnreadableRow(
-                f"event {number} of {owner}", f"a {type(raw).__name__} stands where an event should"
-            )
+            yield UnreadableRow(f"event {number} of {owner}", f"it is a {type(raw).__name__}, not an event")
             continue
         wire, changes = normalize_event(raw)
         if "timestamp" not in wire:

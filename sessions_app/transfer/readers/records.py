@@ -4,21 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any, NamedTuple, Protocol
-
-
-class Format(StrEnum):
-    """Supported formats, by their names in reports."""
-
-    SQLITE = "ADK SqliteSessionService"
-    V1 = "ADK DatabaseSessionService (v1)"
-    V0 = "ADK DatabaseSessionService (v0, pickled actions)"
-    JS = "ADK for JavaScript"
-    GO = "ADK for Go"
-    RUST = "adk-rust"
-    JSON = "session JSON of adk web"
-    DEVUI = "DevUI export"
 
 
 class Owner(NamedTuple):
@@ -108,10 +94,15 @@ class UnreadableRow:
     why: str
 
 
+class SourceError(Exception):
+    """Reading a source stopped; the message has the reason."""
+
+
 class Source(Protocol):
     """Store of another program, open for reading. Unreadable rows are yielded as `UnreadableRow`."""
 
-    format: Format
+    format: str
+    """Name of the format in reports."""
     location: str
     """Path or URL, without a password."""
     remarks: list[str]

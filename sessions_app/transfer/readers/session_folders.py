@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from sessions_app.errors import BadInput
-from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint
-from sessions_app.transfer.readers.documents import SessionDocument, is_export
+from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint, read_head
+from sessions_app.transfer.readers.documents import SessionDocument, load_sessions
+from sessions_app.transfer.readers.formats import find_importer
 from sessions_app.transfer.readers.records import (
-    Format,
     Owner,
     SharedState,
     SourceFilter,
@@ -27,9 +27,6 @@ from sessions_app.transfer.readers.records import (
     StoredState,
     UnreadableRow,
 )
-
-HEAD_BYTES = 4096
-"""Bytes at the start of a file that are enough to detect its format."""
 
 SKIPPED_FOLDERS = frozenset({"node_modules", "__pycache__"})
 VIRTUAL_ENVIRONMENT = "pyvenv.cfg"
@@ -41,8 +38,8 @@ class FolderScan:
 
     Attributes:
         places: folders of agents, which are imported as a whole.
-        stores: databases and DevUI exports.
-        documents: files that start like JSON.
+        stores: databases, and files of formats with importers of their own.
+        documents: other files that start like JSON.
         others: number of other files.
     """
 
@@ -79,24 +76,17 @@ def scan_folder(root: Path, is_place: Callable[[Path], bool]) -> FolderScan:
 
 def _classify(path: Path, scan: FolderScan) -> None:
     try:
-        head = _read_head(path)
-        is_store = head.startswith(SQLITE_MAGIC) or (head[:1] == b"{" and is_export(path))
+        head = read_head(path) if path.is_file() and not path.is_symlink() else b""
     except OSError:
         scan.documents.append(path)  # reported when it is opened
         return
-    if is_store:
+    importer, _ = find_importer(lambda each: each.matches_file(path, head)) if head else (None, [])
+    if head.startswith(SQLITE_MAGIC) or (importer and not importer.is_fallback):
         scan.stores.append(path)
-    elif head.lstrip()[:1] in (b"{", b"["):
+    elif importer:
         scan.documents.append(path)
     else:
         scan.others += 1
-
-
-def _read_head(path: Path) -> bytes:
-    if path.is_symlink() or not path.is_file():
-        return b""
-    with path.open("rb") as file:
-        return file.read(HEAD_BYTES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +111,7 @@ class SessionFolder:
         passed_over: other files that start like JSON but have no session.
     """
 
-    format = Format.JSON
+    format = "a folder"
 
     def __init__(self, root: Path, walked: FolderScan, choice: SourceFilter) -> None:
         """Read every file once and list its sessions."""
@@ -249,7 +239,7 @@ class SessionFolder:
         return document.events({owner})
 
     def _open(self, path: Path) -> SessionDocument:
-        return SessionDocument(path, self._choice, may_be_empty=True)
+        return SessionDocument(load_sessions(path), str(path), self._choice)
 
 
 def _push_next(

@@ -1,20 +1,21 @@
-"""Reader of the tables of ADK's SQL services in Python, JavaScript and Go."""
+"""Reader of tables in the layout of ADK's SQL services. The formats differ in how an event is stored."""
 
 from __future__ import annotations
 
 import base64
 import json
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
 
 from sessions_app import scopes
-from sessions_app.events.timestamps import parse_timestamp
+from sessions_app.events.timestamps import is_in_milliseconds, parse_timestamp
 from sessions_app.transfer.readers import pickles
 from sessions_app.transfer.readers.databases import Database, Row
+from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.normalization import normalize_event, removed_keys
 from sessions_app.transfer.readers.records import (
-    Format,
     Owner,
     SharedState,
     SourceFilter,
@@ -33,10 +34,11 @@ UNREAD = "devui_unread"
 MAX_RAW = 1024 * 1024
 """Longest unreadable blob that is stored with the event."""
 
-OFFSET_STEP_S = 900
-"""Offsets of time zones are multiples of a quarter of an hour."""
+SESSION_COLUMNS = frozenset({"app_name", "user_id", "state"})
+EVENT_COLUMNS = frozenset({"id", "session_id", "timestamp"})
+"""Columns that every layout of ADK has."""
 
-_JSON_COLUMNS = (
+JSON_COLUMNS = (
     "content",
     "grounding_metadata",
     "custom_metadata",
@@ -45,34 +47,26 @@ _JSON_COLUMNS = (
     "input_transcription",
     "output_transcription",
 )
-_FLAG_COLUMNS = ("partial", "turn_complete", "interrupted")
-_PLAIN_COLUMNS = ("author", "branch", "isolation_scope", "error_code", "error_message")
-_GO_COLUMNS = {
-    "routes_json": "routes",
-    "output_json": "output",
-    "node_info_json": "node_info",
-    "requested_input_json": "requested_input",
-}
+FLAG_COLUMNS = ("partial", "turn_complete", "interrupted")
+PLAIN_COLUMNS = ("author", "branch", "isolation_scope", "error_code", "error_message")
 
 
 class TableSource:
-    """Sessions of a database in ADK's layout."""
+    """Sessions of a database in ADK's layout, with events in a JSON column."""
+
+    session_id_column = "id"
+    created_column = "create_time"
+    updated_column = "update_time"
 
     def __init__(
-        self, database: Database, kind: Format, location: str, choice: SourceFilter, zone: tzinfo = UTC
+        self, database: Database, format: str, location: str, choice: SourceFilter, zone: tzinfo
     ) -> None:
-        """Read from `database`. `zone` applies to event times of v0, which old ADKs wrote in local time."""
-        self.format = kind
-        self.location = location
+        """Read from `database`. `zone` applies to times without a time zone."""
+        self.format, self.location = format, location
         self.remarks: list[str] = []
         self._database = database
         self._choice = choice
-        self._zone = zone if kind is Format.V0 else UTC
-        self._read_event: Callable[[Row], StoredEvent] = (
-            self._whole_event if kind in {Format.SQLITE, Format.V1, Format.JS} else self._event_of_columns
-        )
-        if kind is Format.V0 and str(zone) == "UTC":
-            self._suspect_local_times()
+        self._zone = zone
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the database."""
@@ -80,21 +74,21 @@ class TableSource:
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
-        sql = "SELECT app_name, user_id, id, create_time, update_time FROM sessions"
-        yield from self._rows(sql, "session", self._session)
+        columns = f"{self.created_column} AS created, {self.updated_column} AS updated"
+        yield from self._rows(f"{self._session_columns}, {columns} FROM sessions", "session", self._session)
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
-        yield from self._rows("SELECT app_name, user_id, id, state FROM sessions", "state of", self._state)
+        yield from self._rows(f"{self._session_columns}, state FROM sessions", "state of", self._state)
 
     def shared(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users, if the store has these tables."""
-        if self._database.columns("app_states"):
-            sql = "SELECT app_name, state, update_time FROM app_states"
-            yield from self._rows(sql, "state of app", self._shared_state, by_user=False)
-        if self._database.columns("user_states"):
-            sql = "SELECT app_name, user_id, state, update_time FROM user_states"
-            yield from self._rows(sql, "state of user", self._shared_state)
+        for table, names in (("app_states", "app_name"), ("user_states", "app_name, user_id")):
+            if self._database.columns(table):
+                sql = f"SELECT {names}, state, {self.updated_column} AS updated FROM {table}"  # noqa: S608 - no outside text
+                by_user = "user_id" in names
+                what = "state of user" if by_user else "state of app"
+                yield from self._rows(sql, what, self._shared_state, by_user=by_user)
 
     def count_events(self) -> int | None:
         """Return the number of matching events."""
@@ -114,7 +108,7 @@ class TableSource:
         sql = f"SELECT * FROM events{where} ORDER BY timestamp, {order}"  # noqa: S608 - no outside text
         for row in self._database.rows(sql, values):
             try:
-                yield self._read_event(row)
+                yield self.read_event(row)
             except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
                 owner = "/".join(str(row.get(name)) for name in ("app_name", "user_id", "session_id", "id"))
                 yield UnreadableRow(f"event {owner}", str(error) or type(error).__name__)
@@ -140,72 +134,123 @@ class TableSource:
         terms = " AND ".join(f"{name} = %s" for name in filters)
         return (f" WHERE {terms}" if terms else ""), list(filters.values())
 
+    @property
+    def _session_columns(self) -> str:
+        return f"SELECT app_name, user_id, {self.session_id_column} AS id"
+
     def _session(self, row: Row) -> StoredSession:
-        created, updated = parse_timestamp(row["create_time"]), parse_timestamp(row["update_time"])
+        created, updated = parse_timestamp(row["created"]), parse_timestamp(row["updated"])
         return StoredSession(Owner(row["app_name"], row["user_id"], row["id"]), created, updated)
 
     def _state(self, row: Row) -> StoredState:
-        values = scopes.split_delta(_decode_object(row["state"])).session
+        values = scopes.split_delta(self.decode_state(row["state"])).session
         return StoredState(Owner(row["app_name"], row["user_id"], row["id"]), values)
 
     def _shared_state(self, row: Row) -> SharedState:
-        values = _decode_object(row["state"])
-        return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["update_time"]))
+        values = self.decode_state(row["state"])
+        return SharedState(row["app_name"], row.get("user_id"), values, parse_timestamp(row["updated"]))
 
-    def _whole_event(self, row: Row) -> StoredEvent:
-        """Read an event stored as JSON. Its columns take precedence, except for the time (`schemas/v1.py`)."""
+    def decode_state(self, value: Any) -> dict[str, Any]:
+        """Return the state in a column.
+
+        Raises:
+            ValueError: it cannot be read.
+        """
+        return _decode_object(value)
+
+    def read_event(self, row: Row) -> StoredEvent:
+        """Return an event. The row's columns take precedence over its JSON, except for the time (`schemas/v1.py`).
+
+        Raises:
+            ValueError, TypeError, KeyError, AttributeError: it cannot be read.
+        """
         raw = _decode_object(row["event_data"]) if row["event_data"] is not None else {}
-        return _build_event(row, raw, row["timestamp"], UTC)
+        return self._build_event(row, raw)
 
-    def _event_of_columns(self, row: Row) -> StoredEvent:
-        """Read an event stored in columns. Its actions are a pickle (Python) or JSON (Go)."""
-        raw: Row = {name: row.get(name) for name in _PLAIN_COLUMNS}
-        raw |= {name: None if row.get(name) is None else bool(row[name]) for name in _FLAG_COLUMNS}
-        raw |= {name: decode_json(row.get(name)) for name in _JSON_COLUMNS}
-        raw |= {field: decode_json(row.get(column)) for column, field in _GO_COLUMNS.items()}
-        raw["long_running_tool_ids"] = decode_json(row.get("long_running_tool_ids_json")) or None
-        blob = row.get("actions")
+    def read_event_with_actions(self, row: Row, raw: Row) -> StoredEvent:
+        """Return an event of fields and of actions in a column. Unreadable actions are flagged and stored."""
+        blob, unread = row.get("actions"), ""
         try:
             raw["actions"] = read_actions(blob)
         except pickles.UnsafePickle as error:
-            return flag_unread(
-                _build_event(row, raw, row["timestamp"], self._zone), "actions", str(error), blob
-            )
-        return _build_event(row, raw, row["timestamp"], self._zone)
+            unread = str(error)
+        event = self._build_event(row, raw)
+        return flag_unread(event, "actions", unread, blob) if unread else event
 
-    def _suspect_local_times(self) -> None:
-        """Add a remark when event times look like local time, which old ADKs wrote."""
-        sql = (
-            "SELECT s.update_time AS updated, max(e.timestamp) AS newest FROM sessions s JOIN events e"
-            " ON e.app_name = s.app_name AND e.user_id = s.user_id AND e.session_id = s.id"
-            " GROUP BY s.app_name, s.user_id, s.id, s.update_time"
-        )
-        offsets = {_offset(row) for row in self._database.rows(sql)}
-        if len(offsets) == 1 and (offset := offsets.pop()):
-            self.remarks.append(
-                f"The times of events stand {offset / 3600:+g} h off the sessions' own times: an old ADK wrote"
-                " them in local time. Name its zone with --timezone, such as Europe/Berlin."
-            )
+    def _build_event(self, row: Row, raw: Row) -> StoredEvent:
+        wire, changes = normalize_event(raw)
+        wire["id"] = str(row["id"])
+        wire["invocationId"] = str(row.get("invocation_id") or "")
+        if "timestamp" not in wire:
+            wire["timestamp"] = parse_timestamp(row["timestamp"], self._zone)
+        owner = Owner(row["app_name"], row["user_id"], row["session_id"])
+        return StoredEvent(owner, wire, changes, removed=removed_keys(wire))
 
 
-def _offset(row: Row) -> float:
+class ColumnSource(TableSource):
+    """Sessions of a database with a column for each field of an event."""
+
+    def read_event(self, row: Row) -> StoredEvent:
+        """Return an event of its columns."""
+        raw: Row = {name: row.get(name) for name in PLAIN_COLUMNS}
+        raw |= {name: None if row.get(name) is None else bool(row[name]) for name in FLAG_COLUMNS}
+        raw |= {name: decode_json(row.get(name)) for name in JSON_COLUMNS}
+        raw["long_running_tool_ids"] = decode_json(row.get("long_running_tool_ids_json")) or None
+        return self.read_event_with_actions(row, raw | self.more_fields(row))
+
+    def more_fields(self, row: Row) -> Row:
+        """Return fields that other layouts do not have."""
+        return {}
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableImporter(Importer):
+    """Importer of databases in ADK's layout.
+
+    Attributes:
+        source: the class that reads them.
+        has_local_times: times may be local, so that the time zone of an import applies.
+    """
+
+    source: type[TableSource] = TableSource
+    has_local_times: bool = False
+
+    def matches_database(self, database: Database) -> bool:
+        """Tell whether a database has ADK's tables, with events as this format stores them."""
+        events = database.columns("events")
+        has_tables = database.columns("sessions") >= SESSION_COLUMNS and events >= EVENT_COLUMNS
+        return has_tables and self.matches_events(database, events)
+
+    def matches_events(self, database: Database, columns: set[str]) -> bool:
+        """Tell whether events are stored as in this format. `columns` are those of their table."""
+        raise NotImplementedError
+
+    def open_database(
+        self, database: Database, location: str, choice: SourceFilter, zone: tzinfo
+    ) -> TableSource:
+        """Read from a database."""
+        return self.source(database, self.name, location, choice, zone if self.has_local_times else UTC)
+
+
+def has_json_actions(database: Database) -> bool | None:
+    """Tell whether a column has an event's actions in JSON; False for pickles, None if no event has actions."""
+    sql = "SELECT actions FROM events WHERE actions IS NOT NULL LIMIT 1"
+    actions = first_row(database, sql).get("actions")
+    if actions is None:
+        return None
+    return not isinstance(actions, bytes | bytearray | memoryview) or bytes(actions[:1]) == b"{"
+
+
+def has_milliseconds(database: Database) -> bool:
+    """Tell whether the times in a store with events in JSON are milliseconds."""
+    session = first_row(database, "SELECT update_time FROM sessions LIMIT 1")
+    event = first_row(database, "SELECT event_data FROM events WHERE event_data IS NOT NULL LIMIT 1")
     try:
-        difference = parse_timestamp(row["newest"]) - parse_timestamp(row["updated"])
+        data = decode_json(event.get("event_data"))
     except ValueError:
-        return 0.0
-    return round(difference / OFFSET_STEP_S) * OFFSET_STEP_S
-
-
-def _build_event(row: Row, raw: Row, time: Any, zone: tzinfo) -> StoredEvent:
-    wire, changes = normalize_event(raw)
-    wire["id"] = str(row["id"])
-    wire["invocationId"] = str(row.get("invocation_id") or "")
-    if "timestamp" not in wire:
-        wire["timestamp"] = parse_timestamp(time, zone)
-    removed = removed_keys(wire)
-    return StoredEvent(
-        Owner(row["app_name"], row["user_id"], row["session_id"]), wire, changes, removed=removed
-    )
+        data = None
+    timestamp = data.get("timestamp") if isinstance(data, dict) else None
+    return is_in_milliseconds(session.get("update_time")) or is_in_milliseconds(timestamp)
 
 
 def flag_unread(event: StoredEvent, part: str, why: str, blob: Any) -> StoredEvent:
@@ -261,7 +306,7 @@ def decode_json(value: Any) -> Any:
 def _decode_object(value: Any) -> dict[str, Any]:
     value_json = decode_json(value)
     if not isinstance(value_json, dict):
-        raise ValueError(f"a {type(value_json).__name__} stands where an object should")
+        raise ValueError(f"it is a {type(value_json).__name__}, not an object")
     return value_json
 
 

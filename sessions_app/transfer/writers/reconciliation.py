@@ -25,7 +25,7 @@ from sessions_app.models import (
 )
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
-from sessions_app.transfer.readers import Owner, SharedState, Source, StoredState, UnreadableRow
+from sessions_app.transfer.readers import Owner, SharedState, StoredState
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows
 from sessions_app.transfer.writers.import_rows import KeyWrite, StateOwner
@@ -48,7 +48,8 @@ class _SeedOrigin(NamedTuple):
 
 def reconcile_state(
     source_row: ImportSource,
-    source: Source,
+    states: Iterable[StoredState],
+    shared_states: Iterable[SharedState],
     seats: Mapping[Owner, SessionPlan],
     into_app: str | None,
     report: ImportReport,
@@ -56,20 +57,12 @@ def reconcile_state(
     """Reconcile all complete sessions, then the state of users and apps."""
     slices = BatchedTransactions()
     whole = {name: seat for name, seat in seats.items() if seat.is_whole}
-    for stored in _readable(source.states(), report):
+    for stored in states:
         if seat := whole.get(stored.owner):
             _reconcile_session(slices, source_row, seat, stored, report)
-    for shared in _readable(source.shared(), report):
+    for shared in shared_states:
         _reconcile_shared(slices, source_row, into_app or shared.app_name, shared, report)
     _mark_settled(slices, whole.values())
-
-
-def _readable(items: Iterable[Any], report: ImportReport) -> Iterable[Any]:
-    for item in items:
-        if isinstance(item, UnreadableRow):
-            report.unread.add(f"{item.where}: {item.why}")
-        else:
-            yield item
 
 
 def _reconcile_session(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
@@ -9,13 +10,20 @@ from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from sessions_app import events
-from sessions_app.errors import BadInput
+from sessions_app.errors import BadInput, DevUIError
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, check_ids
 from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
-from sessions_app.transfer.readers import Owner, Source, StoredEvent, StoredSession, UnreadableRow
+from sessions_app.transfer.readers import (
+    Owner,
+    Source,
+    SourceError,
+    StoredEvent,
+    StoredSession,
+    UnreadableRow,
+)
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows, reconciliation
 from sessions_app.transfer.writers.duplicates import Duplicates
@@ -37,6 +45,8 @@ Progress = Callable[[int, int | None], None]
 
 T = TypeVar("T")
 
+log = logging.getLogger(__name__)
+
 
 def import_sessions(
     source: Source, *, into_app: str | None = None, dry_run: bool = False, progress: Progress | None = None
@@ -52,18 +62,7 @@ def import_sessions(
     Raises:
         BadInput: `into_app` is set, but the source has several apps.
     """
-    if into_app is not None:
-        _check_one_app(source)
     return _Import(source, into_app, dry_run, progress or (lambda done, total: None)).run()
-
-
-def _check_one_app(source: Source) -> None:
-    apps = {session.owner.app_name for session in source.sessions() if isinstance(session, StoredSession)}
-    if len(apps) > 1:
-        raise BadInput(
-            f"{source.location} holds sessions of several apps: {', '.join(sorted(apps)[:10])}.",
-            hint="Say with --app which of them to import into the other app.",
-        )
 
 
 class _ParsedEvent(NamedTuple):
@@ -78,35 +77,77 @@ class _Import:
         self._source = source
         self._into_app = into_app
         self._progress = progress
-        self._report = ImportReport(str(source.format), source.location, dry_run)
-        self._row = None if dry_run else _source_row(source)
+        self._report = ImportReport(source.format, source.location, dry_run)
+        self._row: ImportSource | None = None
         self._seats: dict[Owner, SessionPlan] = {}
         self._slices = BatchedTransactions()
 
     def run(self) -> ImportReport:
         for remark in self._source.remarks:
             self._report.remarks.add(remark)
-        sessions = self._readable(self._source.sessions())
-        while some := list(islice(sessions, min(MAX_EVENTS, self._slices.rows))):
+        try:
+            self._import()
+        except SourceError as error:
+            self._report.unread.add(str(error))
+        self._count()
+        return self._report
+
+    def _import(self) -> None:
+        """Import everything.
+
+        Raises:
+            SourceError: reading the source stopped.
+        """
+        sessions = list(self._readable(self._source.sessions()))
+        if self._into_app is not None:
+            self._check_one_app(sessions)
+        if not self._report.dry_run:
+            self._row, _ = ImportSource.objects.update_or_create(
+                location=self._source.location, defaults={"format": self._source.format}
+            )
+        rest = iter(sessions)
+        while some := list(islice(rest, min(MAX_EVENTS, self._slices.rows))):
             self._seat(some)
         names = [name for name, seat in self._seats.items() if not seat.closed]
         if names:
             self._replay(names)
-        self._count()
         if self._row and names:
-            reconciliation.reconcile_state(self._row, self._source, self._seats, self._into_app, self._report)
+            states, shared = self._readable(self._source.states()), self._readable(self._source.shared())
+            reconciliation.reconcile_state(
+                self._row, states, shared, self._seats, self._into_app, self._report
+            )
         if self._row:
             self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
             self._row.save()
-        return self._report
+
+    def _check_one_app(self, sessions: Iterable[StoredSession]) -> None:
+        apps = {session.owner.app_name for session in sessions}
+        if len(apps) > 1:
+            raise BadInput(
+                f"{self._source.location} holds sessions of several apps: {', '.join(sorted(apps)[:10])}.",
+                hint="Use --app to name the one to import into the other app.",
+            )
 
     def _readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
-        """Yield the readable items; report the others."""
-        for item in items:
-            if isinstance(item, UnreadableRow):
-                self._report.unread.add(f"{item.where}: {item.why}")
-            else:
-                yield item
+        """Yield the readable items; report the others.
+
+        Raises:
+            SourceError: reading the source stopped.
+        """
+        try:
+            for item in items:
+                if isinstance(item, UnreadableRow):
+                    self._report.unread.add(f"{item.where}: {item.why}")
+                else:
+                    yield item
+        except DevUIError:
+            raise
+        except Exception as error:
+            log.exception("Reading %s stopped.", self._source.location)
+            raise SourceError(
+                f"the importer {self._source.format!r} failed, the rest was not read:"
+                f" {type(error).__name__}: {error}"
+            ) from error
 
     def _seat(self, sessions: list[StoredSession]) -> None:
         with self._slices.one():
@@ -134,23 +175,25 @@ class _Import:
     def _replay(self, names: list[Owner]) -> None:
         only = names if len(names) <= MAX_SINGLE_SESSIONS < len(self._seats) else None
         total, read = (self._source.count_events() if only is None else None), 0
-        for batch in self._batches(self._source.events(only)):
-            self._take(list(self._readable(batch)))
+        for batch in self._batches(self._readable(self._source.events(only))):
+            self._take(batch)
             read += len(batch)
             self._progress(read, total)
 
-    def _batches(
-        self, items: Iterable[StoredEvent | UnreadableRow]
-    ) -> Iterator[list[StoredEvent | UnreadableRow]]:
-        """Yield the items in batches for one transaction each."""
-        batch: list[StoredEvent | UnreadableRow] = []
+    def _batches(self, events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
+        """Yield the events in batches for one transaction each."""
+        batch: list[StoredEvent] = []
         keys = 0
-        for item in items:
-            batch.append(item)
-            keys += _count_keys(item)
-            if keys >= MAX_KEYS or len(batch) >= min(MAX_EVENTS, self._slices.rows):
-                yield batch
-                batch, keys = [], 0
+        try:
+            for event in events:
+                batch.append(event)
+                keys += len((event.wire.get("actions") or {}).get("stateDelta") or ())
+                if keys >= MAX_KEYS or len(batch) >= min(MAX_EVENTS, self._slices.rows):
+                    yield batch
+                    batch, keys = [], 0
+        except SourceError:
+            yield batch
+            raise
         if batch:
             yield batch
 
@@ -283,16 +326,3 @@ def _with_new_id(event: StoredEvent, place: int) -> StoredEvent:
         wire={**event.wire, "id": f"{event.wire['id']}~{place}"},
         changes=(*event.changes, change),
     )
-
-
-def _source_row(source: Source) -> ImportSource:
-    row, _ = ImportSource.objects.update_or_create(
-        location=source.location, defaults={"format": str(source.format)}
-    )
-    return row
-
-
-def _count_keys(item: StoredEvent | UnreadableRow) -> int:
-    if isinstance(item, UnreadableRow):
-        return 0
-    return len((item.wire.get("actions") or {}).get("stateDelta") or ())

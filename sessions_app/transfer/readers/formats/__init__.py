@@ -1,0 +1,56 @@
+"""Formats of stores: importers of ADK's session services in its languages, of session JSON and of DevUI's exports.
+
+Each format is a module of this package. An installed package adds one by an entry point of the group
+`devui.importers`, which names an `Importer` or a module that has one; `examples/plugin/` has one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from sessions_app import plugins
+from sessions_app.errors import DevUIError
+from sessions_app.transfer.readers.importer import Importer
+
+log = logging.getLogger(__name__)
+
+
+def all_importers() -> list[Importer]:
+    """Return the importers of installed packages, then DevUI's own; fallbacks last."""
+    importers = [*_importers_in(plugins.load_plugins(plugins.IMPORTERS)), *_own_importers()]
+    return sorted(importers, key=lambda importer: importer.is_fallback)
+
+
+def is_plugin(importer: Importer) -> bool:
+    """Tell whether an installed package added an importer."""
+    return not any(importer is own for own in _own_importers())
+
+
+def _own_importers() -> list[Importer]:
+    return _importers_in(plugins.import_modules(__name__))
+
+
+def _importers_in(modules: Iterable[Any]) -> list[Importer]:
+    return [importer for module in modules for importer in plugins.objects_in(module, Importer)]
+
+
+def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None, list[str]]:
+    """Return the first importer that matches, and descriptions of those that failed."""
+    failures: list[str] = []
+    for importer in all_importers():
+        try:
+            if matches(importer):
+                return importer, failures
+        except DevUIError:
+            raise
+        except Exception as error:
+            log.exception("The importer %r failed.", importer.name)
+            failures.append(describe_failure(importer.name, error))
+    return None, failures
+
+
+def describe_failure(name: str, error: Exception) -> str:
+    """Return a sentence about an importer that raised."""
+    return f"The importer {name!r} failed: {type(error).__name__}: {error}"[:500]

@@ -1,0 +1,124 @@
+"""DevUI's own export: JSON Lines, with events in order of time."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterator
+from pathlib import Path
+from typing import Any
+
+from sessions_app.errors import BadInput
+from sessions_app.transfer.readers.databases import file_fingerprint
+from sessions_app.transfer.readers.importer import Importer
+from sessions_app.transfer.readers.records import (
+    Owner,
+    SharedState,
+    SourceFilter,
+    StoredEvent,
+    StoredSession,
+    StoredState,
+    UnreadableRow,
+)
+
+EXPORT_KIND = "devui.sessions"
+EXPORT_VERSION = 1
+
+
+class ExportImporter(Importer):
+    """Importer of an export."""
+
+    def matches_file(self, path: Path, head: bytes) -> bool:
+        """Tell by the first line whether the file is an export."""
+        try:
+            header = json.loads(head.partition(b"\n")[0])
+        except (ValueError, RecursionError):
+            return False
+        return isinstance(header, dict) and header.get("kind") == EXPORT_KIND
+
+    def open_file(self, path: Path, choice: SourceFilter) -> ExportDocument:
+        """Open the export."""
+        return ExportDocument(path, choice, self.name)
+
+
+EXPORT = ExportImporter(name="DevUI export")
+
+
+class ExportDocument:
+    """An export, read line by line."""
+
+    def __init__(self, path: Path, choice: SourceFilter, format: str) -> None:
+        """Check the header.
+
+        Raises:
+            BadInput: the file has another version of the format.
+        """
+        self.format, self.location = format, str(path)
+        self.remarks: list[str] = []
+        self._path = path
+        self._choice = choice
+        with path.open(encoding="utf-8") as file:
+            version = json.loads(file.readline()).get("version")
+        if version != EXPORT_VERSION:
+            raise BadInput(
+                f"{str(path)!r} is a DevUI export of version {version}; this DevUI reads {EXPORT_VERSION}.",
+                hint="Update DevUI.",
+            )
+
+    def fingerprint(self) -> str:
+        """Return the file's time and size."""
+        return file_fingerprint(self._path)
+
+    def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
+        """Yield the sessions."""
+        for owner, record in self._records("session"):
+            yield StoredSession(
+                owner,
+                record["created_at"],
+                record["updated_at"],
+                record.get("title", ""),
+                tuple(map(str, record.get("tags", ()))),
+            )
+
+    def states(self) -> Iterator[StoredState | UnreadableRow]:
+        """Yield the sessions' own state."""
+        for owner, record in self._records("session"):
+            yield StoredState(owner, record["state"], record.get("seeds") or {})
+
+    def shared(self) -> Iterator[SharedState | UnreadableRow]:
+        """Yield the state of apps and users."""
+        for kind in ("app", "user"):
+            for owner, record in self._records(kind):
+                user = owner.user_id if kind == "user" else None
+                yield SharedState(
+                    owner.app_name, user, record["state"], record["updated_at"], record.get("seeds") or {}
+                )
+
+    def count_events(self) -> int | None:
+        """Return None: counting would read the whole file."""
+        return None
+
+    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
+        """Yield the events in the order of the file, which is by time."""
+        for owner, record in self._records("event"):
+            if only is None or owner in only:
+                yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
+
+    def close(self) -> None:
+        """Do nothing: no file is open."""
+
+    def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
+        with self._path.open(encoding="utf-8") as file:
+            for number, line in enumerate(file, 1):
+                try:
+                    record = json.loads(line)
+                except ValueError as error:
+                    raise BadInput(
+                        f"Line {number} of {self.location!r} is not JSON: {error}.",
+                        hint="The file is damaged.",
+                    ) from error
+                owner = Owner(record.get("app", ""), record.get("user", ""), record.get("session", ""))
+                if record.get("kind") == kind and (
+                    (kind == "app" and self._choice.app_name in (None, owner.app_name))
+                    or self._choice.takes(owner.app_name, owner.user_id)
+                ):
+                    yield owner, record
