@@ -221,7 +221,7 @@ async def test_run_sent_during_server_stop_waits_for_the_next_one(supervise):
         assert (await stage.end_of(run)).status == Status.DONE
 
 
-async def test_a_run_whose_agent_is_gone_at_the_next_start_ends_with_the_reason(supervise, agents_dir):
+async def test_run_whose_agent_was_removed_ends_with_reason(supervise, agents_dir):
     async with supervise() as stage:
         sessions = [await stage.session(app) for app in ("talker", "clerk@far")]
         runs = [await stage.queue(session, "say hi") for session in sessions]
@@ -235,7 +235,7 @@ async def test_a_run_whose_agent_is_gone_at_the_next_start_ends_with_the_reason(
     assert "was started without a remote server 'far'. Start it with --runtime far=URL." in remote.error
 
 
-async def test_queued_run_of_a_killed_server_is_taken_by_a_running_one(supervise):
+async def test_queued_run_of_killed_server_moves_to_running_server(supervise):
     async with supervise(sweep=0.05) as stage:
         run = await stage.queue(await stage.session("talker"), "say hi")
         gone = await stage.queue(await stage.session("gone"), "say hi")

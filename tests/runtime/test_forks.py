@@ -27,7 +27,7 @@ def texts(session: AgentSession) -> list[tuple[int, str]]:
 
 
 @pytest.mark.parametrize("own_realm", [False, True])
-async def test_a_fork_goes_on_where_it_was_forked(stage: Stage, own_realm: bool):
+async def test_fork_continues_at_its_event(stage: Stage, own_realm: bool):
     session = await forked(stage, own_realm=own_realm)
     ended = await stage.end_of(await stage.start(session, "say two"))
     assert (ended.status, ended.error) == (Status.DONE, "")
@@ -54,7 +54,7 @@ async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(sta
     assert (await units_of_work.read(history.state_at, session)).merged()["user:n"] == 2
 
 
-async def test_a_failure_in_a_realm_of_its_own_is_told_in_its_session(stage: Stage):
+async def test_failure_in_own_realm_is_reported_in_its_session(stage: Stage):
     session = await forked(stage, own_realm=True)
     ended = await stage.end_of(await stage.start(session, "call nothing ["))
     assert ended.status == Status.FAILED

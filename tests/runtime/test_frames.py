@@ -23,7 +23,7 @@ def texts(frames: list[dict]) -> list[str]:
     return [frame["text"] for frame in frames if frame["type"] == "chunk"]
 
 
-async def test_a_reader_gets_what_was_and_what_comes():
+async def test_reader_gets_past_and_future_frames():
     log = FrameLog()
     say(log, "It is ")
     reader = asyncio.create_task(read(log))
@@ -38,7 +38,7 @@ async def test_a_reader_gets_what_was_and_what_comes():
     assert [frame["n"] for frame in frames] == [1, 2, 3]
 
 
-async def test_a_late_reader_gets_the_chunks_that_wait_as_one():
+async def test_late_reader_gets_pending_chunks_as_one():
     log = FrameLog()
     for word in ("It ", "is ", "sunny."):
         say(log, word)
@@ -79,7 +79,7 @@ async def test_nothing_follows_the_end():
     assert [frame["type"] for frame in await read(log)] == ["end"]
 
 
-async def test_a_frame_received_twice_is_kept_once():
+async def test_frame_received_twice_is_kept_once():
     log = FrameLog()
     frame = {"n": 1, "type": "chunk", "author": "a", "branch": "", "text": "It is", "thought": False}
     log.add(frame)
@@ -89,7 +89,7 @@ async def test_a_frame_received_twice_is_kept_once():
     assert texts(await read(log)) == ["It is"]
 
 
-async def test_a_log_keeps_the_newest_of_too_many_frames():
+async def test_log_keeps_the_newest_frames():
     log = FrameLog()
     for n in range(MAX_FRAMES + 10):
         say(log, "x", event_id=str(n))

@@ -95,7 +95,7 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
         await client.web.aclose()
 
 
-def test_a_server_that_starts_on_a_full_disk_says_so(disk: Path, tmp_path: Path):
+def test_server_starting_on_full_disk_reports_it(disk: Path, tmp_path: Path):
     store = f"sqlite:///{disk}/store.sqlite3"
     with serve_stage(store, tmp_path) as (_, url):
         assert httpx.get(f"{url}/health", timeout=PATIENCE_S, trust_env=False).status_code == 200

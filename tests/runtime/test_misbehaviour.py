@@ -63,7 +63,7 @@ async def test_runs_crashed_by_a_cancellation_give_the_reason(stage: Stage):
     assert nap.pk in crashed.error
 
 
-async def test_what_waits_for_a_blocked_process_is_run_by_the_next_one(stage: Stage):
+async def test_runs_of_blocked_process_move_to_the_next_one(stage: Stage):
     blocking, waiting = await stage.session("napper"), await stage.session("napper")
     nap = await stage.start(blocking, 'call nap {"seconds": 120}')
     await until(lambda: read_events(blocking), lambda events: len(events) == 2)
@@ -124,7 +124,7 @@ async def test_base_exception_fails_the_run(stage: Stage):
     assert (await stage.run(session, "say hi")).status == Status.DONE
 
 
-async def test_an_error_with_half_a_character_is_told_on_every_path(stage: Stage):
+async def test_error_with_lone_surrogate_is_sent_on_every_path(stage: Stage):
     session = await stage.session("trouble")
 
     failed = await stage.run(session, "call fail_in_half")
@@ -134,7 +134,7 @@ async def test_an_error_with_half_a_character_is_told_on_every_path(stage: Stage
     assert (status, json.loads(answer)["detail"]) == (500, "ValueError: half \ufffd")
 
 
-async def test_a_thread_that_never_ends_keeps_no_process_that_is_told_to_end(stage: Stage):
+async def test_endless_thread_does_not_block_process_end(stage: Stage):
     session = await stage.session("trouble")
     pid = await pid_of(stage, "trouble")
     assert (await stage.run(session, "call leave_thread")).status == Status.DONE
@@ -168,7 +168,7 @@ async def test_a_run_of_an_agent_that_cannot_be_loaded_has_an_invocation_of_its_
     assert len(set(named)) == 2
 
 
-async def test_an_agent_may_print_what_it_likes(stage: Stage):
+async def test_agent_output_of_any_kind_is_harmless(stage: Stage):
     session = await stage.session("trouble")
 
     assert (await stage.run(session, "call print_much")).status == Status.DONE
@@ -215,7 +215,7 @@ async def test_a_forked_copy_that_comes_back_writes_nothing_twice(stage: Stage):
     assert (await stage.run(session, "say hi")).status == Status.DONE
 
 
-async def test_a_forked_copy_that_comes_back_answers_nobody(stage: Stage):
+async def test_forked_child_that_returns_sends_no_response(stage: Stage):
     """What the copy inherits, the web's connections among it, is the runtime's alone."""
     session = await stage.session("trouble")
     client = await stage.supervisor.client("trouble")
@@ -237,7 +237,7 @@ async def test_a_forked_copy_that_comes_back_answers_nobody(stage: Stage):
     assert all(asked > 10 for asked in await asyncio.gather(*asking))
 
 
-async def test_a_forked_copy_that_lives_on_keeps_no_answer_open(stage: Stage):
+async def test_surviving_forked_child_keeps_no_response_open(stage: Stage):
     session = await stage.session("trouble")
     child = await stage.supervisor.child("trouble")
     reader, writer = await asyncio.open_unix_connection(str(child._listener.path))
@@ -254,7 +254,7 @@ async def test_a_forked_copy_that_lives_on_keeps_no_answer_open(stage: Stage):
     writer.close()
 
 
-async def test_a_process_answers_nobody_without_its_token(stage: Stage):
+async def test_process_refuses_requests_without_its_token(stage: Stage):
     await stage.health("talker")
     child = await stage.supervisor.child("talker")
     for headers in ({}, {"X-DevUI-Token": "guess"}):

@@ -8,7 +8,7 @@ import sys
 from devui.supervisor.output import OutputFile, ProcessOutput
 
 
-def test_file_of_output_is_rotated_and_says_what_was_dropped(tmp_path):
+def test_output_file_is_rotated_and_counts_dropped_bytes(tmp_path):
     file = OutputFile(tmp_path / "output" / "talker.log", max_bytes=1_000)
     for number in range(100):
         file.append(f"{number:099}\n".encode())
@@ -44,7 +44,7 @@ async def test_output_is_shown_when_its_file_cannot_be_written(tmp_path):
     assert lines == ["talker | 1"]
 
 
-async def test_newest_lines_are_known_though_they_are_not_shown(tmp_path):
+async def test_newest_lines_are_known_even_if_not_shown(tmp_path):
     lines: list[str] = []
     reading = ProcessOutput("talker", lambda app, line: lines.append(line), tmp_path)
 

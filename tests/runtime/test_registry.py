@@ -94,7 +94,7 @@ def rows(store: Path, query: str) -> list[tuple[object, ...]]:
         return database.execute(query).fetchall()
 
 
-def test_adks_own_server_keeps_sessions_artifacts_and_memory_in_the_store(adk, store):
+def test_adks_own_server_uses_the_store_for_all_services(adk, store):
     sessions = "/apps/echo/users/ann/sessions"
     session = adk.post(sessions, json={"sessionId": "s1", "state": {"n": 1}}).json()
     assert session["state"] == {"n": 1}
@@ -128,6 +128,6 @@ def test_a_uri_names_the_store_as_database_url_does(uri, url):
 
 
 @pytest.mark.parametrize("uri", ["devui:///path/to/file", "devui://host/name", "sqlite:///x"])
-def test_a_uri_that_names_no_store_is_refused_with_the_way_out(uri):
+def test_unknown_store_uri_is_refused_with_hint(uri):
     with pytest.raises(ValueError, match=r"devui:sqlite:////path/to/sessions\.sqlite3"):
         store_url(uri)

@@ -27,7 +27,7 @@ async def page(address: str) -> Element:
     return parse((await sync_to_async(Client().get)(address)).content)
 
 
-async def test_the_next_run_uses_what_was_saved_and_pages_name_both_versions(supervise, agents_dir: Path):
+async def test_next_run_uses_saved_code_and_pages_name_both_versions(supervise, agents_dir: Path):
     source = agents_dir / "talker" / "agent.py"
     git(agents_dir, "init", "--quiet")
     git(agents_dir, "add", ".")

@@ -36,7 +36,7 @@ def runtime(db) -> RuntimeProcess:
     return new_process()
 
 
-def test_a_run_is_queued_with_what_it_was_asked(session):
+def test_run_is_queued_with_its_request(session):
     run = new_run(session, "wie geht's? \ud800")
 
     stored = Run.objects.get(pk=run.pk)
@@ -60,7 +60,7 @@ def test_a_run_is_claimed_only_once(session, runtime):
     assert lifecycle.claim(run.pk, runtime.pk, "v1") is None
 
 
-def test_a_run_waits_for_the_earlier_ones_on_its_session(session, runtime):
+def test_run_waits_for_earlier_ones_on_its_session(session, runtime):
     first, second = new_run(session, "one"), new_run(session, "two")
 
     assert lifecycle.claim(second.pk, runtime.pk, "v1") is None
@@ -77,7 +77,7 @@ def test_runs_on_different_sessions_do_not_wait_for_each_other(session, runtime)
     assert lifecycle.claim(other.pk, runtime.pk, "v1") is not None
 
 
-def test_a_run_that_ended_keeps_how_it_ended_first(session, runtime):
+def test_first_outcome_of_a_run_is_final(session, runtime):
     run = new_run(session)
     lifecycle.claim(run.pk, runtime.pk, "v1")
     writes.edit_state(SessionKey("", "weather", "ann", "s1"), {"a": 1})
@@ -93,7 +93,7 @@ def test_a_run_that_ended_keeps_how_it_ended_first(session, runtime):
     assert lifecycle.active_run(session.pk) is None
 
 
-def test_the_active_run_of_a_session_is_the_one_that_runs(session, runtime):
+def test_active_run_of_a_session_is_the_started_one(session, runtime):
     first, second = new_run(session), new_run(session)
     lifecycle.claim(first.pk, runtime.pk, "v1")
 
@@ -102,7 +102,7 @@ def test_the_active_run_of_a_session_is_the_one_that_runs(session, runtime):
     assert lifecycle.active_run(session.pk) == second
 
 
-def test_a_cancel_is_heard_by_the_process_that_has_the_run(session, runtime):
+def test_cancellation_reaches_the_process_of_the_run(session, runtime):
     run = new_run(session)
     lifecycle.claim(run.pk, runtime.pk, "v1")
     assert lifecycle.cancel_requests(runtime.pk) == []
@@ -134,7 +134,7 @@ def test_a_long_running_call_is_open_until_the_user_answers_it(session):
     assert lifecycle.open_calls(session.pk, "i1") == []
 
 
-def test_the_runs_of_a_process_crash_with_it_and_say_why(session, runtime):
+def test_runs_crash_with_their_process_with_reason(session, runtime):
     running, queued = new_run(session), new_run(session)
     done = new_run(new_session("s2"))
     lifecycle.claim(running.pk, runtime.pk, "v1")
@@ -150,7 +150,7 @@ def test_the_runs_of_a_process_crash_with_it_and_say_why(session, runtime):
     assert status(done) == Status.DONE
 
 
-def test_runs_of_a_process_that_is_gone_are_orphans(session):
+def test_runs_of_missing_process_are_orphans(session):
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as process:
         runtime = new_process(pid=process.pid)
         run = new_run(session)
@@ -176,7 +176,7 @@ def test_unstarted_run_belongs_to_the_server_until_it_ends(session, monkeypatch)
     assert status(run) == Status.QUEUED
 
 
-def test_runs_queued_behind_a_crashed_one_are_left_in_order(session, runtime):
+def test_runs_queued_behind_crashed_one_keep_their_order(session, runtime):
     begun, first, second = new_run(session), new_run(session), new_run(session)
     lifecycle.claim(begun.pk, runtime.pk, "v1")
     for run in (second, first):
@@ -187,7 +187,7 @@ def test_runs_queued_behind_a_crashed_one_are_left_in_order(session, runtime):
     assert lifecycle.abandoned_runs() == [(first.pk, "weather"), (second.pk, "weather")]
 
 
-def test_what_was_left_queued_and_is_to_be_cancelled_is_cancelled(session, runtime):
+def test_queued_run_to_be_cancelled_is_cancelled(session, runtime):
     run = new_run(session)
     lifecycle.assign(run.pk, runtime.pk)
     lifecycle.request_cancel(run.pk)
@@ -198,7 +198,7 @@ def test_what_was_left_queued_and_is_to_be_cancelled_is_cancelled(session, runti
     assert (status(run), lifecycle.abandoned_runs()) == (Status.CANCELLED, [])
 
 
-def test_a_queued_run_that_somebody_has_begun_is_not_ended_as_queued(session, runtime):
+def test_started_run_is_not_ended_as_queued(session, runtime):
     begun, waiting = new_run(session), new_run(session)
     lifecycle.claim(begun.pk, runtime.pk, "v1")
     assert not lifecycle.end_queued(begun.pk, Status.FAILED, "X", "no")

@@ -24,7 +24,7 @@ def texts(frames: list[dict]) -> str:
     return "".join(frame["text"] for frame in frames if frame["type"] == "chunk")
 
 
-async def test_a_run_is_carried_out_and_streams_what_is_said(stage: Stage):
+async def test_run_executes_and_streams_text(stage: Stage):
     session = await stage.session("talker")
     run = await stage.start(session, "say one two three", streaming=True)
 
@@ -48,7 +48,7 @@ async def test_without_streaming_nothing_is_streamed(stage: Stage):
     assert texts(await stage.frames(run, "talker")) == ""
 
 
-async def test_a_run_is_found_again_while_it_streams(stage: Stage):
+async def test_streaming_run_can_be_followed_later(stage: Stage):
     session = await stage.session("talker")
     words = " ".join(f"w{n}" for n in range(40))
     run = await stage.start(session, f"say {words}", streaming=True)
@@ -61,7 +61,7 @@ async def test_a_run_is_found_again_while_it_streams(stage: Stage):
     assert frames[-1]["status"] == Status.DONE
 
 
-async def test_a_run_goes_on_when_nobody_listens(stage: Stage):
+async def test_run_continues_without_listeners(stage: Stage):
     session = await stage.session("talker")
     run = await stage.start(session, "say one two three", streaming=True)
     await stage.first_text(run, "talker")
@@ -70,7 +70,7 @@ async def test_a_run_goes_on_when_nobody_listens(stage: Stage):
     assert [event.author for event in await read_events(session)] == ["user", "talker"]
 
 
-async def test_runs_on_one_session_take_turns_in_their_order(stage: Stage):
+async def test_runs_on_one_session_are_sequential(stage: Stage):
     session = await stage.session("talker")
     runs = [await stage.queue(session, f"say run {n}") for n in range(4)]
     client = await stage.supervisor.client("talker")
@@ -93,7 +93,7 @@ async def test_runs_on_different_sessions_run_side_by_side(stage: Stage):
     assert second.started_at < first.finished_at
 
 
-async def test_a_failed_run_keeps_its_traceback_and_is_seen_in_the_session(stage: Stage):
+async def test_failed_run_has_traceback_in_its_session(stage: Stage):
     session = await stage.session("trouble")
 
     run = await stage.run(session, "call fail")
@@ -108,7 +108,7 @@ async def test_a_failed_run_keeps_its_traceback_and_is_seen_in_the_session(stage
     assert (await stage.run(session, "say again")).status == Status.DONE
 
 
-async def test_an_error_that_names_its_status_is_told_and_counted_once(stage: Stage):
+async def test_error_with_status_is_reported_once(stage: Stage):
     session = await stage.session("trouble")
 
     run = await stage.run(session, "call fail_overloaded")
@@ -119,7 +119,7 @@ async def test_an_error_that_names_its_status_is_told_and_counted_once(stage: St
     assert (await units_of_work.read(AgentSession.objects.get, pk=session.pk)).error_count == 1
 
 
-async def test_error_of_run_is_kept_and_sent_without_credentials(stage: Stage):
+async def test_error_of_run_is_stored_and_sent_without_credentials(stage: Stage):
     session, told_before = await stage.session("trouble"), len(stage.lines)
 
     run = await stage.run(session, "call fail_with_key")
@@ -135,7 +135,7 @@ async def test_error_of_run_is_kept_and_sent_without_credentials(stage: Stage):
         assert "s3cr3t" not in text
 
 
-async def test_an_agents_error_takes_one_line_in_the_log(stage: Stage):
+async def test_agent_error_is_one_line_in_the_log(stage: Stage):
     told_before = len(stage.lines)
 
     await stage.run(await stage.session("trouble"), "call fail")
@@ -201,7 +201,7 @@ async def test_a_state_delta_and_metadata_travel_with_the_message(stage: Stage):
     assert first["customMetadata"] == {"ticket": 7}
 
 
-async def test_an_agent_that_cannot_be_imported_says_where(stage: Stage):
+async def test_agent_import_error_has_its_location(stage: Stage):
     health = await stage.health("broken")
 
     assert health["state"] == "failed"
@@ -217,7 +217,7 @@ async def test_an_agent_that_cannot_be_imported_says_where(stage: Stage):
     assert (card.status, json.loads(card.error)["line"]) == (AgentCard.Status.FAILED, 2)
 
 
-async def test_while_one_agent_is_broken_the_others_work(stage: Stage):
+async def test_other_agents_work_beside_broken_one(stage: Stage):
     broken, talking = await stage.session("broken"), await stage.session("talker")
 
     failed, done = await asyncio.gather(stage.run(broken, "say hi"), stage.run(talking, "say hi"))
@@ -226,7 +226,7 @@ async def test_while_one_agent_is_broken_the_others_work(stage: Stage):
     assert [event.kind for event in await read_events(broken)] == ["error"]
 
 
-async def test_every_run_of_a_broken_agent_says_the_same(stage: Stage):
+async def test_every_run_of_a_broken_agent_has_the_same_error(stage: Stage):
     session = await stage.session("broken")
 
     first, second = [await stage.run(session, "say hi") for _ in range(2)]
@@ -279,7 +279,7 @@ async def test_an_eval_run_that_does_not_exist_leaves_the_process_free_and_unhar
     assert (await stage.run(await stage.session("talker"), "say hi")).status == Status.DONE
 
 
-async def test_what_the_process_refuses_is_said_in_its_words(stage: Stage):
+async def test_refusal_of_the_process_is_passed_on(stage: Stage):
     client = await stage.supervisor.client("talker")
     with pytest.raises(NotFound, match="No run 'none'"):
         await client.call("POST", "/devui/runs", {"run_id": "none"})
@@ -338,7 +338,7 @@ async def test_cancelling_a_run_that_has_ended_changes_nothing(stage: Stage):
     assert (await read_run(run)).status == Status.DONE
 
 
-async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
+async def test_disconnecting_adk_client_cancels_its_run(stage: Stage):
     session = await stage.session("talker")
     client = await stage.supervisor.client("talker")
     body = adk_body(session, "say " + " ".join(["word"] * 600), streaming=True)
@@ -352,7 +352,7 @@ async def test_a_client_of_adk_that_goes_away_cancels_its_run(stage: Stage):
     assert (run.status, run.source) == (Status.CANCELLED, "adk")
 
 
-async def test_an_answer_to_a_call_that_nobody_made_is_told_with_the_reason(stage: Stage):
+async def test_answer_to_unknown_call_is_refused_with_reason(stage: Stage):
     session = await stage.session("talker")
     answer = {"functionResponse": {"id": "c9", "name": "nothing", "response": {}}}
     status, text = await stage.ask(session, answer)

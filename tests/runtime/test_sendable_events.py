@@ -35,7 +35,7 @@ async def stored(session: AgentSession) -> list[dict[str, Any]]:
 
 
 @pytest.mark.parametrize("tool", HOSTILE)
-async def test_run_answers_what_is_stored_when_adk_cannot_write_it(stage: Stage, tool):
+async def test_run_returns_stored_events_that_adk_cannot_serialize(stage: Stage, tool):
     session = await stage.session("trouble")
 
     status, text = await stage.ask(session, f"call {tool}")
@@ -46,7 +46,7 @@ async def test_run_answers_what_is_stored_when_adk_cannot_write_it(stage: Stage,
 
 
 @pytest.mark.parametrize("tool", HOSTILE)
-async def test_run_sse_goes_on_behind_an_event_that_adk_cannot_write(stage: Stage, tool):
+async def test_run_sse_continues_after_unserializable_event(stage: Stage, tool):
     session = await stage.session("trouble")
 
     status, text = await stage.ask(session, f"call {tool}", "/run_sse")
@@ -58,7 +58,7 @@ async def test_run_sse_goes_on_behind_an_event_that_adk_cannot_write(stage: Stag
     assert (await units_of_work.read(Run.objects.get, session=session)).status == Run.Status.DONE
 
 
-async def test_half_a_character_is_sent_as_the_store_keeps_it(stage: Stage):
+async def test_lone_surrogate_is_sent_as_stored(stage: Stage):
     session = await stage.session("trouble")
 
     _, text = await stage.ask(session, "call answer_half")
@@ -91,7 +91,7 @@ async def test_an_event_that_is_none_is_left_to_adk():
     assert to_sendable(event) is event
 
 
-async def test_a_message_with_half_a_character_is_run_and_kept_as_the_store_keeps_it(stage: Stage):
+async def test_message_with_lone_surrogate_is_run_and_stored(stage: Stage):
     session = await stage.session("trouble")
 
     status, text = await stage.ask(session, "Hello \ud800")
@@ -102,7 +102,7 @@ async def test_a_message_with_half_a_character_is_run_and_kept_as_the_store_keep
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_a_run_on_a_session_that_cannot_exist_is_told_that_there_is_none(stage: Stage, path):
+async def test_run_on_impossible_session_id_is_404(stage: Stage, path):
     nobody = AgentSession(app_name="trouble", user_id="\ud800", session_id="s1")
 
     status, text = await stage.ask(nobody, "Hello", path)
@@ -142,9 +142,7 @@ async def test_events_that_the_store_refuses_are_the_callers_mistake(stage: Stag
         ("PUT", "/dev/apps/trouble/tests/one"),
     ],
 )
-async def test_a_refusal_repeats_what_was_sent_as_json_that_everybody_reads(
-    stage: Stage, method, path, value
-):
+async def test_refusal_repeats_input_as_valid_json(stage: Stage, method, path, value):
     client = await stage.supervisor.client("trouble")
     content, headers = f'{{"unknown": {value}}}'.encode(), {"Content-Type": "application/json"}
     async with client.open(method, path, headers=headers, content=content) as answer:

@@ -15,14 +15,14 @@ from sessions_app.adk import DjangoArtifactService, DjangoMemoryService
 from sessions_app.errors import RuntimeUnavailable
 
 
-def test_without_uris_everything_is_kept_in_the_store(tmp_path):
+def test_without_uris_the_store_serves_everything(tmp_path):
     options = RuntimeOptions()
     assert services.session_service(options, tmp_path) is None
     assert isinstance(services.artifact_service(options, tmp_path), DjangoArtifactService)
     assert isinstance(services.memory_service(options, tmp_path), DjangoMemoryService)
 
 
-async def test_a_file_uri_keeps_artifacts_in_that_folder(tmp_path: Path):
+async def test_file_uri_stores_artifacts_in_its_folder(tmp_path: Path):
     folder = tmp_path / "kept here"
     folder.mkdir()
     service = services.artifact_service(RuntimeOptions(artifact_service_uri=folder.as_uri()), tmp_path)
@@ -40,7 +40,7 @@ def test_memory_may_be_adks_own(tmp_path):
 
 
 @pytest.mark.parametrize("kind", ["session", "artifact", "memory"])
-def test_a_uri_of_which_no_service_can_be_made_names_its_flag(tmp_path, kind):
+def test_unusable_uri_is_refused_naming_its_flag(tmp_path, kind):
     options = RuntimeOptions(**{f"{kind}_service_uri": "nothing://ann:secret@host/x"})
     with pytest.raises(RuntimeUnavailable) as refusal:
         getattr(services, f"{kind}_service")(options, tmp_path)

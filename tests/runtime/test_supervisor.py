@@ -142,7 +142,7 @@ async def test_process_with_an_unusable_flag_reports_the_reason(supervise):
     assert "once more" not in refusal.value.hint
 
 
-async def test_changed_code_is_run_by_a_new_process_while_the_old_one_finishes(own: Stage, agents_dir):
+async def test_changed_code_runs_in_new_process_while_old_one_finishes(own: Stage, agents_dir):
     session, other = await own.session("talker"), await own.session("talker")
     words = " ".join(["word"] * 40)
     old = await own.start(session, f"say {words}", streaming=True)
@@ -160,7 +160,7 @@ async def test_changed_code_is_run_by_a_new_process_while_the_old_one_finishes(o
 
 
 @pytest.mark.soak
-async def test_a_run_behind_one_of_the_old_code_waits_for_its_turn(own: Stage, agents_dir):
+async def test_run_behind_one_of_old_code_waits_for_it(own: Stage, agents_dir):
     session = await own.session("talker")
     first = await own.start(session, "say " + " ".join(["word"] * 40), streaming=True)
     await own.first_text(first, "talker")
@@ -270,7 +270,7 @@ async def test_no_process_is_left_when_the_supervisor_ends(supervise):
     assert await units_of_work.read(RuntimeProcess.objects.filter(stopped_at=None).count) == 0
 
 
-async def test_runs_that_nobody_will_end_are_marked_when_the_server_starts(supervise, store):
+async def test_orphaned_runs_are_marked_at_server_start(supervise, store):
     async with supervise() as stage:
         session = await stage.session("talker")
         run = await stage.queue(session, "say hi")

@@ -38,7 +38,7 @@ async def test_a_request_with_the_token_comes_from_this_machine(kind):
 @pytest.mark.parametrize(
     "headers", [[], [(b"x-devui-token", b"")], [(b"x-devui-token", b"secret2")], [TOKEN, TOKEN]]
 )
-async def test_anything_else_is_refused_before_the_application(headers):
+async def test_everything_else_is_refused_before_the_application(headers):
     reached, sent = await sent_by("http", headers)
     assert (reached, sent[0]["status"]) == ([], 403)
     reached, sent = await sent_by("websocket", headers)

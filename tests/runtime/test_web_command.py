@@ -111,7 +111,7 @@ def wait_until(holds: Callable[[], object]) -> None:
         time.sleep(0.05)
 
 
-def test_it_serves_the_agents_of_a_folder_and_runs_them(serve):
+def test_server_serves_and_runs_the_agents_of_a_folder(serve):
     web = serve(is_new=True)
 
     assert web.get("/list-apps").json() == STAGE_APPS
@@ -156,7 +156,7 @@ def test_processes_end_when_the_server_is_killed(serve):
 
 @pytest.mark.soak
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_what_waited_when_the_server_ended_is_run_by_the_next(serve, number):
+def test_runs_waiting_at_server_end_are_executed_by_the_next(serve, number):
     web = serve()
     web.post("/apps/talker/users/ann/sessions", json={"sessionId": "s1"})
     key = web.get("/api/v1/sessions").json()["sessions"][0]["key"]
@@ -177,7 +177,7 @@ def test_what_waited_when_the_server_ended_is_run_by_the_next(serve, number):
 
 
 @pytest.mark.soak
-def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file):
+def test_demo_sessions_are_created_once_by_running_agents(serve, tmp_path, file):
     demo = tmp_path / "demo.json"
     demo.write_text(
         json.dumps([{"app": "talker", "user": "ann", "session_id": "a/b", "turns": ["say one", "say two"]}])
@@ -199,7 +199,7 @@ def test_demo_sessions_are_made_once_by_running_the_agents(serve, tmp_path, file
     assert len(texts()) == 4
 
 
-def test_a_store_in_memory_is_gone_with_the_server(serve, file):
+def test_in_memory_store_ends_with_the_server(serve, file):
     web = serve("--session_service_uri", "memory://", popen=forked_processes.Popen, is_new=True)
     assert "removed when the server ends" in "".join(web.lines)
     web.post("/apps/talker/users/ann/sessions", json={})
@@ -207,7 +207,7 @@ def test_a_store_in_memory_is_gone_with_the_server(serve, file):
     assert not file.exists()
 
 
-def test_the_folder_of_one_agent_can_be_served(serve, agents_dir):
+def test_folder_of_one_agent_can_be_served(serve, agents_dir):
     assert serve(folder=agents_dir / "talker", popen=forked_processes.Popen).get("/list-apps").json() == [
         "talker"
     ]
@@ -324,7 +324,7 @@ def test_a_demo_file_that_is_none_is_refused(tmp_path, content, words):
     assert "()" not in refusal.value.message
 
 
-def test_a_demo_file_that_cannot_be_read_is_refused_in_one_line(file, agents_dir, tmp_path):
+def test_unreadable_demo_file_is_refused_in_one_line(file, agents_dir, tmp_path):
     demo = tmp_path / "demo.json"
     assert "cannot be read" in refusal_of(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
     demo.write_text("{}")
@@ -332,7 +332,7 @@ def test_a_demo_file_that_cannot_be_read_is_refused_in_one_line(file, agents_dir
     assert "is not a list of sessions" in line
 
 
-def test_every_flag_of_adk_web_is_known_by_the_same_name():
+def test_every_flag_of_adk_web_exists_with_the_same_name():
     ours = {
         option
         for action in Command().create_parser("manage.py", "web")._actions
@@ -366,7 +366,7 @@ def parsed(*arguments: str) -> dict:
     return vars(Command().create_parser("manage.py", "web").parse_args(list(arguments)))
 
 
-def test_a_log_level_is_taken_in_any_case_as_by_adk():
+def test_log_level_is_case_insensitive_like_in_adk():
     assert parsed("--log_level", "DEBUG")["log_level"] == "debug"
 
 
@@ -375,7 +375,7 @@ def test_a_log_level_that_does_not_exist_is_refused():
         parsed("--log_level", "loud")
 
 
-def test_what_concerns_agents_is_told_to_their_processes():
+def test_agent_options_are_passed_to_runtimes():
     options = flags.runtime_options(
         parsed("--extra_plugins", "a.B,c.D", "--extra_plugins", "e.F", "--max_llm_calls", "7", "-v")
     )
@@ -384,7 +384,7 @@ def test_what_concerns_agents_is_told_to_their_processes():
 
 
 @pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.unused], ids=lambda flag: flag.name)
-def test_a_flag_without_meaning_is_accepted_and_said(flag):
+def test_meaningless_flag_is_accepted_with_a_note(flag):
     given = [f"--{flag.name}"] if flag.kind == "switch" else [f"--{flag.name}", "x"]
     assert flags.unused_flag_notes(parsed(*given)) == [f"--{flag.name}: {flag.unused}"]
     assert flags.unused_flag_notes(parsed()) == []
@@ -403,14 +403,14 @@ def test_half_a_logo_is_refused_as_by_adk(given):
         flags.front_end_logo(parsed(*given))
 
 
-def test_another_service_for_sessions_is_told_to_the_agents_processes():
+def test_other_session_service_is_passed_to_runtimes():
     uri = "postgresql+asyncpg://ann:secret@db/adk"
     assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == uri
     assert flags.runtime_options(parsed()).session_service_uri == ""
 
 
 @pytest.mark.parametrize("uri", ["memory://", "sqlite://"])
-def test_what_adk_keeps_in_memory_is_a_temporary_store_here(uri, monkeypatch, tmp_path):
+def test_adks_in_memory_services_map_to_a_temporary_store(uri, monkeypatch, tmp_path):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("DATABASE_URL", "DEVUI_TEMPORARY_STORE"):
         monkeypatch.setenv(name, "")
@@ -442,7 +442,7 @@ def test_flags_are_another_spelling_of_the_environment(monkeypatch, tmp_path):
     assert os.environ["DATABASE_URL"].startswith("sqlite:////")
 
 
-def test_the_server_knows_nothing_of_the_agent_runtime(tmp_path):
+def test_server_does_not_import_the_agent_runtime(tmp_path):
     script = (
         "import sys, devui; devui.setup(migrate=False)\n"
         "import devui.management.commands.web, devui.serving.server, devui.serving.demo, devui.supervisor, devui.asgi\n"

@@ -111,7 +111,7 @@ ALL = {
 
 
 @pytest.mark.parametrize("find", [*MODES, ALL_TOO_MANY], indirect=True)
-def test_terms_and_pairs_of_them_find_what_happened(find: Find, world: dict[str, tuple[Told, Told]]):
+def test_terms_and_pairs_match_the_oracle(find: Find, world: dict[str, tuple[Told, Told]]):
     pairs = Random(3).sample(list(combinations(ALL, 2)), 40)
     for texts in [*((text,) for text in ALL), *pairs]:
         expected = [name for name, told in world.items() if all(ALL[text](*told) for text in texts)]

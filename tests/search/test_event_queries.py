@@ -72,7 +72,7 @@ def test_events_of_a_session_are_found(story: Story):
         assert events(story.session, text) == seqs, text
 
 
-def test_terms_that_say_nothing_about_events_are_told():
+def test_terms_that_do_not_apply_to_events_are_reported():
     query = parse("app:office sunny is:pinned is:error kind:error x = 3 events>2")
     assert [str(term) for term in execution.session_terms(query)] == ["app:office", "is:pinned", "events>2"]
 
@@ -84,14 +84,14 @@ def hit_of(story: Story, text: str) -> tuple[int, str] | None:
     return hit.seq, "".join(f"[{piece}]" if matches else piece for piece, matches in hit.snippet)
 
 
-def test_a_session_is_shown_with_the_newest_event_that_holds_all_words_or_else_most_recent_any(story: Story):
+def test_session_hit_is_newest_event_with_all_words_else_any(story: Story):
     assert hit_of(story, "weather paris") == (2, "get_[weather]\n[Paris]".replace("\n", " "))
     assert hit_of(story, "sunny paris") == (5, "It is [sunny] in 東京.")
     assert hit_of(story, "東京") == (5, "It is sunny in [東京].")
     assert hit_of(story, "nowhere") is None
 
 
-def test_a_session_found_by_a_trait_is_shown_with_its_newest_event(story: Story):
+def test_session_with_trait_shows_its_newest_event(story: Story):
     assert hit_of(story, "kind:tool_call") == (7, "look get_weather")
     assert hit_of(story, "error:quota") == (6, "[QUOTA] no more")
     found = hit_of(story, "tool:get_weather")
@@ -100,14 +100,14 @@ def test_a_session_found_by_a_trait_is_shown_with_its_newest_event(story: Story)
     assert hit_of(story, "app:weather") is None
 
 
-def test_a_session_found_by_its_state_is_shown_with_the_event_that_wrote_it(story: Story):
+def test_session_with_state_shows_the_event_that_wrote_it(story: Story):
     assert (hit_of(story, "retries > 3") or ())[0] == 4
     assert (hit_of(story, "retries > 3 ever") or ())[0] == 4
     assert hit_of(story, "retries = 0 ever") is None
     assert hit_of(story, "retries never") is None
 
 
-def test_a_hit_far_inside_a_text_is_shown_with_what_stands_around_it(db: None):
+def test_hit_deep_in_a_text_is_shown_with_context(db: None):
     story = Story()
     story.says("a " * 5_000 + "needle" + " b" * 5_000)
     found = hit_of(story, "needle")

@@ -145,7 +145,7 @@ def index_events(*options: str) -> str:
     return out.getvalue()
 
 
-def test_the_command_indexes_what_waits_says_how_much_and_begins_anew_when_told():
+def test_command_indexes_backlog_reports_it_and_rebuilds():
     story = Story()
     story.says("sunny")
     story.says("rainy")
@@ -158,7 +158,7 @@ def test_the_command_indexes_what_waits_says_how_much_and_begins_anew_when_told(
     assert story.session.indexed_seq == 2
 
 
-def test_a_store_that_was_indexed_before_lists_the_owners_of_a_key_and_the_sessions_of_a_word():
+def test_previously_indexed_store_gets_owners_and_word_sessions():
     migration = import_module("sessions_app.migrations.0016_sets_of_sessions")
     story = Story("s1", {"k": 1, "user:u": 2})
     story.says("sunny weather")
@@ -180,7 +180,7 @@ def test_a_store_that_was_indexed_before_lists_the_owners_of_a_key_and_the_sessi
     assert found("-sunny") == found("k never") == ["s2"]
 
 
-def test_with_nothing_to_index_a_worker_asks_one_question(
+def test_idle_worker_needs_one_query(
     django_assert_num_queries: DjangoAssertNumQueries,
 ):
     Story().says("sunny")

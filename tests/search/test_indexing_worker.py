@@ -40,7 +40,7 @@ async def everything_is_indexed() -> None:
             await ring.wait()
 
 
-async def test_what_was_there_and_what_is_appended_later_gets_indexed(store: None):
+async def test_old_and_new_events_get_indexed(store: None):
     story = await units_of_work.write(Story)
     await units_of_work.write(story.says, "sunny")
     async with working():

@@ -38,11 +38,11 @@ def bounds(condition: Q) -> list[str]:
         ("n <= text", ["mark__gte", "mark__lte"]),
     ],
 )
-def test_values_in_order_are_one_range_of_the_index(text: str, expected: list[str]):
+def test_ordered_values_are_one_index_range(text: str, expected: list[str]):
     assert bounds(mark_condition(term(text))) == expected
 
 
-def test_values_that_differ_are_told_by_the_index_where_it_knows_them_whole():
+def test_unequal_values_are_decided_by_the_index_if_complete():
     Story("s1", {"k": "antique"})
     Story("s2", {"k": "modern"})
     Story("s3", {"k": 3})
@@ -54,7 +54,7 @@ def test_values_that_differ_are_told_by_the_index_where_it_knows_them_whole():
     assert not is_decided_by_marks(term(f"k != {2**60}"))
 
 
-def test_what_is_there_is_what_does_not_lack(find: Find):
+def test_existence_is_the_negation_of_missing(find: Find):
     Story("s1", {"k": 1, "user:tier": "gold"})
     Story("s2", {"k": None})
     Story("s3", user="ben")
@@ -68,7 +68,7 @@ def test_what_is_there_is_what_does_not_lack(find: Find):
 @pytest.mark.skipif(
     connection.vendor != "postgresql", reason="SQLite's full-text index seeks a session's entries"
 )
-def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_it(
+def test_common_word_in_a_session_is_searched_without_listing_all(
     monkeypatch: pytest.MonkeyPatch,
 ):
     story = Story("s1")
@@ -87,7 +87,7 @@ def test_a_common_word_is_looked_for_in_a_session_without_listing_all_that_have_
 
 @pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL weighs both ways by its statistics")
 @pytest.mark.parametrize("text", ["thunderstorm", "k = 3", "kind:agent thunderstorm"])
-def test_what_an_index_lists_is_sought_in_a_session_and_its_events_are_not_walked(text: str):
+def test_indexed_terms_in_a_session_do_not_scan_its_events(text: str):
     story = Story("s1", {"k": 3})
     story.says("thunderstorm")
     indexing.index_all()
@@ -96,14 +96,14 @@ def test_what_an_index_lists_is_sought_in_a_session_and_its_events_are_not_walke
     assert "seq>?" not in plan
 
 
-def test_postgresql_compiles_no_query_unless_the_url_says_so():
+def test_postgresql_jit_is_off_unless_the_url_enables_it():
     url = "postgresql://ann@127.0.0.1/devui"
     assert environment.database_settings(url)["OPTIONS"] == {"options": "-c jit=off"}
     asked = environment.database_settings(f"{url}?options=-c%20work_mem%3D64MB&sslmode=require")["OPTIONS"]
     assert asked == {"options": "-c work_mem=64MB", "sslmode": "require"}
 
 
-def test_numbers_are_not_read_for_a_text_that_none_of_them_has(find: Find, monkeypatch: pytest.MonkeyPatch):
+def test_numbers_are_not_compared_for_text_without_any(find: Find, monkeypatch: pytest.MonkeyPatch):
     Story("s1", {"k": 12})
     Story("s2", {"k": "12 km"})
     Story("s3", {"k": ["km"]})

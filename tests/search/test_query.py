@@ -106,12 +106,12 @@ TEXTS = st.lists(PIECES, max_size=14).map("".join) | st.text(max_size=40)
         ("url = http://x?a=b&c", StateTerm(Scope.SESSION, "url", op="=", value="http://x?a=b&c")),
     ],
 )
-def test_a_term_is_read_as_it_is_meant_and_written_in_one_form(text, term):
+def test_term_is_parsed_as_meant_and_formatted_canonically(text, term):
     assert parse(text) == Query((term,))
     assert parse(str(term)) == Query((term,))
 
 
-def test_terms_stand_side_by_side():
+def test_terms_are_listed_side_by_side():
     query = parse('  sunny  user:tier = gold ever kind:error -"a b"  user:ann ')
     assert str(query) == 'sunny user:tier = gold ever kind:error -"a b" user:ann'
     assert [word.text for word in query.words] == ["sunny", "a b"]
@@ -124,7 +124,7 @@ def test_blank_text_asks_for_nothing():
     assert str(Query()) == ""
 
 
-def test_a_query_says_that_it_wants_eval_attempts():
+def test_query_can_request_eval_attempts():
     assert parse("is:eval").wants_evals
     assert not parse("-is:eval").wants_evals
 
@@ -188,7 +188,7 @@ def test_a_query_says_that_it_wants_eval_attempts():
         ("a OR b", "OR", "There is no OR", ""),
     ],
 )
-def test_what_cannot_be_meant_is_refused_where_it_stands_with_what_was_meant(text, wrong, said, suggestion):
+def test_invalid_term_is_refused_with_position_and_suggestion(text, wrong, said, suggestion):
     with pytest.raises(QueryError) as refusal:
         parse(text)
     problem = refusal.value
@@ -200,7 +200,7 @@ def test_what_cannot_be_meant_is_refused_where_it_stands_with_what_was_meant(tex
 
 
 @given(TEXTS)
-def test_every_word_of_a_query_can_be_looked_for(text):
+def test_every_keyword_can_be_searched_as_text(text):
     """One that could not would find nothing, and everything with a minus sign before it."""
     try:
         query = parse(text)
@@ -228,7 +228,7 @@ def test_any_text_is_a_query_or_a_problem_with_a_place_in_it(text):
 
 
 @given(TEXTS, st.integers(min_value=-1, max_value=60))
-def test_completion_offers_something_that_can_be_put_in_or_nothing_for_any_text_and_caret(text, caret):
+def test_completion_works_for_any_text_and_caret(text, caret):
     known = Vocabulary(apps=["my app", "weather"], keys=["user:tier", 'odd "key"', "x"])
     for offer in complete(text, caret, known):
         assert 0 <= offer.start <= offer.end <= len(text)
@@ -263,7 +263,7 @@ def test_a_completion_replaces_the_word_at_the_caret_and_leaves_its_minus_sign()
     assert ("a -too b"[offer.start : offer.end], offer.text) == ("too", "tool:")
 
 
-def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to():
+def test_unknown_names_suggest_close_known_ones():
     known = Vocabulary(tools=["get_weather"], keys=["user:tier"])
     remarks = remark_unknown_names(parse("tool:get_wether user:teir = gold sunny"), known)
     assert [remark.suggestion for remark in remarks] == [
@@ -298,21 +298,21 @@ def test_names_that_nothing_has_are_told_with_the_known_name_they_are_close_to()
         ("zzz ever", ""),
     ],
 )
-def test_an_unknown_name_is_told_with_what_was_probably_meant(text: str, meant: str):
+def test_unknown_name_has_suggestion(text: str, meant: str):
     known = Vocabulary(users=["ann"], keys=["cart", "report", "user:reports", "user:tier"])
     (remark,) = remark_unknown_names(parse(text), known)
     assert remark.suggestion == meant
     assert not meant or str(parse(meant)) == meant
 
 
-def test_names_that_exist_beside_the_known_ones_are_not_denied():
+def test_existing_names_outside_the_vocabulary_are_accepted():
     query = parse("tool:zip -user:zoe order_id missing")
     assert names_in(query) == [("tool", "zip"), ("user", "zoe"), ("key", "order_id")]
     remarks = remark_unknown_names(query, Vocabulary(), existing={("tool", "zip"), ("user", "zoe")})
     assert [remark.message for remark in remarks] == ["No state has a key 'order_id'."]
 
 
-def test_terms_that_hold_where_nothing_has_a_name_are_told_apart():
+def test_negative_terms_with_unknown_names_are_reported_differently():
     query = parse(
         "tool:a -tool:b k1 = 3 k2 != 3 -k3 = 3 k4 > 3 ever k5 > 3 never k6 missing -k7 missing k8 never"
     )
@@ -327,26 +327,26 @@ def test_terms_that_hold_where_nothing_has_a_name_are_told_apart():
         ("retries = 3", 'retries = "3"'),
     ],
 )
-def test_a_value_is_told_as_it_may_be_meant_otherwise(text: str, meant: str):
+def test_value_with_another_meaning_is_reported(text: str, meant: str):
     (remark,) = remark_value_types(parse(text), Vocabulary(keys=["user:tier", "retries"]))
     assert remark.suggestion == meant
 
 
 @pytest.mark.parametrize("text", ["retries = true", 'retries = ""', "retries > 3", "unheard = of", "gold"])
-def test_of_other_values_nothing_is_told(text: str):
+def test_other_values_are_not_reported(text: str):
     assert remark_value_types(parse(text), Vocabulary(keys=["user:tier", "retries"])) == []
 
 
-def test_a_star_is_told_to_stand_for_nothing():
+def test_literal_star_is_reported():
     (remark,) = remark_stars(parse("weath* rain"))
     assert remark.message == "'weath*': words match whole, and a star stands for nothing else."
 
 
-def test_a_tag_is_known_however_it_is_spelled():
+def test_tag_is_recognized_in_any_spelling():
     assert remark_unknown_names(parse('tag:"To Do"'), Vocabulary(tags=["to do"])) == []
 
 
-def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_called_so():
+def test_words_that_are_names_suggest_their_terms():
     known = Vocabulary(
         users=["ann"], tools=["look"], keys=["user:tier"], tags=["todo"], ids={"e-12": "invocation"}
     )
@@ -376,7 +376,7 @@ def test_words_that_are_names_or_ids_are_told_with_the_terms_that_find_what_is_c
         ("user:tier = gold at all times", "user:tier != gold never"),
     ],
 )
-def test_words_that_say_when_a_comparison_holds_are_told_in_those_of_the_language(text: str, meant: str):
+def test_natural_words_for_tense_suggest_the_languages_own(text: str, meant: str):
     (remark,) = remark_times(parse(text))
     assert remark.suggestion == meant
     assert str(parse(meant)) == meant
@@ -393,7 +393,7 @@ def test_words_that_say_when_a_comparison_holds_are_told_in_those_of_the_languag
         "retries missing always",
     ],
 )
-def test_words_that_say_no_time_of_a_comparison_are_text(text: str):
+def test_words_without_tense_are_text(text: str):
     assert remark_times(parse(text)) == []
 
 

@@ -29,7 +29,7 @@ HOSTILE = [
 ]
 
 
-def test_a_word_is_found_in_messages_arguments_results_code_and_errors(find: Find):
+def test_word_is_found_in_messages_arguments_results_code_and_errors(find: Find):
     Story("message").says("It is Sunny in Paris.")
     Story("thought").add({"text": "perhaps sunny", "thought": True})
     Story("argument").calls("look", "c1", where={"deep": ["sunny", 3]})
@@ -42,7 +42,7 @@ def test_a_word_is_found_in_messages_arguments_results_code_and_errors(find: Fin
     assert find("-sunny") == ["other"]
 
 
-def test_words_are_found_anywhere_in_a_session_and_a_phrase_in_one_event(find: Find):
+def test_words_match_anywhere_in_session_and_phrase_in_one_event(find: Find):
     story = Story("s1")
     story.asks("Weather in Paris?")
     story.says("No such city.")
@@ -56,7 +56,7 @@ def test_words_are_found_anywhere_in_a_session_and_a_phrase_in_one_event(find: F
     ("text", "word"),
     [("明日は東京に行きます", "東京"), ("我喜欢北京烤鸭", "北京"), ("서울에서 만나요", "서울")],
 )
-def test_words_of_two_characters_are_found_in_japanese_chinese_and_korean(find: Find, text: str, word: str):
+def test_two_character_words_match_in_cjk(find: Find, text: str, word: str):
     Story("s1").says(text)
     Story("s2").says("nothing of the kind")
     assert find(word) == ["s1"]
@@ -68,7 +68,7 @@ def test_numbers_in_arguments_are_found(find: Find):
     assert find("48151623") == ["s1"]
 
 
-def test_a_session_is_found_by_its_title_and_its_id_too(find: Find):
+def test_session_is_found_by_title_and_id(find: Find):
     writes.rename_session(Story("s1").pk, "Rainy days")
     Story("b2c4-77aa")
     assert find("rainy") == ["s1"]
@@ -105,7 +105,7 @@ def test_syntax_of_a_database_is_text(find: Find, text: str):
     assert find(f"k = {quoted}") == find(f"k = {quoted} ever") == held
 
 
-def test_sessions_are_found_by_what_is_in_their_events(find: Find):
+def test_sessions_are_found_by_events(find: Find):
     story = Story("s1")
     story.asks("hello")
     story.calls("get_weather", "c1")
@@ -123,7 +123,7 @@ def test_sessions_are_found_by_what_is_in_their_events(find: Find):
     assert find("invocation:i") == find("-invocation:i1") == []
 
 
-def test_a_session_is_found_by_the_id_of_an_event_or_an_invocation(find: Find):
+def test_session_is_found_by_event_or_invocation_id(find: Find):
     story = Story("s1")
     story.says("hello")
     story.invocation = "e-0b9c-12"
@@ -134,14 +134,14 @@ def test_a_session_is_found_by_the_id_of_an_event_or_an_invocation(find: Find):
     assert find("event:nowhere") == find("event:e-0b9c-12") == []
 
 
-def test_an_id_that_very_many_events_have_is_found_all_the_same(find: Find, monkeypatch: pytest.MonkeyPatch):
+def test_id_shared_by_very_many_events_is_found(find: Find, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(id_terms, "ENTRIES_PER_SESSION", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []
 
 
-def test_sessions_are_found_by_what_they_are(find: Find):
+def test_sessions_are_found_by_their_attributes(find: Find):
     story = Story("s1", app="weather", user="ann")
     story.says("hi", usageMetadata={"totalTokenCount": 500})
     story.says("", errorCode="E", branch="a.b")
@@ -187,7 +187,7 @@ def test_sessions_are_found_by_their_newest_run(find: Find):
     assert find("is:running") == ["running"]
 
 
-def test_sessions_are_found_by_their_age_in_the_ttl_of_their_app(find: Find):
+def test_sessions_are_found_by_age_in_their_apps_ttl(find: Find):
     Story("old")
     writes.create_session(writes.SessionKey("", "weather", "ann", "fresh"), now=time.time())
     app_settings.set_session_ttl("weather", 3600.0)
@@ -195,14 +195,14 @@ def test_sessions_are_found_by_their_age_in_the_ttl_of_their_app(find: Find):
     assert find("is:idle") == []
 
 
-def test_eval_attempts_are_told_by_their_realm(find: Find):
+def test_eval_attempts_are_recognized_by_their_realm(find: Find):
     Story("s1", realm="eval/1")
     Story("s2")
     assert find("is:eval") == []
     assert find("-is:eval") == ["s2"]
 
 
-def test_sessions_with_failed_tools_are_found_as_errors(find: Find):
+def test_sessions_with_failed_tools_match_errors(find: Find):
     Story("mcp").answers("query", "c1", response={"content": [], "isError": True})
     Story("error").says("", errorCode="E", errorMessage="quota")
     Story("healthy").answers("query", "c1", response={"rows": 3})

@@ -79,7 +79,7 @@ def test_values_compare_by_their_type(find: Find, prefix: str):
 
 @pytest.mark.usefixtures("sessions")
 @pytest.mark.parametrize("prefix", ["", "user:", "app:"])
-def test_another_value_is_one_that_is_there_and_differs(find: Find, prefix: str):
+def test_different_value_must_exist(find: Find, prefix: str):
     assert find(f"{prefix}k != 3") == sorted(set(VALUES) - {"three"})
     assert find(f"{prefix}k != gold") == sorted(set(VALUES) - {"gold"})
     assert find(f"-{prefix}k = gold") == sorted({*VALUES, "without"} - {"gold"})
@@ -105,7 +105,7 @@ def test_a_key_is_matched_whole_before_any_path(find: Find):
     assert find("user:preferences->theme = dark") == ["nested"]
 
 
-def test_now_ever_missing_and_never_tell_what_was_from_what_is(find: Find):
+def test_now_ever_missing_and_never_distinguish_past_from_present(find: Find):
     story = Story("s1", {"tier": "silver"})
     story.add(delta={"tier": "gold", "order_id": 7})
     story.add(delta={"tier": "bronze"})
@@ -137,12 +137,12 @@ def test_shared_state_is_that_of_every_session_that_reads_it(find: Find):
     assert find("user:tier = silver ever") == []
 
 
-def test_a_key_too_long_to_be_indexed_is_found(find: Find):
+def test_key_too_long_for_the_index_is_found(find: Find):
     Story("s1", {"k" * 300: 1})
     assert find(f"{'k' * 300} = 1") == find(f"{'k' * 300} = 1 ever") == ["s1"]
 
 
-def test_what_was_ever_is_found_after_its_session_is_gone_where_others_share_it(find: Find):
+def test_past_shared_values_match_after_their_session_is_deleted(find: Find):
     story = Story("s1", user="ann")
     story.add(delta={"user:tier": "gold"})
     Story("s2", user="ann").add(delta={"user:tier": "silver"})

@@ -69,9 +69,7 @@ def walked(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.anywhere) for seed in (1, 2, 3))])
 @pytest.mark.parametrize("text", QUERIES)
-def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
-    text: str, seed: int, monkeypatch: pytest.MonkeyPatch
-):
+def test_windowed_rows_equal_one_complete_query(text: str, seed: int, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(pagination, "PAGE_SIZE", 4)
     monkeypatch.setattr(listing, "MOST_PINNED", 2)
     make(40, Random(seed))
@@ -88,7 +86,7 @@ def test_looks_bring_the_rows_of_one_whole_query_in_their_order(
     assert any(answer.looking for answer in answered)
 
 
-def test_a_look_says_how_far_it_came():
+def test_scan_reports_its_progress():
     make(20, Random(1))
     wanted = listing.SessionFilter(query=parse("title:nowhere"))
     looking = listing.list_page(wanted).looking
@@ -101,7 +99,7 @@ def test_a_look_says_how_far_it_came():
     assert (looking.so_far.looked, looking.of) == (6, 20)
 
 
-def test_sessions_of_one_app_alone_are_looked_through_where_the_query_names_it():
+def test_query_for_one_app_scans_only_its_sessions():
     make(20, Random(1))
     wanted = listing.SessionFilter(query=parse("app:weather title:nowhere"))
     looking = listing.list_page(wanted).looking
@@ -111,14 +109,14 @@ def test_sessions_of_one_app_alone_are_looked_through_where_the_query_names_it()
     assert looking.of == AgentSession.objects.filter(app_name="weather").count()
 
 
-def test_what_an_index_tells_is_not_looked_for(monkeypatch: pytest.MonkeyPatch):
+def test_indexed_terms_are_not_scanned(monkeypatch: pytest.MonkeyPatch):
     make(20, Random(1))
     for text in ("app:weather", "is:pinned", "session:s1", "updated:<2h"):
         assert execution.Search(parse(text)).plan.tests == []
 
 
 @pytest.mark.parametrize("text", ["app:weather", "is:error", "tool:rare", "thunderstorm", "k = 3"])
-def test_a_search_that_an_index_answers_looks_at_no_window(
+def test_query_answered_by_an_index_scans_no_window(
     text: str, monkeypatch: pytest.MonkeyPatch, django_assert_max_num_queries: DjangoAssertNumQueries
 ):
     monkeypatch.undo()
@@ -138,7 +136,7 @@ def test_a_place_that_is_none_is_refused():
         )
 
 
-def test_a_look_that_goes_on_asks_little(django_assert_max_num_queries: DjangoAssertNumQueries):
+def test_continued_scan_needs_few_queries(django_assert_max_num_queries: DjangoAssertNumQueries):
     make(20, Random(1))
     wanted = listing.SessionFilter(query=parse("title:nowhere"))
     looking = listing.list_page(wanted).looking
@@ -147,7 +145,7 @@ def test_a_look_that_goes_on_asks_little(django_assert_max_num_queries: DjangoAs
         listing.list_page(wanted, looking.place, looking.so_far)
 
 
-def test_new_sessions_are_looked_for_among_the_new_ones_and_for_a_short_time(monkeypatch: pytest.MonkeyPatch):
+def test_new_sessions_are_scanned_for_a_short_time(monkeypatch: pytest.MonkeyPatch):
     make(20, Random(1))
     monkeypatch.setattr(listing, "NEW_SCAN_S", 0.0)
     wanted = listing.SessionFilter(query=parse("title:odd"))
@@ -157,7 +155,7 @@ def test_new_sessions_are_looked_for_among_the_new_ones_and_for_a_short_time(mon
     assert listing.count_new_sessions(wanted, 1e12, []) == 0
 
 
-def test_without_scripts_a_link_leads_on_until_all_was_looked_at(get: Get):
+def test_without_scripts_a_link_continues_the_scan(get: Get):
     make(10, Random(1))
     address = "/sessions/?q=title%3Anowhere"
     told = []

@@ -77,7 +77,7 @@ async def test_refused_request_is_answered_before_its_body(login, address, heade
         assert "content-security-policy" in answer.headers
 
 
-async def test_refused_client_that_goes_on_sending_reads_the_answer(login, address):
+async def test_refused_client_that_continues_sending_gets_the_response(login, address):
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         for _ in range(20):
@@ -107,13 +107,13 @@ async def test_number_of_drained_clients_is_limited(login):
             assert await client.ended() == b""
 
 
-async def test_refused_client_that_asks_first_is_not_told_to_continue(login, address):
+async def test_refused_client_with_expect_gets_no_100_continue(login, address):
     async with connected(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000", Expect="100-continue")
         assert (await client.answer()).status == 401
 
 
-async def test_person_whose_login_has_ended_is_told_without_a_read_body(login, address):
+async def test_expired_login_is_reported_without_reading_the_body(login, address):
     async with connected(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
         await client.ask("POST", "/runs/start/1/", **form, Content_Length="2000000")
@@ -223,7 +223,7 @@ async def test_slow_form_gets_an_error_page(data, address, monkeypatch):
     assert b"Request body too slow" in answer.body
 
 
-async def test_body_that_keeps_coming_may_take_longer(data, address, monkeypatch):
+async def test_steadily_sent_body_may_take_longer(data, address, monkeypatch):
     monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
     monkeypatch.setattr(body_limits, "MIN_RATE", 10)
     body = b"x" * 1000  # good for 100 s

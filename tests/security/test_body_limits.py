@@ -58,7 +58,7 @@ async def test_a_body_at_the_limit_is_read(limited, announced):
     assert answer.status_code == 503  # read, and nothing here runs agents
 
 
-async def test_a_real_server_refuses_a_body_without_a_length_too(limited):
+async def test_real_server_refuses_body_without_length(limited):
     async with (
         serve(limited) as address,
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
@@ -125,7 +125,7 @@ async def test_a_large_body_is_parsed_beside_the_event_loop(web, threads, announ
     assert [name.startswith("devui-body") for name in threads] == [True]
 
 
-async def test_a_large_body_of_our_own_api_is_too(web, threads):
+async def test_large_body_of_own_api_is_refused(web, threads):
     answer = await web.post("/api/v1/views", json={"name": "x", "query": "q=" + "x" * LARGE})
     assert answer.status_code == 201
     assert [name.startswith("devui-body") for name in threads] == [True]

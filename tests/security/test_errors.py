@@ -20,7 +20,7 @@ async def refusals(web, **headers):
                 yield address, answer, (method, address, answer.status_code, answer.text[:200])
 
 
-async def test_every_endpoint_answers_errors_in_the_one_shape(web):
+async def test_all_endpoints_return_errors_in_the_same_shape(web):
     seen = set()
     async for address, answer, where in refusals(web):
         assert answer.status_code != 500, where
@@ -90,7 +90,7 @@ async def test_a_person_is_shown_a_page_and_htmx_a_fragment(web):
     assert "data-error-message" in fragment.text
 
 
-async def test_pages_show_people_no_codes_of_errors(store, web):
+async def test_error_pages_show_no_error_codes(store, web):
     for path in (
         "/nothing/",
         "/sessions/a/u/nope/",
@@ -138,7 +138,7 @@ async def test_unexpected_error_is_logged_and_not_shown(web, monkeypatch, caplog
     assert "a secret of the machine" in caplog.text
 
 
-async def test_an_error_page_escapes_what_it_names(web):
+async def test_error_page_escapes_names(web):
     page = await web.get("/nothing/<script>alert(1)</script>/", headers={"Accept": "text/html"})
     assert "<script>alert" not in page.text
 

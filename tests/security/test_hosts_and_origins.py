@@ -53,7 +53,7 @@ async def test_a_rebound_name_reaches_nothing(web, host):
 
 
 @pytest.mark.parametrize("host", KNOWN_HOSTS)
-async def test_this_machines_own_names_are_known(web, host):
+async def test_own_host_names_are_known(web, host):
     assert (await web.get("/health", headers={"Host": host})).status_code == 200
 
 
@@ -63,7 +63,7 @@ async def test_every_address_checks_the_host(web):
 
 
 @pytest.mark.parametrize("origin", FOREIGN_ORIGINS)
-async def test_a_foreign_origin_is_refused_whatever_the_method(web, session, origin):
+async def test_foreign_origin_is_refused_for_every_method(web, session, origin):
     for method in ("GET", "POST", "PATCH", "DELETE", "OPTIONS"):
         answer = await web.request(method, SESSIONS + "/s1", headers={"Origin": origin})
         assert answer.status_code == 403, method
@@ -148,7 +148,7 @@ class TestAllowedOrigins:
             "http://ui.example",
         ],
     )
-    async def test_what_only_resembles_it_is_refused(self, web, origin):
+    async def test_similar_origin_is_refused(self, web, origin):
         answer = await web.get(SESSIONS, headers={"Origin": origin})
         assert answer.status_code == 403
         assert "access-control-allow-origin" not in answer.headers

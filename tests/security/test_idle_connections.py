@@ -115,7 +115,7 @@ async def test_connection_that_is_answered_is_not_idle():
         assert (await clients[0].answer()).body == b"ok"
 
 
-def test_web_process_closes_the_oldest_of_too_many(tmp_path):
+def test_web_process_closes_the_oldest_idle_connection(tmp_path):
     with serving(tmp_path) as address, ExitStack() as stack:
         host, _, port = address.partition(":")
         opened = [

@@ -34,7 +34,7 @@ async def send(web, method: str, path: str, body: Any) -> Any:
         ("/apps/weather/users/ann/sessions", {"sessionId": ...}),
     ],
 )
-async def test_a_body_that_names_what_cannot_exist_is_refused(web, session, path, body, text):
+async def test_impossible_id_in_body_is_refused(web, session, path, body, text):
     named = {key: text if value is ... else value for key, value in body.items()}
     answer = await send(web, "POST", path.format(key=session.pk), named)
     assert answer.status_code in {400, 404, 422}, answer.text

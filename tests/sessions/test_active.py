@@ -22,7 +22,7 @@ def made(session_id: str, age: float, *, app: str = APP, user: str = USER, realm
     writes.create_session(SessionKey(realm, app, user, session_id), now=NOW - age)
 
 
-def test_the_newest_session_within_the_ttl_is_gone_on_with(store):
+def test_newest_session_within_ttl_is_reused(store):
     made("older", 50)
     made("newer", 20)
     made("elsewhere", 10, app="writer")
@@ -32,7 +32,7 @@ def test_the_newest_session_within_the_ttl_is_gone_on_with(store):
     assert (session.session_id, created) == ("newer", False)
 
 
-def test_a_session_whose_last_event_is_too_old_is_not_gone_on_with(store):
+def test_session_with_too_old_last_event_is_not_reused(store):
     made("old", 61)
     session, created = active_session.get_or_create(APP, USER, 60, state={"n": 1, "user:n": 2}, now=NOW)
     assert created
@@ -48,7 +48,7 @@ def test_without_a_ttl_the_apps_own_counts_and_without_that_the_newest(store):
 
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e12])
-def test_a_span_that_cannot_be_used_is_refused_and_no_session_is_made(store, ttl: float):
+def test_invalid_duration_is_refused_without_creating_session(store, ttl: float):
     with pytest.raises(BadInput, match="span"):
         active_session.get_or_create(APP, USER, ttl)
     assert not AgentSession.objects.exists()
@@ -86,7 +86,7 @@ async def test_the_service_refuses_a_span_as_adk_refuses_values(ours):
     ("text", "seconds"),
     [("30d", 2_592_000), ("12h", 43_200), ("90m", 5_400), ("45s", 45), ("1.5h", 5_400), (" 7D ", 604_800)],
 )
-def test_a_span_is_read_as_people_write_it(text: str, seconds: float):
+def test_durations_are_parsed_as_people_write_them(text: str, seconds: float):
     assert durations.parse(text) == seconds
 
 

@@ -134,7 +134,7 @@ def rows_of(realm: str) -> dict[str, list[dict[str, Any]]]:
     }  # fmt: skip
 
 
-def test_a_group_leaves_what_its_appends_leave_one_by_one():
+def test_group_result_equals_single_appends():
     made = turns()
     for realm in ("alone", "together"):
         for key, _ in made:
@@ -156,7 +156,7 @@ def test_a_group_leaves_what_its_appends_leave_one_by_one():
     assert found["users"][0]["version"] == 5
 
 
-def test_a_key_removed_and_written_again_in_a_group_stands_last():
+def test_key_removed_and_rewritten_in_a_group_comes_last():
     for name in ("a", "b", "c"):
         writes.create_session(session_key(name))
     writes.append_event(session_key("a"), record({"user:x": 1, "user:y": 1}))
@@ -174,7 +174,7 @@ def test_a_key_removed_and_written_again_in_a_group_stands_last():
     assert_whole()
 
 
-def test_what_is_not_ready_is_left_out_and_takes_no_version():
+def test_unready_append_is_left_out_and_takes_no_version():
     for name in ("a", "b", "stale", "twin", "held"):
         writes.create_session(session_key(name))
     writes.append_event(session_key("stale"), record({}))
@@ -196,7 +196,7 @@ def test_what_is_not_ready_is_left_out_and_takes_no_version():
     assert_whole()
 
 
-async def test_each_refused_append_says_why_while_its_group_is_stored():
+async def test_refused_append_has_its_reason_while_group_is_stored():
     for name in ("a", "b", "stale", "twin"):
         await units_of_work.write(writes.create_session, session_key(name))
     await append(session_key("stale"), record({}), ExpectedSession(0))
@@ -234,7 +234,7 @@ async def test_an_append_that_the_database_refuses_fails_alone():
     await units_of_work.read(assert_whole)
 
 
-def test_a_group_is_one_commit_and_gives_each_append_a_version():
+def test_group_is_one_commit_with_a_version_per_append():
     names = [f"s{number}" for number in range(40)]
     for name in names:
         writes.create_session(session_key(name))
@@ -290,7 +290,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_append():
     await units_of_work.read(assert_whole)
 
 
-async def test_a_connection_lost_in_a_group_fails_what_is_not_stored_and_the_next_append_works():
+async def test_lost_connection_fails_unstored_appends_and_recovers():
     names = [f"s{number}" for number in range(12)]
     for name in names:
         await units_of_work.write(

@@ -12,19 +12,19 @@ import pytest
 from sessions_app.store.gc_tuning import INITIAL_THRESHOLDS, THRESHOLDS, collect_less_often, pause_collector
 
 
-def test_it_pauses_and_goes_on():
+def test_collection_pauses_and_resumes():
     with pause_collector():
         assert not gc.isenabled()
     assert gc.isenabled()
 
 
-def test_it_goes_on_after_a_failure():
+def test_collection_resumes_after_failure():
     with pytest.raises(ValueError, match="broken"), pause_collector():
         raise ValueError("broken")
     assert gc.isenabled()
 
 
-def test_it_goes_on_when_the_last_of_several_threads_is_done():
+def test_collection_resumes_after_the_last_thread():
     inside, seen = Barrier(2), []
 
     def read(leaves_first: bool) -> None:
@@ -63,13 +63,13 @@ def thresholds() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("thresholds")
-def test_it_looks_seldomer_where_agents_run():
+def test_collection_is_rarer_where_agents_run():
     collect_less_often()
     assert gc.get_threshold() == THRESHOLDS
 
 
 @pytest.mark.usefixtures("thresholds")
-def test_what_an_agent_has_set_stays():
+def test_settings_of_agents_are_kept():
     gc.set_threshold(1234, 5, 6)
     collect_less_often()
     assert gc.get_threshold() == (1234, 5, 6)

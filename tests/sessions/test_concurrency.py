@@ -51,7 +51,7 @@ def test_appends_that_write_the_same_keys_in_opposite_order_never_deadlock(store
     assert [row.position for row in versions] == list(range(1, WRITERS * 15 + 1))
 
 
-def test_scopes_that_are_written_for_the_first_time_by_many_are_made_once(store):
+def test_scope_first_written_concurrently_is_created_once(store):
     def writer(number: int) -> Callable[[], Any]:
         key = session_key(f"s{number}", user=f"user{number % 2}")
         return lambda: writes.create_session(key, {"app:n": number, "user:n": number}).pk
@@ -61,7 +61,7 @@ def test_scopes_that_are_written_for_the_first_time_by_many_are_made_once(store)
     assert StateChange.objects.filter(scope="app").order_by("-position").first().position == WRITERS
 
 
-def test_of_many_appends_to_equal_copies_exactly_one_wins(store):
+def test_exactly_one_of_many_equal_copies_wins(store):
     writes.create_session(session_key("s1"))
     expected = writes.ExpectedSession(revision=0)
 
@@ -74,7 +74,7 @@ def test_of_many_appends_to_equal_copies_exactly_one_wins(store):
     assert EventRow.objects.count() == 1
 
 
-async def test_of_stale_copies_in_one_process_exactly_one_wins(ours):
+async def test_exactly_one_of_stale_copies_in_a_process_wins(ours):
     await create(ours, state={"n": 0})
     copies = [await get(ours) for _ in range(6)]
     tries = [append(copy, ours, {"n": number}) for number, copy in enumerate(copies)]
@@ -86,7 +86,7 @@ async def test_of_stale_copies_in_one_process_exactly_one_wins(ours):
     assert winner.state == found.state
 
 
-async def test_a_refused_append_leaves_the_copy_and_the_event_as_they_were(ours):
+async def test_refused_append_leaves_copy_and_event_unchanged(ours):
     await create(ours)
     stale = await get(ours)
     await append(await get(ours), ours, {"n": 1})
@@ -98,7 +98,7 @@ async def test_a_refused_append_leaves_the_copy_and_the_event_as_they_were(ours)
     assert sent.actions.state_delta == {"n": 2, "temp:t": 3}
 
 
-async def test_an_append_whose_caller_is_cancelled_is_known_to_the_callers_copy(ours):
+async def test_cancelled_append_is_known_to_the_callers_copy(ours):
     """ADK appends its abort marker to the same copy right after."""
     session = await create(ours)
     task = asyncio.ensure_future(append(session, ours, {"n": 1}))
@@ -112,7 +112,7 @@ async def test_an_append_whose_caller_is_cancelled_is_known_to_the_callers_copy(
     assert len(found.events) == 2
 
 
-def test_appends_without_comparison_are_all_kept_in_one_order_without_holes(store):
+def test_appends_without_comparison_are_stored_in_order_without_gaps(store):
     writes.create_session(session_key("s1"))
 
     def work() -> None:

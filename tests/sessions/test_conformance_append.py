@@ -70,7 +70,7 @@ async def test_the_callers_copy_gets_the_whole_delta(service):
     assert session.state == {"own": 2, "app:theme": "dark", "user:name": "Ann", "new": None}
 
 
-async def test_concurrent_appends_to_one_session_are_all_kept_in_one_order(service):
+async def test_concurrent_appends_to_one_session_are_all_stored_in_order(service):
     """Statement 52: the parallel branches of an invocation share one copy of the session."""
     session = await create(service)
     sent = [event(f"{number}", {"last": number, f"k{number}": number}) for number in range(20)]
@@ -184,14 +184,14 @@ async def test_a_stale_append_leaves_the_event_as_it_was_so_that_it_can_be_sent_
     assert fresh.state == {"n": 2, "temp:t": 1}
 
 
-async def test_a_session_just_created_and_one_just_read_are_not_stale(service):
+async def test_newly_created_and_newly_read_sessions_are_not_stale(service):
     """Statement 70."""
     await append(await create(service), service, {"n": 1})
     await append(await get(service), service, {"n": 2})
     assert (await get(service)).state == {"n": 2}
 
 
-async def test_of_two_copies_that_race_exactly_one_wins(ours):
+async def test_exactly_one_of_two_racing_copies_wins(ours):
     """Statement 71."""
     await create(ours)
     copies = [await get(ours), await get(ours)]
@@ -205,7 +205,7 @@ async def test_of_two_copies_that_race_exactly_one_wins(ours):
     assert len(found.events) == 1
 
 
-async def test_one_copy_takes_one_append_after_the_other(service):
+async def test_copy_accepts_consecutive_appends(service):
     """Statement 72."""
     session = await create(service)
     for turn in range(3):
@@ -213,7 +213,7 @@ async def test_one_copy_takes_one_append_after_the_other(service):
     assert len((await get(service)).events) == 3
 
 
-async def test_a_copy_made_by_hand_without_the_stored_events_is_stale(ours):
+async def test_handmade_copy_without_stored_events_is_stale(ours):
     """Statement 73."""
     await append(await create(ours), ours, {"n": 1})
     by_hand = Session(app_name=APP, user_id=USER, id="s1")
@@ -222,7 +222,7 @@ async def test_a_copy_made_by_hand_without_the_stored_events_is_stale(ours):
     assert (await get(ours)).state == {"n": 1}
 
 
-async def test_a_copy_made_by_hand_of_a_session_without_events_is_current(ours):
+async def test_handmade_copy_of_session_without_events_is_current(ours):
     """Statement 73."""
     await create(ours)
     await append(Session(app_name=APP, user_id=USER, id="s1"), ours, {"n": 1})

@@ -16,7 +16,7 @@ async def test_temp_keys_can_be_read_in_the_callers_copy(service):
     assert session.state == {"temp:draft": "x", "kept": 1}
 
 
-async def test_temp_keys_are_taken_out_of_the_event_itself(service):
+async def test_temp_keys_are_removed_from_the_event(service):
     """Statement 56."""
     session = await create(service)
     sent = event(delta={"temp:draft": "x", "kept": 1})
@@ -62,7 +62,7 @@ async def test_a_session_key_is_seen_in_that_session_only(service):
 
 
 @pytest.mark.parametrize("prefix", ["", "user:", "app:"])
-async def test_a_dict_replaces_the_stored_one(service, prefix):
+async def test_dict_replaces_the_stored_one(service, prefix):
     """Statement 61."""
     session = await create(service, state={prefix + "settings": {"a": 1, "deep": {"x": 1}}})
     await append(session, service, {prefix + "settings": {"deep": {"y": 2}}})
@@ -85,7 +85,7 @@ async def test_none_in_a_delta_stays_in_the_stored_event(service):
     assert found.actions.state_delta == {"a": None, "b": {"c": None, "d": [None]}}
 
 
-async def test_keys_that_are_not_written_stay_exactly_as_they_are(service):
+async def test_unwritten_keys_stay_unchanged(service):
     """Statement 64."""
     values = {
         "yes": True,
@@ -105,7 +105,7 @@ async def test_keys_that_are_not_written_stay_exactly_as_they_are(service):
     assert [type(found[key]) for key in values] == [type(value) for value in values.values()]
 
 
-async def test_keys_keep_the_order_they_were_first_written_in(service):
+async def test_keys_keep_their_first_written_order(service):
     """Statement 64: an agent that prints its state prints it the same way every turn."""
     session = await create(service, state={"b": 1})
     await append(session, service, {"c": 1})
@@ -124,7 +124,7 @@ async def test_keys_keep_the_order_they_were_first_written_in(service):
     ],
     ids=["datetime", "tuple", "set", "bytes"],
 )
-async def test_a_value_that_is_not_json_is_kept_in_its_json_form(ours, value, stored):
+async def test_non_json_value_is_stored_in_json_form(ours, value, stored):
     """Statement 65."""
     session = await create(ours)
     await append(session, ours, {"k": value, "user:k": value, "app:k": value, "plain": 1})
@@ -133,14 +133,14 @@ async def test_a_value_that_is_not_json_is_kept_in_its_json_form(ours, value, st
     assert found.events[0].actions.state_delta == found.state
 
 
-async def test_a_value_without_a_json_form_is_kept_as_text(ours):
+async def test_value_without_json_form_is_stored_as_text(ours):
     """Statement 65."""
     session = await create(ours)
     await append(session, ours, {"callback": print, "plain": 1})
     assert (await get(ours)).state == {"callback": "<built-in function print>", "plain": 1}
 
 
-async def test_an_event_without_a_delta_still_says_when_the_session_was_updated(service):
+async def test_event_without_delta_updates_the_session_time(service):
     """Statement 66."""
     session = await create(service)
     await service.append_event(session, event("hello", timestamp=123.5))

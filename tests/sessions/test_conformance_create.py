@@ -18,7 +18,7 @@ from sessions_app.sessions import writes
 from tests.sessions.build import APP, OWNER, USER, create, get
 
 
-async def test_a_new_session_has_the_ids_it_was_given_no_events_and_the_merged_state(service):
+async def test_new_session_has_given_ids_no_events_and_merged_state(service):
     """Statement 1."""
     session = await create(service, state={"mood": "calm", "app:theme": "dark", "user:name": "Ann"})
     assert (session.app_name, session.user_id, session.id) == (APP, USER, "s1")
@@ -26,28 +26,28 @@ async def test_a_new_session_has_the_ids_it_was_given_no_events_and_the_merged_s
     assert session.state == {"mood": "calm", "app:theme": "dark", "user:name": "Ann"}
 
 
-async def test_without_an_id_a_fresh_uuid_is_made(service):
+async def test_missing_id_becomes_a_uuid(service):
     """Statement 2."""
     first, second = await create(service, None), await create(service, None)
     assert uuid.UUID(first.id).version == 4
     assert first.id != second.id
 
 
-async def test_an_id_that_is_taken_is_refused(service):
+async def test_existing_id_is_refused(service):
     """Statement 3."""
     await create(service)
     with pytest.raises(AlreadyExistsError, match="s1 already exists"):
         await create(service)
 
 
-async def test_of_two_concurrent_creates_of_one_id_exactly_one_wins(service):
+async def test_exactly_one_of_two_concurrent_creates_wins(service):
     """Statement 4."""
     outcomes = await asyncio.gather(*(create(service) for _ in range(5)), return_exceptions=True)
     refused = [outcome for outcome in outcomes if isinstance(outcome, Exception)]
     assert [type(error) for error in refused] == [AlreadyExistsError] * 4
 
 
-def test_of_two_processes_that_create_one_id_exactly_one_wins(store):
+def test_exactly_one_of_two_creating_processes_wins(store):
     """Statement 4, with a connection each, as two processes have."""
     key, together = writes.SessionKey("", APP, USER, "s1"), Barrier(2)
 
@@ -77,13 +77,13 @@ async def test_the_same_id_under_another_user_or_app_is_another_session(service)
 
 
 @pytest.mark.parametrize("blank", ["   ", "\t\n"])
-async def test_a_blank_id_is_replaced_by_a_made_one(service, blank):
+async def test_blank_id_is_replaced(service, blank):
     """Statement 6."""
     session = await create(service, blank)
     assert session.id.strip() == session.id != ""
 
 
-async def test_an_empty_id_is_replaced_by_a_made_one(service):
+async def test_empty_id_is_replaced(service):
     """Statement 6."""
     assert (await create(service, "")).id
 
@@ -142,7 +142,7 @@ async def test_none_in_the_initial_state_is_a_value(service):
     assert (await get(service)).state == nothing
 
 
-async def test_a_new_session_already_reads_what_its_app_and_user_have(service):
+async def test_new_session_has_app_and_user_state(service):
     """Statement 12."""
     await create(service, state={"app:theme": "dark", "user:name": "Ann"})
     session = await create(service, "s2", state={"own": 1})
@@ -164,7 +164,7 @@ async def test_a_create_that_is_refused_changes_no_shared_state(service):
     assert (await get(service)).state == {"app:theme": "dark", "user:name": "Ann"}
 
 
-async def test_no_initial_state_is_an_empty_one(service):
+async def test_missing_initial_state_is_empty(service):
     """Statement 15."""
     assert (await create(service, "s1", state=None)).state == {}
     assert (await create(service, "s2", state={})).state == {}

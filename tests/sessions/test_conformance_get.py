@@ -27,7 +27,7 @@ async def test_an_unknown_app_user_or_id_gives_none(service, wrong):
     assert await service.get_session(**{**OWNER, "session_id": "s1", **wrong}) is None
 
 
-async def test_the_session_of_another_user_is_not_found(service):
+async def test_session_of_another_user_is_not_found(service):
     """Statement 17."""
     await create(service, "private", user_id="bob")
     assert await service.get_session(**OWNER, session_id="private") is None
@@ -55,7 +55,7 @@ async def test_a_copy_that_is_changed_changes_nothing_stored(service):
     assert found.events == []
 
 
-async def test_what_is_read_again_equals_the_session_that_was_appended_to(service):
+async def test_reread_session_equals_the_appended_one(service):
     """Statement 20."""
     session = await create(service, state={"own": 1})
     await service.append_event(session, full_event())
@@ -81,7 +81,7 @@ async def test_the_n_most_recent_events_come_in_order(service):
     assert texts(found) == ["b", "c", "d"]
 
 
-async def test_more_recent_events_than_there_are_gives_them_all(service):
+async def test_too_large_num_recent_events_returns_all(service):
     """Statement 21."""
     await talk(service, "a", "b")
     found = await get(service, config=GetSessionConfig(num_recent_events=10))
@@ -103,7 +103,7 @@ def test_a_negative_number_of_recent_events_is_refused():
         GetSessionConfig(num_recent_events=-1)
 
 
-async def test_events_from_a_moment_on_come_with_the_one_of_that_moment(service):
+async def test_after_timestamp_includes_events_at_that_time(service):
     """Statement 24."""
     await talk(service, "a", "b", "c", "d")
     found = await get(service, config=GetSessionConfig(after_timestamp=102.0))
@@ -114,14 +114,14 @@ async def test_events_from_a_moment_on_come_with_the_one_of_that_moment(service)
     ("number", "moment", "expected"),
     [(1, 101.0, ["d"]), (3, 102.0, ["c", "d"]), (0, 100.0, []), (2, 104.0, [])],
 )
-async def test_both_filters_together_give_what_passes_both(service, number, moment, expected):
+async def test_both_filters_are_combined(service, number, moment, expected):
     """Statement 25."""
     await talk(service, "a", "b", "c", "d")
     config = GetSessionConfig(num_recent_events=number, after_timestamp=moment)
     assert texts(await get(service, config=config)) == expected
 
 
-async def test_the_moment_0_is_no_filter(ours):
+async def test_timestamp_0_is_no_filter(ours):
     """Statement 26: also for an event of before 1970."""
     session = await create(ours)
     await ours.append_event(session, event("a", timestamp=-5.0))
@@ -160,7 +160,7 @@ async def test_an_append_to_a_filtered_copy_loses_no_stored_event(service, confi
     assert texts(await get(service)) == ["a", "b", "c", "d"]
 
 
-async def test_events_of_one_moment_come_in_the_same_order_at_every_read(service):
+async def test_events_of_equal_time_have_a_stable_order(service):
     """Statements 30 and 31: that of appending, whatever their ids."""
     session = await create(service)
     for name in ("c", "a", "b"):
@@ -170,7 +170,7 @@ async def test_events_of_one_moment_come_in_the_same_order_at_every_read(service
     assert texts(recent) == ["a", "b"]
 
 
-async def test_an_event_that_is_older_than_the_one_before_stays_where_it_was_appended(service):
+async def test_event_older_than_its_predecessor_keeps_its_place(service):
     """Statement 32: as in ADK's InMemorySessionService; its SQL services sort by time."""
     session = await create(service)
     for name, moment in (("a", 100.0), ("b", 50.0), ("c", 75.0)):
@@ -180,7 +180,7 @@ async def test_an_event_that_is_older_than_the_one_before_stays_where_it_was_app
     assert texts(recent) == ["b", "c"]
 
 
-async def test_a_moment_filters_every_event_by_its_own_time(ours):
+async def test_timestamp_filters_every_event_by_its_own_time(ours):
     """Statement 32: ADK's InMemorySessionService stops looking at the first older event from the end."""
     session = await create(ours)
     for name, moment in (("a", 100.0), ("b", 50.0), ("c", 75.0)):

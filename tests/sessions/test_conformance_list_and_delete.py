@@ -44,7 +44,7 @@ async def test_the_list_runs_from_the_oldest_update_to_the_newest_then_by_user_a
     assert order == [("ann", "y"), ("ann", "z"), ("bob", "x"), ("ann", "w")]
 
 
-async def test_a_list_is_sorted_by_characters_whatever_the_database_sorts_by(service):
+async def test_list_is_sorted_by_code_points_in_every_database(service):
     """Statement 36."""
     for user, name in (("é", "x"), ("a", "x"), ("B", "x"), ("a", "é"), ("a", "Z")):
         session = await create(service, name, user_id=user)
@@ -65,7 +65,7 @@ async def test_the_sessions_of_a_list_share_nothing(service):
 
 
 @pytest.mark.parametrize("user_id", [None, USER])
-def test_a_list_takes_three_queries_however_long_it_is(store, django_assert_num_queries, user_id):
+def test_list_needs_three_queries_for_any_length(store, django_assert_num_queries, user_id):
     for number in range(7):
         user = USER if number % 2 else f"u{number}"
         state = {"own": number, f"user:{number}": number, f"app:{number}": number}
@@ -146,7 +146,7 @@ async def test_sessions_of_other_apps_are_not_listed(service):
     assert [session.id for session in await listed(service)] == ["s1"]
 
 
-async def test_deleting_what_is_missing_is_no_error(service):
+async def test_deleting_missing_session_is_no_error(service):
     """Statement 41."""
     assert await service.delete_session(**OWNER, session_id="never was") is None
 
@@ -170,14 +170,14 @@ async def test_deleting_leaves_the_session_of_that_id_of_another_user(service):
     assert (await get(service, user_id="bob")).state == {"own": 1}
 
 
-async def test_app_and_user_state_survive_the_session_that_wrote_them(service):
+async def test_app_and_user_state_survive_their_session(service):
     """Statement 44."""
     await create(service, state={"own": 1, "app:theme": "dark", "user:name": "Ann"})
     await service.delete_session(**OWNER, session_id="s1")
     assert (await create(service, "s2")).state == {"app:theme": "dark", "user:name": "Ann"}
 
 
-async def test_user_state_has_bare_keys_and_belongs_to_one_user_in_one_app(service):
+async def test_user_state_has_bare_keys_per_user_and_app(service):
     """Statement 75."""
     await create(service, state={"user:name": "Ann", "user:user:odd": 1, "own": 2, "app:theme": "dark"})
     assert await service.get_user_state(**OWNER) == {"name": "Ann", "user:odd": 1}

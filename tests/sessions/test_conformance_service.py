@@ -27,7 +27,7 @@ async def test_a_users_state_can_be_read_before_there_is_a_session(service):
     assert await service.get_user_state(app_name=APP, user_id=USER) == {}
 
 
-async def test_a_users_state_can_be_read_after_the_last_session_is_gone(service):
+async def test_user_state_is_readable_after_last_session_is_deleted(service):
     """Statements 44 and 76."""
     await create(service, state={"user:name": "Ann"})
     await service.delete_session(**OWNER, session_id="s1")
@@ -59,7 +59,7 @@ async def test_a_runner_can_be_closed(ours):
 @pytest.mark.parametrize(
     "name", ["create_session", "get_session", "list_sessions", "delete_session", "get_user_state"]
 )
-async def test_arguments_are_given_by_name(service, name):
+async def test_arguments_are_keyword_only(service, name):
     """Statement 79."""
     with pytest.raises(TypeError, match="positional argument"):
         await getattr(service, name)(APP, USER)
@@ -100,7 +100,7 @@ async def test_the_columns_of_an_event_win_over_its_body(ours):
     assert (found.id, found.invocation_id) == ("e1", "i1")
 
 
-async def test_adks_internal_marks_are_kept_and_not_shown(ours):
+async def test_adks_internal_marks_are_stored_but_hidden(ours):
     """Statement 84."""
     marked = event("hello", custom_metadata={INTERNAL_MARK: True, "mine": 1})
     await ours.append_event(await create(ours), marked)

@@ -31,7 +31,7 @@ def as_rest_sends(sent: Event) -> Any:
     )
 
 
-def test_a_session_keeps_the_revision_it_is_marked_with():
+def test_session_keeps_its_revision_mark():
     session = Session(app_name="a", user_id="u", id="s")
     assert _adk.stored_revision(session) is None
     _adk.mark_revision(session, 7)
@@ -86,33 +86,33 @@ CREDENTIAL = {
         None,
     ],
 )
-def test_credentials_are_left_out_as_adk_leaves_them_out(value):
+def test_credentials_are_left_out_like_in_adk(value):
     assert redact(value) == _redact_credential_secrets(value)
 
 
 @given(credentials)
-def test_credentials_are_left_out_as_adk_leaves_them_out_whatever_their_form(value):
+def test_credentials_of_any_type_are_left_out_like_in_adk(value):
     assert redact(value) == _redact_credential_secrets(value)
 
 
 @given(json_values)
-def test_what_is_no_credential_is_left_as_it_is(value):
+def test_non_credentials_are_unchanged(value):
     assert redact(value) == value
 
 
 @given(events)
-def test_a_response_is_final_when_adk_says_so(made):
+def test_final_response_agrees_with_adk(made):
     body = made.model_dump(mode="json", by_alias=True, exclude_none=True)
     assert wire.is_final_response(body) == made.is_final_response()
 
 
 @given(events)
-def test_the_stored_event_is_what_adks_rest_sends(made):
+def test_stored_event_equals_adks_rest_response(made):
     assert json.loads(event_mapping.to_record(made).data) == as_rest_sends(made)
 
 
 @given(events)
-def test_what_is_read_back_is_the_event_itself(made):
+def test_reread_event_equals_the_original(made):
     record = event_mapping.to_record(made)
     found = event_mapping.from_row(record.data, record.private, made.id, made.invocation_id)
     assert found == made
@@ -149,7 +149,7 @@ async def test_an_event_without_secrets_is_stored_once(ours):
     assert (await units_of_work.read(EventRow.objects.get)).private is None
 
 
-async def test_bytes_come_back_as_they_were(ours):
+async def test_bytes_round_trip(ours):
     session = await create(ours)
     blob = types.Blob(data=b"\xfb\xff\xfe" * 5, mime_type="image/png")
     sent = event(content=types.Content(role="model", parts=[types.Part(inline_data=blob)]))

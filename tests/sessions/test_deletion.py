@@ -38,7 +38,7 @@ def listed() -> set[int]:
     return {row.pk for row in listing.list_page(listing.SessionFilter()).rows}
 
 
-def test_a_deleted_session_is_gone_for_everybody_and_its_id_is_free():
+def test_deleted_session_is_hidden_and_its_id_is_free():
     story = Story("s1", {"own": 1, "app:shared": 2})
     story.asks("Hello")
     save(story, "notes.txt", b"Paris")
@@ -73,7 +73,7 @@ def test_it_comes_back_as_it_was():
     story.asks("Here again")
 
 
-def test_what_was_deleted_together_comes_back_together_or_not_at_all():
+def test_sessions_deleted_together_are_restored_together_or_not_at_all():
     first, second = Story("s1"), Story("s2")
     done = deletion.delete([first.pk, second.pk])
     assert done.batch
@@ -87,7 +87,7 @@ def test_what_was_deleted_together_comes_back_together_or_not_at_all():
     assert listed() == {first.pk, second.pk}
 
 
-def test_sessions_of_one_id_in_two_realms_are_deleted_side_by_side():
+def test_sessions_of_same_id_in_two_realms_are_deleted_separately():
     real, attempt = Story("s1"), Story("s1", realm="eval/r/c/1")
     done = deletion.delete([real.pk, attempt.pk])
     assert done.batch
@@ -112,7 +112,7 @@ def test_among_others_it_is_left_alone_and_named():
     assert listed() == {busy.pk}
 
 
-def test_what_is_gone_already_is_no_error():
+def test_deleting_deleted_session_is_no_error():
     story = Story("s1")
     deletion.delete([story.pk])
     again = deletion.delete([story.pk, 99_999])
@@ -138,7 +138,7 @@ def test_a_day_later_it_is_removed_for_good_and_shared_state_stays():
     assert deletion.undo(new.batch.id)
 
 
-def test_the_purge_removes_it_too():
+def test_purge_removes_deleted_sessions():
     story = Story("s1")
     deletion.delete([story.pk], now=time.time() - DAY - 60)
     report = purge.purge(purge.PurgeFilter(expired=True))
@@ -156,7 +156,7 @@ def test_a_fork_with_a_private_world_takes_that_along_in_the_end():
     assert not AppState.objects.exists()
 
 
-def test_the_tables_of_the_session_are_read_by_nobody_who_looks_for_a_realm():
+def test_tables_of_deleted_session_are_in_no_realm():
     deletion.delete([Story("s1").pk])
     assert listing.list_page(listing.SessionFilter(realm=realms.DELETED)).rows == []
 
@@ -176,7 +176,7 @@ def test_titles_tags_and_pins_leave_the_revision_alone():
     assert (story.session.pinned_at, story.session.tags.count()) == (None, 0)
 
 
-def test_a_tag_stands_once_on_a_session():
+def test_tag_is_unique_per_session():
     story = Story("s1")
     labels.tag([story.pk], "bug")
     assert labels.tag([story.pk, Story("s2").pk, 99_999], "BUG") == 2
@@ -185,7 +185,7 @@ def test_a_tag_stands_once_on_a_session():
 
 
 @pytest.mark.parametrize("text", ["", "   ", "x" * 65])
-def test_a_tag_that_is_none_or_too_long_is_refused(text: str):
+def test_empty_or_too_long_tag_is_refused(text: str):
     with pytest.raises(BadInput, match="1 to 64 characters"):
         labels.tag([Story("s1").pk], text)
 
@@ -199,7 +199,7 @@ def test_a_session_has_a_bounded_number_of_tags():
     assert SessionTag.objects.count() == labels.MOST_TAGS
 
 
-def test_a_title_that_is_too_long_is_refused():
+def test_too_long_title_is_refused():
     with pytest.raises(BadInput, match="201 characters"):
         labels.rename(Story("s1").pk, "x" * 201)
 
@@ -225,19 +225,19 @@ def test_pinned_sessions_come_first_and_pages_join_without_a_gap():
     assert len(seen) == len(set(seen)) == 120
 
 
-def test_a_view_keeps_what_is_searched_and_nothing_else():
+def test_view_stores_only_search_parameters():
     view = saved_views.save(" My  view ", "before=1~2&user=ann&q=a%26b&app=&seq=3")
     assert (view.name, view.query) == ("My view", "q=a%26b&user=ann")
 
 
-def test_a_search_is_kept_in_one_spelling_also_one_that_cannot_be_meant():
+def test_view_stores_canonical_query_even_if_invalid():
     assert saved_views.search_parameters("q=+tier%3DGOLD++ever+") == saved_views.search_parameters(
         "q=tier+=+GOLD+ever"
     )
     assert saved_views.search_parameters("q=+kind:eror+") == "q=kind%3Aeror"
 
 
-def test_a_view_is_replaced_only_when_that_is_said():
+def test_view_is_replaced_only_on_request():
     saved_views.save("Mine", "q=a")
     with pytest.raises(AlreadyExists, match="'Mine' already"):
         saved_views.save("Mine", "q=b")
@@ -254,7 +254,7 @@ def test_a_view_is_replaced_only_when_that_is_said():
 
 
 @pytest.mark.parametrize("name", ["", " ", "x" * 65])
-def test_a_name_that_is_none_or_too_long_is_refused(name: str):
+def test_empty_or_too_long_view_name_is_refused(name: str):
     with pytest.raises(BadInput, match="1 to 64 characters"):
         saved_views.save(name, "q=a")
 
@@ -267,7 +267,7 @@ def test_there_is_a_bounded_number_of_views():
     assert SavedView.objects.count() == saved_views.MOST_VIEWS
 
 
-async def test_the_server_removes_what_is_overdue_at_its_start_and_goes_on_after_a_failure(
+async def test_server_purges_at_start_and_after_failures(
     monkeypatch: pytest.MonkeyPatch,
 ):
     def told() -> int:

@@ -39,14 +39,14 @@ def how(request: pytest.FixtureRequest) -> dict[str, bool]:
     return {"from_events": request.param}
 
 
-def test_a_session_whose_events_explain_its_state_has_not_drifted(how):
+def test_session_explained_by_its_events_has_no_drift(how):
     story = Story()
     story.says("a", delta={"n": 1, "user:n": 1, "app:n": {"b": [1.5, None]}})
     story.says("b", delta={"n": 2, "secret": {"authType": "apiKey", "apiKey": "hush"}})
     assert told(story, **how) == []
 
 
-def test_seeds_are_named_until_an_event_writes_them(how):
+def test_seeds_are_listed_until_an_event_writes_them(how):
     story = Story(initial={"n": 0, "m": 1, "user:n": "x", "app:n": None})
     story.says("a", delta={"n": 1})
     assert told(story, **how) == [
@@ -57,7 +57,7 @@ def test_seeds_are_named_until_an_event_writes_them(how):
 
 
 @pytest.mark.parametrize("name", ["user:n", "app:n"])
-def test_what_another_session_wrote_is_named_beside_what_this_one_had_written(how, name):
+def test_writes_of_other_sessions_are_listed_beside_own_ones(how, name):
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={name: 1})
     other.says("x", delta={name: 2})
@@ -70,7 +70,7 @@ def test_what_another_session_wrote_is_named_beside_what_this_one_had_written(ho
     assert told(story, **how) == []
 
 
-def test_only_what_nothing_explains_is_drift(how):
+def test_only_unexplained_values_are_drift(how):
     story, other = (
         Story("s1", {"seed": 1, "user:seed": 1, "foreign": 1, "brought": 1, "gone": 1}),
         Story("s2"),
@@ -98,7 +98,7 @@ def test_only_what_nothing_explains_is_drift(how):
     ]
 
 
-def test_a_removal_by_hand_is_named_for_the_event_says_null(how):
+def test_manual_removal_without_null_event_is_listed(how):
     story = Story(initial={"gone": 1})
     story.says("a", delta={"user:gone": 1, "app:null": None})
     writes.edit_state(story.key, {}, removed=["gone", "user:gone"])
@@ -127,7 +127,7 @@ def test_rows_that_something_else_wrote_are_foreign(how):
     ]
 
 
-def test_an_event_that_was_changed_behind_the_ledger_is_found_by_folding_the_events():
+def test_event_changed_outside_the_ledger_is_detected_by_folding():
     story = Story()
     story.says("a", delta={"n": 1})
     event = story.event(1)
@@ -136,19 +136,19 @@ def test_an_event_that_was_changed_behind_the_ledger_is_found_by_folding_the_eve
     assert told(story, from_events=True) == [("n", "1", "2", "foreign")]
 
 
-def test_what_an_import_brought_without_an_event_is_named(how):
+def test_imported_state_without_event_is_listed(how):
     story = Story(initial={"n": 1, "user:n": 2})
     StateChange.objects.update(cause=ChangeCause.IMPORT)
     assert [why for *_, why in told(story, **how)] == ["import", "import"]
 
 
-def test_what_a_fork_took_over_is_named(how):
+def test_state_copied_by_a_fork_is_listed(how):
     story = Story(initial={"n": 1, "user:n": 2})
     StateChange.objects.filter(scope="user").update(cause=ChangeCause.FORK, session=None)
     assert [why for *_, why in told(story, **how)] == ["seed", "fork"]
 
 
-def test_a_session_created_anew_under_the_same_id_starts_without_the_old_ones_state(how):
+def test_recreated_session_starts_without_old_state(how):
     story = Story(initial={"own": 1, "user:n": 1})
     story.says("a", delta={"own": 2, "user:n": 2})
     writes.delete_session(story.key)
@@ -158,7 +158,7 @@ def test_a_session_created_anew_under_the_same_id_starts_without_the_old_ones_st
     assert [(row.value, row.cause) for row in rows] == [("7", "seed")]
 
 
-def test_a_write_too_far_back_is_said_to_be_unknown(monkeypatch):
+def test_write_too_far_back_is_reported_as_unknown(monkeypatch):
     monkeypatch.setattr(drift, "WRITES_SEARCHED", 5)
     story, other = Story("s1"), Story("s2")
     story.says("a", delta={"app:n": 1})
@@ -179,7 +179,7 @@ def test_credentials_are_compared_and_not_shown(how):
     assert (entry.stored, entry.folded) == ('{"authType":"apiKey"}', '{"authType":"apiKey"}')
 
 
-def test_keys_changed_without_an_event_are_told_newest_first():
+def test_keys_changed_without_event_are_listed_newest_first():
     story = Story()
     story.says("a", delta={"n": 1})
     from sessions_app import scopes
@@ -214,7 +214,7 @@ _programs = iter(range(10**9))
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seeds=deltas, program=st.lists(steps, max_size=10))
-def test_the_ledger_tells_what_a_fold_of_the_events_tells(db, seeds, program):
+def test_ledger_agrees_with_folded_events(db, seeds, program):
     """Random programs of two sessions of a user: appends, edits and removals, against the plain fold as the oracle."""
     app = f"app{next(_programs)}"
     stories = [Story("s1", seeds, app=app), Story("s2", app=app)]
@@ -253,9 +253,7 @@ def test_a_session_without_state_has_no_drift(how):
 
 
 @pytest.mark.parametrize("few", [0, 5_000])
-def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_ones_come_first(
-    monkeypatch, few
-):
+def test_limit_bounds_checked_keys_with_foreign_ones_first(monkeypatch, few):
     monkeypatch.setattr(points, "FEW_KEYS", few)
     monkeypatch.setattr(drift, "PAGE", 2)
     story = Story("s1", {f"seed{number}": number for number in range(9)})
@@ -268,7 +266,7 @@ def test_of_very_many_keys_no_more_are_looked_at_than_are_wanted_and_foreign_one
     assert drift.find_drift(story.session).unread == 0
 
 
-def test_what_has_drifted_is_found_behind_many_keys_that_only_may_have(monkeypatch):
+def test_drift_is_found_behind_many_candidate_keys(monkeypatch):
     monkeypatch.setattr(drift, "PAGE", 2)
     story, other = Story("s1"), Story("s2")
     same = {f"user:a{number}": number for number in range(9)}

@@ -28,7 +28,7 @@ def _threads():
     units_of_work.close_pools()
 
 
-async def test_writes_asked_for_together_are_all_stored():
+async def test_concurrent_writes_are_all_stored():
     await asyncio.gather(*(units_of_work.write(writes.create_session, key(number)) for number in range(100)))
 
     assert await units_of_work.read(AgentSession.objects.count) == 100
@@ -71,7 +71,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_write():
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
-async def test_writing_goes_on_after_the_connection_was_lost():
+async def test_writes_recover_after_lost_connection():
     def lose_connection() -> None:
         with transaction.atomic():
             connection.connection.close()
@@ -84,7 +84,7 @@ async def test_writing_goes_on_after_the_connection_was_lost():
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
-def test_a_statement_that_fails_at_the_end_of_an_append_takes_the_whole_append_with_it(monkeypatch):
+def test_failing_statement_rolls_back_the_whole_append(monkeypatch):
     """On PostgreSQL it was sent in one go with the others, and fails when nobody waits for it."""
     writes.create_session(key(1))
     record = events.build_record({"id": "e1", "timestamp": 1.0, "actions": {}}, delta={"n": 1, "app:n": 1})

@@ -22,7 +22,7 @@ def state_at(session: Session, seq: int | None = None) -> dict:
     return history.state_at(row, event).merged()
 
 
-async def test_the_state_at_an_event_holds_what_was_written_up_to_it(ours):
+async def test_state_at_an_event_has_all_writes_up_to_it(ours):
     session = await create(ours)
     for number in range(1, 4):
         await append(session, ours, {"n": number, f"only_{number}": True})
@@ -39,7 +39,7 @@ async def test_the_initial_state_is_there_from_the_first_event_on(ours):
     assert await units_of_work.read(state_at, session, 1) == {"seed": 2, "app:a": 1, "user:u": 1}
 
 
-async def test_what_other_sessions_wrote_counts_from_the_event_that_could_see_it(ours):
+async def test_foreign_writes_count_from_the_event_that_could_see_them(ours):
     session = await create(ours)
     other = await create(ours, "s2")
     theirs = await create(ours, "s3", user_id="bob")
@@ -62,7 +62,7 @@ async def test_an_event_sees_its_own_writes_to_shared_scopes(ours):
 
 
 @pytest.mark.parametrize("name", ["k", "user:k", "app:k"])
-async def test_a_removed_key_is_gone_from_then_on_and_there_before(ours, name):
+async def test_removed_key_is_absent_afterwards_and_present_before(ours, name):
     session = await create(ours)
     await append(session, ours, {name: 1})
     await units_of_work.write(writes.edit_state, KEY, {"other": 2}, removed={name})
@@ -93,7 +93,7 @@ async def test_each_scope_can_be_had_alone(ours):
     assert session.state == then.merged()
 
 
-async def test_the_state_of_shared_scopes_outlives_the_session_that_wrote_them(ours):
+async def test_shared_state_outlives_the_session_that_wrote_it(ours):
     await create(ours, state={"user:name": "Ann", "own": 1})
     await ours.delete_session(**OWNER, session_id="s1")
     again = await create(ours, "s2")
@@ -122,14 +122,14 @@ async def test_the_history_of_a_shared_key_crosses_sessions_and_names_each(ours)
     ]
 
 
-async def test_a_session_whose_user_and_app_have_no_state_has_its_own(ours):
+async def test_session_without_shared_state_has_its_own(ours):
     session = await create(ours)
     await append(session, ours, {"k": 1})
     assert await units_of_work.read(UserScope.objects.count) == 0
     assert await units_of_work.read(state_at, session, 1) == {"k": 1}
 
 
-async def test_a_state_of_many_keys_and_many_writes_is_found_key_by_key(ours):
+async def test_state_of_many_keys_and_writes_is_correct_per_key(ours):
     session = await create(ours)
     for number in range(30):
         await append(session, ours, {f"k{number % 7}": number, "user:n": number})
@@ -137,9 +137,7 @@ async def test_a_state_of_many_keys_and_many_writes_is_found_key_by_key(ours):
     assert await units_of_work.read(state_at, session, 20) == {**expected, "user:n": 19}
 
 
-def test_a_state_of_more_keys_than_one_statement_may_name_is_read_in_pieces(
-    db: None, monkeypatch: pytest.MonkeyPatch
-):
+def test_state_with_more_keys_than_a_statement_allows_is_chunked(db: None, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(history, "CHUNK", 2)
     session = writes.create_session(
         writes.SessionKey("", APP, USER, "wide"), {f"k{number}": number for number in range(5)}

@@ -110,7 +110,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("name", HOSTILE)
-async def test_a_hostile_value_has_one_form_in_event_state_and_ledger(ours, name):
+async def test_hostile_value_has_one_form_in_event_state_and_ledger(ours, name):
     value, expected, note = HOSTILE[name]
     session = await create(ours)
     await append(session, ours, {"k": value, "user:k": value, "app:k": value, "plain": 1})
@@ -125,7 +125,7 @@ async def test_a_hostile_value_has_one_form_in_event_state_and_ledger(ours, name
     assert all(json.loads(change.value) == stored and change.note == note for change in changes)
 
 
-async def test_the_session_goes_on_after_a_hostile_value(ours):
+async def test_session_continues_after_a_hostile_value(ours):
     session = await create(ours)
     for number, (value, _, _) in enumerate(HOSTILE.values()):
         await append(session, ours, {f"k{number}": value})
@@ -134,7 +134,7 @@ async def test_the_session_goes_on_after_a_hostile_value(ours):
     assert [sent.id for sent in found.events] == [sent.id for sent in session.events]
 
 
-async def test_a_hostile_initial_state_is_kept_in_the_same_form(ours):
+async def test_hostile_initial_state_is_stored_in_the_same_form(ours):
     await create(ours, state={name: value for name, (value, _, _) in HOSTILE.items()})
     found = (await get(ours)).state
     assert {name: found[name] for name in HOSTILE if HOSTILE[name][1] is not None} == {
@@ -183,7 +183,7 @@ async def test_two_long_keys_that_begin_alike_are_two_keys(ours):
 @pytest.mark.parametrize(
     ("key", "kept"), [("a\x00b", "a\ufffdb"), ("\ud800", "\ufffd"), (7, "7"), (None, "None")]
 )
-async def test_a_key_that_no_column_holds_is_kept_under_the_nearest_text(ours, key, kept):
+async def test_unstorable_key_is_stored_under_the_nearest_text(ours, key, kept):
     session = await create(ours)
     sent = event()
     sent.actions.state_delta[key] = 1
@@ -192,7 +192,7 @@ async def test_a_key_that_no_column_holds_is_kept_under_the_nearest_text(ours, k
     assert (await get(ours)).state == {kept: 1, "next": 1}
 
 
-async def test_the_event_keeps_the_order_its_delta_was_written_in(ours):
+async def test_event_keeps_the_order_of_its_delta(ours):
     session = await create(ours)
     await append(session, ours, {"b": 1, "app:z": 2, "a": 3, "user:y": 4})
     [found] = (await get(ours)).events
@@ -261,7 +261,7 @@ HOSTILE_EVENTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("name", HOSTILE_EVENTS)
-async def test_an_event_with_something_that_is_not_json_is_kept_with_all_the_rest(ours, name):
+async def test_event_with_non_json_part_is_stored_with_the_rest(ours, name):
     session = await create(ours)
     sent = event(delta={"k": 1}, error_message="kept", **HOSTILE_EVENTS[name])
     await ours.append_event(session, sent)
@@ -287,7 +287,7 @@ LONG_ID = "i" * 4000
 
 @pytest.mark.parametrize("field", ["app_name", "user_id", "session_id"])
 @pytest.mark.parametrize("bad", [LONG_ID, "a\x00b", "a\ud800b"], ids=["long", "nul", "surrogate"])
-async def test_an_id_that_no_store_can_hold_is_refused_with_its_rule_and_found_nowhere(ours, field, bad):
+async def test_unstorable_id_is_refused_with_rule_and_not_found(ours, field, bad):
     given = {**OWNER, "session_id": "s1", field: bad}
     with pytest.raises(ValueError, match=r"longer than 512 bytes|NUL or a lone surrogate"):
         await ours.create_session(**given)
@@ -299,7 +299,7 @@ async def test_an_id_that_no_store_can_hold_is_refused_with_its_rule_and_found_n
 
 @pytest.mark.parametrize("field", ["id", "invocation_id"])
 @pytest.mark.parametrize("bad", [LONG_ID, "a\x00b", "a\ud800b"], ids=["long", "nul", "surrogate"])
-async def test_an_event_with_such_an_id_is_refused_whole(ours, field, bad):
+async def test_event_with_unstorable_id_is_refused(ours, field, bad):
     session = await create(ours)
     with pytest.raises(ValueError, match=r"longer than 512 bytes|NUL or a lone surrogate"):
         await append(session, ours, {"k": 1}, **{field: bad})
@@ -360,7 +360,7 @@ def test_the_canonical_form_of_a_canonical_form_is_itself_and_has_no_note(value)
 
 
 @given(json_values)
-def test_what_is_json_stays_exactly_what_it_is(value):
+def test_json_values_stay_unchanged(value):
     made = scopes.canonicalize(value)
     assert json.dumps(made.data) == json.dumps(value)
     assert made.note == ""
@@ -371,7 +371,7 @@ def test_the_key_of_a_value_is_no_part_of_it(value):
     assert scopes.canonicalize(value, "any").data == value
 
 
-async def test_an_event_of_nothing_but_defaults_is_kept(ours):
+async def test_event_with_only_defaults_is_stored(ours):
     session = await create(ours)
     await ours.append_event(session, Event())
     assert (await get(ours)).events == session.events

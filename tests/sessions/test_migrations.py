@@ -88,7 +88,7 @@ def test_an_earlier_store_is_migrated_without_losing_a_row_or_a_value(
     assert report["readable"] >= 2 * 20
 
 
-def test_the_squashed_migrations_make_the_schema_that_all_of_them_make(empty_stores: Callable[[], str]):
+def test_squashed_migrations_make_the_same_schema(empty_stores: Callable[[], str]):
     one_by_one = told_by("tests.sessions.chain", empty_stores(), "one-by-one")
     squashed = told_by("tests.sessions.chain", empty_stores(), "squashed")
     assert squashed == one_by_one
@@ -97,7 +97,7 @@ def test_the_squashed_migrations_make_the_schema_that_all_of_them_make(empty_sto
     }
 
 
-def test_what_the_squashed_migrations_make_can_be_removed(empty_store: str):
+def test_squashed_migrations_are_reversible(empty_store: str):
     left = told_by("tests.sessions.chain", empty_store, "removed")
     assert {name.partition(".")[0] for _, name, _ in left} <= {
         "django_migrations",
@@ -132,14 +132,14 @@ def told_by(module: str, *arguments: str) -> Any:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("time", range(5))
-def test_of_programs_that_begin_at_once_one_makes_the_store_and_the_others_wait(empty_store: str, time: int):
+def test_one_of_concurrent_programs_migrates_and_the_others_wait(empty_store: str, time: int):
     done = forked_processes.run([sys.executable, "-m", "tests.sessions.starters", empty_store, "6"], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     assert "Waiting for another program that migrates" in done.stderr
 
 
 @pytest.mark.soak
-def test_commands_that_begin_at_once_share_the_store_that_one_of_them_makes(empty_store: str, tmp_path: Path):
+def test_concurrent_commands_share_the_new_store(empty_store: str, tmp_path: Path):
     environment = {**os.environ, "DATABASE_URL": empty_store, "DEVUI_DATA_DIR": str(tmp_path / "data")}
     weather = "examples/agents/weather"
     commands = [
@@ -159,7 +159,7 @@ def test_commands_that_begin_at_once_share_the_store_that_one_of_them_makes(empt
 
 
 @pytest.mark.soak
-def test_a_program_killed_while_it_makes_the_store_keeps_nobody_from_it(empty_store: str):
+def test_program_killed_while_migrating_blocks_nobody(empty_store: str):
     command = [sys.executable, "-m", "tests.sessions.half_made", empty_store]
     with forked_processes.Popen(command, cwd=ROOT, stdout=PIPE, text=True) as stopped:
         assert stopped.stdout is not None
@@ -174,7 +174,7 @@ def test_a_store_that_is_up_to_date_is_not_locked(store, monkeypatch):
     schema.ensure_schema()
 
 
-def test_who_waited_for_the_lock_looks_again_and_leaves_what_is_made(store, monkeypatch):
+def test_waiting_program_rechecks_and_keeps_the_migrated_store(store, monkeypatch):
     looks = iter([True, False])
     monkeypatch.setattr(schema, "_is_behind", lambda: next(looks))
     monkeypatch.setattr(schema, "call_command", lambda *what, **how: pytest.fail("It migrates."))
@@ -241,7 +241,7 @@ def test_two_that_would_make_the_store_take_turns(store, monkeypatch):
     ],
     ids=lambda command: command[0],
 )
-def test_commands_say_in_one_line_that_the_store_cannot_be_used(command: list[str], tmp_path: Path):
+def test_commands_report_unusable_store_in_one_line(command: list[str], tmp_path: Path):
     (tmp_path / "folder").mkdir()
     done = forked_processes.run(
         [sys.executable, "manage.py", *command],
@@ -262,13 +262,13 @@ def newer_store(store: None) -> Iterator[None]:
     recorder.record_unapplied("sessions_app", "9999_from_the_future")
 
 
-def test_a_store_of_a_newer_devui_is_refused_with_its_migration_and_the_way_out(newer_store):
+def test_newer_store_is_refused_with_migration_and_hint(newer_store):
     with pytest.raises(SchemaTooNew, match=r"newer DevUI: it has .*9999_from_the_future") as refusal:
         schema.ensure_schema()
     assert "Update DevUI" in refusal.value.hint
 
 
-def test_the_commands_refuse_a_newer_store_in_one_line(newer_store):
+def test_commands_refuse_newer_store_in_one_line(newer_store):
     command = [sys.executable, "manage.py", "purge_sessions", "--older-than", "30d"]
     done = forked_processes.run(command, cwd=ROOT, env={**os.environ, "DATABASE_URL": store_url()})
     assert done.returncode == 2

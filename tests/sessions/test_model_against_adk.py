@@ -117,7 +117,7 @@ def fold(scope: Scope, owner: int) -> dict[str, Any]:
     return state
 
 
-def test_any_sequence_of_calls_gives_what_adks_own_service_gives(store):
+def test_any_sequence_of_calls_agrees_with_adks_service(store):
     run_state_machine_as_test(
         Sessions,
         settings=settings(

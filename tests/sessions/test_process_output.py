@@ -118,7 +118,7 @@ def test_all_output_of_both_streams_is_read_and_little_is_passed_on():
     assert 100_000 <= len(shown.data) < 101_000
 
 
-def test_process_goes_on_when_nobody_takes_its_output():
+def test_process_continues_when_its_output_is_closed():
     def closed(data: bytes) -> None:
         raise BrokenPipeError
 

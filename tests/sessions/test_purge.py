@@ -93,7 +93,7 @@ def test_sessions_without_an_event_for_so_long_go_and_all_others_stay():
     assert ids() == {"young", "attempt"}
 
 
-def test_of_a_session_that_another_service_keeps_the_copy_goes_and_the_command_says_so():
+def test_purge_of_external_session_removes_the_copy_and_says_so():
     MirroredSession.objects.create(session=told("copied"), place="sqlite:///adk.db")
     told("own")
     assert "1 of them are copies of sessions that one of ADK's services keeps" in command(
@@ -141,7 +141,7 @@ def test_a_session_with_an_active_run_is_left_alone_and_named():
     assert ids() == {"busy"}
 
 
-def test_a_session_that_goes_on_while_it_is_handed_over_is_left_alone():
+def test_session_continued_during_handover_is_skipped():
     session = told("old")
 
     def remember(row: AgentSession) -> int:
@@ -155,7 +155,7 @@ def test_a_session_that_goes_on_while_it_is_handed_over_is_left_alone():
     assert Event.objects.filter(session=session).count() == 2
 
 
-def test_a_dry_run_says_what_would_go_and_changes_nothing():
+def test_dry_run_reports_and_changes_nothing():
     told("old", events=2)
     assert command("--older-than", "30d", "--dry-run") == (
         "1 session(s) with 2 event(s) would be removed.\n  weather / ann / old\n"
@@ -170,7 +170,7 @@ def test_an_id_is_free_again_at_once_and_an_append_to_the_removed_session_is_ref
     assert (again.last_seq, SessionState.objects.count()) == (0, 0)
 
 
-def test_what_a_killed_purge_has_set_aside_is_gone_for_everybody_and_removed_by_the_next(monkeypatch):
+def test_sessions_set_aside_by_killed_purge_are_hidden_then_removed(monkeypatch):
     session = told("old", events=5)
     save(session, "a", b"x")
 
@@ -244,7 +244,7 @@ def test_expired_means_by_the_apps_own_ttl():
     assert ids() == {"writer-old"}
 
 
-def test_everything_given_must_be_true_and_an_app_limits_it():
+def test_all_criteria_must_match_and_app_limits_them():
     app_settings.set_session_ttl("weather", 7 * DAY)
     told("expired", days=10)
     told("both", days=40)
@@ -253,7 +253,7 @@ def test_everything_given_must_be_true_and_an_app_limits_it():
     assert ids() == {"expired", "other"}
 
 
-def test_what_was_said_is_found_in_memory_after_the_session_is_gone():
+def test_purged_session_is_remembered():
     told("old", events=3)
     said = command("--older-than", "30d", "--to-memory")
     assert "3 memories were added." in said
@@ -262,7 +262,7 @@ def test_what_was_said_is_found_in_memory_after_the_session_is_gone():
     assert not AgentSession.objects.exists()
 
 
-def test_what_is_remembered_already_is_not_remembered_twice():
+def test_remembered_session_is_not_remembered_twice():
     told("old", events=3)
     command("--older-than", "30d", "--to-memory", "--app", "writer")
     from sessions_app.adk.memory import remember
@@ -284,7 +284,7 @@ async def test_a_long_session_is_handed_over_whole(store):
     assert found.memories
 
 
-def test_the_command_ends_with_1_and_names_what_it_left():
+def test_command_exits_1_and_names_skipped_sessions():
     busy = told("busy\x1b[31m")
     runs.create_run(busy.pk, {})
     said = command("--older-than", "30d", status=1)
@@ -302,7 +302,7 @@ def test_the_command_refuses_to_remove_everything():
 @pytest.mark.parametrize(
     "span", ["30", "d", "-3d", "0d", "1w", "30 days", "nan", "1e9d", "٣d", "999999d", ""]
 )
-def test_a_span_that_is_none_is_refused_with_what_one_is(span: str):
+def test_invalid_duration_is_refused_with_examples(span: str):
     told("old")
     with pytest.raises(CommandError, match="30d for thirty days"):
         call_command("purge_sessions", f"--older-than={span}")

@@ -14,7 +14,7 @@ from tests.sessions.artifacts.files import SESSION, USER, data, text
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_the_first_version_is_0_and_each_save_adds_one(service: BaseArtifactService):
+async def test_first_version_is_0_and_each_save_adds_one(service: BaseArtifactService):
     saved = [
         await service.save_artifact(**SESSION, filename="a.txt", artifact=text(str(n))) for n in range(3)
     ]
@@ -35,13 +35,13 @@ async def test_the_first_version_is_0_and_each_save_adds_one(service: BaseArtifa
     ],
     ids=["text", "empty text", "unicode and NUL", "bytes", "no bytes", "many bytes", "display name"],
 )
-async def test_what_is_loaded_is_what_was_saved(service: BaseArtifactService, part: types.Part):
+async def test_loaded_artifact_equals_saved_one(service: BaseArtifactService, part: types.Part):
     await service.save_artifact(**SESSION, filename="a", artifact=part)
     assert await service.load_artifact(**SESSION, filename="a") == part
 
 
 @pytest.mark.parametrize("spelling", ["inlineData", "inline_data"])
-async def test_a_dict_is_taken_for_the_part_it_spells(service: BaseArtifactService, spelling: str):
+async def test_dict_is_accepted_as_a_part(service: BaseArtifactService, spelling: str):
     mime = "mimeType" if spelling == "inlineData" else "mime_type"
     await service.save_artifact(
         **SESSION, filename="a", artifact={spelling: {mime: "image/png", "data": "iVBORw=="}}
@@ -49,7 +49,7 @@ async def test_a_dict_is_taken_for_the_part_it_spells(service: BaseArtifactServi
     assert await service.load_artifact(**SESSION, filename="a") == data()
 
 
-async def test_the_newest_version_is_loaded_unless_one_is_asked_for(service: BaseArtifactService):
+async def test_newest_version_is_loaded_by_default(service: BaseArtifactService):
     for words in ("old", "new"):
         await service.save_artifact(**SESSION, filename="a", artifact=text(words))
     assert await service.load_artifact(**SESSION, filename="a") == text("new")
@@ -94,7 +94,7 @@ async def test_a_users_file_is_the_same_in_every_session(service: BaseArtifactSe
     assert await service.load_artifact(**USER, filename="user:a") == text("two")
 
 
-async def test_a_sessions_file_and_a_users_file_of_one_name_are_two_files(service: BaseArtifactService):
+async def test_session_and_user_files_of_the_same_name_differ(service: BaseArtifactService):
     await service.save_artifact(**SESSION, filename="a", artifact=text("session"))
     await service.save_artifact(**SESSION, filename="user:a", artifact=text("user"))
     assert await service.load_artifact(**SESSION, filename="a") == text("session")
@@ -119,11 +119,11 @@ async def test_deleting_removes_every_version_and_numbers_start_anew(service: Ba
     assert await service.save_artifact(**SESSION, filename="a", artifact=text()) == 0
 
 
-async def test_deleting_what_does_not_exist_is_no_error(service: BaseArtifactService):
+async def test_deleting_missing_artifact_is_no_error(service: BaseArtifactService):
     assert await service.delete_artifact(**SESSION, filename="a") is None
 
 
-async def test_a_version_tells_its_metadata(service: BaseArtifactService):
+async def test_version_has_its_metadata(service: BaseArtifactService):
     before = time.time()
     told = {"source": "upload", "pages": 3, "tags": ["a", None]}
     await service.save_artifact(**SESSION, filename="a.png", artifact=data(), custom_metadata=told)
@@ -136,7 +136,7 @@ async def test_a_version_tells_its_metadata(service: BaseArtifactService):
     assert version.canonical_uri
 
 
-async def test_all_versions_tell_theirs_oldest_first(service: BaseArtifactService):
+async def test_all_versions_have_metadata_oldest_first(service: BaseArtifactService):
     for n in range(3):
         await service.save_artifact(**SESSION, filename="a", artifact=data(), custom_metadata={"n": n})
     versions = await service.list_artifact_versions(**SESSION, filename="a")
@@ -159,7 +159,7 @@ async def test_a_part_without_content_is_refused_and_nothing_is_saved(service: B
     assert await service.list_versions(**SESSION, filename="a") == []
 
 
-async def test_what_is_loaded_is_a_copy(service: BaseArtifactService):
+async def test_loaded_artifact_is_a_copy(service: BaseArtifactService):
     await service.save_artifact(**SESSION, filename="a", artifact=text("kept"))
     loaded = await service.load_artifact(**SESSION, filename="a")
     assert loaded is not None
@@ -167,7 +167,7 @@ async def test_what_is_loaded_is_a_copy(service: BaseArtifactService):
     assert await service.load_artifact(**SESSION, filename="a") == text("kept")
 
 
-async def test_what_a_rewind_saves_hides_the_file_and_keeps_its_history(service: BaseArtifactService):
+async def test_rewind_hides_the_file_and_keeps_its_versions(service: BaseArtifactService):
     await service.save_artifact(**SESSION, filename="a", artifact=text("before"))
     await service.save_artifact(**SESSION, filename="a", artifact=data(b"", "application/octet-stream"))
     assert await service.load_artifact(**SESSION, filename="a") is None

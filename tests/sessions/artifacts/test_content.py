@@ -55,13 +55,13 @@ async def test_small_content_is_in_the_row_and_large_content_in_a_file(artifacts
     assert await artifacts.load_artifact(**SESSION, filename="large") == large()
 
 
-async def test_equal_content_is_one_file(artifacts: DjangoArtifactService):
+async def test_equal_content_is_stored_once(artifacts: DjangoArtifactService):
     for name in ("a", "a", "b"):
         await artifacts.save_artifact(**SESSION, filename=name, artifact=large())
     assert len(files()) == 1
 
 
-async def test_a_deleted_files_content_goes_unless_another_needs_it(artifacts: DjangoArtifactService):
+async def test_content_is_deleted_with_its_last_reference(artifacts: DjangoArtifactService):
     for name in ("a", "b"):
         await artifacts.save_artifact(**SESSION, filename=name, artifact=large())
     await artifacts.delete_artifact(**SESSION, filename="a")
@@ -70,7 +70,7 @@ async def test_a_deleted_files_content_goes_unless_another_needs_it(artifacts: D
     assert files() == []
 
 
-async def test_clean_up_removes_what_no_row_refers_to(artifacts: DjangoArtifactService):
+async def test_cleanup_removes_unreferenced_content(artifacts: DjangoArtifactService):
     await artifacts.save_artifact(**SESSION, filename="kept", artifact=large())
     with content_files.store_content(b"z" * 100_000) as orphan:
         half_written = content_files.folder() / "ab" / "abtmp123"
@@ -199,7 +199,7 @@ async def test_realms_see_their_own_files_only(artifacts: DjangoArtifactService)
     assert await artifacts.load_artifact(**SESSION, filename="user:a") == text("real")
 
 
-def test_a_command_removes_orphans_and_says_so(
+def test_command_removes_orphans_and_reports_them(
     artifacts: DjangoArtifactService, capsys: pytest.CaptureFixture[str]
 ):
     with content_files.store_content(b"z" * 100_000):

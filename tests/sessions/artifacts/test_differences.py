@@ -28,7 +28,7 @@ from tests.sessions.artifacts.files import SESSION, USER, data, link, text
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_without_a_session_a_file_is_the_users_as_the_base_class_says(
+async def test_file_without_session_is_the_users_like_in_the_base_class(
     artifacts: DjangoArtifactService, tmp_path
 ):
     """ADK's file service agrees; its in-memory service refuses."""
@@ -89,7 +89,7 @@ async def test_a_name_that_leads_out_of_its_folder_is_refused_as_by_adks_file_se
 
 
 @given(name=st.text(st.sampled_from("./\\:aZ9é -\t"), max_size=8))
-def test_names_are_paths_to_us_when_they_are_to_adk(name: str):
+def test_slashes_in_names_are_allowed_like_in_adk(name: str):
     with TemporaryDirectory() as folder:
         saving = FileArtifactService(folder).save_artifact(**SESSION, filename=name, artifact=text())
         try:
@@ -123,7 +123,7 @@ async def test_ids_hold_any_character(artifacts: DjangoArtifactService, odd: str
 
 @pytest.mark.parametrize("bad", ["a\x00b", "\ud800", "x" * 513])
 @pytest.mark.parametrize("part", ["app_name", "user_id", "session_id"])
-async def test_an_id_no_store_keeps_is_refused(artifacts: DjangoArtifactService, part: str, bad: str):
+async def test_unstorable_id_is_refused(artifacts: DjangoArtifactService, part: str, bad: str):
     where = {**SESSION, part: bad}
     with pytest.raises(InputValidationError, match=part.split("_")[0]):
         await artifacts.save_artifact(**where, filename="a", artifact=text())
@@ -132,7 +132,7 @@ async def test_an_id_no_store_keeps_is_refused(artifacts: DjangoArtifactService,
 
 
 @pytest.mark.parametrize("bad", ["a\x00b", "\ud800"])
-async def test_a_filename_no_store_keeps_is_refused(artifacts: DjangoArtifactService, bad: str):
+async def test_unstorable_filename_is_refused(artifacts: DjangoArtifactService, bad: str):
     with pytest.raises(InputValidationError, match="filename"):
         await artifacts.save_artifact(**SESSION, filename=bad, artifact=text())
 
@@ -151,7 +151,7 @@ async def test_a_session_id_is_trimmed_as_the_session_service_trims_it(artifacts
     assert await artifacts.load_artifact(**SESSION, filename="a") == text()
 
 
-async def test_every_field_of_a_part_is_kept(artifacts: DjangoArtifactService):
+async def test_every_field_of_a_part_is_stored(artifacts: DjangoArtifactService):
     """As in memory; ADK's file service keeps the content, its type and its name."""
     part = data(b"\x00\x01", "video/mp4", display_name="\ud800.mp4")
     part.thought_signature = b"\xff\xfe"
@@ -161,7 +161,7 @@ async def test_every_field_of_a_part_is_kept(artifacts: DjangoArtifactService):
     assert await artifacts.load_artifact(**SESSION, filename="a") == part
 
 
-async def test_a_lone_surrogate_in_a_text_is_kept(artifacts: DjangoArtifactService):
+async def test_lone_surrogate_in_text_is_stored(artifacts: DjangoArtifactService):
     await artifacts.save_artifact(**SESSION, filename="a", artifact=text("\ud800"))
     assert await artifacts.load_artifact(**SESSION, filename="a") == text("\ud800")
 
@@ -173,7 +173,7 @@ async def test_bytes_without_data_are_refused_as_by_adks_file_service(artifacts:
         )
 
 
-async def test_metadata_is_kept_as_json(artifacts: DjangoArtifactService):
+async def test_metadata_is_stored_as_json(artifacts: DjangoArtifactService):
     told = {"at": {1, 2}, "bytes": b"x", 3: float("nan")}
     await artifacts.save_artifact(**SESSION, filename="a", artifact=text(), custom_metadata=told)
     version = await artifacts.get_artifact_version(**SESSION, filename="a")
@@ -205,7 +205,7 @@ def linking(request: pytest.FixtureRequest) -> BaseArtifactService:
     return request.getfixturevalue("artifacts") if request.param == "devui" else InMemoryArtifactService()
 
 
-async def test_a_link_elsewhere_is_kept_as_it_is(linking: BaseArtifactService):
+async def test_external_link_is_stored_unchanged(linking: BaseArtifactService):
     part = link("gs://bucket/a.pdf", "application/pdf")
     await linking.save_artifact(**SESSION, filename="a", artifact=part)
     assert await linking.load_artifact(**SESSION, filename="a") == part

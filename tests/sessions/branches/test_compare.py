@@ -40,14 +40,14 @@ def turns(left: Story, right: Story) -> comparing.TurnPage:
     return comparing.read_turns(left.session, right.session, common, common)
 
 
-def test_a_fork_and_its_original_share_what_was_taken_over():
+def test_fork_shares_copied_events_with_its_original():
     story = tell_three_invocations()
     other = branch(story, 5)
     assert comparing.count_common_events(story.session, other.session) == 5
     assert comparing.count_common_events(other.session, story.session) == 5
 
 
-def test_two_forks_share_what_both_took_over():
+def test_two_forks_share_their_common_events():
     story = tell_three_invocations()
     short, long = branch(story, 2), branch(story, 6)
     short.asks("else")
@@ -76,7 +76,7 @@ def test_strangers_share_nothing_unless_their_first_events_have_the_same_ids():
     assert comparing.count_common_events(story.session, twin.session) == 2
 
 
-def test_turns_stand_side_by_side():
+def test_turns_are_aligned_side_by_side():
     story = tell_three_invocations()
     other = branch(story, 2)
     other.asks("other two")
@@ -84,14 +84,14 @@ def test_turns_stand_side_by_side():
     assert shown(turns(story, other)) == [([3, 4, 5, 6], [3, 4]), ([7, 8], [])]
 
 
-def test_the_rest_of_a_turn_stands_alone_when_the_other_session_begins_a_new_one():
+def test_rest_of_a_turn_is_alone_if_the_other_side_starts_a_new_one():
     story = tell_three_invocations()
     other = branch(story, 4)
     other.asks("other")
     assert shown(turns(story, other)) == [([5, 6], []), ([7, 8], [5])]
 
 
-def test_pages_are_bounded_and_go_on_where_they_ended():
+def test_pages_are_bounded_and_continue():
     story = Story()
     story.asks("start")
     other = branch(story, 1)
@@ -113,7 +113,7 @@ def test_pages_are_bounded_and_go_on_where_they_ended():
     assert seen == [([2 * n + 2, 2 * n + 3], [n + 2]) for n in range(100)]
 
 
-def test_a_turn_longer_than_a_page_goes_on_on_the_next_without_shifting_the_other_side():
+def test_turn_longer_than_a_page_continues_without_shifting_other_side():
     story = Story()
     story.asks("start")
     other = branch(story, 1)
@@ -132,7 +132,7 @@ def test_a_turn_longer_than_a_page_goes_on_on_the_next_without_shifting_the_othe
     assert not second.more
 
 
-def test_states_differ_by_key_and_equal_ones_are_counted():
+def test_states_differ_by_key_and_equal_keys_are_counted():
     story = tell_three_invocations()
     other = branch(story, 2)
     writes.edit_state(other.key, {"b": "else", "mine": None})

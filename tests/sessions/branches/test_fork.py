@@ -39,7 +39,7 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.usefixtures("store")
 
 
-def test_a_fork_begins_with_the_events_as_they_are():
+def test_fork_starts_with_unchanged_events():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=5))
     assert event_columns(new) == event_columns(story.session)[:5]
@@ -47,7 +47,7 @@ def test_a_fork_begins_with_the_events_as_they_are():
     assert (new.realm, new.app_name, new.user_id) == ("", "weather", "ann")
 
 
-def test_an_event_is_named_by_its_id_too_and_the_newest_is_meant_without_any():
+def test_event_is_given_by_id_and_defaults_to_the_newest():
     story = tell_three_invocations()
     assert fork(story.pk, NewFork(event_id="e5")).last_seq == 5
     assert fork(story.pk, NewFork()).last_seq == 8
@@ -70,7 +70,7 @@ def test_the_session_keys_at_every_event_are_those_of_the_original(own_realm: bo
         assert here == history.state_at(story.session, story.event(event.seq)).values(Scope.SESSION)
 
 
-def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
+def test_last_writer_of_a_key_is_known_in_the_fork():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=5))
     entries = {entry.name: entry for entry in read_board(new).entries}
@@ -80,7 +80,7 @@ def test_the_last_writer_of_a_key_is_known_in_the_fork_too():
     assert past == ["2", "1"]
 
 
-def test_a_removed_key_stays_removed_and_its_values_are_still_told():
+def test_removed_key_stays_removed_with_its_history():
     story = Story(initial={"n": 1})
     story.asks("one")
     writes.edit_state(story.key, {}, removed=["n"])
@@ -121,7 +121,7 @@ def test_in_a_realm_of_its_own_every_event_sees_the_shared_state_it_saw():
     assert current_state(new) == {"user:n": 3, "user:m": 1, "app:k": 5}
 
 
-def test_what_is_written_in_a_realm_of_its_own_does_not_reach_real_life():
+def test_writes_in_own_realm_do_not_leave_it():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork(own_realm=True))
     key = writes.SessionKey(new.realm, new.app_name, new.user_id, new.session_id)
@@ -138,7 +138,7 @@ def test_keys_that_a_realm_began_with_are_entries_of_the_fork_that_keep_their_wr
     assert (entries["app:motto"].cause, entries["app:motto"].from_session) == (ChangeCause.FORK, "s1")
 
 
-def test_other_sessions_tell_of_their_own_writes_only():
+def test_other_sessions_report_only_their_own_writes():
     story = tell_three_invocations()
     other = Story("other")
     other.says("x", delta={"user:tier": "other"})
@@ -175,7 +175,7 @@ def test_a_fork_for_another_app_and_user_shares_theirs():
     assert state_at_seq(new, 2) == expected
 
 
-def test_an_app_that_nobody_knows_is_allowed_as_for_any_new_session():
+def test_unknown_app_is_allowed_like_for_any_new_session():
     story = tell_three_invocations()
     assert fork(story.pk, NewFork(app_name="nobody/knows")).app_name == "nobody/knows"
 
@@ -219,7 +219,7 @@ async def test_adk_reads_a_fork_as_any_session():
     assert copy.state["b"] == 2
 
 
-def test_what_lists_show_is_that_of_the_events_taken_over():
+def test_list_fields_cover_the_copied_events():
     story = Story()
     story.asks("first  question")
     story.says("first answer", usageMetadata={"totalTokenCount": 5})
@@ -240,7 +240,7 @@ def test_what_lists_show_is_that_of_the_events_taken_over():
         assert [getattr(derived, name) for name in names] == [getattr(again.session, name) for name in names]
 
 
-def test_the_lineage_is_kept_and_outlives_the_original():
+def test_lineage_outlives_the_original():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork(seq=5, session_id="mine", title="Try"))
     assert (new.session_id, new.title, new.forked_from_id, new.forked_seq) == ("mine", "Try", story.pk, 5)
@@ -252,20 +252,20 @@ def test_the_lineage_is_kept_and_outlives_the_original():
     assert current_state(new)["b"] == 2
 
 
-def test_without_a_title_it_says_what_it_is_a_fork_of():
+def test_default_title_names_the_original():
     story = tell_three_invocations()
     assert fork(story.pk, NewFork(seq=5)).title == "one · fork at 5"
     assert fork(story.pk, NewFork(seq=5, title="")).title == ""
 
 
-def test_ghosts_are_taken_over():
+def test_ghost_keys_are_copied():
     story = Story()
     story.add(delta={"temp:x": 1}, keep_temp=True)
     new = fork(story.pk, NewFork())
     assert [ghost.key for ghost in TempWrite.objects.filter(session=new)] == ["x"]
 
 
-def test_credentials_and_internals_are_taken_over_where_they_are():
+def test_credentials_and_internal_fields_are_copied():
     story = Story(initial={"cred": {"authType": "apiKey", "apiKey": "s3cret"}})
     story.says("hi", customMetadata={"__adk_internal_x": 1})
     new = fork(story.pk, NewFork())
@@ -278,7 +278,7 @@ def test_credentials_and_internals_are_taken_over_where_they_are():
     assert row.private is not None
 
 
-def test_a_rewind_in_a_fork_knows_the_seeds():
+def test_rewind_in_a_fork_knows_the_seeds():
     story = tell_three_invocations()
     new = fork(story.pk, NewFork())
     differences = [each.key for each in plan_rewind(new, invocation_id="i2").differences]
@@ -350,7 +350,7 @@ async def test_the_artifacts_are_those_of_the_event(seq: int, expected: list[tup
     assert await units_of_work.read(artifacts_of, new) == expected
 
 
-async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
+async def test_artifact_without_event_is_copied_by_time():
     story = await with_files()
     await save("early.txt", "E")
     await units_of_work.write(lambda: Artifact.objects.filter(filename="early.txt").update(created_at=2.0))
@@ -361,7 +361,7 @@ async def test_an_artifact_that_no_event_names_is_taken_over_by_its_time():
     assert "late.txt" not in names
 
 
-async def test_the_content_of_a_large_artifact_is_one_file_and_outlives_the_original():
+async def test_content_of_large_artifact_is_shared_and_outlives_the_original():
     story = await with_files()
     new = await units_of_work.write(fork, story.pk, NewFork())
     assert len(list(await units_of_work.read(lambda: list(content_files.list_names())))) == 1
@@ -384,7 +384,7 @@ async def test_a_realm_of_its_own_has_the_users_files_as_well():
     assert names == ["a.txt", "b.bin", "user:u.txt"]
 
 
-async def test_an_id_whose_artifacts_are_still_there_is_refused():
+async def test_id_with_remaining_artifacts_is_refused():
     story = await with_files()
     await save("old.txt", "x", session="gone")
     with pytest.raises(AlreadyExists, match="left artifacts"):

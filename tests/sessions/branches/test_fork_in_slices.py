@@ -75,7 +75,7 @@ def counts() -> dict[str, int]:
 
 
 @pytest.mark.parametrize("own_realm", [False, True])
-def test_others_append_between_the_slices_of_a_fork_that_nobody_sees_until_it_is_whole(
+def test_appends_between_slices_keep_the_fork_hidden_and_complete(
     monkeypatch: pytest.MonkeyPatch, own_realm: bool
 ):
     story, other = told(), Story("other")
@@ -148,9 +148,7 @@ def _slices_of(story: Story, monkeypatch: pytest.MonkeyPatch, own_realm: bool) -
 
 
 @pytest.mark.parametrize("own_realm", [False, True])
-def test_what_a_killed_process_has_copied_is_removed_once_it_has_stood_still(
-    monkeypatch: pytest.MonkeyPatch, own_realm: bool
-):
+def test_incomplete_copy_of_killed_process_is_removed(monkeypatch: pytest.MonkeyPatch, own_realm: bool):
     story = told()
     before = counts()
 
@@ -209,7 +207,7 @@ def look_after(seconds: float) -> None:
         purge.remove_abandoned()
 
 
-def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pytest.MonkeyPatch):
+def test_copy_taken_for_abandoned_ends_with_an_error(monkeypatch: pytest.MonkeyPatch):
     story = told()
     before = counts()
 
@@ -224,7 +222,7 @@ def test_a_copy_that_was_taken_for_given_up_ends_with_a_refusal(monkeypatch: pyt
     assert counts() == before
 
 
-def test_an_id_that_is_taken_while_the_fork_is_copied_is_refused(monkeypatch: pytest.MonkeyPatch):
+def test_id_taken_during_the_copy_is_refused(monkeypatch: pytest.MonkeyPatch):
     story = told()
 
     def take(number: int) -> None:
@@ -259,7 +257,7 @@ def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
         assert fork(story.pk, NewFork()).last_seq == LENGTH
 
 
-def test_the_index_that_looked_at_half_a_fork_finds_all_of_it(monkeypatch: pytest.MonkeyPatch):
+def test_fork_indexed_halfway_becomes_fully_searchable(monkeypatch: pytest.MonkeyPatch):
     story = told()
     act_between_transactions(monkeypatch, lambda number: indexing.index_all())
     new = fork(story.pk, NewFork())
@@ -272,7 +270,7 @@ def test_the_index_that_looked_at_half_a_fork_finds_all_of_it(monkeypatch: pytes
     assert values(new.pk) == values(story.pk)
 
 
-def test_slices_grow_while_they_are_short_and_shrink_when_they_are_long(monkeypatch: pytest.MonkeyPatch):
+def test_slices_grow_if_fast_and_shrink_if_slow(monkeypatch: pytest.MonkeyPatch):
     now = [0.0]
     monkeypatch.setattr(batched_transactions.time, "monotonic", lambda: now[0])
     waited: list[float] = []

@@ -61,7 +61,7 @@ def plan(story: Story, invocation: str = "i2") -> RewindPlan:
     return rewinding.plan_rewind(story.session, invocation_id=invocation)
 
 
-def test_a_rewind_restores_session_keys_seeded_ones_too_and_removes_those_that_came_later():
+def test_rewind_restores_session_keys_and_removes_later_ones():
     story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i2")
     assert state_of(story) == {"seed": 1, "rewritten": 5, "b": 1}
@@ -76,7 +76,7 @@ def test_a_rewind_restores_session_keys_seeded_ones_too_and_removes_those_that_c
     }
 
 
-def test_the_rewind_is_one_appended_event_and_the_history_stays():
+def test_rewind_appends_one_event_and_keeps_history():
     story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
     event = story.event(appended.seq)
@@ -93,7 +93,7 @@ def test_the_rewind_is_one_appended_event_and_the_history_stays():
     assert history.state_at(story.session, story.event(8)).values(Scope.SESSION)["c"] == 9
 
 
-def test_the_ledger_says_rewind_and_who_removed_a_key():
+def test_ledger_names_rewind_and_who_removed_a_key():
     story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, invocation_id="i2")
     written = {row.key: row for row in StateChange.objects.filter(session_id=story.pk, seq=appended.seq)}
@@ -117,12 +117,12 @@ def test_the_fields_of_the_event_are_those_of_adks_own():
     )
 
 
-def test_an_event_stands_for_its_invocation():
+def test_event_identifies_its_invocation():
     story = tell_three_invocations()
     assert rewinding.plan_rewind(story.session, event_id="e6").first.seq == 3
 
 
-def test_what_was_rewound_is_marked():
+def test_rewound_events_are_marked():
     story = tell_three_invocations()
     _, appended, _ = rewinding.rewind(story.pk, event_id="e4")
     marks = find_superseded_ranges(story.session, 1)
@@ -142,7 +142,7 @@ def test_the_dry_run_writes_nothing():
     ) == before
 
 
-def test_the_dry_run_says_what_changes_and_what_does_not():
+def test_dry_run_lists_changed_and_unchanged_keys():
     story = tell_three_invocations()
     found = plan(story)
     keys = {key.key: (key.now and key.now.public, key.then and key.then.public) for key in found.keys}
@@ -157,7 +157,7 @@ def test_the_dry_run_says_what_changes_and_what_does_not():
     ]
 
 
-def test_the_dry_run_says_where_adks_own_rewind_would_differ():
+def test_dry_run_lists_differences_from_adks_rewind():
     found = plan(tell_three_invocations())
     differences = {
         each.key: (each.here and each.here.public, each.adk and each.adk.public) for each in found.differences
@@ -165,7 +165,7 @@ def test_the_dry_run_says_where_adks_own_rewind_would_differ():
     assert differences == {"seed": ("1", "null"), "c": (None, "null")}
 
 
-async def test_the_differences_told_are_exactly_those_of_adks_own_rewind():
+async def test_listed_differences_equal_those_of_adks_rewind():
     story = await units_of_work.write(tell_three_invocations)
     found = await units_of_work.read(plan, story)
     ours = DjangoSessionService()
@@ -211,7 +211,7 @@ def test_a_key_that_was_removed_by_hand_comes_back():
     assert state_of(story) == {"n": 1}
 
 
-def test_credentials_are_restored_whole_and_told_without_their_secret():
+def test_credentials_are_restored_and_shown_redacted():
     secret = {"authType": "apiKey", "apiKey": "s3cret"}
     story = Story(initial={"cred": secret})
     story.asks("one")
@@ -225,7 +225,7 @@ def test_credentials_are_restored_whole_and_told_without_their_secret():
     assert found.keys[0].then == StoredValue('{"authType":"apiKey"}', restored.private)
 
 
-def test_a_value_keeps_the_note_of_what_was_done_to_make_it_json():
+def test_restored_value_keeps_its_conversion_note():
     story = Story(initial={"raw": b"ab"})
     story.asks("one")
     story.says("1", delta={"raw": 1})
@@ -233,14 +233,14 @@ def test_a_value_keeps_the_note_of_what_was_done_to_make_it_json():
     assert SessionState.objects.get(owner_id=story.pk).note == "bytes"
 
 
-def test_a_rewind_can_be_taken_back_by_a_rewind_to_before_an_earlier_invocation():
+def test_rewind_is_undone_by_rewinding_further():
     story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i3")
     rewinding.rewind(story.pk, invocation_id="i1")
     assert state_of(story) == {"seed": 1, "rewritten": 1}
 
 
-def test_a_rewind_to_before_what_was_rewound_already_restores_the_state_of_then():
+def test_rewind_before_rewound_events_restores_that_state():
     story = tell_three_invocations()
     rewinding.rewind(story.pk, invocation_id="i2")
     rewinding.rewind(story.pk, invocation_id="i3")
@@ -265,7 +265,7 @@ def test_an_event_without_an_invocation_is_refused_because_adk_could_not_name_it
         rewinding.plan_rewind(story.session, event_id="e1")
 
 
-def test_an_eval_attempt_is_kept_as_it_ran():
+def test_eval_attempt_is_read_only():
     story = Story(realm="eval/1")
     story.asks("one")
     with pytest.raises(BadInput, match="eval attempt"):
@@ -291,7 +291,7 @@ def test_a_session_that_has_moved_on_since_the_plan_is_not_rewound():
     rewinding.rewind(story.pk, invocation_id="i2", revision=story.session.revision)
 
 
-def test_memory_added_since_is_told():
+def test_memory_added_since_is_reported():
     story = tell_three_invocations()
     shared = {
         "app_name": "weather",
@@ -410,7 +410,7 @@ async def test_the_dry_run_names_the_files_that_change_and_those_that_stay():
     assert found.user_files == ["user:u.txt"]
 
 
-async def test_an_old_version_that_is_gone_leaves_the_file_hidden_and_the_dry_run_says_so():
+async def test_missing_old_version_hides_the_file_and_dry_run_says_so():
     office = Office(DjangoSessionService(), DjangoArtifactService())
     second = await office.tell()
     await units_of_work.write(lambda: Artifact.objects.filter(filename="a.txt", version=0).delete())
@@ -419,7 +419,7 @@ async def test_an_old_version_that_is_gone_leaves_the_file_hidden_and_the_dry_ru
     assert (await office.files())["a.txt"] is None
 
 
-async def test_files_that_another_service_keeps_are_left_alone_and_named():
+async def test_files_in_another_service_are_unchanged_and_named():
     office = Office(DjangoSessionService(), InMemoryArtifactService())
     second = await office.tell()
     plan_made, appended, _ = await units_of_work.write(
@@ -431,7 +431,7 @@ async def test_files_that_another_service_keeps_are_left_alone_and_named():
     assert not await units_of_work.read(Artifact.objects.exists)
 
 
-async def test_what_hides_a_file_is_stored_as_adks_own_rewind_stores_it():
+async def test_hidden_file_is_stored_like_by_adks_rewind():
     rows = []
     for ours in (True, False):
         office = Office(DjangoSessionService(), DjangoArtifactService())
@@ -458,7 +458,7 @@ async def test_what_hides_a_file_is_stored_as_adks_own_rewind_stores_it():
 
 
 @pytest.mark.parametrize("ours", [True, False], ids=["DevUI's rewind", "ADK's rewind on our services"])
-async def test_after_a_rewind_the_model_sees_what_it_sees_after_adks_own(ours: bool):
+async def test_after_rewind_the_model_sees_the_same_as_after_adks(ours: bool):
     oracle = Office(InMemorySessionService(), InMemoryArtifactService())
     second = await oracle.tell()
     await oracle.runner.rewind_async(user_id="ann", session_id="s1", rewind_before_invocation_id=second)

@@ -56,7 +56,7 @@ def damaged(tmp_path: Path) -> Path:
     return file
 
 
-def test_a_damaged_page_is_told_as_damage_and_how_to_recover(damaged: Path):
+def test_damaged_page_is_reported_with_recovery_hint(damaged: Path):
     code, message, hint = said(f"sqlite:///{damaged}").splitlines()
     assert code == "500 store_corrupt"
     assert message == f"The store {str(damaged)!r} is damaged: database disk image is malformed."
@@ -65,7 +65,7 @@ def test_a_damaged_page_is_told_as_damage_and_how_to_recover(damaged: Path):
     assert "by itself" not in hint
 
 
-def test_a_file_that_is_no_database_is_told_as_damage_at_the_start(tmp_path: Path):
+def test_non_database_file_is_reported_as_damaged_at_start(tmp_path: Path):
     file = tmp_path / "store.sqlite3"
     file.write_bytes(b"no database " * 1000)
     code, message, hint = said(f"sqlite:///{file}").splitlines()

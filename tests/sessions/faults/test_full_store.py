@@ -58,7 +58,7 @@ async def make_room() -> None:
 
 
 @sqlite_only
-async def test_a_full_store_refuses_an_append_in_words_and_goes_on_when_there_is_room(ours):
+async def test_full_store_refuses_append_and_recovers(ours):
     session = await create(ours)
     await append(session, ours, {"n": 1})
     await fill()
@@ -74,7 +74,7 @@ async def test_a_full_store_refuses_an_append_in_words_and_goes_on_when_there_is
 
 
 @sqlite_only
-async def test_of_a_group_that_meets_a_full_store_nothing_is_told_stored_that_is_not(ours):
+async def test_group_on_a_full_store_confirms_only_stored_appends(ours):
     """Appends that are committed together: each is in the store if and only if its caller was told so."""
     sessions = [await create(ours, f"s{number}") for number in range(20)]
     await fill()
@@ -125,7 +125,7 @@ async def test_a_store_that_may_only_be_read_refuses_writes_and_is_still_read(ou
 
 
 @sqlite_only
-async def test_a_store_that_another_process_writes_for_long_refuses_in_words_and_goes_on_after_it(ours):
+async def test_long_foreign_lock_refuses_writes_and_recovers(ours):
     session = await create(ours)
     with held_by_another():
         with pytest.raises(StoreBusy, match="locked by another process: database is locked") as refusal:
@@ -175,7 +175,7 @@ def forbidden_to_write() -> Iterator[None]:
         units_of_work.close_pools()
 
 
-def test_the_api_answers_a_read_only_store_with_503_and_the_way_out(store, client: Client):
+def test_api_answers_503_with_hint_on_read_only_store(store, client: Client):
     writes.create_session(SessionKey("", "weather", "ann", "s1"))
     body = {"content_type": "application/json", "data": {"stateDelta": {"n": 1}}}
     with forbidden_to_write():
@@ -186,7 +186,7 @@ def test_the_api_answers_a_read_only_store_with_503_and_the_way_out(store, clien
     assert client.patch("/apps/weather/users/ann/sessions/s1", **body).status_code == 200
 
 
-def test_a_page_says_in_words_that_the_store_is_read_only(store, client: Client):
+def test_page_reports_read_only_store(store, client: Client):
     connections.close_all()
     with forbidden_to_write():
         answer = client.post("/sessions/new/", {"app": "weather", "user": "ann"})
@@ -209,9 +209,7 @@ def test_a_page_says_in_words_that_the_store_is_read_only(store, client: Client)
     ],
 )
 @pytest.mark.skipif("connection.vendor != 'postgresql'", reason="PostgreSQL's own words")
-async def test_what_postgresql_says_of_its_disk_is_understood(
-    store, sqlstate: str, meaning: type[StoreFault]
-):
+async def test_postgresql_disk_errors_are_recognized(store, sqlstate: str, meaning: type[StoreFault]):
     def fail() -> None:
         with connection.cursor() as cursor:
             cursor.execute(f"DO $$ BEGIN RAISE EXCEPTION 'no luck' USING ERRCODE = '{sqlstate}'; END $$")
@@ -278,7 +276,7 @@ def small_disk(tmp_path: Path) -> Iterator[Path]:
 
 
 @sqlite_only
-def test_a_disk_that_is_really_full_tears_nothing_and_is_used_again_when_there_is_room(small_disk: Path):
+def test_really_full_disk_damages_nothing_and_recovers(small_disk: Path):
     ballast = small_disk / "ballast"
     ballast.write_bytes(b"x" * 2_000_000)
     command = [sys.executable, "-c", DISK, f"sqlite:///{small_disk}/store.sqlite3"]

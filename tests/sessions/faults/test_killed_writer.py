@@ -105,10 +105,10 @@ def _wait_for_their_backends() -> None:
         time.sleep(0.05)
 
 
-def test_a_writer_killed_ten_times_loses_nothing_it_was_told_is_stored(writers):
+def test_writer_killed_ten_times_loses_no_confirmed_event(writers):
     kill(writers, 10)
 
 
 @pytest.mark.soak
-def test_a_writer_killed_two_hundred_times_loses_nothing_it_was_told_is_stored(writers):
+def test_writer_killed_two_hundred_times_loses_no_confirmed_event(writers):
     kill(writers, 200)

@@ -93,7 +93,7 @@ async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_und
     assert (row.status, row.error_type) == (Status.FAILED, "ValueError")
 
 
-async def test_a_claim_that_another_process_makes_is_no_repeated_one(store):
+async def test_claim_by_another_process_is_not_a_repeated_own_one(store):
     turns = RunQueue("r1", on_left=lambda: None)
     run = await queued(turns)
     await units_of_work.write(processes.register, "r2", "app", 2, "v1")
@@ -104,7 +104,7 @@ async def test_a_claim_that_another_process_makes_is_no_repeated_one(store):
     assert await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1", "", now + 1) is None
 
 
-async def test_a_run_whose_row_may_have_been_written_is_called_off(store, lose):
+async def test_run_with_possibly_written_row_is_cancelled(store, lose):
     session = await units_of_work.write(writes.create_session, KEY)
     lose(lifecycle, "create_run")
 
@@ -185,7 +185,7 @@ def patient_for_3_s(store: None) -> Iterator[None]:
 
 
 @pytest.mark.skipif("connection.vendor != 'sqlite'", reason="SQLite has one writer")
-async def test_what_waits_behind_others_for_a_locked_store_waits_no_longer_than_they(patient_for_3_s):
+async def test_queued_writes_wait_for_a_locked_store_no_longer_than_the_first(patient_for_3_s):
     took: dict[str, float] = {}
 
     async def create(name: str, after_s: float = 0.0) -> AgentSession:

@@ -11,7 +11,7 @@ from tests.sessions.memory.said import OWNER, event, recalled, session
 pytestmark = pytest.mark.django_db(transaction=True)
 
 
-async def test_what_was_said_in_a_session_is_found(service: BaseMemoryService):
+async def test_session_text_is_found(service: BaseMemoryService):
     await service.add_session_to_memory(session("The budget is 40,000.", "Good."))
     assert await recalled(service, "budget") == ["The budget is 40,000."]
 
@@ -29,7 +29,7 @@ async def test_a_memory_is_the_event_it_comes_from(service: BaseMemoryService):
 
 
 @pytest.mark.parametrize("query", ["BUDGET", "budget?", "what about the budget", "budgetary budget"])
-async def test_one_word_in_common_is_enough_in_any_case(service: BaseMemoryService, query: str):
+async def test_one_common_word_in_any_case_matches(service: BaseMemoryService, query: str):
     await service.add_session_to_memory(session("Budget: 40,000."))
     assert await recalled(service, query) == ["Budget: 40,000."]
 
@@ -40,18 +40,18 @@ async def test_part_of_a_word_is_not_the_word(service: BaseMemoryService, query:
     assert await recalled(service, query) == []
 
 
-async def test_what_shares_more_words_comes_first(service: BaseMemoryService):
+async def test_more_common_words_rank_higher(service: BaseMemoryService):
     await service.add_session_to_memory(session("red apple", "red green apple pie", "green"))
     assert (await recalled(service, "green apple pie"))[0] == "red green apple pie"
 
 
-async def test_adding_a_session_again_adds_what_is_new_only(service: BaseMemoryService):
+async def test_adding_a_session_again_adds_only_new_events(service: BaseMemoryService):
     await service.add_session_to_memory(session("first plan"))
     await service.add_session_to_memory(session("first plan", "second plan"))
     assert sorted(await recalled(service, "plan")) == ["first plan", "second plan"]
 
 
-async def test_adding_events_adds_to_what_is_there(service: BaseMemoryService):
+async def test_adding_events_extends_the_memory(service: BaseMemoryService):
     await service.add_session_to_memory(session("first plan"))
     new = event("second plan", id="s1-1")
     for _ in range(2):
@@ -64,7 +64,7 @@ async def test_events_need_no_session(service: BaseMemoryService):
     assert await recalled(service, "plan") == ["a plan"]
 
 
-async def test_events_of_one_id_in_two_sessions_are_two_memories(service: BaseMemoryService):
+async def test_events_of_same_id_in_two_sessions_are_two_memories(service: BaseMemoryService):
     for session_id in ("s1", "s2"):
         await service.add_events_to_memory(**OWNER, events=[event("a plan", id="e")], session_id=session_id)
     assert await recalled(service, "plan") == ["a plan", "a plan"]
@@ -90,7 +90,7 @@ async def test_a_search_returns_ten_memories_at_most(service: BaseMemoryService)
     assert len(await recalled(service, "plan")) == 10
 
 
-async def test_a_deleted_memory_is_gone_and_stays_gone(service: BaseMemoryService):
+async def test_deleted_memory_stays_deleted(service: BaseMemoryService):
     await service.add_session_to_memory(session("plan one", "plan two"))
     await service.delete_memory(**OWNER, memory_id="s1-0")
     assert await recalled(service, "plan") == ["plan two"]
@@ -101,7 +101,7 @@ async def test_a_deleted_memory_is_gone_and_stays_gone(service: BaseMemoryServic
 
 
 @pytest.mark.parametrize("memory_id", ["unknown", "", None])
-async def test_deleting_what_is_not_there_is_no_error(service: BaseMemoryService, memory_id: str | None):
+async def test_deleting_missing_memory_is_no_error(service: BaseMemoryService, memory_id: str | None):
     await service.add_session_to_memory(session("a plan"))
     await service.delete_memory(**OWNER, memory_id=memory_id)
     assert await recalled(service, "plan") == ["a plan"]
@@ -113,7 +113,7 @@ async def test_another_users_memory_is_not_deleted(service: BaseMemoryService):
     assert await recalled(service, "plan") == ["a plan"]
 
 
-async def test_changing_what_was_found_changes_nothing(service: BaseMemoryService):
+async def test_changing_a_result_does_not_change_the_memory(service: BaseMemoryService):
     await service.add_session_to_memory(session("a plan"))
     (memory,) = (await service.search_memory(**OWNER, query="plan")).memories
     assert memory.content.parts

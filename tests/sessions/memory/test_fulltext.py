@@ -38,7 +38,7 @@ def find(
     )
 
 
-def test_every_term_or_any_of_them():
+def test_terms_combine_with_all_or_any():
     both, one, _ = remember("red apple", "red car", "green")
     assert find("red apple") == [both]
     assert find("red apple", every=False) == [both, one]
@@ -63,7 +63,7 @@ def test_an_owners_mark_is_no_word():
     assert find(mark) == find(f"={mark}") == find(f"owner:{mark}") == []
 
 
-def test_a_row_indexed_again_is_found_by_its_new_text_only():
+def test_reindexed_row_matches_only_its_new_text():
     (pk,) = remember("old")
     full_text.index_rows(MemoryEntry, [IndexEntry(pk, full_text.owner_id(*ANN), "new")])
     assert (find("old"), find("new")) == ([], [pk])
@@ -71,7 +71,7 @@ def test_a_row_indexed_again_is_found_by_its_new_text_only():
     assert find("new") == []
 
 
-def test_a_search_finds_what_its_terms_say_and_nothing_else():
+def test_search_matches_exactly_the_rows_of_its_terms():
     chance = random.Random(7)
     alphabet = "東京都会議天気한국어aab  、1_"
     texts = ["".join(chance.choices(alphabet, k=chance.randint(1, 25))) for _ in range(150)]
@@ -88,7 +88,7 @@ def holds(terms: list[search.Phrase], text: str) -> bool:
     return all(contains_phrase(term, tokens) for term in terms)
 
 
-def test_the_index_can_be_removed_and_made_again():
+def test_index_can_be_dropped_and_rebuilt():
     index = next(index for index in MemoryEntry._meta.indexes if isinstance(index, full_text.WordIndex))
     with connection.schema_editor() as editor:
         editor.remove_index(MemoryEntry, index)

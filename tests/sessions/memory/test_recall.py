@@ -47,7 +47,7 @@ ENGLISH = ("The meeting moved to Thursday.", "Python is what I like.", "私はPy
         (ENGLISH, "meeting", ENGLISH[0]),
     ],
 )
-async def test_a_word_of_any_script_is_found(
+async def test_word_of_any_script_is_found(
     memory: DjangoMemoryService, said: tuple[str, ...], query: str, found: str
 ):
     await memory.add_session_to_memory(session(*said))
@@ -60,12 +60,12 @@ async def test_characters_that_are_not_side_by_side_are_not_a_word(memory: Djang
     assert await recalled(memory, query) == []
 
 
-async def test_a_word_inside_another_script_is_found(memory: DjangoMemoryService):
+async def test_word_inside_another_script_is_found(memory: DjangoMemoryService):
     await memory.add_session_to_memory(session(*ENGLISH))
     assert set(await recalled(memory, "python")) == set(ENGLISH[1:])
 
 
-async def test_a_rare_word_outweighs_common_ones(memory: DjangoMemoryService):
+async def test_rare_word_outweighs_common_ones(memory: DjangoMemoryService):
     common = [f"what did we say about the weather, part {n}" for n in range(12)]
     await memory.add_session_to_memory(session(*common, "Acme gets the order"))
     assert (await recalled(memory, "what about Acme"))[0] == "Acme gets the order"
@@ -91,7 +91,7 @@ async def test_a_hostile_query_is_only_words(memory: DjangoMemoryService, query:
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 100_000 + " plan", "日" * 5000 + " plan", "plan " * 20_000])
-async def test_a_hostile_text_is_kept_and_found(memory: DjangoMemoryService, text: str):
+async def test_hostile_text_is_stored_and_found(memory: DjangoMemoryService, text: str):
     await memory.add_events_to_memory(**OWNER, events=[event("plan " + text, id="e")])
     (memory_found,) = (await memory.search_memory(**OWNER, query="plan")).memories
     assert memory_found.id == "e"
@@ -111,7 +111,7 @@ async def test_ids_hold_any_character(memory: DjangoMemoryService, odd: str):
 
 
 @pytest.mark.parametrize("bad", ["a\x00b", "\ud800", "x" * 513])
-async def test_an_id_no_store_keeps_is_refused(memory: DjangoMemoryService, bad: str):
+async def test_unstorable_id_is_refused(memory: DjangoMemoryService, bad: str):
     with pytest.raises(InputValidationError, match="user"):
         await memory.search_memory(app_name="office", user_id=bad, query="plan")
     with pytest.raises(InputValidationError, match="memory"):
@@ -130,7 +130,7 @@ async def test_realms_recall_their_own_only(memory: DjangoMemoryService):
     assert await recalled(attempt, "plan") == ["the tried plan"]
 
 
-async def test_thoughts_are_kept_with_what_was_said_and_not_searched(memory: DjangoMemoryService):
+async def test_thoughts_are_stored_with_text_but_not_searched(memory: DjangoMemoryService):
     content = types.Content(parts=[types.Part(text="secretly", thought=True), types.Part(text="a plan")])
     await memory.add_events_to_memory(**OWNER, events=[event(None, content=content)])
     assert await recalled(memory, "secretly") == []
@@ -145,7 +145,7 @@ async def test_the_metadata_of_events_comes_back_with_each(memory: DjangoMemoryS
     assert found.custom_metadata == {"ttl": 3, "at": [1]}
 
 
-async def test_an_entry_of_ones_own_comes_back_as_it_was_given(memory: DjangoMemoryService):
+async def test_custom_entry_is_returned_unchanged(memory: DjangoMemoryService):
     given = entry(
         "Ann likes tea.", id="m1", author="profile", timestamp="last spring", custom_metadata={"a": 1}
     )
@@ -154,21 +154,21 @@ async def test_an_entry_of_ones_own_comes_back_as_it_was_given(memory: DjangoMem
     assert found == given.model_copy(update={"custom_metadata": {"a": 1, "b": 2}})
 
 
-async def test_an_entry_without_id_and_time_gets_them(memory: DjangoMemoryService):
+async def test_entry_without_id_and_time_gets_them(memory: DjangoMemoryService):
     await memory.add_memory(**OWNER, memories=[entry("Ann likes tea."), entry("Ann likes teapots and tea.")])
     found = (await memory.search_memory(**OWNER, query="tea")).memories
     assert len({memory.id for memory in found} - {None, ""}) == 2
     assert all(memory.timestamp for memory in found)
 
 
-async def test_an_entry_with_a_known_id_takes_its_place(memory: DjangoMemoryService):
+async def test_entry_with_existing_id_replaces_it(memory: DjangoMemoryService):
     await memory.add_memory(**OWNER, memories=[entry("Ann likes tea.", id="m1")])
     await memory.add_memory(**OWNER, memories=[entry("Ann likes coffee.", id="m1")])
     assert await recalled(memory, "Ann") == ["Ann likes coffee."]
     assert await recalled(memory, "tea") == []
 
 
-async def test_a_removed_entry_can_be_given_again(memory: DjangoMemoryService):
+async def test_removed_entry_can_be_added_again(memory: DjangoMemoryService):
     given = entry("Ann likes tea.", id="m1")
     await memory.add_memory(**OWNER, memories=[given])
     await memory.delete_memory(**OWNER, memory_id="m1")
@@ -177,12 +177,12 @@ async def test_a_removed_entry_can_be_given_again(memory: DjangoMemoryService):
     assert await recalled(memory, "tea") == ["Ann likes tea."]
 
 
-async def test_of_two_entries_of_one_id_the_last_counts(memory: DjangoMemoryService):
+async def test_last_of_two_entries_with_same_id_wins(memory: DjangoMemoryService):
     await memory.add_memory(**OWNER, memories=[entry("tea", id="m1"), entry("coffee", id="m1")])
     assert await recalled(memory, "tea coffee") == ["coffee"]
 
 
-async def test_a_removed_memory_leaves_nothing_of_what_was_said(memory: DjangoMemoryService):
+async def test_removed_memory_leaves_no_text(memory: DjangoMemoryService):
     await memory.add_session_to_memory(session("a secret plan"))
     await memory.delete_memory(**OWNER, memory_id="s1-0")
     row = await units_of_work.read(MemoryEntry.objects.get)
@@ -197,7 +197,7 @@ def indexed(pk: int) -> object:
         return cursor.fetchone()
 
 
-async def test_credentials_are_kept_apart_and_come_back_to_the_agent(memory: DjangoMemoryService):
+async def test_credentials_are_stored_separately_and_returned_to_agent(memory: DjangoMemoryService):
     secret = {"authType": "apiKey", "apiKey": "s3cret"}
     call = types.Part.from_function_call(name="adk_request_credential", args={"authConfig": secret})
     content = types.Content(role="model", parts=[types.Part(text="please log in"), call])

@@ -56,7 +56,7 @@ def test_a_query_asks_for(query: str, terms: list[Phrase]):
     assert search.parse_phrases(query) == terms
 
 
-def test_recall_looks_for_each_token_alone():
+def test_recall_searches_each_token_separately():
     assert search.single_tokens(search.parse_phrases("東京都 weather report")) == [
         Phrase(("東京",)),
         Phrase(("京都",)),
@@ -87,14 +87,14 @@ def test_a_long_text_and_a_long_query_are_bounded():
 
 
 @given(st.text())
-def test_no_token_holds_what_an_expression_is_made_of(text: str):
+def test_tokens_contain_no_query_syntax(text: str):
     for token in search.tokenize(text):
         assert token
         assert not set(token) & set("\"'\\ ()*:&|!<>=\x00")
 
 
 @given(st.text(alphabet="東京都会議a1 、한국ไทย", max_size=30), st.data())
-def test_every_piece_of_a_run_is_found_where_it_stands(text: str, data: st.DataObject):
+def test_every_part_of_a_cjk_run_is_found(text: str, data: st.DataObject):
     runs = [run for run in text.replace("、", " ").replace("a", " ").replace("1", " ").split() if run]
     if not runs:
         return

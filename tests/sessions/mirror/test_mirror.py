@@ -65,7 +65,7 @@ async def same(truth: BaseSessionService, session_id: str = "s1") -> None:
     assert (await mark(session_id)).behind == ""
 
 
-async def test_a_run_is_stored_there_and_here_alike(mirrored, truth):
+async def test_run_is_stored_alike_in_service_and_copy(mirrored, truth):
     await create(mirrored, state={"city": "Rome", "user:name": "Ann", "app:open": True, "temp:x": 1})
     await say(mirrored, call("book", city="Oslo"), "Done.")
     session = await get(truth)
@@ -75,7 +75,7 @@ async def test_a_run_is_stored_there_and_here_alike(mirrored, truth):
     await same(truth)
 
 
-async def test_the_copy_knows_who_wrote_what_and_the_keys_that_adk_takes_out(mirrored):
+async def test_copy_has_writers_and_temp_keys(mirrored):
     await create(mirrored, state={"city": "Rome"})
     await say(mirrored, call("book", city="Oslo"), "Done.")
 
@@ -92,7 +92,7 @@ async def test_the_copy_knows_who_wrote_what_and_the_keys_that_adk_takes_out(mir
     assert await units_of_work.read(TempWrite.objects.values_list("key", "value").get) == ("draft", '"Oslo"')
 
 
-async def test_what_is_read_is_the_truths(mirrored, truth):
+async def test_reads_return_the_services_session(mirrored, truth):
     await create(mirrored, state={"user:n": 1})
     await append(await get(mirrored), mirrored, {"n": 1})
     assert (await get(mirrored)).events == (await get(truth)).events
@@ -102,20 +102,20 @@ async def test_what_is_read_is_the_truths(mirrored, truth):
     await mirrored.wait_for_copies()
 
 
-async def test_a_deleted_session_is_gone_there_and_here(mirrored, truth):
+async def test_session_is_deleted_in_service_and_copy(mirrored, truth):
     await create(mirrored)
     await mirrored.delete_session(**OWNER, session_id="s1")
     assert await truth.get_session(**OWNER, session_id="s1") is None
     assert not await units_of_work.read(AgentSession.objects.exists)
 
 
-async def test_a_session_of_this_store_alone_is_not_deleted_with_one_of_its_name(mirrored):
+async def test_local_session_of_same_id_survives_deletion_in_the_service(mirrored):
     await create(DjangoSessionService())
     await mirrored.delete_session(**OWNER, session_id="s1")
     assert await units_of_work.read(AgentSession.objects.filter(session_id="s1").exists)
 
 
-async def test_what_the_truth_refuses_is_refused_and_not_copied(mirrored, truth):
+async def test_append_refused_by_the_service_is_not_copied(mirrored, truth):
     session = await create(mirrored)
     with pytest.raises(AlreadyExistsError):
         await create(mirrored)
@@ -138,7 +138,7 @@ async def test_a_partial_event_is_stored_nowhere(mirrored, truth):
     assert (await get(truth)).events == (await copy()).events == []
 
 
-async def test_a_session_of_another_process_is_taken_over_when_it_is_read(mirrored, truth):
+async def test_session_of_another_process_is_copied_when_read(mirrored, truth):
     session = await create(truth, state={"city": "Rome", "user:name": "Ann", "n": 0})
     for n in range(3):
         await append(session, truth, {"n": n, "app:n": n, "temp:n": n}, timestamp=1000.000001 + n)
@@ -154,7 +154,7 @@ async def test_a_session_of_another_process_is_taken_over_when_it_is_read(mirror
     assert (row.created_at, row.last_seq) == (1000.000001, 3)
 
 
-async def test_a_session_that_went_on_elsewhere_is_taken_over_when_it_is_read(mirrored, truth):
+async def test_session_continued_elsewhere_is_updated_when_read(mirrored, truth):
     await append(await create(mirrored), mirrored, {"n": 1})
     await append(await get(truth), truth, {"n": 2, "user:n": 2})
     assert (await copy()).state == {"n": 1}
@@ -171,7 +171,7 @@ async def test_a_listing_brings_the_copies_up_to_date_behind_it(mirrored, truth)
     await same(truth, "s2")
 
 
-async def test_state_that_no_event_of_the_session_explains_is_taken_over(mirrored, truth):
+async def test_state_without_event_is_copied(mirrored, truth):
     await append(await create(mirrored, state={"user:n": 1}), mirrored, {"app:n": 1})
     await append(await create(truth, "s2"), truth, {"user:n": 2, "app:n": 2})
     await get(mirrored)
@@ -180,7 +180,7 @@ async def test_state_that_no_event_of_the_session_explains_is_taken_over(mirrore
     assert await units_of_work.read(lambda: list(changes)) == [("1", "seed"), ("2", "import")]
 
 
-async def test_a_read_of_what_is_known_writes_nothing(mirrored):
+async def test_read_of_unchanged_session_writes_nothing(mirrored):
     await say_something(mirrored)
     before = await units_of_work.read(AgentSession.objects.get)
     await get(mirrored)
@@ -194,7 +194,7 @@ async def say_something(service: MirroredSessionService) -> None:
     await get(service)
 
 
-async def test_ids_are_taken_letter_by_letter(mirrored, truth):
+async def test_ids_are_case_sensitive(mirrored, truth):
     session = await create(mirrored, " a/b?日本 ")
     await append(session, mirrored, {"n": 1})
     assert [found.id for found in (await truth.list_sessions(**OWNER)).sessions] == [session.id]
@@ -202,9 +202,7 @@ async def test_ids_are_taken_letter_by_letter(mirrored, truth):
     assert (row.session_id, row.last_seq) == (session.id, 1)
 
 
-async def test_a_copy_that_cannot_be_written_ends_no_run_and_says_that_it_is_behind(
-    mirrored, truth, monkeypatch, caplog
-):
+async def test_failing_copy_ends_no_run_and_is_marked_outdated(mirrored, truth, monkeypatch, caplog):
     session = await create(mirrored)
     with monkeypatch.context() as broken:
         broken.setattr(mirrors, "append_event", _full)
@@ -215,7 +213,7 @@ async def test_a_copy_that_cannot_be_written_ends_no_run_and_says_that_it_is_beh
     await same(truth)
 
 
-async def test_a_read_makes_up_for_a_copy_that_could_not_be_made(mirrored, truth, monkeypatch):
+async def test_read_repairs_a_failed_copy(mirrored, truth, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(mirrors, "create_mirror", _full)
         session = await create(mirrored)
@@ -229,7 +227,7 @@ def _full(*args: Any) -> Any:
     raise OSError("the disk is full")
 
 
-async def test_an_event_that_this_store_cannot_hold_is_missing_in_the_copy_which_says_so(mirrored):
+async def test_unstorable_event_is_missing_in_the_copy_with_note(mirrored):
     session = await create(mirrored)
     await append(session, mirrored, {"n": 1}, invocation_id="🙂" * 200)
     await append(session, mirrored, {"n": 2})
@@ -239,7 +237,7 @@ async def test_an_event_that_this_store_cannot_hold_is_missing_in_the_copy_which
     assert (await mark()).behind.startswith("1 of its events cannot be stored here: ")
 
 
-async def test_a_session_that_is_gone_there_stays_here_and_says_so(mirrored, truth):
+async def test_session_deleted_in_the_service_remains_with_note(mirrored, truth):
     await append(await create(mirrored), mirrored, {"n": 1})
     await truth.delete_session(**OWNER, session_id="s1")
     assert await mirrored.get_session(**OWNER, session_id="s1") is None
@@ -247,7 +245,7 @@ async def test_a_session_that_is_gone_there_stays_here_and_says_so(mirrored, tru
     assert len((await copy()).events) == 1
 
 
-async def test_a_session_that_was_made_anew_there_keeps_its_old_events_here_and_says_so(mirrored, truth):
+async def test_session_recreated_in_the_service_keeps_old_events_with_note(mirrored, truth):
     await append(await create(mirrored), mirrored, {"old": 1})
     await truth.delete_session(**OWNER, session_id="s1")
     await append(await create(truth), truth, {"new": 1})
@@ -268,7 +266,7 @@ async def test_keys_of_the_user_that_only_this_store_has_stay(mirrored):
     assert (await get(mirrored)).state == {"user:n": 2}
 
 
-async def test_two_processes_that_mirror_one_session_make_one_copy(mirrored, make_truth, truth):
+async def test_two_mirroring_processes_make_one_copy(mirrored, make_truth, truth):
     other = MirroredSessionService(make_truth(), "adk's")
     await create(mirrored)
     for n in range(3):
@@ -277,9 +275,7 @@ async def test_two_processes_that_mirror_one_session_make_one_copy(mirrored, mak
     await same(truth)
 
 
-async def test_an_append_that_comes_while_the_copy_is_compared_is_not_taken_back(
-    mirrored, truth, monkeypatch
-):
+async def test_append_during_comparison_is_not_undone(mirrored, truth, monkeypatch):
     """Another process appends, there and here, after this one has read the truth."""
     await create(mirrored)
     await append(await get(truth), truth, {"n": 1})

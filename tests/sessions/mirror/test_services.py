@@ -24,7 +24,7 @@ get_service_registry().register_session_service("mine", lambda uri, **given: InM
 """
 
 
-def test_without_a_uri_sessions_are_kept_in_the_store(tmp_path: Path):
+def test_without_uri_sessions_are_in_the_store(tmp_path: Path):
     assert session_service(RuntimeOptions(), tmp_path) is None
 
 
