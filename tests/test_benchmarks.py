@@ -42,7 +42,7 @@ def test_the_table_has_a_row_for_each_figure():
     assert lines[3].split() == ["get", "1,234", "ms"]
 
 
-def test_an_unknown_benchmark_is_refused_with_the_known_ones():
+def test_unknown_benchmark_is_refused_listing_known_ones():
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks", "apend"], capture_output=True, text=True, timeout=60
     )
@@ -50,7 +50,7 @@ def test_an_unknown_benchmark_is_refused_with_the_known_ones():
     assert "no benchmark is called apend: choose from append, " in done.stderr
 
 
-def test_every_file_of_figures_is_known_and_every_known_one_is_a_file():
+def test_figures_and_benchmarks_match():
     helpers = {
         "__init__",
         "__main__",
@@ -70,7 +70,7 @@ def test_a_server_that_ends_at_once_is_named():
         pass
 
 
-def test_a_generated_store_is_indexed_and_found_in(db: None):
+def test_generated_store_is_indexed_and_searchable(db: None):
     from benchmarks import large_store  # it looks at the store's schema
 
     large_store.fill(4)

@@ -20,7 +20,7 @@ def test_devuis_own_settings_pass():
     assert "devui.W003" not in found()
 
 
-def test_nothing_is_left_to_say_before_a_deployment():
+def test_deployment_checks_have_no_warnings():
     found = run_checks(tags=["security"], include_deployment_checks=True)
     assert not [message for message in found if not message.is_silenced()]
 

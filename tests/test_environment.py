@@ -32,7 +32,7 @@ import pytest
         ),
     ],
 )
-def test_a_variable_that_cannot_be_meant_is_refused_in_one_line(tmp_path, variable, value, told):
+def test_invalid_variable_is_refused_in_one_line(tmp_path, variable, value, told):
     ended = subprocess.run(
         [sys.executable, "-m", "devui", "check"],
         env={**os.environ, "DEVUI_DATA_DIR": str(tmp_path), variable: value},
@@ -45,7 +45,7 @@ def test_a_variable_that_cannot_be_meant_is_refused_in_one_line(tmp_path, variab
     assert ended.stderr.count("\n") == 1
 
 
-def test_a_level_is_taken_in_any_case(tmp_path):
+def test_log_level_is_case_insensitive(tmp_path):
     ended = subprocess.run(
         [sys.executable, "-m", "devui", "check"],
         env={**os.environ, "DEVUI_DATA_DIR": str(tmp_path), "DEVUI_LOG_LEVEL": "Warning"},

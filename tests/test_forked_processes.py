@@ -36,7 +36,7 @@ def test_it_is_a_child_with_arguments_a_folder_and_an_environment_of_its_own(tmp
     assert (told["environment"], told["main"], process.returncode) == ({"A": "1"}, "__main__", 0)
 
 
-def test_it_knows_the_modules_of_others_and_none_of_ours():
+def test_server_has_imported_foreign_modules_only():
     known = json.loads(forked_processes.run([sys.executable, "-c", TELL]).stdout)["known"]
     assert {"django", "google"} <= set(known)
     assert not {"devui", "sessions_app", "evals_app", "tests"} & set(known)
@@ -57,7 +57,7 @@ def imported_by(path: Path) -> set[str]:
     return found
 
 
-def test_it_knows_whatever_our_modules_import_of_others():
+def test_server_imports_everything_our_modules_need():
     known = set(json.loads(forked_processes.run([sys.executable, "-c", ALL_KNOWN]).stdout))
     root = Path(__file__).resolve().parent.parent
     wanted = {name for room in ROOMS for path in (root / room).rglob("*.py") for name in imported_by(path)}
@@ -75,7 +75,7 @@ def test_it_knows_whatever_our_modules_import_of_others():
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", -signal.SIGKILL, ""),
     ],
 )
-def test_its_end_is_told(code, status, said):
+def test_exit_status_is_returned(code, status, said):
     done = forked_processes.run([sys.executable, "-c", code])
     assert (done.returncode, said in done.stderr) == (status, True)
 
@@ -93,7 +93,7 @@ def test_descriptors_are_handed_down_and_no_others():
     assert len(open_there - {0, 1, 2, writing}) == 1, "the folder that is listed"
 
 
-async def test_asyncio_starts_them_too():
+async def test_asyncio_starts_forked_processes():
     with forked_processes.starts():
         process = await asyncio.create_subprocess_exec(
             sys.executable, "-c", "print(input())", stdin=subprocess.PIPE, stdout=subprocess.PIPE

@@ -63,11 +63,11 @@ async def test_its_files_are_served_with_their_types(web):
 @pytest.mark.parametrize(
     "name", ["..%2F..%2Fapi_server.py", "%2e%2e/%2e%2e/api_server.py", "%2Fetc%2Fpasswd", "assets", "none.js"]
 )
-async def test_nothing_but_its_files_can_be_asked_for(web, name):
+async def test_only_its_own_files_are_served(web, name):
     assert (await web.get(f"/dev-ui/{name}")).status_code == 404
 
 
-async def test_it_is_told_where_the_server_is_and_that_nothing_is_reported(web):
+async def test_front_end_gets_server_address_and_no_telemetry(web):
     config = await web.get("/dev-ui/assets/config/runtime-config.json")
     assert config.json() == {"backendUrl": "", "telemetry": False}
     assert config.headers["cache-control"] == "no-store"
@@ -96,7 +96,7 @@ async def test_a_logo_opens_the_policy_to_no_other_host_than_that_of_its_image(w
     assert (await web.get("/dev-ui/")).headers["content-security-policy"] == adk_front_end.POLICY
 
 
-async def test_under_a_path_it_is_told_a_whole_address_for_its_sockets(web, settings):
+async def test_front_end_under_a_path_gets_full_socket_address(web, settings):
     settings.FORCE_SCRIPT_NAME = "/tools/devui"
     config = await web.get("/dev-ui/assets/config/runtime-config.json")
     assert config.json()["backendUrl"] == "http://127.0.0.1/tools/devui"
@@ -107,7 +107,7 @@ async def test_its_address_without_a_slash_leads_to_it(web):
     assert (moved.status_code, moved.headers["location"]) == (302, "/dev-ui/?app=weather")
 
 
-async def test_a_package_without_it_is_said(web, monkeypatch):
+async def test_package_without_front_end_says_so(web, monkeypatch):
     monkeypatch.setattr(adk_front_end, "front_end_folder", lambda: None)
     adk_front_end._files.cache_clear()
     adk_front_end._first_page.cache_clear()

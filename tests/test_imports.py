@@ -177,7 +177,7 @@ def test_every_package_is_in_its_table_and_every_row_is_a_package():
     assert set(order()) == {name for name in packages if "." in name and not name.endswith("__main__")}
 
 
-def test_packages_import_only_what_stands_above_them_in_the_table():
+def test_packages_import_only_those_above_them_in_the_table():
     assert not offenders(up_the_order)
 
 
@@ -185,7 +185,7 @@ def test_entry_points_never_import_each_other():
     assert not offenders(between_entry_points)
 
 
-def test_no_import_goes_in_a_circle():
+def test_imports_have_no_cycles():
     assert not cycles()
 
 

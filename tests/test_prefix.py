@@ -42,7 +42,7 @@ SPELLED = [
 
 
 @pytest.mark.parametrize("given", ["/tools/devui", *SPELLED])
-def test_links_and_files_are_found_under_the_proxys_path(given, tmp_path):
+def test_links_and_files_work_under_the_proxys_path(given, tmp_path):
     environment = {**os.environ, "DEVUI_URL_PREFIX": given, "DATABASE_URL": f"sqlite:///{tmp_path}/s.sqlite3"}
     result = forked_processes.run(
         [sys.executable, "-c", VISIT],

@@ -57,7 +57,7 @@ async def test_an_edited_file_is_whole(ask, folder: Path, text: str):
     assert (await ask(method="HEAD")).headers["Content-Length"] == str(len(text))
 
 
-async def test_a_browser_that_has_the_file_is_told_so_until_it_is_edited(ask, folder: Path):
+async def test_unchanged_file_is_304_until_edited(ask, folder: Path):
     tag = (await ask()).headers["ETag"]
     assert (await ask(**{"If-None-Match": tag})).status_code == 304
     (folder / "app.js").write_text("// NEW")
@@ -65,14 +65,14 @@ async def test_a_browser_that_has_the_file_is_told_so_until_it_is_edited(ask, fo
     assert (await ask(**{"If-None-Match": tag})).content == b"// NEW"
 
 
-async def test_a_part_of_an_edited_file_is_the_part_of_the_new_one(ask, folder: Path):
+async def test_range_of_an_edited_file_is_from_the_new_one(ask, folder: Path):
     (folder / "app.js").write_text("0123456789abcdef")
     answer = await ask(Range="bytes=10-12")
     assert (answer.status_code, answer.content) == (206, b"abc")
     assert answer.headers["Content-Range"] == "bytes 10-12/16"
 
 
-async def test_a_new_file_is_found_and_a_deleted_one_is_gone(ask, folder: Path):
+async def test_new_file_is_served_and_deleted_one_is_404(ask, folder: Path):
     (folder / "new.js").write_text("// new")
     assert (await ask("/static/new.js")).content == b"// new"
     (folder / "app.js").unlink()
@@ -83,6 +83,6 @@ async def test_a_new_file_is_found_and_a_deleted_one_is_gone(ask, folder: Path):
     "path",
     ["/static/none.js", "/static/", "/static/../app.js", "/static//etc/passwd", "/static/%2e%2e/x", "/other"],
 )
-async def test_what_is_no_file_is_passed_on(ask, folder: Path, path: str):
+async def test_other_paths_are_passed_on(ask, folder: Path, path: str):
     (folder.parent / "x").write_text("secret")
     assert (await ask(path)).status_code == 404

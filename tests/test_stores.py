@@ -44,9 +44,7 @@ SPELLED = [pytest.param(url, marks=pytest.mark.soak) for url in ("sqlite:///:mem
 
 
 @pytest.mark.parametrize("url", ["sqlite://", *SPELLED])
-def test_a_store_in_memory_is_shared_with_the_processes_it_starts_and_gone_at_the_end(
-    url: str, tmp_path: Path
-):
+def test_in_memory_store_is_shared_with_child_processes(url: str, tmp_path: Path):
     environment = {name: value for name, value in os.environ.items() if not name.startswith("DEVUI_")}
     done = forked_processes.run(
         [sys.executable, "-c", IN_MEMORY, url],

@@ -82,7 +82,7 @@ async def test_a_question_is_marked_and_an_answer_takes_the_mark_away(script: Sc
     assert await units_of_work.read(lambda: Run.objects.get().status) == "done"
 
 
-async def test_an_answer_from_a_page_takes_it_away_too(script: Script):
+async def test_answer_from_a_page_clears_the_question(script: Script):
     await script(ASK)
     pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
     await units_of_work.write(processes.register, "r1", APP, os.getpid(), "v1")
@@ -101,7 +101,7 @@ async def test_a_rewind_takes_the_question_back(script: Script):
     assert await waiting() == []
 
 
-async def test_a_run_of_our_own_tells_its_question_itself(script: Script):
+async def test_question_of_own_run_is_listed_once(script: Script):
     """The process that runs the agent writes at the run's end that it waits."""
     await script(ASK, service=OfRuntime())
     assert not await units_of_work.read(Run.objects.exists)
@@ -114,12 +114,12 @@ async def test_a_run_of_our_own_tells_its_question_itself(script: Script):
     assert await units_of_work.read(Run.objects.count) == 1
 
 
-async def test_attempts_of_evals_are_marked_by_nobody(script: Script):
+async def test_eval_attempts_are_never_marked_as_waiting(script: Script):
     await script(ASK, service=DjangoSessionService("eval/r1/c1/1"))
     assert not await units_of_work.read(Run.objects.exists)
 
 
-async def test_a_mark_that_cannot_be_kept_fails_no_event(script: Script, monkeypatch, caplog):
+async def test_failing_mark_fails_no_event(script: Script, monkeypatch, caplog):
     def broken(*args: Any) -> None:
         raise RuntimeError("no room")
 

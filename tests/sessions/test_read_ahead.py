@@ -88,7 +88,7 @@ async def test_the_next_turn_makes_only_the_events_that_are_new(quick, ahead, ma
     assert found == await cold() == session
 
 
-async def test_the_next_turn_sees_what_another_process_appended_and_edited(quick, ahead):
+async def test_next_turn_sees_appends_and_edits_of_other_processes(quick, ahead):
     await talk(quick, 3)
     await read_and_settle(quick, ahead)
     await append(await cold(), DjangoSessionService(), {"turn": "theirs", "app:theme": "dark"})
@@ -99,7 +99,7 @@ async def test_the_next_turn_sees_what_another_process_appended_and_edited(quick
     assert found.state == {"turn": "by hand", "app:theme": "dark"}
 
 
-async def test_what_an_agent_does_to_its_session_is_not_there_in_the_next_turn(quick, ahead):
+async def test_changes_to_the_agents_copy_are_not_in_the_next_turn(quick, ahead):
     session = await talk(quick, 2)
     await quick.append_event(session, full_event())
     expected = await cold()
@@ -131,14 +131,14 @@ async def test_turns_that_read_at_the_same_time_share_no_event(quick, ahead):
     assert sessions == [await cold()] * 3
 
 
-async def test_a_session_that_was_deleted_is_gone(quick, ahead):
+async def test_deleted_session_is_missing(quick, ahead):
     await talk(quick, 3)
     await read_and_settle(quick, ahead)
     await DjangoSessionService().delete_session(**OWNER, session_id="s1")
     assert await quick.get_session(**OWNER, session_id="s1") is None
 
 
-async def test_a_session_that_was_made_again_begins_anew(quick, ahead):
+async def test_recreated_session_starts_empty(quick, ahead):
     await talk(quick, 3)
     await read_and_settle(quick, ahead)
     other = DjangoSessionService()
@@ -185,7 +185,7 @@ def change_first_event() -> None:
     ],
     ids=str,
 )
-async def test_filters_give_what_they_give_without_it(quick, ahead, config):
+async def test_filters_give_the_same_result_without_prefetch(quick, ahead, config):
     session = await create(quick)
     for number in range(4):
         await quick.append_event(session, event(str(number), timestamp=100.0 + number))
@@ -194,7 +194,7 @@ async def test_filters_give_what_they_give_without_it(quick, ahead, config):
     assert await get(quick) == await cold()
 
 
-async def test_a_copy_taken_while_it_is_being_made_is_completed(store):
+async def test_copy_taken_while_being_made_is_completed(store):
     ahead = ReadAhead(min_events=1, delay=0)
     quick = DjangoSessionService(ahead=ahead)
     await talk(quick, 250)
@@ -207,7 +207,7 @@ async def test_a_copy_taken_while_it_is_being_made_is_completed(store):
     assert await get(quick) == await cold()
 
 
-async def test_a_short_session_is_not_made_ahead(store):
+async def test_short_session_is_not_prefetched(store):
     ahead = ReadAhead(min_events=4, delay=0)
     quick = DjangoSessionService(ahead=ahead)
     await talk(quick, 3)
@@ -230,7 +230,7 @@ async def test_the_session_read_longest_ago_makes_room(store, made):
         await ahead.wait_for_copies()
 
 
-async def test_of_a_session_that_is_too_long_nothing_or_a_part_is_kept(store):
+async def test_too_long_session_is_prefetched_in_part_or_not_at_all(store):
     ahead = ReadAhead(min_events=1, delay=0, max_bytes=220 * (EVENT_BYTES + 2000))
     quick = DjangoSessionService(ahead=ahead)
     await talk(quick, 250)
@@ -239,9 +239,7 @@ async def test_of_a_session_that_is_too_long_nothing_or_a_part_is_kept(store):
     assert await get(quick) == await cold()
 
 
-async def test_a_store_that_fails_while_it_is_read_ahead_is_told_and_harms_nothing(
-    quick, ahead, made, monkeypatch, caplog
-):
+async def test_failing_prefetch_is_logged_and_harmless(quick, ahead, made, monkeypatch, caplog):
     def fail(*row: Any) -> Event:
         raise OperationalError("disk I/O error")
 
@@ -254,7 +252,7 @@ async def test_a_store_that_fails_while_it_is_read_ahead_is_told_and_harms_nothi
     assert await get(quick) == await cold()
 
 
-def test_a_runtime_makes_copies_ahead_and_nobody_else_unless_asked():
+def test_only_runtimes_prefetch_by_default():
     assert Runs("r1", lambda: None).service.ahead is not None
     assert DjangoSessionService().ahead is None
 
@@ -329,7 +327,7 @@ class Turns(RuleBasedStateMachine):
         self.held.append(found)
 
 
-def test_any_sequence_of_turns_reads_what_it_reads_without_it(store):
+def test_any_sequence_of_turns_reads_the_same_without_prefetch(store):
     run_state_machine_as_test(
         Turns,
         settings=settings(

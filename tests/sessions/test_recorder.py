@@ -93,7 +93,7 @@ async def test_a_tool_is_named_with_its_call(ours, session):
     assert change.call_id == "call-7"
 
 
-async def test_parallel_calls_in_one_event_are_told_apart(ours, session):
+async def test_parallel_calls_in_one_event_are_distinguished(ours, session):
     asks = [call("note", "c1", text="a"), call("note", "c2", text="b"), call("count", "c3")]
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(asks, "done"), tools=[note, count])
     await run(agent, ours)
@@ -110,7 +110,7 @@ async def test_parallel_calls_in_one_event_are_told_apart(ours, session):
     assert len({row.seq for row in await units_of_work.read(lambda: list(StateChange.objects.all()))}) == 1
 
 
-async def test_a_callback_after_one_of_several_parallel_calls_is_named(ours, session):
+async def test_callback_after_one_of_parallel_calls_is_named(ours, session):
     def stamp(tool, args, tool_context, tool_response) -> None:
         if args.get("text") == "b":
             tool_context.state["stamp"] = "b"
@@ -173,7 +173,7 @@ async def test_the_output_key_wins_over_a_callback_that_wrote_the_same_key(ours,
     assert await writers() == {"answer": seen("output_key", "ann"), "guessed": seen("callback", "guess")}
 
 
-async def test_every_callback_of_an_agent_is_known_by_name(ours, session):
+async def test_every_callback_of_an_agent_is_named(ours, session):
     def mark(hook: str):
         def callback(*_: Any, **given: Any) -> None:
             context = given.get("tool_context") or given["callback_context"]
@@ -207,7 +207,7 @@ async def test_of_several_callbacks_any_could_have_written(ours, session):
     assert await writers() == {"k": seen("callback", "one of first, second")}
 
 
-async def test_between_a_tool_and_the_callback_before_it_no_hook_can_tell(ours, session):
+async def test_writes_between_a_tool_and_its_callback_are_ambiguous(ours, session):
     def check(tool, args, tool_context) -> None:
         tool_context.state["checked"] = True
 
@@ -285,7 +285,7 @@ class Writing(BaseAgent):
         yield Event(author=self.name, invocation_id=ctx.invocation_id, actions=actions)
 
 
-async def test_an_event_made_with_a_delta_has_an_explicit_one(ours, session):
+async def test_event_created_with_delta_is_explicit(ours, session):
     await run(Writing(name="own"), ours)
     assert await writers() == {"by_hand": seen("delta")}
 
@@ -299,7 +299,7 @@ async def test_the_delta_a_run_is_started_with_is_explicit(ours, session):
 
 
 @pytest.mark.parametrize("key", ["a\x00b", "user:\x00", "app:lone \ud800"])
-async def test_the_writer_of_a_key_that_no_column_holds_is_kept_under_the_nearest_text(ours, session, key):
+async def test_writer_of_unstorable_key_is_under_the_nearest_text(ours, session, key):
     def write(tool_context: ToolContext) -> str:
         tool_context.state[key] = 1
         return "written"
@@ -310,7 +310,7 @@ async def test_the_writer_of_a_key_that_no_column_holds_is_kept_under_the_neares
     assert (await writers())[kept] == seen("tool", "write")
 
 
-async def test_sub_agents_are_told_apart(ours, session):
+async def test_sub_agents_are_distinguished(ours, session):
     def mark(callback_context: CallbackContext) -> None:
         callback_context.state[f"seen_{callback_context.agent_name}"] = True
 
@@ -336,7 +336,7 @@ async def test_a_workflow_node_that_writes_state_writes_an_explicit_delta(ours, 
     assert await writers() == {"prepared": seen("delta"), "said": seen("output_key", "answer")}
 
 
-async def test_what_an_agent_used_as_a_tool_writes_is_that_tools(ours, session):
+async def test_writes_of_an_agent_used_as_tool_are_the_tools(ours, session):
     inner = LlmAgent(
         name="inner", model=ScriptedModel.saying("deep"), output_key="found", description="Finds."
     )
@@ -361,7 +361,7 @@ async def test_the_plug_ins_of_adk_that_only_watch_are_not_suspected(ours, sessi
     assert await writers() == {"count": seen("tool", "count"), "user:counted": seen("tool", "count")}
 
 
-async def test_temp_values_are_kept_as_ghosts_and_never_as_state(ours, session):
+async def test_temp_values_are_stored_as_ghosts_and_never_as_state(ours, session):
     def think(tool_context: ToolContext) -> str:
         tool_context.state["temp:plan"] = ["look", "answer"]
         tool_context.state["kept"] = 1

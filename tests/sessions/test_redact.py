@@ -50,7 +50,7 @@ def test_ordinary_text_is_left_alone(text: str):
     assert redact_text(text) == text
 
 
-def test_texts_of_error_events_are_redacted_and_kept_apart():
+def test_error_event_texts_are_redacted_and_stored_separately():
     record = event_mapping.to_record(event(error_code="429", error_message=f"quota of {GOOGLE}"))
     assert json.loads(record.data)["errorMessage"] == "quota of [redacted]"
     assert GOOGLE not in record.summary

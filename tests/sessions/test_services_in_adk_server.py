@@ -47,7 +47,7 @@ async def save(
     return await client.post(FILES, json={"filename": filename, "artifact": artifact, **given})
 
 
-async def test_a_file_goes_in_and_comes_out(client: httpx.AsyncClient):
+async def test_artifact_round_trip(client: httpx.AsyncClient):
     told = await save(client, "a.txt", {"text": "こんにちは"}, customMetadata={"from": "test"})
     assert told.status_code == 200
     assert (
@@ -69,7 +69,7 @@ async def test_versions_and_their_metadata_are_listed(client: httpx.AsyncClient)
     assert (await client.get(f"{name}/versions/1/metadata")).json()["version"] == 1
 
 
-async def test_large_bytes_come_out_as_they_went_in(client: httpx.AsyncClient):
+async def test_large_bytes_round_trip(client: httpx.AsyncClient):
     content = bytes(range(256)) * 1000
     data = base64.urlsafe_b64encode(content).decode()
     await save(client, "big", {"inlineData": {"mimeType": "x/y", "data": data}})
@@ -78,7 +78,7 @@ async def test_large_bytes_come_out_as_they_went_in(client: httpx.AsyncClient):
     assert part.inline_data.data == content
 
 
-async def test_what_is_missing_is_404_and_what_cannot_be_stored_400(client: httpx.AsyncClient):
+async def test_missing_artifact_is_404_and_unstorable_one_400(client: httpx.AsyncClient):
     assert (await client.get(f"{FILES}/none")).status_code == 404
     assert (await client.get(f"{FILES}/none/versions/3/metadata")).status_code == 404
     refused = await save(client, "a\x00b", {"text": "x"})
@@ -87,7 +87,7 @@ async def test_what_is_missing_is_404_and_what_cannot_be_stored_400(client: http
     assert (await save(client, "a", {"functionCall": {"name": "f", "args": {}}})).status_code == 400
 
 
-async def test_a_deleted_file_is_gone(client: httpx.AsyncClient):
+async def test_deleted_artifact_is_missing(client: httpx.AsyncClient):
     await save(client, "a", {"text": "x"})
     assert (await client.delete(f"{FILES}/a")).status_code == 200
     assert (await client.get(FILES)).json() == []

@@ -73,7 +73,7 @@ async def remember(callback_context: CallbackContext) -> None:
         ("예산은 사만 원입니다.", "예산"),
     ],
 )
-async def test_load_memory_finds_what_an_earlier_session_said(said: str, query: str):
+async def test_load_memory_finds_text_of_an_earlier_session(said: str, query: str):
     office = Office(
         "Noted.",
         call("load_memory", query=query),
@@ -88,7 +88,7 @@ async def test_load_memory_finds_what_an_earlier_session_said(said: str, query: 
     assert said in office.requests[-1]
 
 
-async def test_preload_memory_gives_the_model_what_the_message_is_about():
+async def test_preload_memory_adds_relevant_memories_to_the_request():
     office = Office("Noted.", "40,000.", tools=[preload_memory_tool], after_agent_callback=remember)
     await office.say("予算は四万円です。", session="s1")
     await office.say("予算はいくらですか", session="s2")
@@ -143,7 +143,7 @@ async def test_an_instruction_reads_an_artifact():
     assert "M1" in str(instructions[0])
 
 
-async def test_a_rewind_brings_a_file_back_and_hides_one_that_was_not_there():
+async def test_rewind_restores_a_file_and_hides_a_later_one():
     async def write(name: str, text: str, tool_context: ToolContext) -> str:
         """Write a file."""
         return str(await tool_context.save_artifact(name, types.Part(text=text)))

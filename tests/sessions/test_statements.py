@@ -15,7 +15,7 @@ ADD = "INSERT INTO sessions_app_appscope (realm, app_name, version) VALUES (%s, 
 SEE = "SELECT version FROM sessions_app_appscope WHERE realm = %s AND app_name = %s"
 
 
-def test_values_are_data_whatever_placeholders_they_look_like():
+def test_values_that_look_like_placeholders_are_data():
     name = "50 % of %s and ?"
     with transaction.atomic(), statements.open_statements() as cursor:
         cursor.execute(ADD, ["", name, 7])
@@ -67,7 +67,7 @@ def test_no_statement_of_the_hot_path_holds_a_percent_sign_of_its_own():
         ("run", "session_id"),
     ],
 )
-def test_rows_of_a_session_are_found_without_an_index_of_their_column_alone(table: str, column: str):
+def test_session_rows_are_found_without_single_column_index(table: str, column: str):
     with connection.cursor() as cursor:
         cursor.execute(f"EXPLAIN QUERY PLAN SELECT * FROM sessions_app_{table} WHERE {column} = 1")
         assert "USING INDEX" in cursor.fetchone()[3]

@@ -66,7 +66,7 @@ def mutating(change: Any) -> Any:
     return meddle
 
 
-async def test_a_key_set_on_the_session_itself_is_noticed_and_is_gone_in_the_next_turn(ours):
+async def test_key_set_on_the_session_object_is_noticed_and_lost(ours):
     await create(ours, state={"n": 1, "kept": True})
 
     def change(own, context):
@@ -85,7 +85,7 @@ async def test_a_key_set_on_the_session_itself_is_noticed_and_is_gone_in_the_nex
     assert (row.session_id, row.seq) == (session.pk, session.last_seq)
 
 
-async def test_a_value_changed_in_place_and_a_key_taken_out_are_noticed(ours):
+async def test_value_changed_in_place_and_deleted_key_are_noticed(ours):
     await create(ours, state={"cart": {"a": [1]}, "gone": 1})
 
     def change(own, context):
@@ -96,7 +96,7 @@ async def test_a_value_changed_in_place_and_a_key_taken_out_are_noticed(ours):
     assert await noticed() == {"cart": ({"a": [1, 2]}, {"a": [1]}), "gone": (None, 1)}
 
 
-async def test_what_a_tool_writes_by_its_context_is_no_news(ours):
+async def test_tool_writes_by_context_are_tracked(ours):
     await create(ours, state={"n": 1, "list": [1], "same": 1})
 
     def change(own, context):
@@ -130,7 +130,7 @@ async def test_a_value_changed_after_its_event_was_stored_is_noticed(ours):
     assert await noticed() == {"cart": ([1, 2], [1])}
 
 
-async def test_a_run_that_fails_tells_what_it_had_changed(ours):
+async def test_failed_run_reports_its_untracked_changes(ours):
     await create(ours)
     agent = run_agent(mutating(lambda own, context: own.update(n=1)), call("meddle"), RuntimeError("boom"))
     with pytest.raises(RuntimeError, match="boom"):
@@ -138,7 +138,7 @@ async def test_a_run_that_fails_tells_what_it_had_changed(ours):
     assert await noticed() == {"n": (1, None)}
 
 
-async def test_what_another_session_shares_meanwhile_is_no_news(ours):
+async def test_concurrent_shared_writes_are_not_untracked(ours):
     await create(ours, state={"user:n": 1})
     other = await create(ours, "s2")
 

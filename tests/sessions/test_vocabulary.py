@@ -11,7 +11,7 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.usefixtures("store")
 
 
-def test_every_name_is_known_once_and_in_order(django_assert_num_queries):
+def test_every_name_is_listed_once_in_order(django_assert_num_queries):
     for number, app in enumerate(("weather", "writer", "weather")):
         story = Story(f"s{number}", {"own": 1, "app:shared": 2, "user:tier": "gold"}, app=app)
         story.calls("get_weather", "c1")
@@ -27,12 +27,12 @@ def test_every_name_is_known_once_and_in_order(django_assert_num_queries):
     assert sorted(known.keys) == ["app:shared", "city", "own", "user:tier"]
 
 
-def test_a_store_without_anything_knows_no_name():
+def test_empty_store_has_an_empty_vocabulary():
     known = vocabulary.read_vocabulary()
     assert not any([known.apps, known.users, known.tools, known.authors, known.tags, known.keys])
 
 
-def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.MonkeyPatch):
+def test_names_beyond_the_limit_exist(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(vocabulary, "MOST_NAMES", 1)
     monkeypatch.setattr(vocabulary, "NEWEST_SESSIONS", 1)
     for number, user in enumerate(("zoe", "ann")):
@@ -64,7 +64,7 @@ def test_of_more_names_than_are_known_the_others_exist_too(monkeypatch: pytest.M
         ("z", "z_key"),
     ],
 )
-def test_a_name_is_offered_however_many_there_are(monkeypatch: pytest.MonkeyPatch, text: str, offered: str):
+def test_name_beyond_the_limit_is_completed(monkeypatch: pytest.MonkeyPatch, text: str, offered: str):
     monkeypatch.setattr(vocabulary, "MOST_NAMES", 1)
     monkeypatch.setattr(vocabulary, "NEWEST_SESSIONS", 1)
     for number, user in enumerate(("zoe", "ann")):

@@ -52,11 +52,11 @@ def summary(made: Event) -> dict[str, Any]:
         (Event(author="agent", output_transcription=types.Transcription(text="hi")), EventKind.AGENT),
     ],
 )
-def test_each_of_the_seven_kinds_is_told(made, kind):
+def test_each_of_the_seven_kinds_is_recognized(made, kind):
     assert event_mapping.to_record(made).kind == kind
 
 
-def test_the_summary_holds_what_a_row_shows():
+def test_summary_has_the_fields_of_a_row():
     shown = summary(full_event())
     assert shown["text"] == "hello"
     assert shown["thought"] == "hm"
@@ -85,7 +85,7 @@ def test_the_summary_holds_what_a_row_shows():
     ("reason", "error", "flags"),
     [("STOP", None, []), ("MAX_TOKENS", None, ["MAX_TOKENS"]), ("SAFETY", "SAFETY", []), (None, None, [])],
 )
-def test_an_unusual_end_of_the_model_is_told_unless_it_is_the_error(reason, error, flags):
+def test_unusual_finish_reason_is_shown_unless_it_is_the_error(reason, error, flags):
     body = {"id": "e", "timestamp": 1.0, "finishReason": reason, "errorCode": error}
     assert events.summarize(body).get("flags", []) == flags
 
@@ -146,7 +146,7 @@ def test_summary_keeps_an_unusual_order_of_parts(parts, order):
     assert json.loads(json.dumps(made)).get("order") == order
 
 
-def test_a_call_that_waits_for_a_confirmation_has_not_failed_and_one_beside_it_may_have():
+def test_call_awaiting_confirmation_has_not_failed():
     answers = [
         types.FunctionResponse(
             id=name, name="pay", response={"error": "This tool call requires confirmation"}
@@ -168,7 +168,7 @@ def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
     ]
 
 
-def test_a_source_that_is_found_and_cited_is_told_once():
+def test_source_found_and_cited_is_listed_once():
     web = types.GroundingChunkWeb(uri="https://example.org/a", title="A")
     kept = types.GroundingChunkRetrievedContext(uri="gs://b/c")
     made = said(
@@ -192,7 +192,7 @@ def test_empty_entries_are_left_out():
     assert set(summary(said(SAID))) == {"text"}
 
 
-def test_the_summary_is_bounded_whatever_the_event_holds():
+def test_summary_is_bounded_for_any_event():
     long = "x" * 100_000
     call = types.FunctionCall(id=long, name=long, args={long: long})
     response = types.FunctionResponse(id=long, name=long, response={long: long})
@@ -217,7 +217,7 @@ def test_the_summary_is_bounded_whatever_the_event_holds():
     assert json.loads(record.summary)["cut"]
 
 
-def test_only_the_first_fifty_of_a_list_are_kept():
+def test_only_the_first_fifty_items_of_a_list_are_kept():
     made = said(*[CALL] * 200, delta={f"k{number}": 1 for number in range(200)})
     assert {name: len(value) for name, value in summary(made).items()} == {"calls": 50, "delta": 50}
 
@@ -230,7 +230,7 @@ def test_build_record_leaves_the_wire_event_unchanged():
     assert json.loads(record.data)["actions"]["stateDelta"] == {"y": 2}
 
 
-def test_a_hand_made_event_needs_no_actions():
+def test_event_without_actions_is_accepted():
     made = {"id": "e1", "timestamp": 1.0, "author": "agent"}
     record = events.build_record(made)
     assert (record.writes, record.kind) == ([], EventKind.CONTROL)

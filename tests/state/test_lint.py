@@ -36,7 +36,7 @@ def nested(levels: int) -> object:
 @pytest.mark.parametrize(
     "key", ["email", "userName", "user_name", "preferred-language", "timezone", "userEmail", "user_language"]
 )
-def test_a_key_of_the_session_that_is_named_like_a_fact_about_the_user_is_found(story, key):
+def test_session_key_named_like_a_user_fact_is_reported(story, key):
     story.asks("hi")
     seq = story.says("x", delta={key: "something"})
     hint = hints(story, rules.user_data)[key]
@@ -50,7 +50,7 @@ def test_a_key_in_its_place_or_of_another_name_is_left_alone(story, key):
     assert hints(story, rules.user_data) == {}
 
 
-def test_a_key_with_the_same_value_in_the_users_sessions_and_in_no_other_is_found():
+def test_key_with_equal_value_in_all_sessions_of_one_user_is_reported():
     others = [Story(name) for name in ("before", "again")]
     story, stranger = Story("now"), Story("theirs", user="bob")
     for each in (*others, story):
@@ -61,7 +61,7 @@ def test_a_key_with_the_same_value_in_the_users_sessions_and_in_no_other_is_foun
     assert {occurrence.session_id for occurrence in hint.occurrences} == {"now", "before", "again"}
 
 
-def test_a_value_that_other_users_sessions_have_too_is_no_fact_about_the_user():
+def test_value_shared_with_other_users_is_no_user_fact():
     stories = [
         Story(name, user=user) for name, user in (("a", "ann"), ("b", "ann"), ("c", "ann"), ("d", "bob"))
     ]
@@ -71,7 +71,7 @@ def test_a_value_that_other_users_sessions_have_too_is_no_fact_about_the_user():
 
 
 @pytest.mark.parametrize("length", [201, 300, 20_000])
-def test_long_value_repeated_in_sessions_is_found(length):
+def test_long_value_repeated_in_sessions_is_reported(length):
     stories = [Story(name) for name in ("a", "b", "now")]
     for each in stories:
         each.says("x", delta={"profile": "p" * length})
@@ -93,7 +93,7 @@ def test_different_credentials_are_not_the_same_value():
     assert hints(stories[-1], rules.user_data) == {}
 
 
-def test_the_same_credential_in_sessions_is_found():
+def test_credential_repeated_in_sessions_is_reported():
     stories = [Story(name) for name in ("a", "b", "now")]
     for each in stories:
         each.says("x", delta={"service": {"authType": "apiKey", "apiKey": "sk-one"}})
@@ -108,20 +108,20 @@ def test_a_seed_is_the_developers_word(story):
 # --- intermediate data without temp: ---
 
 
-def test_a_key_that_calls_itself_temporary_is_found(story):
+def test_key_named_temporary_is_reported(story):
     seq = story.says("x", delta={"tmp_rows": [1], "scratchpad": "…", "temp": "x"})
     found = hints(story, rules.intermediate)
     assert sorted(found) == ["scratchpad", "temp", "tmp_rows"]
     assert event_numbers(found["temp"]) == [seq]
 
 
-def test_a_key_that_its_invocation_emptied_again_is_found(story):
+def test_key_emptied_by_its_own_invocation_is_reported(story):
     first = story.says("x", delta={"step": "one"})
     last = story.says("y", delta={"step": None})
     assert event_numbers(hints(story, rules.intermediate)["step"]) == [first, last]
 
 
-def test_a_key_that_a_later_invocation_empties_or_that_is_a_temperature_is_left_alone(story):
+def test_key_emptied_later_or_named_temperature_is_not_reported(story):
     story.says("x", delta={"basket": ["tea"], "temp": 21.5, "template": "a", "attempt": 1})
     story.invocation = "i2"
     story.says("y", delta={"basket": []})
@@ -136,7 +136,7 @@ def card(instruction: str) -> None:
     AgentCard.objects.create(app_name="weather", description=json.dumps(agent))
 
 
-def test_a_temp_key_that_an_instruction_names_in_a_later_invocation_is_found(story):
+def test_temp_key_used_by_instruction_of_later_invocation_is_reported(story):
     card("Improve {temp:draft?} for the reader.")
     wrote = story.says("x", delta={"temp:draft": "d"}, author="writer", keep_temp=True)
     story.invocation = "i2"
@@ -145,7 +145,7 @@ def test_a_temp_key_that_an_instruction_names_in_a_later_invocation_is_found(sto
     assert event_numbers(hint) == [wrote, later]
 
 
-def test_a_temp_key_that_is_written_again_or_that_nobody_names_is_left_alone(story):
+def test_rewritten_or_unused_temp_key_is_not_reported(story):
     card("Improve {temp:draft}.")
     for invocation in ("i1", "i2"):
         story.invocation = invocation
@@ -156,7 +156,7 @@ def test_a_temp_key_that_is_written_again_or_that_nobody_names_is_left_alone(sto
     assert hints(story, rules.temp_lost) == {}
 
 
-def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
+def test_run_failed_for_missing_temp_key_is_reported(story):
     story.says("x", delta={"temp:raw": "d"}, keep_temp=True)
     story.invocation = "i2"
     last = story.asks("and now?")
@@ -175,7 +175,7 @@ def test_a_run_that_failed_for_want_of_a_temp_key_is_found(story):
 # --- an app: key overwritten by several users' sessions ---
 
 
-def test_an_app_key_that_users_overwrite_for_each_other_is_found(story):
+def test_app_key_overwritten_by_several_users_is_reported(story):
     other = Story("theirs", user="bob")
     mine = story.says("x", delta={"app:theme": "dark"})
     theirs = other.says("y", delta={"app:theme": "light"})
@@ -186,7 +186,7 @@ def test_an_app_key_that_users_overwrite_for_each_other_is_found(story):
     ]
 
 
-def test_an_app_key_that_one_user_writes_or_that_only_counts_up_is_left_alone():
+def test_app_key_of_one_user_or_counter_is_not_reported():
     stories = [Story("a"), Story("b"), Story("c", {"app:motd": "hi"}, user="bob")]
     for number, each in enumerate(stories):
         delta = {"app:visits": 9 + number}
@@ -196,7 +196,7 @@ def test_an_app_key_that_one_user_writes_or_that_only_counts_up_is_left_alone():
     assert hints(stories[0], rules.app_contested) == {}
 
 
-def test_a_count_that_lost_a_visit_is_found():
+def test_lost_count_is_reported():
     for number, user in ((1, "ann"), (2, "bob"), (2, "eve")):
         story = Story(f"of {user}", user=user)
         story.says("x", delta={"app:visits": number})
@@ -214,7 +214,7 @@ def step(story: Story, times: int) -> None:
         )
 
 
-def test_a_user_key_that_one_session_keeps_rewriting_is_found(story):
+def test_user_key_rewritten_by_one_session_is_reported(story):
     Story("another").says("y")
     step(story, 4)
     found = hints(story, rules.user_lonely)
@@ -232,7 +232,7 @@ def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone
 # --- inconsistent naming ---
 
 
-def test_names_that_differ_in_style_case_or_number_alone_are_found(story):
+def test_names_differing_in_style_case_or_number_are_reported(story):
     delta = {"userTier": 1, "user_tier": 2, "City": "x", "city": "y", "order": "a", "orders": "b"}
     story.says("x", delta=delta)
     found = hints(story, rules.naming)
@@ -240,7 +240,7 @@ def test_names_that_differ_in_style_case_or_number_alone_are_found(story):
     assert "`user_tier`" in found["userTier"].says
 
 
-def test_a_name_of_another_style_than_all_others_is_found(story):
+def test_name_of_different_style_is_reported(story):
     story.says("x", delta={"lastCity": 1, **{f"some_key_{letter}": 1 for letter in "abcde"}})
     assert list(hints(story, rules.naming)) == ["lastCity"]
 
@@ -261,7 +261,7 @@ def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone
 # --- nesting, size, not JSON ---
 
 
-def test_deep_nesting_is_found_and_shallow_is_not(story):
+def test_deep_nesting_is_reported_and_shallow_is_not(story):
     seq = story.says(
         "x", delta={"deep": nested(DEEP_LEVELS + 1), "flat": nested(DEEP_LEVELS), "t": "[[[[[[[["}
     )
@@ -278,7 +278,7 @@ def test_depth_counts_brackets_outside_of_strings(text, levels):
     assert nesting_depth(text) == levels
 
 
-def test_a_value_above_eight_kilobytes_is_found_whatever_its_script(story):
+def test_value_above_eight_kilobytes_is_reported_in_any_script(story):
     over = LARGE_BYTES - 1  # with its two quotation marks one byte too many
     story.says("x", delta={"user:big": "x" * over, "cjk": "語" * 2800, "small": "x" * (over - 1)})
     found = hints(story, rules.large)
@@ -286,18 +286,18 @@ def test_a_value_above_eight_kilobytes_is_found_whatever_its_script(story):
     assert "artifact" in found["cjk"].rule.remedy
 
 
-def test_the_size_of_each_scope_is_told(story):
+def test_size_of_each_scope_is_reported(story):
     story.says("x", delta={"a": "é", "b": 12, "user:c": [1, 2]})
     assert lint.lint(story.session).sizes == {"session": 6, "user": 5}
 
 
-def test_the_size_of_a_scope_counts_the_keys_that_no_rule_looks_at(story):
+def test_scope_size_includes_keys_ignored_by_rules(story):
     story.says("x", delta={f"k{number:04}": 7 for number in range(MOST_KEYS + 20)})
     report = lint.lint(story.session)
     assert (report.sizes, report.unread) == ({"session": MOST_KEYS + 20}, 20)
 
 
-def test_what_had_to_be_made_json_is_found_and_what_was_is_not(story):
+def test_converted_value_is_reported_and_plain_json_is_not(story):
     story.says("x", delta={"when": float("nan"), "plain": 1.5})
     found = hints(story, rules.not_json)
     assert list(found) == ["when"]
@@ -324,7 +324,7 @@ def test_an_empty_session_has_no_hints(story):
     assert lint.lint(story.session).hints == []
 
 
-def test_a_removed_key_is_no_longer_looked_at(story):
+def test_removed_key_is_ignored(story):
     from sessions_app.sessions import writes
 
     story.says("x", delta={"tmp_rows": [1]})

@@ -51,7 +51,7 @@ def test_the_keys_an_event_wrote_are_marked(told):
     assert [entry.name for entry in at.entries if entry.changed] == ["city", "user:unit"]
 
 
-def test_what_changed_since_and_what_came_later_is_told(told):
+def test_board_marks_earlier_and_later_changes(told):
     at = read_board(told.session, told.event(1))
     assert entry(at, "user:unit").since.value == '"F"'
     assert entry(at, "city").since is None
@@ -101,7 +101,7 @@ def test_values_of_other_types_are_other_values(told, later):
     assert entry(at, "count").since.value == scopes.dumps(later)
 
 
-def test_a_value_that_differs_further_on_or_in_a_credential_says_so(told):
+def test_difference_in_hidden_or_secret_part_is_mentioned(told):
     told.says("d", delta={"long": "y" * 500, "auth": {"authType": "apiKey", "apiKey": "abc"}})
     told.says("e", delta={"long": "y" * 499 + "z", "auth": {"authType": "apiKey", "apiKey": "xyz"}})
     at = read_board(told.session, told.event(4))
@@ -159,7 +159,7 @@ def test_every_key_names_its_last_writer(told):
     assert writer_text(entry(now, "app:motd").writer) == "seed"
 
 
-def test_a_key_written_by_another_session_says_so(told):
+def test_key_written_by_another_session_says_so(told):
     other = Story("s2")
     other.says("x", delta={"app:motd": "yo"})
     motd = entry(read_board(told.session), "app:motd")
@@ -167,7 +167,7 @@ def test_a_key_written_by_another_session_says_so(told):
     assert not motd.changed
 
 
-def test_a_writer_that_was_deleted_keeps_its_name(told):
+def test_deleted_writer_keeps_its_name(told):
     other = Story("s2")
     other.says("x", delta={"app:motd": "yo"})
     writes.delete_session(other.key)
@@ -175,7 +175,7 @@ def test_a_writer_that_was_deleted_keeps_its_name(told):
     assert (motd.from_session, motd.session_pk) == ("s2", None)
 
 
-def test_long_values_are_cut_and_branches_are_known(told):
+def test_long_values_are_cut_and_branches_are_named(told):
     told.says("x", delta={"big": "y" * 9000, "list": [1], "empty": {}, "text": "{not json"})
     now = read_board(told.session)
     assert (entry(now, "big").is_cut, entry(now, "big").branches) == (True, False)
@@ -212,7 +212,7 @@ def untrack(story: Story, invocation: str, *names: str) -> None:
     writes.note_untracked(story.key, invocation, keys)
 
 
-def test_keys_changed_without_an_event_stand_at_the_events_of_their_invocation(told):
+def test_untracked_keys_are_at_the_events_of_their_invocation(told):
     untrack(told, "i1", "count", "user:unit")
     at = read_board(told.session, told.event(1))
     assert [(key.name, key.value, key.stored) for key in at.untracked] == [
@@ -225,7 +225,7 @@ def test_keys_changed_without_an_event_stand_at_the_events_of_their_invocation(t
     assert read_board(told.session, told.event(4)).untracked == []
 
 
-def test_the_state_now_shows_what_the_invocation_lost_that_ended_last(told):
+def test_current_state_shows_losses_of_the_last_invocation(told):
     untrack(told, "i1", "count")
     assert [key.name for key in read_board(told.session).untracked] == ["count"]
     told.says("next")
@@ -238,7 +238,7 @@ def test_the_mark_changes_when_a_key_is_noticed(told):
     assert read_board(told.session).mark != before
 
 
-def test_a_key_tells_when_it_was_written_and_how_often_until_then(told):
+def test_key_shows_time_and_number_of_writes_so_far(told):
     told.says("d", delta={"user:unit": "C"})
     at = read_board(told.session, told.event(3))
     assert [(entry(at, name).writes, entry(at, name).timestamp) for name in ("user:unit", "count")] == [
@@ -281,7 +281,7 @@ def patched(had: Board, news: Board) -> list[list[BoardEntry]]:
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2])
-def test_the_board_of_any_moment_can_be_made_from_that_of_any_other(told, limit):
+def test_board_at_any_event_is_derivable_from_any_other(told, limit):
     told.invocation = "i2"
     told.says("d", delta={"a": 1, "user:unit": "F", "temp:t": 1}, keep_temp=True)
     writes.edit_state(told.key, {"b": [1]}, removed=["city"])
@@ -300,14 +300,14 @@ def test_the_board_of_any_moment_can_be_made_from_that_of_any_other(told, limit)
             assert news.hidden == boards[event.seq].hidden
 
 
-def test_a_step_brings_what_differs_and_names_the_rest(told):
+def test_step_sends_changed_keys_and_names_the_rest(told):
     seen = ClientBoard(told.event(2), read_board(told.session).mark)
     news = read_board(told.session, told.event(3), seen=seen)
     assert {entry.id for entry in news.entries if entry.same} == {"city", "app:motd"}
     assert {entry.name for entry in news.entries if not entry.same} == {"count", "user:unit", "temp:draft"}
 
 
-def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
+def test_reader_with_outdated_board_gets_all_of_it(told):
     seen = ClientBoard(told.event(2), read_board(told.session).mark)
     Story("s2").says("x", delta={"app:motd": "yo"})
     news = read_board(told.session, told.event(3), seen=seen)
@@ -315,7 +315,7 @@ def test_a_reader_whose_board_is_out_of_date_gets_all_of_it(told):
 
 
 @pytest.mark.parametrize("few", [0, 5_000])
-def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypatch, few):
+def test_hidden_keys_are_counted_at_any_number(told, monkeypatch, few):
     monkeypatch.setattr(points, "FEW_KEYS", few)
     told.says("d", delta={f"k{number}": number for number in range(9)} | {"user:unit": "C"})
     writes.edit_state(told.key, {"k3": 3}, removed=["k1"])
@@ -331,7 +331,7 @@ def test_what_is_left_out_is_counted_however_many_keys_there_are(told, monkeypat
 
 
 @pytest.mark.parametrize("few", [0, 5_000])
-def test_keys_are_found_by_what_their_names_have_in_them(told, monkeypatch, few):
+def test_keys_are_found_by_part_of_their_name(told, monkeypatch, few):
     monkeypatch.setattr(points, "FEW_KEYS", few)
     told.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
     found = read_board(told.session, told.event(4), like="UNIT")
@@ -343,7 +343,7 @@ def test_keys_are_found_by_what_their_names_have_in_them(told, monkeypatch, few)
     assert names(read_board(told.session, like="nothing")) == []
 
 
-def test_a_watched_key_comes_aside_when_it_is_not_what_is_searched_for(told):
+def test_watched_key_is_separate_if_it_does_not_match_the_search(told):
     found = read_board(told.session, like="unit", watched=["count", "temp:x", "user:unit"], limit=1)
     assert [(entry.name, entry.is_aside) for entry in found.entries] == [
         ("count", True),

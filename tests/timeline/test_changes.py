@@ -34,7 +34,7 @@ def test_every_key_shows_its_old_and_its_new_value_by_scope(db):
     }
 
 
-def test_the_old_value_of_a_shared_key_is_what_another_session_wrote(db):
+def test_old_value_of_shared_key_is_from_another_session(db):
     first, second = Story("s1"), Story("s2")
     first.says("hi", delta={"user:unit": "C"})
     seq = second.says("hi", delta={"user:unit": "F"})
@@ -55,7 +55,7 @@ def test_a_removed_key_has_no_new_value_and_is_new_when_it_comes_back(story):
     assert (of(story, back.seq)["x"].old, of(story, back.seq)["x"].new) == (None, "2")
 
 
-def test_a_key_is_removed_by_the_name_it_was_given_whatever_a_column_makes_of_it(story):
+def test_key_is_removed_by_its_original_name(story):
     story.says("a", delta={"a\x00b": 1})
     removal, _ = edit_state(story.key, {}, removed={"a\x00b"})
     change = of(story, removal.seq)["a\N{REPLACEMENT CHARACTER}b"]
@@ -68,14 +68,14 @@ def test_a_value_written_again_is_marked(story):
     assert of(story, seq)["x"].is_repeated
 
 
-def test_long_values_are_cut_in_rows_and_whole_where_asked(story):
+def test_long_values_are_cut_in_rows_and_whole_on_request(story):
     seq = story.says("a", delta={"x": "y" * 10_000})
     assert len(of(story, seq)["x"].new) == BRIEF_LENGTH
     assert of(story, seq)["x"].new.endswith("…")
     assert len(of(story, seq, length=0)["x"].new) == 10_002
 
 
-def test_temp_keys_the_recorder_saw_stand_beside_the_stored_ones(story):
+def test_recorded_temp_keys_are_beside_stored_ones(story):
     seq = story.says("a", delta={"x": 1, "temp:draft": "…"}, keep_temp=True)
     assert [(change.name, change.scope) for change in of(story, seq).values()] == [
         ("x", "session"),
@@ -111,7 +111,7 @@ def test_an_explicit_delta_that_the_recorder_saw_names_its_author(story):
     assert (change.who, change.is_inferred) == ("delta by system", False)
 
 
-def test_a_rewind_of_adk_is_told_as_a_rewind(story):
+def test_rewind_by_adk_is_recognized(story):
     event = {"id": "r", "author": "user", "timestamp": 1.0, "actions": {"rewindBeforeInvocationId": "i1"}}
     append_event(story.key, build_record(event, delta={"x": None}), cause=ChangeCause.REWIND)
     change = of(story, 1)["x"]

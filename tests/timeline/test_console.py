@@ -99,7 +99,7 @@ async def test_an_empty_message_is_refused(story, runtime, text):
     assert await runs() == []
 
 
-async def test_a_session_that_is_gone_is_named(story, runtime):
+async def test_deleted_session_is_named(story, runtime):
     response = await AsyncClient().post(reverse("session-run", kwargs={"pk": 4711}), {"message": "hi"})
     assert response.status_code == 404
     assert "4711" in response.content.decode()
@@ -116,7 +116,7 @@ async def test_reading_an_address_that_is_for_sending_is_refused(story):
     assert response.status_code == 405
 
 
-async def test_a_message_that_nobody_can_take_is_refused_with_the_reason(story):
+async def test_message_without_runtime_is_refused_with_reason(story):
     refused = await send(story, message="hi")
     assert refused.status_code == 503
     page = parse(refused.content)
@@ -125,7 +125,7 @@ async def test_a_message_that_nobody_can_take_is_refused_with_the_reason(story):
     assert await runs() == []
 
 
-async def test_a_run_whose_process_cannot_take_it_says_why(story, runtime):
+async def test_run_refused_by_its_process_says_why(story, runtime):
     runtime.error = RuntimeUnavailable("The process has died.", hint="Look at its log.")
     await send(story, message="hi")
     run = await eventually(Run.Status.FAILED)
@@ -171,7 +171,7 @@ def test_page_of_an_app_that_cannot_be_run_has_no_composer(story, runtime, get):
     assert "could not be loaded" in get(reverse("session-message", kwargs={"pk": story.pk}), status=500).text
 
 
-async def test_a_run_that_cannot_be_handed_over_fails_and_the_log_says_why(story, runtime, caplog):
+async def test_undeliverable_run_fails_and_is_logged(story, runtime, caplog):
     runtime.error = ValueError("wires crossed")
     await send(story, message="hi")
     run = await eventually(Run.Status.FAILED)
@@ -200,7 +200,7 @@ async def test_an_answer_that_is_no_object_is_sent_as_a_result(story, runtime, t
 
 
 @pytest.mark.parametrize("text", ["", "{broken", "[" * 100_000])
-async def test_an_answer_that_cannot_be_meant_is_refused(story, runtime, text):
+async def test_invalid_answer_is_refused(story, runtime, text):
     await units_of_work.write(lambda: story.calls("request_leave", "c1", waiting=True))
     assert (await send(story, call_id="c1", response=text)).status_code == 400
     assert await runs() == []
@@ -235,7 +235,7 @@ async def test_a_call_is_answered_once(story, runtime):
     assert "answered already" in response.content.decode()
 
 
-async def test_a_call_is_answered_once_while_the_run_with_its_answer_has_not_begun(story, runtime):
+async def test_call_is_answered_once_before_its_run_starts(story, runtime):
     await units_of_work.write(lambda: story.calls("request_leave", "c1", waiting=True))
     await units_of_work.write(lambda: story.calls("request_leave", "c2", waiting=True))
     await send(story, call_id="c1", response="{}")
@@ -261,7 +261,7 @@ async def test_an_active_run_is_cancelled_by_its_runtime(story, runtime):
     assert stored.cancel_requested_at
 
 
-async def test_a_queued_run_that_no_runtime_knows_ends_at_once(story, runtime):
+async def test_queued_run_unknown_to_any_runtime_ends_when_cancelled(story, runtime):
     runtime.error = RuntimeUnavailable("gone", hint="")
     run = await units_of_work.write(lambda: lifecycle.create_run(story.pk, {}))
     await cancel(run.pk)
@@ -276,7 +276,7 @@ async def test_a_run_that_has_ended_stays_as_it_ended(story, runtime):
     assert (stored.status, stored.cancel_requested_at, runtime.requests) == (Run.Status.DONE, None, [])
 
 
-async def test_cancelling_a_run_that_does_not_exist_says_so(story):
+async def test_cancelling_a_missing_run_is_reported(story):
     assert (await cancel("nobody")).status_code == 404
 
 
@@ -304,7 +304,7 @@ async def test_another_message_of_the_same_form_is_queued(story, runtime):
     assert [message(run)["parts"] for run in await runs()] == [[{"text": "hi"}], [{"text": "there"}]]
 
 
-async def test_a_message_whose_run_ended_badly_can_be_sent_again(story, runtime):
+async def test_message_of_failed_run_can_be_sent_again(story, runtime):
     await send(story, message="hi", send_id=TWICE)
     await units_of_work.write(lifecycle.finish, TWICE, Run.Status.FAILED)
     await send(story, message="hi", send_id=TWICE)
@@ -312,7 +312,7 @@ async def test_a_message_whose_run_ended_badly_can_be_sent_again(story, runtime)
 
 
 @pytest.mark.parametrize("send_id", ["", "x", "A" * 32, "1" * 33, "../../x"])
-async def test_what_is_no_id_of_a_form_names_no_run(story, runtime, send_id):
+async def test_invalid_form_id_names_no_run(story, runtime, send_id):
     for _ in range(2):
         assert (await send(story, message="hi", send_id=send_id)).status_code == 303
     assert len({run.pk for run in await runs()}) == 2
@@ -325,7 +325,7 @@ async def test_a_form_does_not_take_the_run_of_another_session(story, runtime):
     assert [run.session_id for run in await runs()] == [other.pk, story.pk]
 
 
-async def test_an_answer_sent_twice_is_given_once(story, runtime):
+async def test_answer_sent_twice_is_given_once(story, runtime):
     await units_of_work.write(lambda: story.calls("ask", "c1", waiting=True))
     for _ in range(2):
         response = await send(story, call_id="c1", response="yes", send_id=TWICE)
@@ -333,7 +333,7 @@ async def test_an_answer_sent_twice_is_given_once(story, runtime):
     assert [run.pk for run in await runs()] == [TWICE]
 
 
-async def test_two_windows_that_answer_at_once_give_one_answer(story, runtime):
+async def test_concurrent_answers_of_two_windows_give_one(story, runtime):
     await units_of_work.write(lambda: story.calls("ask", "c1", waiting=True))
     answers = await asyncio.gather(
         *(send(story, call_id="c1", response=text, send_id=text * 32) for text in ("a", "b", "c"))
@@ -342,7 +342,7 @@ async def test_two_windows_that_answer_at_once_give_one_answer(story, runtime):
     assert len(await runs()) == 1
 
 
-async def test_an_answer_on_its_way_is_shown_as_answered(story, runtime, async_client):
+async def test_answer_being_sent_is_shown_as_answered(story, runtime, async_client):
     await units_of_work.write(lambda: story.calls("ask", "c1", waiting=True))
 
     async def form() -> Element:

@@ -37,7 +37,7 @@ def blob(mime: str, name: str = "") -> dict[str, Any]:
     return {"inlineData": {"mimeType": mime, "data": "QUJD", "displayName": name}}
 
 
-def test_an_event_with_every_field_shows_each_for_what_it_is(story, get):
+def test_event_with_every_field_shows_each_by_its_type(story, get):
     body = event_mapping.to_wire(full_event())
     known = {
         name: body.pop(name) for name in ("id", "timestamp", "invocationId", "author", "actions", "content")
@@ -72,7 +72,7 @@ def test_an_image_is_shown_from_an_address_of_its_own(shown, story):
     assert "plot.png image/png · 3 B" in row.text
 
 
-def test_media_stored_without_their_place_are_named_in_the_row_and_shown_in_the_open_event(story, get):
+def test_separated_media_are_named_in_row_and_shown_in_open_event(story, get):
     seq = story.add({"text": "see"}, blob("image/png", "plot.png"))
     row = Event.objects.get(session=story.pk, seq=seq)
     summary = json.loads(row.summary)
@@ -110,7 +110,7 @@ def test_other_data_is_a_file_to_open(shown):
         ("data:text/html,<script>", False),
     ],
 )
-def test_a_file_elsewhere_is_a_link_only_when_it_leads_to_the_web(shown, uri, is_link):
+def test_external_file_is_a_link_only_to_the_web(shown, uri, is_link):
     row = shown({"fileData": {"fileUri": uri, "mimeType": "application/pdf"}})
     links = [a for a in row.one("p", "media").all("a") if a.attrs["href"] == uri]
     assert bool(links) is is_link
@@ -119,7 +119,7 @@ def test_a_file_elsewhere_is_a_link_only_when_it_leads_to_the_web(shown, uri, is
         assert {"noopener", "noreferrer"} <= set(links[0].attrs["rel"].split())
 
 
-def test_sources_are_links_that_say_nothing_of_who_follows_them(shown):
+def test_source_links_send_no_referrer(shown):
     web = [
         {"web": {"uri": "https://example.org/a", "title": "A <b>"}},
         {"web": {"uri": "javascript:alert(1)", "title": "B"}},
@@ -132,7 +132,7 @@ def test_sources_are_links_that_say_nothing_of_who_follows_them(shown):
     assert "noreferrer" in link.attrs["rel"]
 
 
-def test_code_and_what_came_of_it_stand_together(shown):
+def test_code_and_its_result_are_adjacent(shown):
     code = {"executableCode": {"code": "print(1)\nprint(2)", "language": "PYTHON"}}
     row = shown(code, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n2"}})
     first, second = row.all("pre")
@@ -140,7 +140,7 @@ def test_code_and_what_came_of_it_stand_together(shown):
     assert (first.text, second.text) == ("print(1) print(2)", "1 2")
 
 
-def test_json_that_an_agent_says_is_shown_as_code(shown):
+def test_json_text_is_shown_as_code(shown):
     assert shown({"text": '{"a": [1, 2]}'}).one("pre").text == '{ "a": [ 1, 2 ] }'
 
 
@@ -162,13 +162,13 @@ def test_a_saved_artifact_leads_to_the_version_that_was_saved(shown, story):
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifacts/?name=user%3Aplan.md&version=2"
 
 
-def test_what_was_heard_and_spoken_is_shown(shown):
+def test_transcriptions_are_shown(shown):
     row = shown(inputTranscription={"text": "hello there"}, outputTranscription={"text": "hi"})
     assert "heard hello there" in row.text
     assert "spoken hi" in row.text
 
 
-def test_what_was_heard_is_the_content_of_an_open_event_and_is_said_by_the_user(story, get):
+def test_input_transcription_is_a_message_of_the_user(story, get):
     story.add(author="user", inputTranscription={"text": "hello there"})
     page = get(session_path(story, "?seq=1"))
     assert "kind-user" in event(page, 1).classes
@@ -177,7 +177,7 @@ def test_what_was_heard_is_the_content_of_an_open_event_and_is_said_by_the_user(
     assert "no content" not in parts
 
 
-def test_an_error_without_content_is_not_said_to_be_nothing(story, get):
+def test_error_without_content_is_not_shown_as_empty(story, get):
     story.add(errorCode="429", errorMessage="quota")
     assert "no content" not in get(session_path(story, "?seq=1")).one("div", "tab-parts").text
 
@@ -200,24 +200,24 @@ def test_a_part_that_is_a_signature_alone_is_nothing_to_read(shown):
     assert "no content" in shown({"thoughtSignature": "QUJD"}).text
 
 
-def test_a_model_that_was_cut_off_says_why(shown):
+def test_interrupted_model_shows_its_reason(shown):
     assert "MAX_TOKENS" in shown({"text": "Once upon"}, finishReason="MAX_TOKENS").text
 
 
 @pytest.mark.parametrize("author", ["user", "agent"])
-def test_a_text_of_very_many_lines_is_a_row_that_one_gets_past(shown, author):
+def test_text_with_very_many_lines_is_collapsed_in_its_row(shown, author):
     row = shown({"text": "- line\n" * 400}, author=author)
     assert row.text.count("line") == MAX_LINES
     assert "The text is shortened" in row.text
 
 
-def test_a_delta_alone_stands_in_the_first_line(shown):
+def test_delta_without_content_is_in_the_first_line(shown):
     assert "is-delta" in shown(delta={"n": 1}).classes
     assert "is-delta" not in shown({"text": "one"}, delta={"n": 2}).classes
     assert "is-delta" not in shown(delta={"n": 3}, interrupted=True).classes
 
 
-def test_a_summary_says_which_events_it_stands_for(story, get):
+def test_compaction_names_its_events(story, get):
     story.says("one")
     story.says("two")
     content = {"parts": [{"text": "**one** and two"}]}
@@ -262,7 +262,7 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("author", ["agent", "user"])
-def test_no_text_makes_a_page_slow_or_does_anything(shown, name, author):
+def test_hostile_text_is_inert_and_rendered_fast(shown, name, author):
     row = shown({"text": HOSTILE[name]}, {"text": HOSTILE[name], "thought": True}, author=author)
     assert len(list(row)) < MOST_ELEMENTS
     assert not row.all("script")
@@ -276,7 +276,7 @@ def test_a_call_and_an_answer_of_a_hundred_thousand_keys_are_a_row_like_any_othe
     assert len(list(row)) < 100
 
 
-def test_what_is_said_after_the_arguments_of_a_call_stands_apart_from_them(story, get):
+def test_text_after_a_call_is_separate_from_its_arguments(story, get):
     seq = story.calls("ask", "c1", waiting=True, to="Acme", **{f"k{number}": number for number in range(9)})
     story.invocation = "i2"
     answer = story.answers("ask", "c1", author="user")
@@ -285,7 +285,7 @@ def test_what_is_said_after_the_arguments_of_a_call_stands_apart_from_them(story
     assert f" asked in {seq}" in event(page, answer).text
 
 
-def test_a_delta_of_very_many_keys_reads_only_what_is_shown(story, get, django_assert_max_num_queries):
+def test_delta_of_very_many_keys_reads_only_shown_ones(story, get, django_assert_max_num_queries):
     seq = story.add(delta={f"k{number}": number for number in range(3_000)})
     session = story.session
     with django_assert_max_num_queries(10):

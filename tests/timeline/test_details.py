@@ -46,7 +46,7 @@ def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
     ]
 
 
-def test_fields_that_nobody_knows_are_kept_and_said_to_be_unknown():
+def test_unknown_fields_are_kept_and_marked():
     [tree] = details_of({"fieldOf/tomorrow": {"x": 1}}).trees
     assert (tree.title, tree.value, tree.pointer, tree.is_known) == (
         "fieldOf/tomorrow",
@@ -56,7 +56,7 @@ def test_fields_that_nobody_knows_are_kept_and_said_to_be_unknown():
     )
 
 
-def test_a_value_too_long_for_a_line_opens_as_json():
+def test_value_too_long_for_a_line_opens_as_json():
     shown = details_of({"modelVersion": "m" * 1000, "partial": False})
     assert shown.facts == [("partial", "no")]
     assert [(tree.title, tree.is_known) for tree in shown.trees] == [("model", True)]
@@ -70,12 +70,12 @@ def test_a_field_of_another_shape_is_shown_as_it_came(name: str, value: object):
         assert [tree.value for tree in shown.trees] == [value]
 
 
-def test_an_event_that_says_nothing_of_itself_has_no_details():
+def test_event_without_metadata_has_no_details():
     assert details_of({"content": {}, "nodeInfo": {"path": ""}, "actions": {}}).is_empty
     assert not details_of({"finishReason": "STOP"}).is_empty
 
 
-def test_tokens_are_told_by_kind_and_add_up():
+def test_tokens_are_shown_by_kind_with_their_sum():
     usage = details_of(
         {
             "usageMetadata": {
@@ -103,7 +103,7 @@ def test_tokens_are_told_by_kind_and_add_up():
     assert usage.more == {"trafficType": "ON_DEMAND"}
 
 
-def test_the_average_probability_of_a_token_is_told_in_percent():
+def test_average_token_probability_is_in_percent():
     assert details_of({"avgLogprobs": 0}).certainty == (0.0, 100.0)
     assert details_of({"avgLogprobs": -0.6931471805599453}).certainty[1] == pytest.approx(50)
     assert details_of({"avgLogprobs": 400.0}).certainty[1] == 100
@@ -157,14 +157,14 @@ def test_every_field_of_adks_actions_has_words():
     assert words["requestedToolConfirmations"] == "Requests confirmation of 1 call: sure?"
 
 
-def test_what_a_sentence_does_not_say_is_shown_as_json():
+def test_details_without_a_sentence_are_shown_as_json():
     shown = {action.name: action.value for action in actions_of(FULL["actions"])}
     assert shown["agentState"] == {"step": 2, "nothing": None}
     assert shown["setModelResponse"] == {"structured": [1]}
     assert shown["escalate"] is shown["route"] is shown["rewindBeforeInvocationId"] is None
 
 
-def test_an_action_that_nobody_knows_is_kept():
+def test_unknown_action_is_kept():
     [action] = actions_of({"beam/up": [1], "stateDelta": {"a": 1}, "escalate": None})
     assert (action.said, action.value, action.pointer, action.is_known) == (
         "beam/up",
@@ -174,7 +174,7 @@ def test_an_action_that_nobody_knows_is_kept():
     )
 
 
-def test_a_reason_without_a_transfer_and_a_refusal_to_escalate_are_told():
+def test_reason_without_transfer_and_refused_escalation_are_shown():
     said = [action.said for action in actions_of({"transferReason": "why", "escalate": False})]
     assert said == ["Reason of the transfer: why", "Does not escalate to the parent agent"]
 

@@ -49,14 +49,14 @@ def test_two_events_are_compared_whichever_is_open(moved):
     assert told(moved, "now", 1) == told(moved, "1") == later
 
 
-def test_the_start_is_what_the_first_event_found(moved):
+def test_start_is_the_state_before_the_first_event(moved):
     assert told(moved, "0", 1) == [
         ("city", "changed", '"Rome"', '"Paris"'),
         ("user:unit", "added", None, '"C"'),
     ]
 
 
-def test_the_start_holds_what_others_had_shared_before_the_first_event(db):
+def test_start_includes_earlier_shared_state(db):
     before = Story("s0", {"app:motd": "old", "user:unit": "C"})
     story = Story("s1")
     before.says("x", delta={"app:motd": "new"})
@@ -69,14 +69,14 @@ def test_the_start_holds_what_others_had_shared_before_the_first_event(db):
     ]
 
 
-def test_the_same_moment_does_not_differ_and_a_value_written_again_neither(moved):
+def test_equal_points_and_rewritten_values_do_not_differ(moved):
     assert told(moved, "2", 2) == told(moved, "now") == []
     moved.says("again", delta={"city": "Oslo"})
     assert told(moved, "3", 4) == []
 
 
 @pytest.mark.parametrize("base", ["-1", "x", "1.5", "", "9" * 30])
-def test_what_is_no_moment_is_refused(moved, base):
+def test_invalid_point_in_time_is_refused(moved, base):
     with pytest.raises(BadInput):
         state_differences(moved.session, base, None)
 
@@ -147,7 +147,7 @@ def test_the_page_shows_the_difference_in_place_of_the_state(moved, client: Clie
     assert page.one("a", data_compare="").attrs["href"] == "?seq=3"
 
 
-def test_the_board_offers_moments_to_compare_with(moved, client: Client):
+def test_board_offers_points_in_time_to_compare(moved, client: Client):
     page = parse(client.get(f"/sessions/id/{moved.pk}/?seq=3").content)
     offered = [(link.attrs["href"], link.text) for link in page.all("a") if "data-compare" in link.attrs]
     assert offered == [
@@ -158,7 +158,7 @@ def test_the_board_offers_moments_to_compare_with(moved, client: Client):
 
 
 @pytest.mark.parametrize(("query", "status"), [("diff=nonsense", 400), ("diff=99", 404)])
-def test_a_moment_that_cannot_be_is_an_error_page(moved, client: Client, query, status):
+def test_invalid_point_in_time_is_an_error_page(moved, client: Client, query, status):
     assert client.get(f"/sessions/id/{moved.pk}/?{query}").status_code == status
 
 
@@ -183,7 +183,7 @@ def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
 
 
 @pytest.mark.parametrize(("query", "offered"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
-def test_a_moment_that_is_gone_offers_the_nearest(moved, client: Client, query, offered):
+def test_missing_point_in_time_offers_the_nearest(moved, client: Client, query, offered):
     page = parse(client.get(f"/sessions/id/{moved.pk}/?{query}").content)
     assert page.one("h1").text == "This session has no event 99."
     link = page.one("a", "button-primary")
@@ -215,7 +215,7 @@ def test_text_is_compared_by_its_lines_and_sentences():
     assert marks == [("removed", sentences[5]), ("added", "Here is another one. ")]
 
 
-def test_values_too_long_to_compare_show_their_beginnings_and_say_so():
+def test_too_long_values_are_compared_in_part_with_a_note():
     old, new = (f'"{letter * 500_000}"' for letter in "ab")
     shown = value_diff.diff_lines(old, new)
     assert shown[-1].text.startswith("Only the beginnings")
@@ -245,9 +245,7 @@ def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved):
 
 @pytest.mark.parametrize("few", [0, 5_000])
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.anywhere) for seed in (1, 2))])
-def test_shared_keys_are_counted_between_any_two_moments_as_a_plain_look_at_each_would(
-    db, monkeypatch, few, seed
-):
+def test_shared_key_counts_agree_with_naive_comparison(db, monkeypatch, few, seed):
     monkeypatch.setattr(points, "FEW_KEYS", few)
     random = Random(seed)
     story, other = Story("s1"), Story("s2")
@@ -290,9 +288,7 @@ def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str 
     return {scopes.PREFIX[scope] + row.key: row.value for scope, rows in found.scopes() for row in rows}
 
 
-def test_counting_very_many_keys_that_were_written_since_asks_as_often_as_counting_more(
-    db, monkeypatch, django_assert_num_queries
-):
+def test_counting_many_changed_keys_needs_constant_queries(db, monkeypatch, django_assert_num_queries):
     monkeypatch.setattr(points, "FEW_KEYS", 2)
     story = Story("s1")
     story.says("a", delta={"user:k0": 0, "user:k1": 1})

@@ -20,7 +20,7 @@ def rows(story: Story, left: int, right: int) -> dict[str, ComparedRow]:
     return {row.name: row for row in compare_events(story.session, left, right).rows}
 
 
-def test_fields_stand_side_by_side_and_numbers_say_by_how_much(story):
+def test_fields_are_side_by_side_with_numeric_differences(story):
     story.says("a", usageMetadata={"promptTokenCount": 10}, modelVersion="m1")
     story.calls("look", "c1", city="Rome")
     story.says("a", usageMetadata={"promptTokenCount": 12}, modelVersion="m1")
@@ -71,7 +71,7 @@ def test_every_field_of_an_event_is_compared(story):
     assert "action · agentState" in names
 
 
-def test_the_state_between_them_is_told_whichever_comes_first(story):
+def test_state_between_events_is_the_same_in_either_order(story):
     story.says("x", delta={"n": 1})
     story.says("y", delta={"n": 2, "user:tier": "gold"})
     for left, right in ((1, 2), (2, 1)):
@@ -83,7 +83,7 @@ def test_the_state_between_them_is_told_whichever_comes_first(story):
         ]
 
 
-def test_the_one_before_is_of_the_same_kind_and_if_possible_of_the_same_author(story):
+def test_previous_event_has_same_kind_and_preferably_author(story):
     story.says("a", author="cook")
     story.says("b", author="waiter")
     story.asks("c")
@@ -93,7 +93,7 @@ def test_the_one_before_is_of_the_same_kind_and_if_possible_of_the_same_author(s
     assert [find_similar_before(session, seq) for seq in (4, 3, 2, 5, 1)] == [1, 2, 1, 4, 0]
 
 
-def test_an_event_alone_is_led_to_the_one_before_it(story, client):
+def test_single_event_links_to_the_previous_one(story, client):
     story.says("a")
     story.asks("b")
     story.says("c")
@@ -112,14 +112,14 @@ def test_an_event_alone_is_led_to_the_one_before_it(story, client):
         ("?left=1", 404, "no event to compare"),
     ],
 )
-def test_what_cannot_be_compared_is_refused_with_the_way_out(story, client, query, status, said):
+def test_invalid_comparison_is_refused_with_hint(story, client, query, status, said):
     story.says("a")
     answer = client.get(page_of(story, query))
     assert answer.status_code == status
     assert said in answer.content.decode()
 
 
-def test_refusals_name_what_is_wrong(story):
+def test_refusals_name_the_reason(story):
     story.says("a")
     with pytest.raises(BadInput, match="itself"):
         compare_events(story.session, 1, 1)
@@ -127,7 +127,7 @@ def test_refusals_name_what_is_wrong(story):
         compare_events(story.session, 1, 2)
 
 
-def test_the_page_shows_both_and_what_is_the_same(story, get, django_assert_max_num_queries):
+def test_page_shows_both_events_and_equal_fields(story, get, django_assert_max_num_queries):
     for number in range(20):
         story.says(f"a rather long text, number {number}, of words", delta={"n": number})
     with django_assert_max_num_queries(20):
@@ -156,7 +156,7 @@ def test_nothing_hides_on_the_page(story, client):
         ("?right=9", "?right=3"),
     ],
 )
-def test_an_event_that_is_gone_offers_the_nearest_to_compare(story, get, query, offered):
+def test_missing_event_offers_the_nearest_to_compare(story, get, query, offered):
     for text in ("one", "two", "three"):
         story.says(text)
     page = get(page_of(story, query), status=404)

@@ -35,7 +35,7 @@ from tests.timeline.story import Story
         (b"", TEXT),
     ],
 )
-def test_a_type_is_told_by_the_bytes_alone(content: bytes, mime: str) -> None:
+def test_type_is_detected_from_bytes_only(content: bytes, mime: str) -> None:
     assert file_type.sniff(content) == mime
 
 
@@ -48,7 +48,7 @@ def get(story: Story, seq: int, **query: str) -> Any:
     return Client().get(f"/sessions/id/{story.pk}/events/{seq}/blob/", query)
 
 
-def test_inline_data_is_served_as_what_it_is_and_not_as_what_it_says(story: Story) -> None:
+def test_inline_data_is_served_by_detected_type(story: Story) -> None:
     seq = story.add({"text": "see"}, inline(PNG, displayName="über/plot.png"))
     response = get(story, seq, pointer="/content/parts/1")
     assert response.content == PNG
@@ -62,7 +62,7 @@ def test_inline_data_is_served_as_what_it_is_and_not_as_what_it_says(story: Stor
     ("content", "mime"),
     [(EVIL_SVG, SVG), (b"<html><script>alert(1)</script>", TEXT), (b"\x00\xff", BINARY)],
 )
-def test_what_could_do_something_is_in_a_sandbox(story: Story, content: bytes, mime: str) -> None:
+def test_active_content_is_sandboxed(story: Story, content: bytes, mime: str) -> None:
     response = get(story, story.add(inline(content)))
     assert response["Content-Type"] == mime
     assert response["Content-Security-Policy"].startswith("sandbox; default-src 'none'")
@@ -70,7 +70,7 @@ def test_what_could_do_something_is_in_a_sandbox(story: Story, content: bytes, m
 
 
 @pytest.mark.parametrize("pointer", ["/content/parts/0", "/content/parts/7", "/nowhere", "/author"])
-def test_where_no_data_is_that_is_said(story: Story, pointer: str) -> None:
+def test_missing_data_is_reported(story: Story, pointer: str) -> None:
     seq = story.says("no data here")
     response = get(story, seq, pointer=pointer)
     assert response.status_code == 404
@@ -88,7 +88,7 @@ def test_a_name_of_any_characters_names_the_file(story: Story) -> None:
     assert response["Content-Disposition"] == 'inline; filename="a\\"\\\\r\\\\nX: 1"'
 
 
-def test_an_event_that_is_gone_has_no_data(story: Story) -> None:
+def test_deleted_event_has_no_data(story: Story) -> None:
     assert get(story, 9).status_code == 404
 
 
@@ -100,7 +100,7 @@ def saved(story: Story, name: str, content: bytes, holding: Artifact.Holding = A
 
 
 @pytest.mark.parametrize("name", ["plot.png", "user:plot.png"])
-def test_an_artifact_is_served_in_the_version_asked_for(story: Story, name: str) -> None:
+def test_artifact_is_served_in_the_requested_version(story: Story, name: str) -> None:
     saved(story, name, b"old")
     saved(story, name, PNG)
     address = f"/sessions/id/{story.pk}/artifact/"

@@ -35,12 +35,12 @@ def test_a_call_and_its_result_lead_to_each_other(story):
     assert (part.name, partner) == ("wait", Partner(2, 3.0))
 
 
-def test_a_call_that_nobody_answered_has_no_partner(story):
+def test_unanswered_call_has_no_partner(story):
     story.calls("look", "c1")
     assert opened(story, 1).partners == {}
 
 
-def test_the_latency_of_a_result_counts_from_its_call_and_of_others_from_the_event_before(story):
+def test_latency_counts_from_the_call_or_the_previous_event(story):
     story.calls("look", "c1")
     story.says("meanwhile")
     story.answers("look", "c1")
@@ -48,7 +48,7 @@ def test_the_latency_of_a_result_counts_from_its_call_and_of_others_from_the_eve
     assert (opened(story, 3).elapsed, opened(story, 3).is_answer) == (2.0, True)
 
 
-def test_old_and_new_values_too_long_for_a_line_are_compared_line_by_line(story):
+def test_long_old_and_new_values_are_diffed_by_line(story):
     story.says("a", delta={"plan": ["walk"] * 40, "n": 1})
     seq = story.says("b", delta={"plan": [*["walk"] * 39, "ride"], "n": 2})
     shown = {change.change.key: change.lines for change in opened(story, seq).changes}
@@ -56,7 +56,7 @@ def test_old_and_new_values_too_long_for_a_line_are_compared_line_by_line(story)
     assert [line.text.strip() for line in shown["plan"] if line.mark == "added"] == ['"ride"']
 
 
-def test_values_of_megabytes_show_how_they_begin(story):
+def test_values_of_megabytes_show_their_beginning(story):
     story.says("a", delta={"t": "x" * 30_000})
     [change] = opened(story, story.says("b", delta={"t": "y" * 30_000})).changes
     assert {line.mark for line in change.lines} == {"removed", "added", "skipped"}
@@ -88,7 +88,7 @@ def test_the_page_of_an_event_that_wrote_very_many_keys_stays_light(story, get):
     assert len(page.all()) < 4_000
 
 
-def test_a_compaction_names_the_events_it_stands_for(story):
+def test_compaction_names_its_events(story):
     for number in range(4):
         story.says(f"n{number}")
     span = {"startTimestamp": START + 2, "endTimestamp": START + 3, "compactedContent": said("two things")}

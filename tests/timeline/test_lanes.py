@@ -26,14 +26,14 @@ def numbers(lanes: Lanes | None) -> list[int]:
     return [line.number for line in lanes.lines]
 
 
-def test_one_agent_needs_no_lane(story):
+def test_single_agent_needs_no_lane(story):
     story.asks("go")
     story.says("one")
     story.says("two")
     assert set(drawn(story).values()) == {None}
 
 
-def test_agents_have_lanes_in_the_order_in_which_they_speak(story):
+def test_lanes_are_in_order_of_first_appearance(story):
     story.asks("go")
     story.says("a", author="planner")
     story.says("b", author="writer")
@@ -60,7 +60,7 @@ def test_a_line_runs_from_the_first_event_of_an_agent_to_its_last(story):
     assert (own[1].y1, own[1].y2, own[4].y1, own[4].y2) == (str(DOT), "100%", "0", str(DOT))
 
 
-def test_agents_that_share_the_last_lane_are_counted_and_said(story, get):
+def test_agents_sharing_the_last_lane_are_counted(story, get):
     for number in range(MAX_LANES):
         story.says("hi", author=f"agent{number}")
     assert "in one lane" not in get(session_path(story)).one("ol", id="events").text
@@ -69,14 +69,14 @@ def test_agents_that_share_the_last_lane_are_counted_and_said(story, get):
     assert f"{MAX_LANES + 3} agents, 4 in one lane" in get(session_path(story)).one("ol", id="events").text
 
 
-def test_a_window_draws_agents_where_the_whole_invocation_has_them(story):
+def test_window_uses_the_lanes_of_the_whole_invocation(story):
     for author in ("one", "two", "three", "one"):
         story.says("x", author=author)
     assert drawn(story)[4].number == drawn(story, 4)[4].number == 1
     assert drawn(story, 3)[3].number == 3
 
 
-def test_a_transfer_is_an_arrow_and_what_simply_follows_is_none(story):
+def test_transfer_is_an_arrow_and_succession_is_not(story):
     story.says("a", author="root")
     story.says("b", author="first")
     story.add({"text": "c"}, author="first", actions={"transferToAgent": "root"})
@@ -93,7 +93,7 @@ def test_an_arrow_comes_also_from_before_the_window(story):
     assert drawn(story, 2)[2].is_transfer
 
 
-def test_nobody_hands_over_from_one_invocation_to_the_next(story):
+def test_arrows_do_not_cross_invocations(story):
     story.says("a", author="left")
     story.says("b", author="right")
     story.invocation = "i2"
@@ -103,7 +103,7 @@ def test_nobody_hands_over_from_one_invocation_to_the_next(story):
     assert [bool(lanes[seq].link) for seq in (1, 2, 3, 4)] == [False, True, False, True]
 
 
-def test_a_result_is_drawn_where_its_call_stands(story):
+def test_result_is_in_the_lane_of_its_call(story):
     story.add({"functionCall": {"id": "c1", "name": "f", "args": {}}}, author="left")
     story.says("meanwhile", author="right")
     story.answers("f", "c1", author="left")

@@ -11,7 +11,7 @@ def part(**body: object) -> Part:
     return found
 
 
-def test_every_kind_of_part_is_told_apart():
+def test_every_kind_of_part_is_recognized():
     bodies = [
         {"text": "hm", "thought": True},
         {"text": "hello"},
@@ -37,7 +37,7 @@ def test_content_that_is_no_content_has_no_parts():
         assert parts_of(content) == []
 
 
-def test_a_part_that_is_not_what_its_name_says_is_shown_as_it_is():
+def test_malformed_part_is_shown_raw():
     for body in ({"functionCall": "x"}, {"inlineData": None}, {"text": 3}):
         assert (part(**body).type, part(**body).media) == ("other", None)
 
@@ -49,13 +49,13 @@ def test_media_are_described_without_their_bytes():
     assert (file.size, file.uri) == (None, "gs://x/y")
 
 
-def test_the_media_of_a_tools_answer_are_found_where_they_stand():
+def test_media_in_tool_results_are_found():
     answer = {"name": "f", "response": {}, "parts": [{"inlineData": {"data": "AAAA"}}, {"text": "x"}]}
     [media] = part(functionResponse=answer).answers_media
     assert (media.size, media.pointer) == (3, "/content/parts/0/functionResponse/parts/0")
 
 
-def test_what_a_part_holds_besides_is_kept():
+def test_additional_fields_of_a_part_are_kept():
     shown = part(text="x", thoughtSignature="c2ln", videoMetadata={"fps": 1})
     assert shown.extras == {"thoughtSignature": "c2ln", "videoMetadata": {"fps": 1}}
     call = part(
@@ -65,7 +65,7 @@ def test_what_a_part_holds_besides_is_kept():
     assert part(odd={"a": 1}).extras == {}
 
 
-def test_a_long_text_begins_and_says_how_much_follows():
+def test_long_text_is_cut_with_remaining_length():
     limit = content_parts.EXCERPT_LENGTH
     assert part(text="x" * (limit + 15)).text == content_parts.TextExcerpt(
         "x" * limit, 15, "/content/parts/0/text"

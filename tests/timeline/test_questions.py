@@ -24,7 +24,7 @@ def test_a_long_running_call_waits_until_the_user_answers(story):
     assert asked(story) == []
 
 
-def test_what_the_tool_says_meanwhile_does_not_close_the_call(story):
+def test_interim_tool_result_does_not_close_the_call(story):
     story.calls("request_leave", "c1", waiting=True)
     story.answers("request_leave", "c1", response={"status": "pending"})
     assert len(asked(story)) == 1
@@ -56,13 +56,13 @@ def test_a_confirmation_names_the_call_it_is_about(story):
         ("Pay?", "Pay?"),
     ],
 )
-def test_the_hint_that_adk_writes_for_programs_is_not_shown_to_people(story, hint, shown):
+def test_adks_hint_for_programs_is_hidden(story, hint, shown):
     story.calls(CONFIRMATION, "c2", waiting=True, toolConfirmation={"hint": hint})
     [question] = asked(story)
     assert question.hint == shown
 
 
-def test_arguments_and_payload_are_told_as_json_and_not_as_python(story):
+def test_arguments_and_payload_are_shown_as_json(story):
     story.calls(
         CONFIRMATION,
         "c2",
@@ -90,7 +90,7 @@ def test_the_answer_may_lie_outside_of_the_window(story):
     assert open_questions(session, windows.before(session, 2).events) == {}
 
 
-def test_an_open_call_is_found_by_its_id_and_an_answered_one_is_not(story):
+def test_only_open_calls_are_found_by_id(story):
     story.calls("request_leave", "c1", waiting=True)
     story.calls("request_leave", "c2", waiting=True)
     story.answers("request_leave", "c1", author="user")

@@ -21,7 +21,7 @@ def json_of(story: Story, query: str = "") -> str:
     return reverse("event-json", kwargs={"pk": story.pk, "seq": 1}) + query
 
 
-def test_the_tree_is_built_only_when_it_is_looked_at(story, get):
+def test_tree_is_rendered_only_when_opened(story, get):
     story.says("hello")
     lazy = get(page_of(story, "?seq=1")).one("div", id="raw")
     assert lazy.attrs["hx-get"] == "?tab=raw&seq=1"
@@ -30,7 +30,7 @@ def test_the_tree_is_built_only_when_it_is_looked_at(story, get):
     assert 'text"hello"' in shown.text
 
 
-def test_a_search_opens_its_hits_one_by_one(story, get):
+def test_search_steps_through_its_hits(story, get):
     story.calls("look", "c1", rows=[{"city": "Paris"}, {"city": "Rome"}, {"city": "paris"}])
     shown = get(page_of(story, "?seq=1&tab=raw&raw=paris&hit=2")).one("div", id="raw")
     assert shown.one("p", css="raw-hits").text == "2 of 2"
@@ -43,7 +43,7 @@ def test_a_search_opens_its_hits_one_by_one(story, get):
     )
 
 
-def test_a_search_without_hits_says_what_was_searched_for(story, get):
+def test_search_without_hits_names_its_text(story, get):
     story.says("hello")
     shown = get(page_of(story, "?seq=1&tab=raw&raw=%3Cb%3Enothing"), target="raw")
     assert "no key or value holds “<b>nothing”" in shown.text
@@ -68,7 +68,7 @@ def test_everything_can_be_opened(story, get):
     assert all("open" in branch.attrs for branch in branches)
 
 
-def test_a_piece_below_a_base_keeps_base_and_search(story, client):
+def test_piece_below_a_base_keeps_base_and_search(story, client):
     story.calls("look", "c1", **{"a&b": {"rows": [{"x": "hit"}] * 30}})
     query = "?base=/content/parts/0/functionCall/args/a%26b&find=hit&pointer=/rows"
     piece = parse(client.get(json_of(story, query)).content)
@@ -79,7 +79,7 @@ def test_a_piece_below_a_base_keeps_base_and_search(story, client):
     assert parse(client.get(inner).content).one("mark").text == "hit"
 
 
-def test_what_is_copied_is_the_value_letter_by_letter(story, client):
+def test_copied_value_is_exact(story, client):
     story.says(EVIL, custom={"n": 2**60, "t": [EVIL]})
 
     def copied(pointer: str) -> str:
@@ -92,7 +92,7 @@ def test_what_is_copied_is_the_value_letter_by_letter(story, client):
     assert json.loads(copied("")) == json.loads(story.event(1).data)
 
 
-def test_what_nobody_sees_is_shown_in_the_tree(story, get):
+def test_tree_shows_invisible_characters(story, get):
     story.says("x", custom={EVIL: EVIL})
     shown = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
     assert {leaf.text for leaf in shown.all("bdi", css="json-key")} >= {escape_name(EVIL)}

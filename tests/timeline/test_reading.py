@@ -34,7 +34,7 @@ def items(story: Story) -> dict[int, TimelineItem]:
     }
 
 
-def test_a_call_and_its_result_are_one_row(story):
+def test_call_and_result_are_one_row(story):
     story.asks("Weather?")
     story.calls("get_weather", "c1", city="Paris")
     story.answers("get_weather", "c1")
@@ -59,7 +59,7 @@ def test_one_event_may_answer_all_calls_of_another(story):
     assert layout(timeline(story)) == [[[1, 2]]]
 
 
-def test_a_result_of_calls_of_two_events_stands_alone(story):
+def test_result_of_calls_from_two_events_has_its_own_row(story):
     story.calls("a", "c1")
     story.calls("b", "c2")
     story.add(
@@ -69,7 +69,7 @@ def test_a_result_of_calls_of_two_events_stands_alone(story):
     assert layout(timeline(story)) == [[[1], [2], [3]]]
 
 
-def test_a_result_whose_call_is_not_shown_stands_alone(story):
+def test_result_without_visible_call_has_its_own_row(story):
     story.calls("a", "c1")
     story.answers("a", "c1")
     session = story.session
@@ -77,7 +77,7 @@ def test_a_result_whose_call_is_not_shown_stands_alone(story):
     assert layout(groups) == [[[2]]]
 
 
-def test_what_a_person_answers_later_stays_where_it_happened(story):
+def test_later_answer_of_a_person_stays_in_place(story):
     story.calls("request_leave", "c1", waiting=True)
     story.answers("request_leave", "c1", response={"status": "pending"})
     story.answers("request_leave", "c1", author="user", response={"status": "approved"})
@@ -107,7 +107,7 @@ def test_an_invocation_cut_by_the_window_is_continued(story):
     assert group.totals.events == 2
 
 
-def test_a_result_tells_how_long_its_tool_took_and_others_the_step_before(story):
+def test_result_shows_duration_of_its_tool(story):
     story.asks("go")
     story.calls("slow", "c1")
     story.says("meanwhile", author="other")
@@ -115,7 +115,7 @@ def test_a_result_tells_how_long_its_tool_took_and_others_the_step_before(story)
     assert {seq: item.elapsed for seq, item in items(story).items()} == {1: None, 2: 1.0, 3: 1.0, 4: 2.0}
 
 
-def test_the_first_event_of_a_window_still_knows_its_elapsed_time(story):
+def test_first_event_of_a_window_has_its_elapsed_time(story):
     story.asks("one")
     story.says("two")
     session = story.session
@@ -130,7 +130,7 @@ def test_final_answers_are_marked_and_messages_of_the_user_are_not(story):
     assert {seq: item.is_final for seq, item in items(story).items()} == {1: False, 2: False, 3: True}
 
 
-def test_signals_are_said_in_words_with_what_they_aim_at(story):
+def test_signals_are_described_with_their_target(story):
     story.add(actions={"transferToAgent": "booker", "escalate": True, "agentState": {"step": 2}})
     [item] = items(story).values()
     assert [(signal.label, signal.value) for signal in item.signals] == [
@@ -140,7 +140,7 @@ def test_signals_are_said_in_words_with_what_they_aim_at(story):
     ]
 
 
-def test_rewound_events_are_marked_and_nothing_is_gone(story):
+def test_rewound_events_are_marked_and_remain(story):
     story.asks("one")
     story.invocation = "i2"
     story.asks("two")
@@ -151,7 +151,7 @@ def test_rewound_events_are_marked_and_nothing_is_gone(story):
     assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 4, 3: 4, 4: 4, 5: 0}
 
 
-def test_a_rewind_that_was_taken_back_itself_counts_no_more(story):
+def test_undone_rewind_does_not_count(story):
     story.asks("one")
     story.invocation = "i2"
     story.asks("two")
@@ -162,7 +162,7 @@ def test_a_rewind_that_was_taken_back_itself_counts_no_more(story):
     assert {seq: item.rewound_by for seq, item in items(story).items()} == {1: 0, 2: 0, 3: 4, 4: 4}
 
 
-def test_a_rewind_outside_the_window_still_marks_what_is_shown(story):
+def test_rewind_outside_the_window_marks_shown_events(story):
     story.asks("one")
     story.invocation = "i2"
     story.add(author="user", actions={"rewindBeforeInvocationId": "i1"})
@@ -174,7 +174,7 @@ def test_a_rewind_outside_the_window_still_marks_what_is_shown(story):
 @pytest.mark.skipif(
     "postgresql" in store_url(), reason="asks SQLite for its plan; PostgreSQL's has a test of its own"
 )
-def test_rewinds_and_compactions_are_found_by_an_index_however_many_checkpoints_there_are(story):
+def test_rewinds_and_compactions_are_found_by_index(story):
     for step in range(3):
         story.add(actions={"agentState": {"step": step}})
     story.add(author="user", actions={"rewindBeforeInvocationId": "i0"})
@@ -220,7 +220,7 @@ def test_a_run_that_went_well_explains_no_error(story):
     assert items(story)[1].run is None
 
 
-def test_events_without_anything_to_read_are_known(story):
+def test_events_without_content_are_recognized(story):
     story.add()
     story.add(delta={"x": 1})
     assert [item.is_empty for item in items(story).values()] == [True, False]
@@ -251,7 +251,7 @@ def test_silence_within_an_invocation_is_marked_on_its_event(story):
     assert group.gap == 0
 
 
-def test_a_window_that_begins_after_silence_still_says_so(story):
+def test_window_after_a_pause_shows_it(story):
     story.says("one")
     story.invocation = "i2"
     story.says("two")
@@ -273,13 +273,13 @@ def test_pieces_that_were_stored_fold_into_their_event(story):
     assert [item.event.seq for item in group.items] == [1, 3, 5, 2, 4]
 
 
-def test_pieces_without_their_event_stand_by_themselves(story):
+def test_pieces_without_event_are_separate(story):
     story.says("Hel", partial=True)
     story.says("Hello", partial=True)
     assert layout(timeline(story)) == [[[1], [2]]]
 
 
-def test_a_result_whose_call_came_before_the_window_names_it(story):
+def test_result_of_earlier_call_names_it(story):
     story.calls("look", "c1", where="Paris", **{f"n{number}": number for number in range(10)})
     story.says("meanwhile")
     story.answers("look", "c1")
@@ -299,7 +299,7 @@ def test_a_call_that_is_answered_after_the_window_names_the_event(story):
     assert [row.head.answered_in for row in group.rows] == [[3], []]
 
 
-def test_a_result_beside_its_call_says_nothing_of_it_and_a_persons_answer_does(story):
+def test_only_answers_of_people_beside_their_call_name_it(story):
     story.calls("look", "c1")
     story.answers("look", "c1")
     story.calls("ask", "c2", waiting=True)
@@ -327,7 +327,7 @@ def test_a_compaction_names_the_events_it_sums_up(story):
     assert [shown[seq].compacted_by for seq in (1, 2, 3)] == [4, 4, 0]
 
 
-def test_a_row_is_bounded_whatever_an_event_calls_and_writes(story):
+def test_row_is_bounded_for_any_number_of_calls_and_writes(story):
     call = {"functionCall": {"id": "c", "name": "f", "args": {f"a{n}": n for n in range(30)}}}
     seq = story.add(*[call] * 30, delta={f"k{number}": number for number in range(60)})
     [item] = items(story).values()

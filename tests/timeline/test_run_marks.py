@@ -49,7 +49,7 @@ def states(groups: list[InvocationGroup]) -> dict[str, list[str]]:
     return {group.invocation_id: [mark.run.status for mark in group.runs] for group in groups}
 
 
-def test_runs_that_did_not_simply_succeed_are_marked_also_when_newer_ones_did(story):
+def test_unsuccessful_runs_are_marked_even_before_newer_successes(story):
     told(story, "a", Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
     told(story, "b", Status.CANCELLED)
     told(story, "c", Status.FAILED, error_type="ValueError", error="no", traceback="line 7")
@@ -62,7 +62,7 @@ def test_runs_that_did_not_simply_succeed_are_marked_also_when_newer_ones_did(st
     }
 
 
-def test_a_mark_says_the_state_the_time_the_error_and_has_the_traceback(story, get):
+def test_mark_shows_status_time_error_and_traceback(story, get):
     run = told(story, "a", Status.FAILED, error_type="ValueError", error="no <b>", traceback="line 7")
     Run.objects.filter(pk=run.pk).update(started_at=10.0, finished_at=13.25)
     told(story, "b", Status.DONE)
@@ -86,7 +86,7 @@ def test_a_traceback_that_an_event_shows_is_not_shown_twice(story, get):
     assert "Failed" in page.one("div", "run-state").text
 
 
-def test_a_run_that_goes_on_is_marked(story):
+def test_active_run_is_marked(story):
     run = begin(story)
     story.asks("go")
     lifecycle.record_invocation(run.pk, "i1")
@@ -104,7 +104,7 @@ def test_a_run_waits_as_long_as_its_question_is_open(story):
     assert states(timeline(story).groups) == {"i1": [], "i2": []}
 
 
-def test_an_invocation_that_was_resumed_tells_of_each_of_its_runs(story):
+def test_resumed_invocation_lists_each_of_its_runs(story):
     first = begin(story)
     story.asks("go")
     lifecycle.finish(first.pk, Status.CRASHED, invocation_id="i1")
@@ -166,7 +166,7 @@ def test_the_time_until_somebody_resumes_is_no_time_of_the_invocation(story):
     assert (total.seconds, total.paused) == (3.5, 597.0)
 
 
-def test_a_run_whose_process_died_before_it_named_the_invocation_finds_its_events(story):
+def test_run_of_dead_process_finds_its_events(story):
     story.says("before")
     run = begin(story)
     story.invocation = "i2"
@@ -198,7 +198,7 @@ def order(page) -> list[str]:
     return [element.attrs.get("data-seq") or element.one("bdi", "truncate").text for element in found]
 
 
-def test_a_run_that_left_no_event_stands_where_it_was(story, get):
+def test_run_without_events_is_placed_by_time(story, get):
     alone(story, "before all")
     told(story, "a", Status.DONE)
     alone(story, "between")
@@ -217,7 +217,7 @@ def test_a_run_without_events_is_shown_in_a_session_without_any(story, get):
     assert "No events yet" not in page.text
 
 
-def test_a_run_that_nobody_began_says_so(story, get):
+def test_run_that_never_started_says_so(story, get):
     story.says("one")
     run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "hello"}]}})
     lifecycle.end_queued(run.pk, Status.CANCELLED)
@@ -227,7 +227,7 @@ def test_a_run_that_nobody_began_says_so(story, get):
 
 
 @pytest.mark.parametrize("status", [Status.DONE, Status.WAITING])
-def test_a_run_that_went_well_without_events_is_not_told(story, status):
+def test_successful_run_without_events_is_not_marked(story, status):
     alone(story, "fine", status)
     assert timeline(story).ahead == []
 
@@ -246,7 +246,7 @@ def test_each_page_shows_the_runs_among_its_events_and_no_other(story, get):
     assert runs == [["at 0", "at 20"], [f"at {size + 20}"], [f"at {size + 21}", f"at {2 * size + 20}"]]
 
 
-def test_marks_cost_one_query_however_many_runs(story):
+def test_marks_need_one_query_for_any_number_of_runs(story):
     def queries() -> list[str]:
         session = story.session
         window = windows.newest(session)

@@ -30,7 +30,7 @@ def seqs(tree: Element) -> list[int]:
     return [int(event.attrs["data-seq"]) for event in tree.all("article")]
 
 
-def test_every_event_has_exactly_one_element_with_its_number_and_id(story, get):
+def test_every_event_has_one_element_with_number_and_id(story, get):
     story.asks("Weather?")
     story.calls("get_weather", "c1", city="Paris")
     story.answers("get_weather", "c1")
@@ -42,7 +42,7 @@ def test_every_event_has_exactly_one_element_with_its_number_and_id(story, get):
     assert seqs(row) == [2, 3]
 
 
-def test_a_session_has_one_page_under_its_ids_and_under_its_key(story, get):
+def test_session_has_one_page_for_ids_and_key(story, get):
     story.says("hi")
     assert seqs(get("/sessions/weather/ann/s1/")) == seqs(get(session_path(story))) == [1]
 
@@ -59,7 +59,7 @@ def link(tree: Element, side: str) -> str | None:
     return None if "hidden" in place.attrs else place.one("a").attrs["href"]
 
 
-def test_the_page_opens_at_the_end_and_links_to_what_is_older(story, get):
+def test_page_opens_at_the_end_and_links_to_older_events(story, get):
     for number in range(WINDOW_SIZE + 30):
         story.says(f"event {number}")
     page = get(session_path(story))
@@ -68,7 +68,7 @@ def test_the_page_opens_at_the_end_and_links_to_what_is_older(story, get):
     assert seqs(get(session_path(story, "?before=31"))) == list(range(1, 31))
 
 
-def test_a_window_is_a_piece_of_the_page_that_knows_its_bounds(story, get):
+def test_window_is_a_part_of_the_page_with_its_bounds(story, get):
     for number in range(3 * WINDOW_SIZE):
         story.says(f"event {number}")
     last = str(3 * WINDOW_SIZE)
@@ -83,7 +83,7 @@ def test_a_window_is_a_piece_of_the_page_that_knows_its_bounds(story, get):
 
 
 @pytest.mark.parametrize(("around", "held"), [(1, 1), (60, 60), (-5, 1), (0, 1), (9999, 120)])
-def test_any_place_of_a_session_can_be_gone_to_without_opening_an_event(story, get, around, held):
+def test_any_position_is_reachable_without_opening_an_event(story, get, around, held):
     for number in range(120):
         story.says(f"event {number}")
     page = get(session_path(story, f"?around={around}"))
@@ -92,7 +92,7 @@ def test_any_place_of_a_session_can_be_gone_to_without_opening_an_event(story, g
     assert not page.all("article", aria_current="true")
 
 
-def test_the_rail_tells_where_the_session_broke(story, get):
+def test_rail_shows_errors_of_the_session(story, get):
     story.says("one")
     story.add(errorCode="E", errorMessage="boom")
     story.says("three")
@@ -121,7 +121,7 @@ def test_a_link_to_an_event_names_it_by_id_or_number(story, get):
         assert "event 2" in get(session_path(story, query)).one("h2", id="inspector-title").text
 
 
-def test_the_page_and_the_piece_of_an_event_say_the_same(story, get):
+def test_page_and_partial_of_an_event_agree(story, get):
     story.says("hi", delta={"x": 1})
     whole = get(session_path(story, "?seq=1")).one("div", id="detail")
     assert get(session_path(story, "?seq=1"), target="detail").text == whole.text
@@ -142,7 +142,7 @@ def test_an_unknown_event_is_named_and_the_nearest_offered(story, get, query, wa
 @pytest.mark.parametrize(
     ("route", "query"), [("session-fork", "?seq=99"), ("session-rewind", "?event=nobody")]
 )
-def test_a_dialog_at_an_event_that_is_gone_leads_to_the_nearest(story, get, route, query):
+def test_dialog_at_missing_event_links_to_the_nearest(story, get, route, query):
     story.says("one")
     story.says("two")
     page = get(reverse(route, kwargs={"pk": story.pk}) + query, status=404)
@@ -157,7 +157,7 @@ def test_an_unknown_session_is_named_and_those_with_an_id_like_it_are_offered(st
     assert "/sessions/weather/ann/tea-time/" in [link.attrs["href"] for link in page.all("a")]
 
 
-def test_a_session_of_another_user_or_app_is_offered_where_its_id_is_asked_for(story, get):
+def test_session_of_another_user_or_app_is_offered_for_its_id(story, get):
     Story("monday", user="ben")
     Story("monday", app="office")
     Story("unlike", app="office")
@@ -167,11 +167,11 @@ def test_a_session_of_another_user_or_app_is_offered_where_its_id_is_asked_for(s
     assert [text for text in offered if "in office" in text]
 
 
-def test_an_unknown_key_is_not_found(db, get):
+def test_unknown_key_is_404(db, get):
     assert get("/sessions/id/4711/", status=404).one("h1").text == lookup.session_missing(4711).message
 
 
-def test_an_open_page_is_told_what_became_of_its_session_and_how_to_have_it_back(story, get, client):
+def test_open_page_reports_deletion_and_offers_undo(story, get, client):
     story.says("hi")
     batch = deletion.delete([story.pk]).batch
     gone = get(session_path(story), target="gone", status=404)
@@ -183,7 +183,7 @@ def test_an_open_page_is_told_what_became_of_its_session_and_how_to_have_it_back
     assert seqs(get(session_path(story))) == [1]
 
 
-def test_a_session_that_was_removed_for_good_is_said_to_be_gone_without_a_way_back(db, get):
+def test_purged_session_is_reported_without_undo(db, get):
     gone = get("/sessions/id/4711/", target="gone", status=404)
     assert not gone.all("form")
     assert gone.one("a").attrs["href"] == "/sessions/"
@@ -197,11 +197,11 @@ def test_nothing_of_a_deleted_session_is_served(story, client, path):
 
 
 @pytest.mark.parametrize("query", ["?seq=x", "?before=-1", "?tab=nothing", "?scope=nothing"])
-def test_a_query_that_cannot_be_meant_is_refused(story, get, query):
+def test_invalid_query_is_refused(story, get, query):
     get(session_path(story, query), status=400)
 
 
-def test_an_attempt_of_an_eval_is_found_by_its_key_and_takes_no_messages(db, get):
+def test_eval_attempt_opens_by_key_and_is_read_only(db, get):
     story = Story(realm="eval/r1/c1/1")
     story.says("hi")
     page = get(session_path(story))
@@ -277,7 +277,7 @@ def test_rewound_and_compacted_events_say_so(story, get):
     assert "rewound by" not in event(page, 3).text
 
 
-def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, get):
+def test_run_error_is_in_place_with_its_traceback(story, get):
     run = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "Break it"}]}})
     lifecycle.finish(
         run.id, Run.Status.FAILED, error_type="E", error="boom", traceback="line 7", invocation_id="i1"
@@ -292,7 +292,7 @@ def test_the_error_of_a_run_stands_where_it_happened_with_its_traceback(story, g
     assert "boom" not in told.text, "the event says it"
 
 
-def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
+def test_active_runs_are_cancellable_and_queued_ones_listed(story, get):
     first = lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
     lifecycle.claim(first.id, None, "v1")
     lifecycle.create_run(story.pk, {"new_message": {"parts": [{"functionResponse": {}}]}})
@@ -306,7 +306,7 @@ def test_active_runs_can_be_cancelled_and_queued_ones_are_told(story, get):
     assert runs[0].one("form").attrs["action"] == reverse("run-cancel", kwargs={"run_id": first.id})
 
 
-def test_the_first_run_in_the_queue_says_that_it_waits_for_the_agents_process(story, get):
+def test_first_queued_run_waits_for_the_agents_process(story, get):
     lifecycle.create_run(story.pk, {"new_message": {"parts": [{"text": "one"}]}})
     assert "waits for the agent's process" in get(session_path(story)).one("ul", "runs").one("li", "run").text
 
@@ -360,7 +360,7 @@ def test_a_big_argument_is_fetched_piece_by_piece(story, get, client):
     assert "50 more" in piece.text
 
 
-def test_the_board_links_to_the_writers_here_and_elsewhere(story, get):
+def test_board_links_to_writers_in_this_and_other_sessions(story, get):
     story.says("a", delta={"x": 1, "user:y": 1})
     Story("s2").says("b", delta={"user:y": 2})
     page = get(session_path(story))
@@ -370,7 +370,7 @@ def test_the_board_links_to_the_writers_here_and_elsewhere(story, get):
     assert "event 1 of s2" in y.text
 
 
-def test_the_board_tells_what_changed_since_and_what_came_later(story, get):
+def test_board_marks_earlier_and_later_changes(story, get):
     story.says("a", delta={"x": 1})
     story.says("b", delta={"x": 2, "z": 3})
     page = get(session_path(story, "?seq=1"))
@@ -384,7 +384,7 @@ def keys_on(board: Element) -> list[str]:
     return [entry.attrs["data-key"] for entry in board.all("li", "entry")]
 
 
-def test_a_state_of_many_keys_is_bounded_and_more_of_it_one_click_away(story, get):
+def test_state_of_many_keys_is_bounded_with_link_to_more(story, get):
     story.says("a", delta={f"k{number:03}": number for number in range(100)})
     story.says("b")
     board = get(session_path(story)).one("section", "board")
@@ -422,7 +422,7 @@ def test_keys_of_a_search_are_read_page_by_page(story, get):
     assert keys_on(board) == [f"b{number:03}" for number in range(61, 100, 2)]
 
 
-def test_sessions_of_the_same_app_stand_beside_it_and_can_be_searched(story, get):
+def test_sessions_of_the_app_are_listed_and_searchable(story, get):
     story.asks("about tea")
     Story("s2").asks("about coffee")
     Story("s3", app="other").asks("elsewhere")
@@ -511,7 +511,7 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
     ],
 )
 @pytest.mark.usefixtures("weather_can_run")
-def test_speaking_live_is_offered_unless_the_agent_is_known_not_to(story, get, known, is_offered):
+def test_live_run_is_offered_unless_known_unsupported(story, get, known, is_offered):
     if known is not None:
         cards.save_loaded("weather", "1", known)
     assert bool(get(session_path(story)).all("a", aria_label="Speak live")) is is_offered
@@ -555,7 +555,7 @@ def test_ten_thousand_events_make_a_small_page(story, client, get):
 
 
 @pytest.mark.parametrize("target", ["detail", "board", "siblings", "window"])
-def test_a_piece_and_the_page_are_not_taken_for_each_other_by_caches(story, client: Client, target: str):
+def test_partial_and_page_differ_for_caches(story, client: Client, target: str):
     story.says("hi")
     response = client.get(session_path(story), headers={"HX-Request": "true", "HX-Target": target})
     assert {"HX-Request", "HX-Target"} <= {name.strip() for name in response.headers["Vary"].split(",")}

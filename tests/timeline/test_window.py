@@ -48,7 +48,7 @@ def test_a_window_around_an_event_is_always_full(ten, seq, shown):
     assert seqs(windows.around(ten, seq, limit=4)) == shown
 
 
-def test_a_window_in_the_past_goes_on_from_the_end_of_the_session(ten):
+def test_window_in_the_past_continues_to_the_end(ten):
     assert windows.around(ten, 2, limit=4).cursor == 10
 
 
@@ -62,7 +62,7 @@ def test_rows_of_a_window_leave_bodies_in_the_store(ten):
         assert {"data", "private"} <= event.get_deferred_fields()
 
 
-def test_an_event_is_found_by_its_id_or_its_seq_and_else_refused(ten):
+def test_event_is_found_by_id_or_seq(ten):
     assert lookup.find_event(ten, event_id="e3").seq == 3
     assert lookup.find_event(ten, seq=4).event_id == "e4"
     for which in ({"event_id": "nobody"}, {"seq": 11}):
@@ -90,7 +90,7 @@ def test_totals_count_the_whole_invocation_though_the_window_holds_a_part(story)
     assert not total.cut
 
 
-def test_totals_of_an_endless_invocation_are_bounded_and_say_so(story, monkeypatch):
+def test_totals_of_endless_invocation_are_bounded_and_say_so(story, monkeypatch):
     for _ in range(6):
         story.says("more")
     monkeypatch.setattr(windows, "TOTALS_REACH", 2)
@@ -99,7 +99,7 @@ def test_totals_of_an_endless_invocation_are_bounded_and_say_so(story, monkeypat
     assert (total.events, total.cut) == (3, True)
 
 
-def test_a_window_costs_one_query_however_long_the_session(ten, django_assert_num_queries):
+def test_window_needs_one_query_for_any_length(ten, django_assert_num_queries):
     with django_assert_num_queries(1):
         windows.newest(ten)
     Event.objects.filter(session=ten)

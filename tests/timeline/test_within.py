@@ -71,7 +71,7 @@ def shown(tree: Element) -> list[int]:
         ("nothing", []),
     ],
 )
-def test_every_term_about_events_finds_them(told, text, found):
+def test_every_event_term_finds_its_events(told, text, found):
     assert seqs(told, text) == found
 
 
@@ -88,7 +88,7 @@ def test_hits_are_counted_and_lead_round_in_both_directions(told):
     assert session_search.find_hits(told.session, parse("nothing"), HitsRequest(selected=3)).next == 0
 
 
-def test_the_count_is_bounded_and_says_so(told, monkeypatch, get):
+def test_count_is_bounded_and_says_so(told, monkeypatch, get):
     monkeypatch.setattr(hits, "MAX_COUNTED", 2)
     found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=4))
     assert (found.count, found.capped, found.number) == (2, True, 0)
@@ -104,7 +104,7 @@ def test_hits_are_marked_in_the_timeline_and_for_scripts(told, get):
     assert json.loads(line.attrs["data-words"]) == ["paris"]
 
 
-def test_a_hit_is_not_said_to_follow_the_hit_before_it(story, get):
+def test_hit_has_no_elapsed_time_from_the_previous_hit(story, get):
     story.asks("first needle")
     story.told += 5_000
     story.says("between")
@@ -164,14 +164,14 @@ def test_a_window_around_an_event_holds_the_hits_near_it(story):
     assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
 
 
-def test_nothing_found_is_said_and_leaves_an_empty_timeline(told, get):
+def test_search_without_hits_says_so_with_empty_timeline(told, get):
     page = get(page_of(told, "?q=nothing&only=1"))
     assert "no event of this session matches" in page.one("div", id="found").text
     assert shown(page) == []
     assert not page.all("div", id="no-events")
 
 
-def test_a_wrong_query_says_where_and_what_was_probably_meant(told, get):
+def test_invalid_query_shows_position_and_suggestion(told, get):
     page = get(page_of(told, "?q=kind:tol_call&only=1"))
     notes = page.one("div", id="found")
     assert notes.one("span", css="wrong").text == "kind:tol_call"
@@ -179,11 +179,11 @@ def test_a_wrong_query_says_where_and_what_was_probably_meant(told, get):
     assert shown(page) == list(range(1, 9)), "nothing is hidden by a query that cannot be read"
 
 
-def test_terms_that_say_nothing_about_events_are_named(told, get):
+def test_terms_that_do_not_apply_to_events_are_named(told, get):
     assert "app:weather" in get(page_of(told, "?q=app:weather rome")).one("div", id="found").text
 
 
-def test_chips_offer_what_the_session_has_and_take_each_others_place(told):
+def test_chips_offer_values_of_the_session_and_replace_each_other(told):
     groups = dict(session_search.chips(told.session, "paris kind:user"))
     assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result", "error"]
     assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
@@ -211,17 +211,17 @@ def test_chips_of_a_query_that_cannot_be_read_start_anew(told):
         ("app", []),
     ],
 )
-def test_completion_knows_terms_about_events_and_names_of_the_session(told, get, typed, offered):
+def test_completion_offers_event_terms_and_session_names(told, get, typed, offered):
     url = reverse("session-completions", kwargs={"pk": told.pk})
     options = get(f"{url}?q={typed}").all("li", role="option")
     assert [option.one("bdi").text for option in options][: len(offered) or None] == offered
 
 
-def test_completions_of_a_session_that_is_gone_are_refused(db, client):
+def test_completion_in_deleted_session_is_refused(db, client):
     assert client.get(reverse("session-completions", kwargs={"pk": 9})).status_code == 404
 
 
-def test_a_search_costs_the_same_however_long_the_session_is(story, get, django_assert_max_num_queries):
+def test_search_needs_constant_queries_for_any_length(story, get, django_assert_max_num_queries):
     for number in range(2 * WINDOW_SIZE):
         story.says(f"needle {number}", delta={"n": number})
     with django_assert_max_num_queries(9):
@@ -241,7 +241,7 @@ def test_nothing_hides_in_the_search(story, client):
     assert_shown(completions.content.decode(), "completions")
 
 
-def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django_assert_max_num_queries):
+def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries):
     story.says("x", author="cook")
     indexing.index_all()
     known, unknown = parse("author:cook"), parse("author:waiter")
@@ -259,7 +259,7 @@ def test_what_the_index_does_not_know_is_looked_for_only_behind_it(story, django
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
-def test_hits_are_the_same_however_small_the_stretches_are(told, monkeypatch, stretch):
+def test_hits_are_the_same_for_any_batch_size(told, monkeypatch, stretch):
     monkeypatch.setattr(scan, "FIRST_BATCH", stretch)
     monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
     search = session_search.SessionSearch(told.session, parse("rome"))
@@ -299,7 +299,7 @@ def long(story: Story) -> Story:
 
 
 @pytest.mark.usefixtures("slow")
-def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
+def test_long_search_reports_progress_and_continues(long):
     rome, counts, found = parse("rome"), [], None
     while found is None or not found.is_all:
         found = session_search.find_hits(
@@ -321,7 +321,7 @@ def test_a_long_search_tells_what_it_found_so_far_and_goes_on_from_there(long):
         (5, "earlier", [30, 9, 30]),
     ],
 )
-def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(long, selected, way, hits):
+def test_hits_around_the_window_are_searched_until_found(long, selected, way, hits):
     went = []
     for _ in hits:
         looked, answers = [0, 0], 0
@@ -342,7 +342,7 @@ def test_hits_on_either_side_are_looked_for_round_the_ends_until_they_are_found(
 
 @pytest.mark.usefixtures("slow")
 @pytest.mark.parametrize("way", ["earlier", "later"])
-def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, way):
+def test_search_without_hits_ends(long, way):
     looked, answers = [0, 0], 0
     while True:
         found = session_search.find_hits(
@@ -358,7 +358,7 @@ def test_a_search_that_finds_nothing_ends_when_it_has_looked_everywhere(long, wa
 
 
 @pytest.mark.usefixtures("slow")
-def test_what_is_known_already_is_not_looked_for_again(long, get):
+def test_cached_hits_are_not_searched_again(long, get):
     rome = parse("rome")
     count = session_search.find_hits(
         long.session,
@@ -382,7 +382,7 @@ def test_what_is_known_already_is_not_looked_for_again(long, get):
 
 
 @pytest.mark.usefixtures("slow")
-def test_windows_of_hits_say_how_far_they_looked_and_lead_on(long):
+def test_windows_of_hits_report_progress_and_link_on(long):
     rome = parse("rome")
     window, held = session_search.newest(long.session, rome), []
     assert (window.first_shown, window.last_shown, window.has_older) == (38, 40, True)
@@ -395,7 +395,7 @@ def test_windows_of_hits_say_how_far_they_looked_and_lead_on(long):
 
 
 @pytest.mark.usefixtures("slow")
-def test_the_page_says_that_it_is_still_looking_and_leads_on_without_scripts(long, get):
+def test_searching_page_says_so_and_continues_without_scripts(long, get):
     page = get(page_of(long, "?q=rome&seq=20"))
     line = page.one("p", css="found-line")
     assert "data-counting" in line.attrs
@@ -406,7 +406,7 @@ def test_the_page_says_that_it_is_still_looking_and_leads_on_without_scripts(lon
     assert again.attrs["data-counted"] == "6"
 
 
-def test_the_hits_on_either_side_are_named_to_go_through_them_fast(told):
+def test_neighbouring_hits_are_prefetched(told):
     found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=2))
     assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
     assert session_search.find_hits(

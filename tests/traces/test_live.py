@@ -67,7 +67,7 @@ async def whole(row: ModelCall) -> dict[str, Any]:
     return found
 
 
-async def test_what_is_typed_is_kept_with_what_the_model_says_to_it(ours):
+async def test_typed_input_is_stored_with_the_models_answer(ours):
     await speak(ours, LiveModel.saying("good morning", "good night"), "hi", "bye")
     rows = await kept()
     assert [(row.number, row.agent, row.model) for row in rows] == [
@@ -87,7 +87,7 @@ async def test_what_is_typed_is_kept_with_what_the_model_says_to_it(ours):
         assert row.chunks == -(-len(said) // 3)
 
 
-async def test_the_events_of_an_answer_lead_to_what_was_asked(ours):
+async def test_answer_events_link_to_their_input(ours):
     await speak(ours, LiveModel.saying("good morning"), "hi")
 
     def found() -> list[tuple[str, int | None]]:
@@ -109,7 +109,7 @@ async def test_a_tool_that_is_called_aloud_answers_without_a_call_of_its_own(our
     assert "three" in json.dumps(told["responses"])
 
 
-async def test_a_connection_that_breaks_keeps_what_was_typed(ours):
+async def test_broken_connection_keeps_the_input(ours):
     with pytest.raises(ValueError, match="out of words"):
         await speak(ours, LiveModel.saying(ValueError("out of words")), "hi")
     [row] = await kept()
@@ -120,7 +120,7 @@ async def test_a_connection_that_breaks_keeps_what_was_typed(ours):
     assert "failed" in [name for name, *_ in trace.stages_told]
 
 
-async def test_adk_tells_nobody_what_a_connection_began_with(ours):
+async def test_adk_does_not_report_initial_live_input(ours):
     """The page says so: when this fails, ADK tells it."""
     first = LiveModel.saying("good morning")
     await speak(ours, first, "hi")

@@ -45,7 +45,7 @@ async def test_the_call_of_an_event_shows_all_that_was_sent(asked):
     assert "The first call of ann in this session." in body.text
 
 
-async def test_what_differs_from_the_call_before_is_marked(asked):
+async def test_differences_from_the_previous_call_are_marked(asked):
     found = await page(f"/sessions/id/{asked}/events/4/model/")
     diff = found.one("ol", "value-diff")
     assert "Be kind." in diff.one("li", "removed").text
@@ -68,7 +68,7 @@ async def test_the_inspector_leads_to_it_without_scripts(asked):
     assert tab.one("a").attrs["href"] == f"/sessions/id/{asked}/events/2/model/"
 
 
-async def test_the_api_lists_calls_and_sends_one_whole(asked):
+async def test_api_lists_calls_and_returns_one_completely(asked):
     listed = (await AsyncClient().get(f"/api/v1/sessions/{asked}/model-calls")).json()["items"]
     assert [one["number"] for one in listed] == [2, 1, 1]
     address = f"/api/v1/sessions/{asked}/model-calls/{listed[0]['id']}"
@@ -103,9 +103,7 @@ async def test_a_call_of_another_session_is_refused(asked, ours):
     assert (await AsyncClient().get(f"/sessions/id/{other}/model-calls/{pk}/")).status_code == 404
 
 
-async def test_a_call_costs_the_same_questions_however_long_the_session(
-    asked, ask, django_assert_max_num_queries
-):
+async def test_call_needs_constant_queries_for_any_session_length(asked, ask, django_assert_max_num_queries):
     def get() -> None:
         with django_assert_max_num_queries(16):
             assert Client().get(f"/sessions/id/{asked}/events/2/model/").status_code == HTTPStatus.OK

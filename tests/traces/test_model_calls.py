@@ -49,7 +49,7 @@ def texts(request: dict[str, Any]) -> list[str]:
     return [part.get("text", "") for content in request["contents"] for part in content["parts"]]
 
 
-async def test_a_request_is_kept_whole_with_what_came_back(ask):
+async def test_request_is_stored_completely_with_its_response(ask):
     agent = LlmAgent(
         name="ann",
         model=ScriptedModel.saying("hello"),
@@ -71,7 +71,7 @@ async def test_a_request_is_kept_whole_with_what_came_back(ask):
     assert row.started_at <= row.first_at <= row.finished_at
 
 
-async def test_each_call_is_found_by_the_event_that_it_became(ask):
+async def test_each_call_links_to_its_event(ask):
     agent = LlmAgent(
         name="ann", model=ScriptedModel.saying(call("count", city="Rome"), "three"), tools=[count]
     )
@@ -93,7 +93,7 @@ async def test_each_call_is_found_by_the_event_that_it_became(ask):
     ]
 
 
-async def test_what_was_in_the_request_before_is_stored_once(ask):
+async def test_repeated_request_parts_are_stored_once(ask):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(*["yes"] * 30), instruction="Be kind.")
     for number in range(30):
         await ask(agent, f"question {number}")
@@ -105,7 +105,7 @@ async def test_what_was_in_the_request_before_is_stored_once(ask):
     assert texts(await whole(last))[::2] == [f"question {number}" for number in range(30)]
 
 
-async def test_the_request_is_the_one_that_callbacks_left(ask):
+async def test_request_is_recorded_after_callbacks(ask):
     def add(callback_context, llm_request) -> None:
         llm_request.config.system_instruction = "changed by a callback"
 
@@ -115,7 +115,7 @@ async def test_the_request_is_the_one_that_callbacks_left(ask):
     assert (await whole(row))["system_instruction"] == "changed by a callback"
 
 
-async def test_a_callback_that_answers_in_the_models_place_is_told(ask):
+async def test_callback_response_in_place_of_the_model_is_marked(ask):
     def answer_itself(callback_context, llm_request) -> LlmResponse:
         return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="no need")]))
 
@@ -136,7 +136,7 @@ async def test_a_model_that_raises_leaves_its_request_and_its_error(ask):
     assert texts(await whole(row)) == ["hi"]
 
 
-async def test_a_streamed_answer_counts_its_chunks_and_keeps_the_whole(ask):
+async def test_streamed_response_is_stored_whole_with_chunk_count(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("good morning")), streaming=True)
     [row] = await kept()
     assert row.chunks == 4
@@ -144,7 +144,7 @@ async def test_a_streamed_answer_counts_its_chunks_and_keeps_the_whole(ask):
     assert response["content"]["parts"] == [{"text": "good morning"}]
 
 
-async def test_a_request_is_kept_while_its_answer_is_not_there_yet(ask, monkeypatch):
+async def test_pending_request_is_stored(ask, monkeypatch):
     monkeypatch.setattr(invocation_log, "OPEN_S", 0)
     meanwhile: list[Any] = []
 
@@ -168,7 +168,7 @@ async def test_a_request_is_kept_while_its_answer_is_not_there_yet(ask, monkeypa
     assert (await units_of_work.read(Trace.objects.get)).finished_at is not None
 
 
-async def test_tokens_are_kept_beside_the_call(ask):
+async def test_tokens_are_stored_with_the_call(ask):
     class Counting(ScriptedModel):
         async def generate_content_async(self, llm_request, stream=False):
             usage = types.GenerateContentResponseUsageMetadata(
@@ -183,7 +183,7 @@ async def test_tokens_are_kept_beside_the_call(ask):
     assert (row.prompt_tokens, row.output_tokens, row.total_tokens) == (7, 3, 10)
 
 
-async def test_calls_of_parallel_agents_stand_apart(ask):
+async def test_calls_of_parallel_agents_are_separate(ask):
     agents = [LlmAgent(name=name, model=ScriptedModel.saying(f"I am {name}")) for name in ("ann", "bob")]
     await ask(ParallelAgent(name="both", sub_agents=agents))
     found = await kept()
@@ -207,7 +207,7 @@ async def test_an_agent_used_as_a_tool_asks_within_the_run_around_it(ask):
     assert len({row.invocation_id for row in found}) == 1
 
 
-async def test_credentials_in_a_config_are_not_kept(ask):
+async def test_credentials_in_config_are_not_stored(ask):
     agent = LlmAgent(
         name="ann",
         model=ScriptedModel.saying("hi"),
@@ -221,7 +221,7 @@ async def test_credentials_in_a_config_are_not_kept(ask):
     assert "Authorization" in row.request
 
 
-async def test_credentials_in_contents_are_not_kept(ask):
+async def test_credentials_in_contents_are_not_stored(ask):
     def sign_in(tool_context: ToolContext) -> dict[str, Any]:
         return {"rawAuthCredential": {"authType": "apiKey", "apiKey": "s3cret"}}
 
@@ -232,7 +232,7 @@ async def test_credentials_in_contents_are_not_kept(ask):
     assert not any("s3cret" in body for body in bodies)
 
 
-async def test_what_is_no_json_is_kept_as_text(ask):
+async def test_non_json_value_is_stored_as_text(ask):
     def odd(tool_context: ToolContext) -> dict[str, Any]:
         return {"at": object(), "half": "\ud800", "big": float("inf")}
 
@@ -244,7 +244,7 @@ async def test_what_is_no_json_is_kept_as_text(ask):
     assert "<object object" in told
 
 
-async def test_a_very_long_text_is_kept_in_part_and_says_so(ask):
+async def test_very_long_text_is_cut_with_a_note(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "x" * 500_000)
     [row] = await kept()
     [text] = texts(await whole(row))
@@ -265,12 +265,12 @@ async def test_a_store_that_refuses_a_record_never_ends_a_run(ask, monkeypatch, 
     ]
 
 
-async def test_a_recorder_that_is_told_not_to_keeps_no_calls(ask):
+async def test_recorder_can_be_switched_off(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), plugins=[Recorder(keep_calls=False)])
     assert not await kept()
 
 
-async def test_a_session_that_another_service_keeps_has_its_calls_beside_the_copy(ask, ours):
+async def test_calls_of_external_session_are_stored_with_the_copy(ask, ours):
     service = MirroredSessionService(InMemorySessionService(), "memory://", ours)
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), service=service)
     assert len(await kept()) == 1
@@ -283,7 +283,7 @@ async def test_calls_go_with_their_session(ask, ours):
     assert not await units_of_work.read(ModelPiece.objects.count)
 
 
-async def test_a_fork_shows_the_calls_of_what_it_took_over(ask, ours):
+async def test_fork_shows_calls_of_copied_events(ask, ours):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
 
     def forked() -> ModelCall | None:

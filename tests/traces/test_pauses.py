@@ -42,7 +42,7 @@ def span(story: Story, name: str, start: float, end: float) -> None:
     )
 
 
-def test_pauses_overlap_and_are_taken_out_of_the_time_between():
+def test_overlapping_pauses_are_excluded_from_durations():
     pauses = Pauses([(5, 10), (8, 12), (20, 20), (30, 29), (12, 13)])
     assert (pauses.between(0, 40), pauses.work(0, 40)) == (8, 32)
     assert (pauses.work(6, 9), pauses.work(9, 14), pauses.work(14, 13)) == (0, 1, 0)
@@ -57,7 +57,7 @@ def test_an_answered_invocation_took_as_long_as_was_worked_on_it(get):
     assert TraceOut.of(trace).working_seconds == pytest.approx(0.4)
 
 
-def test_the_line_of_time_leaves_out_what_was_waited():
+def test_timeline_axis_leaves_out_pauses():
     story = Story()
     trace_of(story, [*BEGUN, *ANSWERED])
     span(story, "asked", 100.0, 100.2)
@@ -70,7 +70,7 @@ def test_the_line_of_time_leaves_out_what_was_waited():
     ]
 
 
-def test_stages_say_where_was_waited_and_count_it_as_no_time():
+def test_stages_name_pauses_and_exclude_them():
     story = Story()
     trace_of(story, [*BEGUN, *ANSWERED])
     stages = waterfall.waterfall(story.session, "i1").stages
@@ -79,7 +79,7 @@ def test_stages_say_where_was_waited_and_count_it_as_no_time():
     assert stages[3].took == 0
 
 
-def test_a_run_that_asked_ended_when_it_had_asked(get):
+def test_waiting_run_ends_with_its_question(get):
     """So the runs page counts no waiting: the answer begins a run of its own."""
     story = Story()
     for began, status in ((100.0, "done"), (856.2, "done")):

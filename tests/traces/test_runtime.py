@@ -35,7 +35,7 @@ def supervisor() -> Supervisor:
     return Supervisor(AGENTS, environment={"DATABASE_URL": store_url()})
 
 
-async def test_what_a_runtime_recorded_outlives_it(web):
+async def test_traces_outlive_their_runtime(web):
     owner = {"appName": "weather", "userId": "ann", "sessionId": "s1"}
     message = {"role": "user", "parts": [{"text": "What is the weather in Paris?"}]}
     with forked_processes.starts():

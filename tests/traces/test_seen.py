@@ -96,7 +96,7 @@ async def fail(runner: Runner, author: str) -> None:
     )
 
 
-async def test_the_instruction_is_filled_with_the_state_of_the_moment(talk):
+async def test_instruction_is_filled_with_state_at_the_event(talk):
     model = ScriptedModel.saying(call("remember", city="Rome"), "done", "again")
     agent = LlmAgent(
         name="ann", model=model, tools=[remember], instruction="In {city?}, {user:tier?} {json: 1}"
@@ -138,7 +138,7 @@ async def test_an_artifact_is_read_into_the_instruction(talk):
     assert filled(await see(runner, 2)) == [("artifact.plan.txt", "go on", False)]
 
 
-async def test_a_model_sees_what_came_before_its_event_and_after_any_other(talk):
+async def test_model_preview_is_before_own_event_and_after_others(talk):
     model = ScriptedModel.saying(call("remember", city="Rome"), "done")
     runner = await talk(LlmAgent(name="ann", model=model, tools=[remember]), "one")
     assert texts(await see(runner, 1)) == ["one"]
@@ -147,7 +147,7 @@ async def test_a_model_sees_what_came_before_its_event_and_after_any_other(talk)
     assert texts(await see(runner, 4)) == ["one", "(call)", "(call)"]
 
 
-async def test_behind_a_handover_the_other_agent_looks_also_when_it_fails_for_a_missing_key(talk):
+async def test_preview_after_transfer_shows_the_other_agent(talk):
     other = LlmAgent(name="bob", model=ScriptedModel.saying("hi"), instruction="Say {nothing}")
     hand_over = ScriptedModel.saying(call("transfer_to_agent", agent_name="bob"))
     runner = await talk(LlmAgent(name="ann", model=hand_over, sub_agents=[other]))
@@ -161,7 +161,7 @@ async def test_behind_a_handover_the_other_agent_looks_also_when_it_fails_for_a_
     assert (at_the_error["agent"], filled(at_the_error)) == ("bob", [("nothing", "", True)])
 
 
-async def test_what_was_rewound_is_not_seen(talk, ours):
+async def test_rewound_events_are_not_in_the_preview(talk, ours):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c")), "one", "two")
     second = await units_of_work.read(lambda: Event.objects.get(seq=3).invocation_id)
     await runner.rewind_async(user_id=USER, session_id="s1", rewind_before_invocation_id=second)
@@ -172,7 +172,7 @@ async def test_what_was_rewound_is_not_seen(talk, ours):
     assert texts(await see(runner, last)) == ["one", "a", "three"]
 
 
-async def test_a_provider_is_asked_only_when_somebody_wants_it(talk):
+async def test_provider_is_called_only_on_request(talk):
     asked: list[str] = []
 
     def provide(context: Any) -> str:
@@ -188,7 +188,7 @@ async def test_a_provider_is_asked_only_when_somebody_wants_it(talk):
     assert (told["pieces"], asked) == ([{"text": "The city is None"}], ["ann"])
 
 
-async def test_a_provider_that_raises_is_told_and_the_rest_is_shown(talk):
+async def test_failing_provider_is_reported_with_the_rest(talk):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
 
     def provide(context: Any) -> str:
@@ -200,7 +200,7 @@ async def test_a_provider_that_raises_is_told_and_the_rest_is_shown(talk):
     assert texts(told) == ["one"]
 
 
-async def test_tools_are_declared_as_the_model_is_told_and_toolsets_asked_on_request(talk):
+async def test_tools_are_declared_like_to_the_model(talk):
     class Set(BaseToolset):
         async def get_tools(self, readonly_context: Any = None) -> list[Any]:
             return [FunctionTool(remember)]
@@ -213,7 +213,7 @@ async def test_tools_are_declared_as_the_model_is_told_and_toolsets_asked_on_req
     assert [tool["name"] for tool in (await see(runner, 2, ask=True))["tools"]] == ["remember", "remember"]
 
 
-async def test_what_is_not_there_is_refused(talk):
+async def test_missing_objects_are_refused(talk):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     with pytest.raises(NotFound, match="no event 'gone'"):
         await see(runner, 2, event_id="gone")
@@ -250,7 +250,7 @@ def page_of(monkeypatch) -> Any:
     return page_of
 
 
-async def test_the_page_shows_it_and_says_what_is_missing(talk, page_of):
+async def test_page_shows_preview_and_missing_parts(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     runner.agent.instruction = "Say {nothing} of <b>"
     found = await page_of(runner, 2)
@@ -284,13 +284,13 @@ async def test_double_braces_of_a_set_key_show_value_and_warning(talk, page_of):
     assert "{{city}} is filled in like {city}" in found.one("div", "seen-doubled").text
 
 
-async def test_the_text_of_a_provider_keeps_its_braces(talk):
+async def test_provider_text_keeps_its_braces(talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=lambda _: "Use {{braces}}")
     told = await see(await talk(agent, "one"), 2, ask=True)
     assert told["instructions"][0]["pieces"] == [{"text": "Use {{braces}}"}]
 
 
-async def test_the_page_says_that_an_instruction_beside_a_static_one_is_sent_with_the_contents(talk, page_of):
+async def test_page_explains_instruction_beside_static_one(talk, page_of):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction="Say hi"), "one")
     assert "Sent as one more content of the user" not in (await page_of(runner, 2)).text
     runner.agent.static_instruction = "Be kind"
@@ -299,7 +299,7 @@ async def test_the_page_says_that_an_instruction_beside_a_static_one_is_sent_wit
     assert found.text.count("Sent as one more content of the user") == 1
 
 
-async def test_the_page_says_so_when_no_process_can_tell(talk):
+async def test_page_without_runtime_says_so(talk):
     await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
     response = await AsyncClient().get(f"/sessions/id/{pk}/events/2/seen/")

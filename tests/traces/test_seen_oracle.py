@@ -155,7 +155,7 @@ async def test_branches_that_run_side_by_side_do_not_see_each_other(talk: Talk):
         assert not any(other in text for text in words(request)), f"event {seq}"
 
 
-async def test_an_agent_after_branches_sees_all_of_them_whatever_branch_its_event_names(talk: Talk):
+async def test_agent_after_branches_sees_all_of_them(talk: Talk):
     def saying(name: str, *texts: Any) -> LlmAgent:
         return LlmAgent(name=name, model=ScriptedModel.saying(*texts))
 
@@ -170,7 +170,7 @@ async def test_an_agent_after_branches_sees_all_of_them_whatever_branch_its_even
     assert "[right] said" in told
 
 
-async def test_agents_one_after_the_other_and_round_again(talk: Talk):
+async def test_sequential_and_looping_agents_see_the_same(talk: Talk):
     agent = SequentialAgent(
         name="line",
         sub_agents=[
@@ -202,7 +202,7 @@ async def test_an_agent_that_is_handed_over_to(talk: Talk):
     assert any("[above]" in text for request in requests.values() for text in words(request))
 
 
-async def test_what_was_summed_up_is_seen_as_its_summary(talk: Talk):
+async def test_compacted_events_are_seen_as_their_summary(talk: Talk):
     summarizer = LlmEventSummarizer(llm=ScriptedModel.saying("They greeted.", "They parted."))
     compaction = EventsCompactionConfig(summarizer=summarizer, compaction_interval=2, overlap_size=0)
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c", "d", "e"))
@@ -215,7 +215,7 @@ async def test_what_was_summed_up_is_seen_as_its_summary(talk: Talk):
     assert last[-1] == "five"
 
 
-async def test_what_was_rewound_in_the_middle(talk: Talk):
+async def test_rewind_in_the_middle_is_seen_alike(talk: Talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("a", "b", "c"))
     runner = await talk(agent, "one", "two")
     second = await units_of_work.read(lambda: Event.objects.get(seq=3).invocation_id)
@@ -225,7 +225,7 @@ async def test_what_was_rewound_in_the_middle(talk: Talk):
     assert words(requests[max(requests)]) == ["one", "a", "three"]
 
 
-async def test_of_what_a_callback_puts_in_the_page_says_that_only_the_record_has_it(talk: Talk):
+async def test_callback_additions_are_only_in_the_record(talk: Talk):
     """The callback is the agent's code and is not run again: the record beside it has what was really sent."""
 
     def add(callback_context: CallbackContext, llm_request: LlmRequest) -> None:
@@ -239,7 +239,7 @@ async def test_of_what_a_callback_puts_in_the_page_says_that_only_the_record_has
     assert words(request) == ["one", "by a callback"]
 
 
-async def test_what_callbacks_did_to_earlier_events_is_seen(talk: Talk):
+async def test_callback_changes_to_earlier_events_are_seen(talk: Talk):
     def shout(callback_context: CallbackContext, llm_response: LlmResponse) -> LlmResponse:
         text = llm_response.content.parts[0].text.upper()
         return LlmResponse(content=types.Content(role="model", parts=[types.Part(text=text)]))

@@ -63,7 +63,7 @@ async def bars(pk: int) -> waterfall.Waterfall:
     return await units_of_work.read(read)
 
 
-async def test_spans_of_a_run_stand_below_one_another_with_their_events(ran):
+async def test_spans_of_a_run_are_nested_with_their_events(ran):
     found = await bars(ran)
     assert [(bar.kind, bar.depth, bar.seq) for bar in found.bars] == [
         ("invocation", 0, None),
@@ -78,7 +78,7 @@ async def test_spans_of_a_run_stand_below_one_another_with_their_events(ran):
     assert all(0 <= bar.start <= bar.start + bar.width <= waterfall.SCALE for bar in found.bars)
 
 
-async def test_a_run_tells_its_stages_in_order(ran):
+async def test_run_lists_its_stages_in_order(ran):
     found = await bars(ran)
     assert [(stage.label, stage.of) for stage in found.stages] == [
         ("session loaded", "ann"),
@@ -99,7 +99,7 @@ async def test_a_run_tells_its_stages_in_order(ran):
     assert all(stage.took >= 0 for stage in found.stages)
 
 
-async def test_a_failed_run_says_at_which_stage(ask):
+async def test_failed_run_names_its_stage(ask):
     with pytest.raises(ValueError, match="no words"):
         await ask(LlmAgent(name="ann", model=ScriptedModel.saying(ValueError("no words"))))
     stages = (await units_of_work.read(Trace.objects.get)).stages_told
@@ -113,13 +113,13 @@ async def test_without_spans_model_calls_are_the_bars(ask):
     assert [(bar.name, bar.seq) for bar in found.bars] == [("model call of ann", 2)]
 
 
-async def test_what_models_were_asked_is_not_kept_twice(ran):
+async def test_model_requests_are_not_stored_twice(ran):
     rows = await units_of_work.read(lambda: list(Span.objects.values_list("attributes", flat=True)))
     assert len(rows) == 5
     assert not any("llm_request" in row for row in rows)
 
 
-async def test_adks_front_end_is_told_of_spans_in_its_own_shape(ran):
+async def test_adks_front_end_gets_spans_in_its_format(ran):
     spans = (await AsyncClient().get("/dev/apps/weather/debug/trace/session/s1")).json()
     assert [span["name"].split()[0] for span in spans] == [
         "invoke_workflow",
@@ -137,7 +137,7 @@ async def test_adks_front_end_is_told_of_spans_in_its_own_shape(ran):
     assert answered["content"]["parts"][0]["function_call"]["name"] == "count"
 
 
-async def test_adks_front_end_is_told_of_the_span_of_an_event(ran):
+async def test_adks_front_end_gets_the_span_of_an_event(ran):
     event_id = await units_of_work.read(lambda: Event.objects.get(session=ran, seq=4).event_id)
     told = (await AsyncClient().get(f"/dev/apps/weather/debug/trace/{event_id}")).json()
     assert told["gcp.vertex.agent.event_id"] == event_id
@@ -155,7 +155,7 @@ async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran)
     assert links == ["?seq=2&tab=trace", "?seq=3&tab=trace", "?seq=4&tab=trace"]
 
 
-async def test_traces_are_listed_with_what_their_models_cost(ran):
+async def test_traces_are_listed_with_model_costs(ran):
     found = parse((await AsyncClient().get("/traces/?app=weather")).content.decode())
     [row] = found.one("tbody").all("tr")
     assert "ann" in row.text
@@ -209,7 +209,7 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
         ("a span of one's own", "", "a span of one's own"),
     ],
 )
-def test_what_a_span_does_is_told_apart_from_what_it_is_of(name: str, act: str, of: str):
+def test_span_operation_differs_from_its_subject(name: str, act: str, of: str):
     bar = waterfall.Bar("1", name, "tool", 0, 0, 1, 0.1, False, "", None, {})
     assert (bar.act, bar.of) == (act, of)
 
@@ -231,7 +231,7 @@ async def test_each_record_of_a_run_is_stored_once_though_the_store_fails(
     assert "dropped" not in caplog.text
 
 
-async def test_spans_of_an_agent_that_seeds_random_numbers_are_all_kept(ask, keeper):
+async def test_agent_seeding_random_numbers_keeps_all_its_spans(ask, keeper):
     def seed(city: str) -> str:
         """Seed the numbers of which ids of spans are made."""
         random.seed(1)
@@ -247,7 +247,7 @@ async def test_spans_of_an_agent_that_seeds_random_numbers_are_all_kept(ask, kee
 
 
 @pytest.mark.parametrize("step", STEPS_S)
-async def test_spans_are_as_long_as_they_were_when_the_clock_is_set(ask, keeper, monkeypatch, tmp_path, step):
+async def test_span_durations_ignore_clock_changes(ask, keeper, monkeypatch, tmp_path, step):
     clock, read_ns = Clock(monkeypatch, tmp_path / "shift"), time.time_ns
     monkeypatch.setattr("opentelemetry.sdk.trace.time_ns", lambda: read_ns() + round(clock.shift * 1e9))
 

@@ -42,7 +42,7 @@ def names(page: Element) -> list[str]:
         ({"app": "weather", "user": "ann", "session": "s1", "only": "errors"}, ["s1-2"]),
     ],
 )
-def test_traces_are_found_by_their_session_and_by_errors(get: Get, query: dict[str, str], found: list[str]):
+def test_traces_are_found_by_session_and_by_errors(get: Get, query: dict[str, str], found: list[str]):
     one = Story("s1")
     traced(one, 1)
     traced(one, 2, error="Quota")
@@ -53,9 +53,7 @@ def test_traces_are_found_by_their_session_and_by_errors(get: Get, query: dict[s
     assert found or "No trace matches" in page.text
 
 
-def test_the_filters_of_traces_stand_in_the_form_and_are_kept_by_its_pages(
-    get: Get, client, django_assert_num_queries
-):
+def test_trace_filters_are_in_the_form_and_kept_by_pages(get: Get, client, django_assert_num_queries):
     story, other = Story("s1"), Story("s2")
     for number in range(1, 70):
         traced(story, number, error="Quota")
@@ -75,7 +73,7 @@ def test_a_filter_of_traces_that_does_not_exist_is_refused(get: Get):
     assert "'only' cannot be used" in get("/traces/?only=slow", status=400).text
 
 
-def test_traces_that_are_narrowed_are_found_by_indexes():
+def test_narrowed_traces_are_found_by_indexes():
     if connection.vendor != "sqlite":
         pytest.skip("PostgreSQL plans by the sizes of tables, and these are empty.")
     wanted = waterfall.TraceFilter("weather", "ann", "s1", errors_only=True)
