@@ -32,7 +32,7 @@ from devui.runtime.guarded_reads import call_with_timeout
 from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
-from devui.runtime.runs import AgentExited, AgentRaised, Runs
+from devui.runtime.runs import AgentRaised, Runs
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.agents import cards
@@ -41,6 +41,7 @@ from sessions_app.errors import BadInput, NotFound, RuntimeUnavailable
 from sessions_app.models import Run
 from sessions_app.realms import refuse_read_only
 from sessions_app.redaction import without_password
+from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.gc_tuning import collect_less_often
 
@@ -364,7 +365,4 @@ def _read_run(run_id: str) -> Run:
 
 
 def _as_exception(error: Exception | SystemExit) -> Exception:
-    if isinstance(error, SystemExit):
-        exited = AgentExited(f"The agent's module called sys.exit({error.code!r}).")
-        return exited.with_traceback(error.__traceback__)
-    return error
+    return AgentExited.of(error, "agent's module") if isinstance(error, SystemExit) else error

@@ -24,6 +24,7 @@ from sessions_app.adk import DjangoSessionService, MirroredSessionService
 from sessions_app.adk.prefetch import ReadAhead
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
+from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.sessions import storage_location
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import retry, units_of_work
@@ -33,10 +34,6 @@ MAX_MESSAGE = 10_000
 log = logging.getLogger(__name__)
 
 Events = AsyncGenerator[Event, None]
-
-
-class AgentExited(RuntimeError):
-    """The agent's code called `sys.exit`; this ends its run and not the process."""
 
 
 class AgentRaised(RuntimeError):
@@ -102,8 +99,8 @@ class Runs(RunQueue):
             await self.finish(active, Status.CANCELLED)
             raise
         except SystemExit as error:
-            exited = AgentExited(f"The agent called sys.exit({error.code!r}).")
-            await self.fail(active, exited.with_traceback(error.__traceback__))
+            exited = AgentExited.of(error)
+            await self.fail(active, exited)
             raise exited from error
         except Exception as error:
             await self.fail(active, error)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import importlib
 import traceback
@@ -43,6 +44,7 @@ from sessions_app.adk.recorder import Recorder
 from sessions_app.adk.service import DjangoSessionService
 from sessions_app.errors import BadInput, DevUIError, StoreFault
 from sessions_app.models import AgentSession
+from sessions_app.runs.agent_exit import AgentExited
 from sessions_app.sessions.writes import UntrackedChange
 from sessions_app.store import retry, units_of_work
 from sessions_app.traces.outbox import outbox
@@ -146,7 +148,11 @@ class AttemptSessions(DjangoSessionService):
 
 
 async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
-    """Run a case once and score it. An exception of the agent becomes the outcome's failure and is not raised."""
+    """Run a case once and score it. Whatever the agent raises becomes the outcome's failure and is not raised.
+
+    Raises:
+        asyncio.CancelledError: the attempt is cancelled from outside.
+    """
     trial = Trial()
     case = plan.cases[attempt.case_index].model_copy(deep=True)
     judged = trial.judged
@@ -165,11 +171,16 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
 
         read_states = partial(_read_states, attempt, actual)
         await scoring.score_attempt(judged, plan.metrics, case, actual, read_states, note_judge)
-    except Exception as error:
-        return await error_outcome(attempt, _explain_failure(trial, error), trial)
+    except BaseException as error:
+        if isinstance(error, asyncio.CancelledError) and is_cancelled():
+            raise
+        if isinstance(error, SystemExit):
+            error = AgentExited.of(error)
+        failure = _explain_failure(trial, error)
+        return await interrupted_outcome(attempt, EvalAttempt.Status.ERROR, failure, trial)
     status = scoring.verdict(judged.scores)
-    if failure := _unavailable_failure(trial, status):
-        return await _build_outcome(attempt, trial, EvalAttempt.Status.ERROR, judged.scores, failure)
+    if unavailable := _unavailable_failure(trial, status):
+        return await _build_outcome(attempt, trial, EvalAttempt.Status.ERROR, judged.scores, unavailable)
     return await _build_outcome(attempt, trial, status, judged.scores)
 
 
@@ -202,12 +213,22 @@ def _unavailable_failure(trial: Trial, status: EvalAttempt.Status | None = None)
     return Failure(MODEL_UNAVAILABLE, why) if why else None
 
 
-async def error_outcome(attempt: EvalAttempt, failure: Failure, trial: Trial | None = None) -> Outcome:
+async def interrupted_outcome(
+    attempt: EvalAttempt,
+    status: EvalAttempt.Status,
+    failure: Failure | None = None,
+    trial: Trial | None = None,
+) -> Outcome:
     """Return the outcome of an attempt that was interrupted or raised, with the events stored until then."""
     trial = trial or Trial()
     if trial.actual is None:
         trial.actual = await _stored_invocations(attempt.realm)
-    return await _build_outcome(attempt, trial, EvalAttempt.Status.ERROR, failure=failure)
+    return await _build_outcome(attempt, trial, status, failure=failure)
+
+
+def is_cancelled() -> bool:
+    """Tell whether the current task is being cancelled, as opposed to an agent that raises `CancelledError`."""
+    return (task := asyncio.current_task()) is None or task.cancelling() > 0
 
 
 async def _build_outcome(
@@ -248,7 +269,7 @@ async def _read_states(attempt: EvalAttempt, actual: Sequence[Invocation]) -> Re
     )
 
 
-def _explain_failure(trial: Trial, error: Exception) -> Failure:
+def _explain_failure(trial: Trial, error: BaseException) -> Failure:
     """Return the failure of an attempt, with errors of store, models and replay in plain words."""
     if trial.lost_store is None and isinstance(error, StoreFault):
         trial.lost_store = error

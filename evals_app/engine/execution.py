@@ -6,44 +6,27 @@ import asyncio
 import contextlib
 import json
 import time
-from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
 
-from evals_app.engine.executor import AttemptWork, Executor, LocalExecutor
-from evals_app.engine.run_monitor import ProgressCallback, RunEnding, RunMonitor
-from evals_app.engine.watchdog import Watchdog
+from google.adk.evaluation.eval_set import EvalSet
+
+from evals_app.engine import evaluators
+from evals_app.engine.agent_source import AgentSource, collect_facts
+from evals_app.engine.attempt import RunPlan, failure_from, run_attempt, warm_up
+from evals_app.engine.executor import LocalExecutor
+from evals_app.engine.run_monitor import MakeExecutor, ProgressCallback, RunMonitor
 from evals_app.files.stored_evalsets import store_metrics
-from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, prices, writes
-from evals_app.runs.attempt_status import STORE_LOST
+from evals_app.models import EvalRun
+from evals_app.runs import writes
 from evals_app.runs.limits import Limits
 from evals_app.runs.refusals import HasChanged
 from evals_app.runs.replay.policy import ReplayPolicy
-from evals_app.runs.writes import Failure, Outcome, RunFacts
+from evals_app.runs.writes import RunFacts
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
-if TYPE_CHECKING:
-    from evals_app.engine.agent_source import AgentSource
-    from evals_app.engine.attempt import RunPlan
-
-PROCESS_STOPPED = "The process that ran it was stopped."
-"""Reason of a run that ends with its process: a restart, or an interrupt at the command line."""
-
 END_WRITE_S = 5.0
 """Seconds that the end of the process waits for the store to take the end of its run."""
-
-MAX_LOST_TRIES = 5
-"""Tries of an attempt that may lose the store. The attempt's own writes may be what fills the disk."""
-
-MakeExecutor = Callable[[AttemptWork, int], Executor]
-"""Builds an executor from the function that carries out one attempt and the parallelism."""
-
-
-class AgentExited(RuntimeError):
-    """The agent's code called `sys.exit`. The attempt ends, the process does not."""
 
 
 async def execute_run(
@@ -69,26 +52,21 @@ async def execute_run(
     if run is None:
         return
     watch = Stopwatch(run.started_at)
+    finish = partial(writes.finish_run, run.id)
     try:
         plan = await prepare_plan(run, agent_source, progress)
-        ending = await _run_attempts(run, plan, watch, cancelled, progress, make_executor)
+        monitor = RunMonitor(run, partial(run_attempt, plan), watch, cancelled, progress, make_executor)
+        ending = await monitor.follow()
     except asyncio.CancelledError:
+        end = partial(finish, EvalRun.Status.CANCELLED, because=writes.PROCESS_STOPPED, now=watch.now())
         with contextlib.suppress(TimeoutError):  # whoever sees that the process has gone ends the run then
             async with asyncio.timeout(END_WRITE_S):
-                await retry.write(
-                    writes.finish_run,
-                    run.id,
-                    EvalRun.Status.CANCELLED,
-                    because=PROCESS_STOPPED,
-                    now=watch.now(),
-                )
+                await retry.write(end)
         raise
     except BaseException as error:
-        end = partial(writes.finish_run, run.id, EvalRun.Status.FAILED, _failure(error), now=watch.now())
-        await retry.write(end)
+        await retry.write(partial(finish, EvalRun.Status.FAILED, failure_from(error), now=watch.now()))
     else:
-        end = partial(writes.finish_run, run.id, ending.status, because=ending.because, now=watch.now())
-        await retry.write(end)
+        await retry.write(partial(finish, ending.status, because=ending.because, now=watch.now()))
 
 
 async def prepare_plan(
@@ -101,12 +79,6 @@ async def prepare_plan(
         HasChanged: the run is resumed, and the agent is not the one that ran before.
         Exception: loading the agent failed.
     """
-    from google.adk.evaluation.eval_set import EvalSet
-
-    from evals_app.engine import evaluators
-    from evals_app.engine.agent_source import collect_facts
-    from evals_app.engine.attempt import RunPlan, warm_up
-
     agent, app = agent_source.load()
     config = evaluators.read_config(json.loads(run.config))
     plan = RunPlan(
@@ -144,71 +116,6 @@ def _require_same_agent(run: EvalRun, facts: RunFacts) -> None:
     for part, (recorded, now) in before.items():
         if recorded and recorded != now:
             raise HasChanged(
-                f"The run cannot go on: {part} changed from {recorded} to {now} since it began.",
-                hint="Run it again from the start; what has run stays as it is.",
+                f"The run cannot be resumed: {part} changed from {recorded} to {now} since it started.",
+                hint="Start a new run; the results of this one stay.",
             )
-
-
-async def _run_attempts(
-    run: EvalRun,
-    plan: RunPlan,
-    watch: Stopwatch,
-    cancelled: asyncio.Event,
-    progress: ProgressCallback | None,
-    make_executor: MakeExecutor,
-) -> RunEnding:
-    costs = prices.prices_from_json(json.loads(run.prices))
-
-    async def work(attempt_pk: int) -> None:
-        while attempt := await retry.write(writes.start_attempt, attempt_pk, watch.now()):
-            if progress:
-                progress(attempt, None)
-            outcome = _add_cost(await _outcome_of(plan, attempt), costs, attempt)
-            failure = outcome.failure
-            if (
-                failure
-                and failure.type == STORE_LOST
-                and attempt_status.count_store_losses(attempt) < MAX_LOST_TRIES - 1
-            ):
-                began = attempt.started_at
-                await retry.write(writes.repeat_attempt, attempt_pk, began, failure, watch.now())
-                continue
-            is_stored = await retry.write(writes.finish_attempt, attempt_pk, outcome, watch.now())
-            if progress and is_stored:
-                progress(attempt, outcome)
-            course.note_end()
-            return
-
-    course = RunMonitor(run, make_executor(work, run.parallelism), watch, cancelled, progress)
-    async with Watchdog(run.id, course.limits.attempt_seconds, watch):
-        return await course.follow()
-
-
-async def _outcome_of(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
-    """Run an attempt. `sys.exit` and other BaseExceptions of the agent end this attempt only."""
-    from evals_app.engine.attempt import error_outcome, failure_from, run_attempt
-
-    try:
-        return await run_attempt(plan, attempt)
-    except SystemExit as error:
-        exited = AgentExited(f"The agent called sys.exit({error.code!r}).")
-        return await error_outcome(attempt, failure_from(exited.with_traceback(error.__traceback__)))
-    except asyncio.CancelledError as error:
-        if (task := asyncio.current_task()) is None or task.cancelling():
-            raise
-        return await error_outcome(attempt, failure_from(error))
-    except BaseException as error:
-        return await error_outcome(attempt, failure_from(error))
-
-
-def _add_cost(outcome: Outcome, costs: prices.Prices, attempt: EvalAttempt) -> Outcome:
-    """Return the outcome with its cost, if the run's price table has the models."""
-    if outcome.cost is not None or not outcome.by_model:
-        return outcome
-    return replace(outcome, cost=costs.cost(outcome.by_model, attempt.started_at or 0.0))
-
-
-def _failure(error: BaseException) -> Failure:
-    from evals_app.engine.attempt import failure_from
-
-    return failure_from(error)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from enum import StrEnum
 from functools import partial
 from typing import Protocol
 
@@ -17,20 +16,11 @@ AttemptWork = Callable[[int], Awaitable[None]]
 """Carries out the attempt of a key and writes its row. Raises only if the row cannot be written."""
 
 
-class Standing(StrEnum):
-    """Where an attempt stands with its executor. How it ended stands in its row."""
-
-    WAITING = "waiting"
-    RUNNING = "running"
-    GONE = "gone"
-
-
 class Executor(Protocol):
     """Carries out attempts of one run, a limited number at a time.
 
     The run monitor needs no more than this interface, so a task engine that spreads attempts over machines can
-    implement
-    it: the row of an attempt and the row of its run hold the input and receive the result.
+    implement it: the row of an attempt and the row of its run hold the input and receive the result.
     """
 
     def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
@@ -38,9 +28,6 @@ class Executor(Protocol):
 
     def cancel(self, attempt_pk: int) -> None:
         """Cancel an attempt that waits or runs; its place is free at once."""
-
-    def status(self, attempt_pk: int) -> Standing:
-        """Tell whether an attempt waits, runs, or is neither (any more)."""
 
     def resize(self, parallelism: int) -> None:
         """Change how many attempts run at once; running ones are not stopped."""
@@ -86,12 +73,6 @@ class LocalExecutor:
             task.cancel()
             self._room.leave(attempt_pk)
         self._fill()
-
-    def status(self, attempt_pk: int) -> Standing:
-        """Tell whether an attempt waits, runs, or is neither (any more)."""
-        if attempt_pk in self._waiting:
-            return Standing.WAITING
-        return Standing.RUNNING if attempt_pk in self._running else Standing.GONE
 
     def resize(self, parallelism: int) -> None:
         """Change how many attempts run at once; running ones are not stopped."""

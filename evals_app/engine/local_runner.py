@@ -15,7 +15,6 @@ from typing import Any, Protocol, TypeVar
 
 from django.db.models import Q
 
-from evals_app.engine.execution import PROCESS_STOPPED, execute_run
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, writes
 from evals_app.runs.attempt_status import BLOCKED_PROCESS, ENDED_PROCESS, JUDGE_ENDED_PROCESS
@@ -96,8 +95,9 @@ async def execute_runs(
     runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener
 ) -> list[EvalRun]:
     """Execute pending runs of an agent one after the other; return them as they ended."""
-    _load_engine(runs)
+    _load_engine()
     from evals_app.engine.agent_source import FolderAgent
+    from evals_app.engine.execution import execute_run
 
     source = FolderAgent(agents, app_name)
     ended = []
@@ -121,7 +121,10 @@ def reload_run(run_id: str) -> EvalRun:
 def cancel_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
     """Cancel the active runs, whose process is stopped; return all of them as they are then."""
     for run in map(reload_run, [run.pk for run in runs]):
-        if writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=PROCESS_STOPPED) and run.runtime_id:
+        if (
+            writes.finish_run(run.pk, EvalRun.Status.CANCELLED, because=writes.PROCESS_STOPPED)
+            and run.runtime_id
+        ):
             processes.mark_stopped(run.runtime_id)
     return [reload_run(run.pk) for run in runs]
 
@@ -165,18 +168,15 @@ def _report_attempts_at_fault(run: EvalRun, listener: RunListener) -> None:
         listener.attempt(attempt, Outcome(attempt.status, failure=failure))
 
 
-def _load_engine(runs: Sequence[EvalRun]) -> None:
+def _load_engine() -> None:
     """Import ADK with the garbage collector off, because imported objects stay.
 
     Then relax the collector: attempts create many short-lived objects.
     """
     gc.disable()
     try:
-        from evals_app.engine import rouge_import
         from evals_app.engine.attempt import warm_up
 
-        if any("response_match_score" in run.config for run in runs):
-            rouge_import.import_scorer()
         warm_up(())
     finally:
         gc.freeze()

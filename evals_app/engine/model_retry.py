@@ -159,7 +159,7 @@ class RetryPlugin(BasePlugin):
             self._last_errors[id(error)] = error, last
         return None
 
-    def last_of(self, error: Exception) -> Exception:
+    def last_of(self, error: BaseException) -> BaseException:
         """Return the last error of the call that first raised this error: ADK raises the first."""
         return self._last_errors.get(id(error), (error, error))[1]
 

@@ -1,16 +1,18 @@
-"""The monitor of an active run: passes attempts to an executor, checks requests and limits, decides when to stop."""
+"""The monitor of an active run: carries out its attempts, checks requests and limits, decides when to stop."""
 
 from __future__ import annotations
 
 import asyncio
 import json
 import logging
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-from evals_app.engine.executor import Executor
+from evals_app.engine.attempt import OUTBOX_WAIT_S, interrupted_outcome
+from evals_app.engine.executor import AttemptWork, Executor, LocalExecutor
 from evals_app.engine.spending import spending_since
+from evals_app.engine.watchdog import Watchdog
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, prices, writes
 from evals_app.runs.limits import STEP_S, Limits, Spending
@@ -21,11 +23,11 @@ from sessions_app.store import retry, units_of_work
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
 
-INTERRUPTED_OUTBOX_WAIT_S = 1.0
-"""Seconds to wait for recorded model calls to be written before attempts are interrupted."""
-
 POLL_S = 1.0
 """Seconds between two checks of requests and limits."""
+
+MAX_LOST_TRIES = 5
+"""Tries of an attempt that may lose the store. The attempt's own writes may be what fills the disk."""
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +35,12 @@ Status = EvalAttempt.Status
 
 ProgressCallback = Callable[[EvalAttempt, Outcome | None], None]
 """Called with an outcome when an attempt has ended, without one when it starts, waits for a model or continues."""
+
+RunAttempt = Callable[[EvalAttempt], Awaitable[Outcome]]
+"""Runs a started attempt and returns its outcome, whatever its agent raises."""
+
+MakeExecutor = Callable[[AttemptWork, int], Executor]
+"""Builds an executor from the function that carries out one attempt and the parallelism."""
 
 
 @dataclass(frozen=True)
@@ -54,34 +62,37 @@ class RunSnapshot:
 
 
 class RunMonitor:
-    """Follows an active run through its rows alone, wherever the executor carries the attempts out."""
+    """Follows an active run through its rows, wherever its executor carries the attempts out.
+
+    Args:
+        run: the claimed run.
+        watch: the run's stopwatch, which starts at its start.
+        cancelled: set when the run shall stop.
+    """
 
     def __init__(
         self,
         run: EvalRun,
-        executor: Executor,
+        run_attempt: RunAttempt,
         watch: Stopwatch,
         cancelled: asyncio.Event,
         progress: ProgressCallback | None = None,
+        make_executor: MakeExecutor = LocalExecutor,
     ) -> None:
         self._run = run
-        self._progress = progress
-        self._executor = executor
+        self._run_attempt = run_attempt
         self._watch = watch
         self._cancelled = cancelled
-        self.limits = Limits.read(run.limits)
+        self._progress = progress
+        self._executor = make_executor(self._carry_out, run.parallelism)
+        self._limits = Limits.read(run.limits)
         self._costs = prices.prices_from_json(json.loads(run.prices))
         # Loading the agent is not the time of its attempts, but what a process that died took is.
         self._began = watch.now() - run.limits_seconds
         self._stored_at = 0.0
-        self._news = asyncio.Event()
+        self._attempt_ended = asyncio.Event()
         self._is_away = False
         self._back_at = 0.0
-
-    def note_end(self) -> None:
-        """Check the limits soon, because an attempt has ended."""
-        if self.limits.tokens is not None or self.limits.cost is not None:
-            self._news.set()
 
     async def follow(self) -> RunEnding:
         """Carry out all pending attempts and return how the run ends.
@@ -89,52 +100,82 @@ class RunMonitor:
         Raises:
             Exception: an attempt could not be carried out, for example because the store is gone.
         """
-        for attempt_pk, alone in await retry.read(_pending_attempts, self._run.id):
-            self._executor.enqueue(attempt_pk, alone=alone)
-        executing = asyncio.ensure_future(self._executor.join())
-        cancelling = asyncio.ensure_future(self._cancelled.wait())
-        try:
-            while not executing.done():
-                await self._wait(executing, cancelling)
-                if not executing.done() and (ending := await self._look()) is not None:
-                    return ending
-            executing.result()
-            return RunEnding()
-        finally:
-            executing.cancel()
-            cancelling.cancel()
-            await self._executor.stop()
-            await outbox().wait_written(
-                INTERRUPTED_OUTBOX_WAIT_S
-            )  # what the attempts that are cut off have spent until now
-            await asyncio.gather(executing, cancelling, return_exceptions=True)
+        async with Watchdog(self._run.id, self._limits.attempt_seconds, self._watch):
+            for attempt_pk, alone in await retry.read(_pending_attempts, self._run.id):
+                self._executor.enqueue(attempt_pk, alone=alone)
+            executing = asyncio.ensure_future(self._executor.join())
+            cancelling = asyncio.ensure_future(self._cancelled.wait())
+            try:
+                while not executing.done():
+                    await self._wait(executing, cancelling)
+                    if not executing.done() and (ending := await self._look()) is not None:
+                        return ending
+                executing.result()
+                return RunEnding()
+            finally:
+                executing.cancel()
+                cancelling.cancel()
+                await self._executor.stop()
+                await outbox().wait_written(OUTBOX_WAIT_S)  # model calls of interrupted attempts
+                await asyncio.gather(executing, cancelling, return_exceptions=True)
+
+    async def _carry_out(self, attempt_pk: int) -> None:
+        """Run a pending attempt to its end. A try that lost the store is repeated."""
+        while attempt := await retry.write(writes.start_attempt, attempt_pk, self._watch.now()):
+            self._tell_progress(attempt)
+            outcome = await self._run_attempt(attempt)
+            failure, lost_tries = outcome.failure, attempt_status.count_store_losses(attempt) + 1
+            if failure is None or failure.type != attempt_status.STORE_LOST or lost_tries >= MAX_LOST_TRIES:
+                await self._finish(attempt, outcome)
+                return
+            now = self._watch.now()
+            await retry.write(writes.repeat_attempt, attempt_pk, attempt.started_at, failure, now)
+
+    async def _finish(self, attempt: EvalAttempt, outcome: Outcome) -> None:
+        """End an attempt: by itself, at its time limit, or cancelled by a person."""
+        if outcome.cost is None and outcome.by_model:
+            outcome = replace(outcome, cost=self._costs.cost(outcome.by_model, attempt.started_at or 0.0))
+        if await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now()):
+            self._tell_progress(attempt, outcome)
+        if self._limits.tokens is not None or self._limits.cost is not None:
+            self._attempt_ended.set()
+
+    async def _interrupt(self, attempt_pk: int, status: Status, failure: Failure | None = None) -> None:
+        """Stop an attempt in flight and end it with this status."""
+        self._executor.cancel(attempt_pk)
+        attempt = await retry.read(EvalAttempt.objects.select_related("run").get, pk=attempt_pk)
+        await self._finish(attempt, await interrupted_outcome(attempt, status, failure))
+
+    def _tell_progress(self, attempt: EvalAttempt, outcome: Outcome | None = None) -> None:
+        if self._progress:
+            self._progress(attempt, outcome)
 
     async def _wait(self, *events: asyncio.Future[Any]) -> None:
         """Return when an event occurs, when the run's time is over, or after `POLL_S`."""
-        attempt_ended = asyncio.ensure_future(self._news.wait())
+        attempt_ended = asyncio.ensure_future(self._attempt_ended.wait())
         timeout = POLL_S
-        if self.limits.seconds is not None:
-            timeout = min(timeout, max(self._began + self.limits.seconds - self._watch.now(), 0.0))
+        if self._limits.seconds is not None:
+            timeout = min(timeout, max(self._began + self._limits.seconds - self._watch.now(), 0.0))
         await asyncio.wait({attempt_ended, *events}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         attempt_ended.cancel()
-        self._news.clear()
+        self._attempt_ended.clear()
 
     async def _look(self) -> RunEnding | None:
-        """Do what was asked of the run meanwhile; return its ending when it shall stop.
+        """Do what the rows request; return the run's ending when it shall stop.
 
-        While the store is away nothing can be asked of it, and its attempts wait for the store too.
+        While the store is away nothing can be requested, and the attempts wait for the store, too.
         """
         if self._cancelled.is_set():
             return RunEnding(EvalRun.Status.CANCELLED)
         try:
-            return await self._do_what_is_asked()
+            return await self._check_rows()
         except StoreFault as fault:
             log.log(logging.DEBUG if self._is_away else logging.WARNING, "%s The run waits.", fault.message)
             self._is_away = True
             return None
 
-    async def _do_what_is_asked(self) -> RunEnding | None:
-        look = await units_of_work.read(_read_snapshot, self._run, self.limits, self._costs)
+    async def _check_rows(self) -> RunEnding | None:
+        look = await units_of_work.read(_read_snapshot, self._run, self._limits, self._costs)
         if self._is_away:
             self._is_away, self._back_at = False, self._watch.now()
         if look.stop:
@@ -144,45 +185,35 @@ class RunMonitor:
         await self._store_step(now)
         for attempt in look.running:
             if attempt.cancel_requested_at is not None:
-                self._executor.cancel(attempt.pk)
-                await outbox().wait_written(INTERRUPTED_OUTBOX_WAIT_S)
-                await units_of_work.write(
-                    writes.cancel_attempt, attempt.pk, writes.CANCELLED_BY_USER, self._watch.now()
-                )
+                await self._interrupt(attempt.pk, Status.CANCELLED)
             elif self._is_late(attempt, now):
-                self._executor.cancel(attempt.pk)
-                await self._end_late(attempt)
-        because = self.limits.reached(now - self._began, look.spent)
+                await self._interrupt(attempt.pk, Status.ERROR, self._lateness(attempt))
+        because = self._limits.reached(now - self._began, look.spent)
         return RunEnding(EvalRun.Status.STOPPED, because) if because else None
 
     async def _store_step(self, now: float) -> None:
         """Store the time, so that a run whose process dies has lasted until then."""
-        interval = STEP_S if self.limits.seconds is None else POLL_S / 2
+        interval = STEP_S if self._limits.seconds is None else POLL_S / 2
         if self._run.started_at is not None and now - self._stored_at >= interval:
             self._stored_at = now
             await units_of_work.write(writes.note_step, self._run.id, self._run.started_at, now)
 
     def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
         """Tell whether an attempt exceeds its time limit. The time counts anew after an outage of the store."""
-        longest = self.limits.attempt_seconds
+        longest = self._limits.attempt_seconds
         if longest is None or attempt.started_at is None:
             return False
         return now - max(attempt.started_at, self._back_at) > longest
 
-    async def _end_late(self, attempt: EvalAttempt) -> None:
-        from evals_app.engine.attempt import error_outcome
-
-        kind = "AttemptTooLong"
-        why = f"It did not come to an end within {self.limits.attempt_seconds:g} seconds, the limit of an attempt."
+    def _lateness(self, attempt: EvalAttempt) -> Failure:
+        """Return the failure of an attempt that exceeds its time limit: of its model or judge, if it waits for one."""
+        why = f"It did not end within {self._limits.attempt_seconds:g} seconds, the limit of an attempt."
         if attempt.waits_for:
-            kind, why = attempt_status.MODEL_UNAVAILABLE, f"{attempt.waits_for}\n{why}"
-        elif attempt.judged_by:
-            kind, why = attempt_status.JUDGE_TOO_LONG, f"{why} {attempt_status.judging_note(attempt)}"
-        failure = Failure(kind, why)
-        outcome = await error_outcome(attempt, failure)
-        is_stored = await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now())
-        if is_stored and self._progress:
-            self._progress(await retry.read(EvalAttempt.objects.get, pk=attempt.pk), outcome)
+            return Failure(attempt_status.MODEL_UNAVAILABLE, f"{attempt.waits_for}\n{why}")
+        if attempt.judged_by:
+            note = attempt_status.judging_note(attempt)
+            return Failure(attempt_status.JUDGE_TOO_LONG, f"{why} {note}")
+        return Failure("AttemptTooLong", why)
 
 
 _SNAPSHOT_COLUMNS = ("realm", "started_at", "cancel_requested_at", "waits_for", "judged_by")

@@ -67,6 +67,7 @@ VALUE_NAMES = {
     Widget.FLAG: "true or false",
     Widget.NUMBER: "a whole number of at least {least}",
     Widget.TEXT: "text",
+    Widget.RUBRICS: "a list of rubrics",
 }
 
 

@@ -86,6 +86,7 @@ TOOLS = "tool_trajectory_avg_score"
         (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Mend it"),
         (JUDGED, {"judge_model_options": {"num_samples": None}}, "num_samples of .* is null or NaN", "Mend"),
         (JUDGED, {"judge_model_options": None}, "judge_model of .* is null or NaN", "Mend it"),
+        ("rubric_based_tool_use_quality_v1", {"rubrics": None}, "null or NaN, .* a list of rubrics", "Mend"),
         (TOOLS, {"match_type": None}, "is null or NaN, which is none of", "Write one of them."),
     ],
 )

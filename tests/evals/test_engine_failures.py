@@ -147,23 +147,16 @@ async def test_an_agent_that_cannot_be_loaded_fails_the_run_with_its_traceback(p
     assert "def broken" in run.traceback or "raise ImportError" in run.traceback
 
 
-@pytest.mark.parametrize(
-    ("criterion", "what"),
-    [
-        ({"threshold": 1.0, "match_type": None}, "match_type"),
-        ({"threshold": 1.0, "ignore_args": None}, "ignore_args"),
-    ],
-)
-async def test_unreadable_criterion_fails_the_run_before_any_attempt(play, criterion, what):
+async def test_unreadable_criterion_fails_the_run_before_any_attempt(play):
     asked = []
     run = await play(
         evalset(case("a", turn("go", "fine"))),
         lambda ctx, said: asked.append(said),
-        {"tool_trajectory_avg_score": criterion},
+        {"rubric_based_tool_use_quality_v1": {"threshold": 1.0, "rubrics": "be polite"}},
     )
     assert (run.status, asked) == (EvalRun.Status.FAILED, [])
-    assert what in run.error
-    assert "match_type" in run.hint
+    assert "rubrics" in run.error
+    assert "rubrics" in run.hint
     assert run.traceback == ""
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from evals_app.engine.admission import AttemptAdmission
 from evals_app.engine.execution import execute_run
-from evals_app.engine.executor import LocalExecutor, Standing
+from evals_app.engine.executor import LocalExecutor
 from evals_app.models import EvalRun
 from tests.evals.builders import case, evalset, turn
 
@@ -26,9 +26,6 @@ class Backwards:
 
     def cancel(self, attempt_pk):
         self.waiting = [pk for pk in self.waiting if pk != attempt_pk]
-
-    def status(self, attempt_pk):
-        return Standing.WAITING if attempt_pk in self.waiting else Standing.GONE
 
     def resize(self, parallelism):
         pass
@@ -57,24 +54,31 @@ async def test_another_engine_carries_attempts_out(play, folder, monkeypatch):
     assert (run.status, run.passed, told) == (EvalRun.Status.DONE, 3, ["c", "b", "a"])
 
 
-async def test_attempts_wait_run_and_are_removed():
-    gates = {number: asyncio.Event() for number in (1, 2, 3)}
-    executor = LocalExecutor(lambda number: gates[number].wait(), 1)
-    for number in gates:
+async def test_waiting_attempts_start_when_capacity_grows_unless_cancelled():
+    gates = Gates()
+    executor = gates.executor(parallelism=1)
+    for number in (1, 2, 3):
         executor.enqueue(number)
-    assert [executor.status(number) for number in gates] == ["running", "waiting", "waiting"]
+    await settle()
+    assert gates.inside == [1]
     executor.cancel(3)
     executor.resize(2)
-    assert [executor.status(number) for number in gates] == ["running", "running", "gone"]
+    await settle()
+    assert gates.inside == [1, 2]
     executor.cancel(1)
-    gates[2].set()
+    await settle()
+    assert gates.inside == [2]
+    await gates.out(2)
     await executor.join()
-    assert {executor.status(number) for number in gates} == {Standing.GONE}
     await executor.stop()
+    assert list(gates.open) == [1, 2]
 
 
-async def test_lost_store_ends_the_executor():
+async def test_error_of_an_attempt_starts_no_other_and_is_raised_by_join():
+    started = []
+
     async def work(number):
+        started.append(number)
         if number == 2:
             raise ConnectionError("the store is gone")
 
@@ -83,9 +87,8 @@ async def test_lost_store_ends_the_executor():
         executor.enqueue(number)
     with pytest.raises(ConnectionError):
         await executor.join()
-    assert executor.status(3) == Standing.WAITING
     await executor.stop()
-    assert executor.status(3) == Standing.GONE
+    assert started == [1, 2]
 
 
 async def test_failure_of_an_abandoned_attempt_is_ignored():

@@ -11,7 +11,7 @@ import pytest
 
 from evals_app.analysis import exports, report
 from evals_app.engine import run_monitor
-from evals_app.engine.execution import MAX_LOST_TRIES
+from evals_app.engine.run_monitor import MAX_LOST_TRIES
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun

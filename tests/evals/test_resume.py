@@ -17,6 +17,7 @@ from evals_app.runs import progress, rerun, run_orders, writes
 from evals_app.runs.limits import Limits
 from evals_app.runs.prices import Price, Prices
 from evals_app.runs.refusals import EvalRunActive, HasChanged
+from evals_app.runs.writes.model_usage import spending_of
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.models import AgentSession, Event, ModelCall
 from sessions_app.runs import processes
@@ -437,7 +438,7 @@ def order_of_three(db, folder):
 
 
 def cancelled_by_hand(attempt):
-    writes.cancel_attempt(attempt.pk, writes.CANCELLED_BY_USER)
+    writes.finish_attempt(attempt.pk, spending_of(attempt, status="cancelled"))
 
 
 def cut_off_with_its_run(attempt):

@@ -13,7 +13,7 @@ from devui.supervisor.limits import SupervisorLimits
 from evals_app.files import library
 from evals_app.metrics.config import RunConfig
 from evals_app.models import EvalRun
-from evals_app.runs import dispatch, run_orders, writes
+from evals_app.runs import dispatch, rerun, run_orders, writes
 from evals_app.runs.run_orders import RunOrder
 from sessions_app.agents.folder import open_folder
 from sessions_app.runs import processes, runtime_client
@@ -122,3 +122,14 @@ async def test_pending_eval_run_of_ended_command_has_crashed(store, echo):
     await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
     async with serving(echo.parent):
         assert (await end_of(run))[0] == "crashed"
+
+
+async def test_pending_eval_run_of_ended_server_can_be_resumed_without_server(store, echo):
+    run = await order(echo)
+    dead = await units_of_work.write(processes.register, "w" * 32, processes.SERVER_APP, 2**22 + 1, "")
+    await units_of_work.write(writes.assign_runs, [run.pk], dead.pk)
+    await units_of_work.write(processes.mark_stopped, dead.pk)
+    await units_of_work.write(writes.crash_orphans)
+    assert (await reload(run)).status == "pending"
+    await units_of_work.write(writes.crash_abandoned, run.pk)
+    assert (await units_of_work.write(rerun.resume, run)).status == "pending"

@@ -294,6 +294,7 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
     if run.active and run.runtime is not None and not processes.confirm_alive(run.runtime):
         lifecycle.crash_orphans()
         writes.crash_orphans()
+    writes.crash_abandoned(run.pk)
     run = rerun.retry(run, agents=agents) if options["retry"] else rerun.resume(run, agents)
     if options["parallelism"] is not None:
         writes.set_parallelism(run.id, options["parallelism"])

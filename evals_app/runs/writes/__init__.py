@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from evals_app.runs.writes.attempts import (
     CANCELLED_BY_USER,
-    cancel_attempt,
     finish_attempt,
     note_judge,
     note_waiting,
@@ -21,6 +20,7 @@ from evals_app.runs.writes.crashes import (
     active_runs_of,
     adopt_abandoned,
     continue_without_process,
+    crash_abandoned,
     crash_orphans,
     crash_run,
     crash_runs_of,
@@ -33,6 +33,7 @@ from evals_app.runs.writes.notes import LONGEST_NOTE, mark_baseline, note_attemp
 from evals_app.runs.writes.outcomes import Failure, ImportedAttempt, Outcome, RunFacts, Score
 from evals_app.runs.writes.resumption import restart_attempts
 from evals_app.runs.writes.runs import (
+    PROCESS_STOPPED,
     assign_runs,
     claim_run,
     create_run,
@@ -47,6 +48,7 @@ from evals_app.runs.writes.runs import (
 __all__ = [
     "CANCELLED_BY_USER",
     "LONGEST_NOTE",
+    "PROCESS_STOPPED",
     "UNASSIGNED_S",
     "Failure",
     "ImportedAttempt",
@@ -57,9 +59,9 @@ __all__ = [
     "active_runs_of",
     "adopt_abandoned",
     "assign_runs",
-    "cancel_attempt",
     "claim_run",
     "continue_without_process",
+    "crash_abandoned",
     "crash_orphans",
     "crash_run",
     "crash_runs_of",

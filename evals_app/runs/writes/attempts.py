@@ -8,7 +8,6 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, MetricResult
 from evals_app.runs.writes.failure_causes import cause_of
-from evals_app.runs.writes.model_usage import spending_of
 from evals_app.runs.writes.outcomes import Failure, Outcome, Score
 from evals_app.runs.writes.revisions import count_attempt_end, next_revision_of
 from sessions_app import scopes
@@ -72,24 +71,16 @@ def note_judge(attempt_pk: int, metric: str) -> None:
 
 
 def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
-    """Store the outcome and scores of an attempt; return False if it had ended otherwise."""
+    """Store the outcome and scores of an attempt; return False if it had ended otherwise.
+
+    The status `CANCELLED` says that a person cancelled it.
+    """
     with transaction.atomic():
         attempt = _lock_attempt(attempt_pk)
         finished_at = end_time(attempt, now)
         if attempt.status not in OPEN_STATUSES:
             return attempt.status == outcome.status and attempt.finished_at == finished_at
-        failure = outcome.failure or Failure("", "")
-        attempt.status = outcome.status
-        attempt.finished_at = finished_at
-        set_outcome(attempt, outcome)
-        attempt.error_type = failure.type
-        attempt.error = scopes.clean_error(failure.message)
-        attempt.traceback = scopes.clean_error(failure.traceback)
-        if outcome.failure is not None:
-            close_traces(attempt)
-        attempt.save(force_update=True)
-        count_attempt_end(attempt.run_id, outcome.status)
-        MetricResult.objects.bulk_create(result_row(attempt_pk, score) for score in outcome.scores)
+        _finish(attempt, outcome, finished_at)
         change_notification.notify_after_commit()
     return True
 
@@ -101,20 +92,9 @@ def request_cancel_attempt(attempt_pk: int) -> bool:
         if attempt.status not in OPEN_STATUSES:
             return False
         if attempt.status == EvalAttempt.Status.PENDING:
-            _cancel(attempt, CANCELLED_BY_USER)
+            _finish(attempt, Outcome(EvalAttempt.Status.CANCELLED), None)
         attempt.cancel_requested_at = time.time()
         attempt.save(update_fields=["cancel_requested_at", "revision"])
-        change_notification.notify_after_commit()
-    return True
-
-
-def cancel_attempt(attempt_pk: int, why: str, now: float | None = None) -> bool:
-    """End an active attempt as cancelled, with its session. False if it had ended."""
-    with transaction.atomic():
-        attempt = _lock_attempt(attempt_pk)
-        if attempt.status not in OPEN_STATUSES:
-            return False
-        _cancel(attempt, why, now)
         change_notification.notify_after_commit()
     return True
 
@@ -124,15 +104,22 @@ def end_time(attempt: EvalAttempt, now: float | None = None) -> float:
     return max(time.time() if now is None else now, attempt.started_at or 0.0)
 
 
-def _cancel(attempt: EvalAttempt, why: str, now: float | None = None) -> None:
-    if attempt.status == EvalAttempt.Status.RUNNING:
-        attempt.finished_at = end_time(attempt, now)
-    attempt.status = EvalAttempt.Status.CANCELLED
-    attempt.stopped_because = why
-    set_spending(attempt, spending_of(attempt))
-    close_traces(attempt)
+def _finish(attempt: EvalAttempt, outcome: Outcome, finished_at: float | None) -> None:
+    """End an attempt under its run's lock. `finished_at`: None if it has not started."""
+    failure = outcome.failure or Failure("", "")
+    attempt.status = outcome.status
+    attempt.finished_at = finished_at
+    set_outcome(attempt, outcome)
+    attempt.error_type = failure.type
+    attempt.error = scopes.clean_error(failure.message)
+    attempt.traceback = scopes.clean_error(failure.traceback)
+    is_cancelled = outcome.status == EvalAttempt.Status.CANCELLED
+    attempt.stopped_because = CANCELLED_BY_USER if is_cancelled else ""
+    if is_cancelled or outcome.failure is not None:
+        close_traces(attempt)
     attempt.save(force_update=True)
-    count_attempt_end(attempt.run_id, attempt.status)
+    count_attempt_end(attempt.run_id, outcome.status)
+    MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)
 
 
 def set_outcome(attempt: EvalAttempt, outcome: Outcome) -> None:

@@ -14,8 +14,6 @@ from evals_app.runs import attempt_status
 from evals_app.runs.attempt_status import ENDED_PROCESS, JUDGE_ENDED_PROCESS, PROCESS_GONE
 from evals_app.runs.limits import Limits
 from evals_app.runs.writes.attempts import (
-    CANCELLED_BY_USER,
-    cancel_attempt,
     close_traces,
     end_time,
     finish_attempt,
@@ -157,7 +155,7 @@ def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
     ended_at = last_step(run.pk)
     for attempt in run.attempts.filter(status=Status.RUNNING):
         if attempt.cancel_requested_at is not None:
-            cancel_attempt(attempt.pk, CANCELLED_BY_USER, ended_at)
+            finish_attempt(attempt.pk, spending_of(attempt, status=Status.CANCELLED), ended_at)
         else:
             _retry_interrupted(attempt, death, ended_at)
     if not run.attempts.filter(status=Status.PENDING).exists():
@@ -183,7 +181,7 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, 
         if attempt.status != Status.RUNNING or attempt.started_at != started_at:
             return
         if attempt.cancel_requested_at is not None:
-            cancel_attempt(attempt_pk, CANCELLED_BY_USER, now)
+            finish_attempt(attempt_pk, spending_of(attempt, status=Status.CANCELLED), now)
         else:
             _set_interruption(attempt, failure, now)
             reset_attempt(attempt, "The store failed while it was in flight.", revision)
@@ -214,6 +212,12 @@ def crash_run(run_id: str, why: str) -> bool:
         end_run(run_id, EvalRun.Status.CRASHED, EvalAttempt.Status.ERROR, failure)
         change_notification.notify_after_commit()
     return True
+
+
+def crash_abandoned(run_id: str) -> None:
+    """End a pending run whose server has ended, so that another process can resume it now."""
+    if EvalRun.objects.filter(SERVER_GONE, pk=run_id, status=EvalRun.Status.PENDING).exists():
+        crash_run(run_id, "No process took it.")
 
 
 def crash_runs_of(runtime_id: str, why: str, statuses: Sequence[str] = EvalRun.ACTIVE) -> int:

@@ -51,19 +51,21 @@ def usage_of(session_pk: int) -> Usage:
     return Usage(by_model, tokens, _covered_seconds(spans) if spans else None)
 
 
-def spending_of(attempt: EvalAttempt, failure: Failure | None = None) -> Outcome:
+def spending_of(
+    attempt: EvalAttempt, failure: Failure | None = None, status: str = EvalAttempt.Status.ERROR
+) -> Outcome:
     """Return an outcome with session and spending of an interrupted attempt.
 
     Its cost is unknown if its process died before all calls were recorded: a cost is never too low.
     """
     session = AgentSession.objects.filter(realm=attempt.realm).order_by("pk").first()
     if session is None:
-        return Outcome(EvalAttempt.Status.ERROR, failure=failure)
+        return Outcome(status, failure=failure)
     used = usage_of(session.pk)
     costs = prices.prices_from_json(json.loads(attempt.run.prices))
     is_whole = used.tokens >= session.total_tokens
     return Outcome(
-        EvalAttempt.Status.ERROR,
+        status,
         session.pk,
         session.total_tokens,
         failure=failure,

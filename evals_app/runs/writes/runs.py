@@ -216,6 +216,9 @@ def finish_run(
     return True
 
 
+PROCESS_STOPPED = "The process that ran it was stopped."
+"""Reason of a run that ends with its process: a restart, or an interrupt at the command line."""
+
 CANCEL_REASONS = {
     EvalRun.Status.CANCELLED: "The run was cancelled.",
     EvalRun.Status.FAILED: "The run could not run.",
