@@ -20,7 +20,7 @@ from sessions_app.state import history
 from sessions_app.state.lint import rules
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence
 from sessions_app.state.lint.evidence_queries import read_evidence, scope_sizes
-from sessions_app.state.lint.rules import Finding, Occurrence, Rule, rule
+from sessions_app.state.lint.rules import Finding, Occurrence, Rule, rule, write_occurrences
 
 __all__ = [
     "Evidence",
@@ -33,6 +33,7 @@ __all__ = [
     "all_rules",
     "lint",
     "rule",
+    "write_occurrences",
 ]
 
 log = logging.getLogger(__name__)

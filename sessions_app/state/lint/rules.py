@@ -95,11 +95,11 @@ def user_data(evidence: Evidence) -> Iterator[Finding]:
             yield Finding(
                 key.name,
                 says,
-                [*_write_occurrences(key.writes[:1]), *own_sessions[:OCCURRENCES_SHOWN]],
+                [*write_occurrences(key.writes[:1]), *own_sessions[:OCCURRENCES_SHOWN]],
             )
         elif _is_of_user(key.key) and any(map(is_by_hand, key.writes)):
             says = "is named like a fact about the user, but ends with this session."
-            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, write_occurrences(key.writes[:1]))
 
 
 def _is_of_user(key: str) -> bool:
@@ -121,10 +121,10 @@ def intermediate(evidence: Evidence) -> Iterator[Finding]:
         is_number = key.text[0] in "-0123456789"
         if words and not (words == {"temp"} and is_number):
             says = f"is called “{min(words)}”, but is stored for the whole session."
-            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, write_occurrences(key.writes[:1]))
         elif emptied := _emptying_pair(key.writes):
             says = "was filled and emptied again within one invocation."
-            yield Finding(key.name, says, _write_occurrences(emptied))
+            yield Finding(key.name, says, write_occurrences(emptied))
 
 
 def _emptying_pair(writes: Sequence[KeyWriteEvidence]) -> list[KeyWriteEvidence]:
@@ -197,7 +197,7 @@ def app_contested(evidence: Evidence) -> Iterator[Finding]:
         for write in writes:
             newest.setdefault(write.user_id, write)
         says = f"was written by sessions of {len(users)} users in its last {len(key.writes)} writes."
-        yield Finding(key.name, says, _write_occurrences(list(newest.values())[:OCCURRENCES_SHOWN]))
+        yield Finding(key.name, says, write_occurrences(list(newest.values())[:OCCURRENCES_SHOWN]))
 
 
 def _grows(writes: Sequence[KeyWriteEvidence]) -> bool:
@@ -225,7 +225,7 @@ def user_lonely(evidence: Evidence) -> Iterator[Finding]:
             number = evidence.other_sessions
             others = "another session" if number == 1 else f"{number} other sessions"
             says = f"has its last {len(writes)} writes from this session alone; the user has {others}."
-            yield Finding(key.name, says, _write_occurrences([writes[-1], writes[0]]))
+            yield Finding(key.name, says, write_occurrences([writes[-1], writes[0]]))
 
 
 @rule(
@@ -256,7 +256,7 @@ def _similar_names(keys: Sequence[KeyEvidence]) -> Iterator[tuple[str, Finding]]
             says = f"differs little from `{other.name}`: two keys, or one that is misspelt?"
             yield (
                 key.name,
-                Finding(key.name, says, _write_occurrences([*key.writes[:1], *other.writes[:1]])),
+                Finding(key.name, says, write_occurrences([*key.writes[:1], *other.writes[:1]])),
             )
 
 
@@ -270,7 +270,7 @@ def _odd_styles(keys: Sequence[KeyEvidence]) -> dict[str, Finding]:
         return {}
     says = f"is spelt otherwise than the other {counts[usual]} of its scope, which are {usual}."
     return {
-        key.name: Finding(key.name, says, _write_occurrences(key.writes[:1]))
+        key.name: Finding(key.name, says, write_occurrences(key.writes[:1]))
         for key, style in styled
         if style != usual
     }
@@ -286,7 +286,7 @@ def nesting(evidence: Evidence) -> Iterator[Finding]:
     for key in evidence.keys:
         levels = nesting_depth(key.text)
         if levels > DEEP_LEVELS:
-            yield Finding(key.name, f"is nested {levels} levels deep.", _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, f"is nested {levels} levels deep.", write_occurrences(key.writes[:1]))
 
 
 @rule(
@@ -300,7 +300,7 @@ def large(evidence: Evidence) -> Iterator[Finding]:
     for key in evidence.keys:
         if key.size > LARGE_BYTES:
             says = f"is {key.size:,} bytes large; from {LARGE_BYTES:,} on, state is a slow place for it."
-            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, write_occurrences(key.writes[:1]))
 
 
 @rule(
@@ -315,7 +315,7 @@ def not_json(evidence: Evidence) -> Iterator[Finding]:
             says = (
                 f"was written as something that JSON does not have ({key.note}) and is kept as its JSON form."
             )
-            yield Finding(key.name, says, _write_occurrences(key.writes[:1]))
+            yield Finding(key.name, says, write_occurrences(key.writes[:1]))
 
 
 def nesting_depth(text: str) -> int:
@@ -360,5 +360,6 @@ def _json_type(text: str) -> str:
     return {"{": "object", "[": "array", '"': "text"}.get(text[0], "other")
 
 
-def _write_occurrences(writes: Iterable[KeyWriteEvidence]) -> list[Occurrence]:
+def write_occurrences(writes: Iterable[KeyWriteEvidence]) -> list[Occurrence]:
+    """Return the writes of a key as occurrences of a finding."""
     return [Occurrence("written", write.seq, write.session_pk, write.session_id) for write in writes]

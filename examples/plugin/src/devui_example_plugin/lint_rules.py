@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
-from sessions_app.state.lint import Evidence, Finding, Occurrence, rule
+from sessions_app.state.lint import Evidence, Finding, rule, write_occurrences
 
 AMBIGUOUS_DATE = re.compile(r'"\d{1,2}/\d{1,2}/\d{4}"')
 
@@ -19,8 +19,4 @@ def ambiguous_date(evidence: Evidence) -> Iterator[Finding]:
     """Find values with a date whose day and month can be confused."""
     for key in evidence.keys:
         if match := AMBIGUOUS_DATE.search(key.text):
-            newest_write = [
-                Occurrence("written", write.seq, write.session_pk, write.session_id)
-                for write in key.writes[:1]
-            ]
-            yield Finding(key.name, f"has the date {match[0]}.", newest_write)
+            yield Finding(key.name, f"has the date {match[0]}.", write_occurrences(key.writes[:1]))
