@@ -28,7 +28,7 @@ from sessions_app.paths import upstream_path
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import storage_location, writes
-from sessions_app.store import units_of_work
+from sessions_app.store import retry, units_of_work
 
 SESSIONS = "/apps/{seg:app_name}/users/{seg:user_id}/sessions"
 SESSION = SESSIONS + "/{seg:session_id}"
@@ -77,7 +77,8 @@ async def get_session(request: HttpRequest, app_name: str, user_id: str, session
         _has_realm, app_name, user_id, session_id
     ):
         return await proxy.forward(request, app_name, upstream_path(app_name, user_id, session_id))
-    return await _session_response(app_name, user_id, session_id)
+    snapshot = await units_of_work.read(snapshots.take_snapshot, app_name, user_id, session_id)
+    return StreamingHttpResponse(snapshots.stream_json(snapshot), content_type="application/json")
 
 
 @router.post(SESSIONS)
@@ -103,7 +104,7 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
         await units_of_work.read(
             session_restore.restore_session, key, new_session.events or [], new_session.state or {}
         )
-        return await _session_response(*key[1:])
+        return await _stored_session(*key[1:])
     request_bodies.refuse_options(new_session.options)
     return await _create(app_name, user_id, new_session.session_id, new_session.state)
 
@@ -145,9 +146,9 @@ async def update_session(
         snapshots.has_values, app_name, user_id, session_id, rest
     ):
         await units_of_work.write(_rename, app_name, user_id, session_id, title)
-        return await _session_response(app_name, user_id, session_id)
+        return await _stored_session(app_name, user_id, session_id)
     await units_of_work.write(_edit, app_name, user_id, session_id, delta)
-    return await _session_response(app_name, user_id, session_id, scopes.split_delta(delta).temp)
+    return await _stored_session(app_name, user_id, session_id, scopes.split_delta(delta).temp)
 
 
 @router.delete(SESSION)
@@ -174,10 +175,11 @@ async def run_sse(request: HttpRequest) -> HttpResponseBase:
     return await proxy.forward(request, _app_to_run(request), "/run_sse")
 
 
-async def _session_response(
+async def _stored_session(
     app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
 ) -> HttpResponseBase:
-    snapshot = await units_of_work.read(snapshots.take_snapshot, app_name, user_id, session_id, temp)
+    """Return a session after a write; an error of the store here would deny what was stored."""
+    snapshot = await retry.read(snapshots.take_snapshot, app_name, user_id, session_id, temp)
     return StreamingHttpResponse(snapshots.stream_json(snapshot), content_type="application/json")
 
 
@@ -186,7 +188,7 @@ async def _create(
 ) -> HttpResponseBase:
     key = SessionKey("", app_name, user_id, (session_id or "").strip() or str(uuid.uuid4()))
     await units_of_work.write(_create_seeded, key, state or {})
-    return await _session_response(*key[1:])
+    return await _stored_session(*key[1:])
 
 
 def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:

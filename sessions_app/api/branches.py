@@ -24,7 +24,7 @@ from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.sessions import lineage
-from sessions_app.store import units_of_work
+from sessions_app.store import retry, units_of_work
 from sessions_app.timeline.groups import InvocationGroup
 
 router = Router(tags=["branches"])
@@ -62,7 +62,7 @@ async def fork_session(request: HttpRequest, session: int, body: ForkBody) -> St
         own_realm=body.own_realm,
     )
     new_session = await units_of_work.run_batched(fork, session, new_fork)
-    return Status(201, await units_of_work.read(SessionOut.of, new_session))
+    return Status(201, await retry.read(SessionOut.of, new_session))
 
 
 @router.get("/sessions/{int:session}/lineage", response={200: Lineage, **ERRORS})

@@ -14,7 +14,7 @@ from sessions_app.api.schemas import Problem, SessionOut
 from sessions_app.errors import NotFound
 from sessions_app.presentation import durations
 from sessions_app.sessions import active_session, app_settings, overview
-from sessions_app.store import units_of_work
+from sessions_app.store import retry, units_of_work
 
 router = Router()
 
@@ -72,7 +72,7 @@ async def put_settings(request: HttpRequest, app: str, body: AppSettingsIn) -> A
     """Set the time to live of an app's sessions. Expired sessions are marked, not removed."""
     await units_of_work.read(_settings, app)
     await units_of_work.write(app_settings.set_session_ttl, app, _seconds(body.session_ttl))
-    return await units_of_work.read(_settings, app)
+    return await retry.read(_settings, app)
 
 
 @router.post(
@@ -85,7 +85,7 @@ async def get_or_create_session(request: HttpRequest, body: ActiveIn) -> Status[
     session, created = await units_of_work.write(
         active_session.get_or_create, body.app, body.user, _seconds(body.ttl), state=body.state
     )
-    session_out = await units_of_work.read(SessionOut.of, session)
+    session_out = await retry.read(SessionOut.of, session)
     return Status(201 if created else 200, ActiveOut(created=created, session=session_out))
 
 

@@ -73,7 +73,7 @@ async def change_session(
 ) -> SessionOut:
     """Rename a session, tag it, pin it."""
     await units_of_work.write(session_actions.change_labels, session, body)
-    return await units_of_work.read(lambda: SessionOut.of(find_session(session)))
+    return await retry.read(lambda: SessionOut.of(find_session(session)))
 
 
 @router.get("/sessions/{int:session}/events", response={200: EventPage, **ERRORS}, tags=["sessions"])
@@ -138,7 +138,7 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     if await units_of_work.write(lifecycle.request_cancel, run_id):
         client = await provider().client(run.app)
         await client.cancel_run(run_id)
-    return await units_of_work.read(_read_run, run_id)
+    return await retry.read(_read_run, run_id)
 
 
 def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:

@@ -24,7 +24,7 @@ from sessions_app.models import AgentSession, MemoryEntry
 from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import overview, storage_location
-from sessions_app.store import pagination, units_of_work
+from sessions_app.store import pagination, retry, units_of_work
 
 LIST = "devui/memory/list.html"
 DELETE = "devui/memory/delete.html"
@@ -97,7 +97,7 @@ async def _add_session(form: AddSessionForm) -> HttpResponse:
     await units_of_work.read(_require_session, ids)
     before = await units_of_work.read(_count_entries, ids)
     await _send_to_memory(ids)
-    after = await units_of_work.read(_count_entries, ids)
+    after = await retry.read(_count_entries, ids)
     return redirect(_url("memory", ids, added=str(after - before)))
 
 
