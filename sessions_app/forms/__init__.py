@@ -19,6 +19,7 @@ from sessions_app.forms.query import (
     PageQuery,
     QueryForm,
 )
+from sessions_app.forms.session_page import TABS, SessionPageQuery
 from sessions_app.forms.sessions import NewSessionForm, SessionTitleForm, SessionTtlForm
 from sessions_app.forms.state import (
     HistoryQuery,
@@ -33,6 +34,7 @@ from sessions_app.forms.state import (
 __all__ = [
     "MAX_QUERY_CHARACTERS",
     "MAX_SESSIONS_PER_ACTION",
+    "TABS",
     "CompareQuery",
     "CompletionQuery",
     "EditMessageForm",
@@ -54,6 +56,7 @@ __all__ = [
     "SavedViewForm",
     "SessionActionForm",
     "SessionListQuery",
+    "SessionPageQuery",
     "SessionQuery",
     "SessionTitleForm",
     "SessionTtlForm",

@@ -4,88 +4,66 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable
-from typing import Any
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app import expiry
-from sessions_app.errors import EventMissing, SessionMissing
-from sessions_app.forms import MultiValueField
+from sessions_app.errors import DevUIError, EventMissing, SessionMissing
+from sessions_app.forms import TABS, SessionPageQuery
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
-from sessions_app.models import AgentSession, Event
+from sessions_app.models import AgentSession, Event, MirroredSession
 from sessions_app.realms import exclude_hidden, is_isolated_fork, is_read_only
 from sessions_app.runs.availability import find_problem
 from sessions_app.sessions import deletion, lineage
+from sessions_app.sessions.lineage import Origin
 from sessions_app.sessions.storage_location import mirror_of
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
-from sessions_app.timeline.inspector import inspect_event
-from sessions_app.timeline.raw_json import read_raw_json
-from sessions_app.timeline.run_marks import read_session_runs
+from sessions_app.timeline.groups import InvocationGroup
+from sessions_app.timeline.inspector import Inspection, inspect_event
+from sessions_app.timeline.raw_json import RawJson, read_raw_json
+from sessions_app.timeline.run_marks import RunMark, SessionRuns, read_session_runs
+from sessions_app.timeline.session_search import chips
 from sessions_app.timeline.siblings import list_mark, read_siblings
-from sessions_app.timeline.state_board import ClientBoard, read_board
-from sessions_app.timeline.state_difference import state_differences
+from sessions_app.timeline.state_board import Board, ClientBoard, read_board
+from sessions_app.timeline.state_difference import StateDifferences, state_differences
 from sessions_app.timeline.timeline_reader import read_timeline
 from sessions_app.views import session_search
 from sessions_app.views.missing_event import MISSING, render_missing_event
-from sessions_app.views.session_search import SessionSearchQuery
+from sessions_app.views.session_search import SearchBar, SearchResults
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 PAGE = "devui/sessions/session.html"
 TIMELINE = "devui/sessions/timeline/timeline.html"
+INSPECTOR = "devui/sessions/inspector/inspector.html"
 
 KEYS_SHOWN = 30
 """Keys of a scope that the state board shows initially."""
-
-SIMILAR_SCANNED, SIMILAR_OFFERED = 500, 5
-INSPECTOR = "devui/sessions/inspector/inspector.html"
-TABS = (
-    ("parts", "Parts"),
-    ("delta", "Delta"),
-    ("actions", "Actions"),
-    ("details", "Details"),
-    ("raw", "Raw"),
-    ("seen", "Model sees"),
-    ("llm", "LLM"),
-    ("trace", "Trace"),
-)
-SCOPES = ("all", "merged", "session", "user", "app", "temp")
 
 KEYS_AT_MOST = 60
 """Keys of a scope that the state board shows per page once expanded."""
 
 MOST_WATCHED = 50
 
-Context = dict[str, Any]
+SIMILAR_SCANNED, SIMILAR_OFFERED = 500, 5
 
 
-class SessionPageQuery(SessionSearchQuery):
-    """Query of the session page: selected event, position of the timeline, open tabs, state board filters."""
+@dataclass(frozen=True, slots=True)
+class PageRequest:
+    """A request for the session page or a part of it."""
 
-    event = forms.CharField(required=False, strip=False)
-    seq = forms.IntegerField(required=False)
-    around = forms.IntegerField(required=False)
-    before = forms.IntegerField(required=False, min_value=0)
-    after = forms.IntegerField(required=False, min_value=0)
-    tab = forms.ChoiceField(required=False, choices=TABS)
-    scope = forms.ChoiceField(required=False, choices=[(name, name) for name in SCOPES])
-    keys = forms.CharField(required=False)
-    key = forms.CharField(required=False, max_length=200)
-    begin = forms.CharField(required=False, strip=False, max_length=1_000)
-    find = forms.CharField(required=False, max_length=500)
-    diff = forms.CharField(required=False)
-    watch = MultiValueField(required=False)
-    known = forms.IntegerField(required=False, min_value=1)
-    mark = forms.CharField(required=False, max_length=100)
-    raw = forms.CharField(required=False, strip=False, max_length=500)
-    hit = forms.IntegerField(required=False, min_value=1)
-    open = forms.ChoiceField(required=False, choices=[("all", "all")])
-    delta = forms.ChoiceField(required=False, choices=[("all", "all")])
+    session: AgentSession
+    query: SessionPageQuery
+    selected: Event | None
 
 
 @require_safe
@@ -122,36 +100,22 @@ def by_key(request: HttpRequest, pk: int) -> HttpResponse:
 
 
 def _render_session(request: HttpRequest, session: AgentSession) -> HttpResponse:
-    query = SessionPageQuery(request.GET).read()
-    for target, (template, contexts) in PARTS.items():
-        if wants_partial(request, target):
-            return _render_parts(request, template, contexts, session, query)
-    return _render_parts(request, PAGE, PAGE_CONTEXTS, session, query)
-
-
-def _render_parts(
-    request: HttpRequest,
-    template: str,
-    contexts: tuple[Callable[[AgentSession, Context], Context], ...],
-    session: AgentSession,
-    query: Context,
-) -> HttpResponse:
-    selected = _find_selected(session, query)
-    if selected is None and (query["event"] or query["seq"] is not None):
-        return _offer_nearest_event(request, session, query)
-    context: Context = {"session": session, "selected": selected}
+    query = SessionPageQuery.read(request.GET)
+    selected = None
+    if query.event or query.seq is not None:
+        selected = _event_or_none(session, event_id=query.event, seq=query.seq)
+        if selected is None:
+            return _offer_nearest_event(request, session, query)
+    target = next((name for name in PARTS if wants_partial(request, name)), None)
+    template, sections = PARTS[target] if target else (PAGE, PAGE_SECTIONS)
+    context: dict[str, object] = {"session": session, "selected": selected}
     try:
-        for build in contexts:
-            context |= build(session, query | {"selected": selected})
+        for read in sections:
+            section = read(PageRequest(session, query, selected))
+            context |= {field.name: getattr(section, field.name) for field in fields(section)}
     except EventMissing:
         return _offer_nearest_comparison(request, session, query, selected)
     return render(request, template, context)
-
-
-def _find_selected(session: AgentSession, query: Context) -> Event | None:
-    if not query["event"] and query["seq"] is None:
-        return None
-    return _event_or_none(session, event_id=query["event"], seq=query["seq"])
 
 
 def _event_or_none(session: AgentSession, *, event_id: str = "", seq: int | None = None) -> Event | None:
@@ -161,187 +125,276 @@ def _event_or_none(session: AgentSession, *, event_id: str = "", seq: int | None
         return None
 
 
-def _frame_context(session: AgentSession, query: Context) -> Context:
-    selected: Event | None = query["selected"]
-    return {
-        "wanted_seq": selected.seq if selected else None,
-        "name": session.name,
-        "runs": read_session_runs(session.pk),
-        "realm_name": _realm_name(session),
-        "is_kept": is_read_only(session),
-        "mirror": mirror_of(session),
-        "origin": lineage.origin_of(session),
-        "parent": lineage.parent_of(session),
-        "imported_from": lineage.imported_from(session),
-        "cannot_run": None if is_read_only(session) else find_problem(session.app_name),
-        "find": query["find"],
-        "errors": windows.error_seqs(session),
-    }
+@dataclass(frozen=True, slots=True)
+class Frame:
+    """The page around its parts.
+
+    Attributes:
+        focused_seq: event that the page focuses without scripts.
+        realm_name: label of the session's realm; empty without one.
+        mirror: record of the service that owns the session; None: this store owns it.
+        cannot_run: why no message can be sent.
+        find: text to find in the list of sessions.
+        errors: seqs of the newest errors.
+    """
+
+    name: str
+    focused_seq: int | None
+    runs: SessionRuns
+    realm_name: str
+    is_read_only: bool
+    mirror: MirroredSession | None
+    cannot_run: DevUIError | None
+    find: str
+    errors: list[int]
 
 
-def _timeline_context(session: AgentSession, query: Context) -> Context:
-    timeline = read_timeline(
-        session, session_search.hit_window(session, query) or _choose_window(session, query)
+def _frame(page: PageRequest) -> Frame:
+    session = page.session
+    realm_name = "eval attempt" if session.realm else ""
+    return Frame(
+        name=session.name,
+        focused_seq=page.selected.seq if page.selected else None,
+        runs=read_session_runs(session.pk),
+        realm_name="own user: and app: state" if is_isolated_fork(session) else realm_name,
+        is_read_only=is_read_only(session),
+        mirror=mirror_of(session),
+        cannot_run=None if is_read_only(session) else find_problem(session.app_name),
+        find=page.query.find,
+        errors=windows.error_seqs(session),
     )
-    selected = query["selected"]
-    return {
-        **session_search.hit_marks(session, query, timeline.window),
-        "window": timeline.window,
-        "groups": timeline.groups,
-        "ahead": timeline.ahead,
-        "selected_seq": selected.seq if selected else None,
-    }
 
 
-def _choose_window(session: AgentSession, query: Context) -> EventWindow:
-    if query["before"] is not None:
-        return windows.before(session, query["before"])
-    if query["after"] is not None:
-        return windows.after(session, query["after"])
-    if query["around"] is not None:
-        return windows.around(session, query["around"])
-    if query["selected"]:
-        return windows.around(session, query["selected"].seq)
-    return windows.newest(session)
+@dataclass(frozen=True, slots=True)
+class Lineage:
+    """Where the session comes from, and its forks."""
+
+    origin: Origin | None
+    parent: AgentSession | None
+    imported_from: str
+    forks: list[AgentSession]
+    in_own_realm: bool
 
 
-def _detail_context(session: AgentSession, query: Context) -> Context:
-    selected: Event | None = query["selected"]
-    at = selected.seq if selected else session.last_seq
-    return {
-        **_board_context(session, query),
-        **_inspection_context(session, query),
-        "travel": {
-            "at": at,
-            "back": max(at - 1 if selected else at, 1),
-            "forth": min(at + 1, session.last_seq),
-            "last": max(session.last_seq, 1),
-        },
-    }
+def _lineage(page: PageRequest) -> Lineage:
+    return Lineage(
+        lineage.origin_of(page.session),
+        lineage.parent_of(page.session),
+        lineage.imported_from(page.session),
+        [] if page.selected else lineage.forks_of(page.session),
+        is_isolated_fork(page.session),
+    )
 
 
-def _inspection_context(session: AgentSession, query: Context) -> Context:
-    selected: Event | None = query["selected"]
-    return {
-        "inspection": inspect_event(session, selected, more=query["delta"] == "all") if selected else None,
-        "can_rewind": _can_rewind(session, selected),
-        **({} if selected else _lineage_context(session)),
-        "tabs": TABS,
-        "tab": query["tab"] or "parts",
-        **_raw_context(session, query),
-    }
+@dataclass(frozen=True, slots=True)
+class TimelineSection:
+    """A window of the timeline.
+
+    Attributes:
+        ahead: runs without events that ended before any event.
+        hit_seqs: hits of the search in the window.
+        kept: parameters of the search, for links within the page.
+    """
+
+    window: EventWindow
+    groups: list[InvocationGroup]
+    ahead: list[RunMark]
+    selected_seq: int | None
+    hit_seqs: set[int]
+    kept: str
 
 
-def _can_rewind(session: AgentSession, selected: Event | None) -> bool:
-    return selected is not None and bool(selected.invocation_id) and _can_change(session)
+def _timeline(page: PageRequest) -> TimelineSection:
+    window = session_search.hit_window(page.session, page.query, page.selected) or _choose_window(page)
+    timeline = read_timeline(page.session, window)
+    return TimelineSection(
+        window,
+        timeline.groups,
+        timeline.ahead,
+        page.selected.seq if page.selected else None,
+        session_search.hits_in(page.session, page.query.q, window),
+        f"&{urlencode(page.query.search)}" if page.query.search else "",
+    )
 
 
-def _raw_context(session: AgentSession, query: Context) -> Context:
-    """Build the tree of the event's JSON only for its tab: an event may have megabytes."""
-    selected: Event | None = query["selected"]
-    text = query["raw"]
-    if selected is None or query["tab"] != "raw":
-        return {"raw": None, "raw_text": text}
-    url = reverse("event-json", kwargs={"pk": session.pk, "seq": selected.seq})
+def _choose_window(page: PageRequest) -> EventWindow:
+    query = page.query
+    if query.before is not None:
+        return windows.before(page.session, query.before)
+    if query.after is not None:
+        return windows.after(page.session, query.after)
+    if query.around is not None:
+        return windows.around(page.session, query.around)
+    if page.selected:
+        return windows.around(page.session, page.selected.seq)
+    return windows.newest(page.session)
+
+
+@dataclass(frozen=True, slots=True)
+class TimeSlider:
+    """The point in time on the slider, and its neighbors."""
+
+    point: int
+    previous_point: int
+    next_point: int
+    last_point: int
+
+
+def _time_slider(page: PageRequest) -> TimeSlider:
+    last = page.session.last_seq
+    point = page.selected.seq if page.selected else last
+    return TimeSlider(
+        point, max(point - 1 if page.selected else point, 1), min(point + 1, last), max(last, 1)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """Whether keys can be edited, and whether the session can be rewound to the selected event."""
+
+    can_edit: bool
+    can_rewind: bool
+
+
+def _permissions(page: PageRequest) -> Permissions:
+    can_edit = not is_read_only(page.session) and mirror_of(page.session) is None
+    return Permissions(can_edit, can_edit and page.selected is not None and bool(page.selected.invocation_id))
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionSection:
+    """The selected event in the inspector. Other tabs than `tab` are hidden."""
+
+    inspection: Inspection | None
+    tab: str
+    tabs: tuple[tuple[str, str], ...] = TABS
+
+
+def _inspection(page: PageRequest) -> InspectionSection:
+    more = page.query.delta == "all"
+    inspection = inspect_event(page.session, page.selected, more=more) if page.selected else None
+    return InspectionSection(inspection, page.query.tab or "parts")
+
+
+@dataclass(frozen=True, slots=True)
+class RawSection:
+    """The JSON of the selected event; None unless its tab is open, because an event may have megabytes."""
+
+    event: Event | None
+    raw: RawJson | None
+    raw_text: str
+
+
+def _raw(page: PageRequest) -> RawSection:
+    text, selected = page.query.raw, page.selected
+    if selected is None or page.query.tab != "raw":
+        return RawSection(selected, None, text)
+    url = reverse("event-json", kwargs={"pk": page.session.pk, "seq": selected.seq})
     marked = f"{url}?{urlencode({'find': text})}" if text else url
-    raw = read_raw_json(selected, marked, text, query["hit"] or 1, is_open=query["open"] == "all")
-    return {"raw": raw, "raw_text": text, "event": selected}
+    is_open = page.query.open == "all"
+    return RawSection(
+        selected, read_raw_json(selected, marked, text, page.query.hit or 1, is_open=is_open), text
+    )
 
 
-def _lineage_context(session: AgentSession) -> Context:
-    return {
-        "origin": lineage.origin_of(session),
-        "parent": lineage.parent_of(session),
-        "imported_from": lineage.imported_from(session),
-        "forks": lineage.forks_of(session),
-        "in_own_realm": is_isolated_fork(session),
-    }
+@dataclass(frozen=True, slots=True)
+class BoardSection:
+    """The state at the selected event or now, or its differences from another point in time."""
+
+    scope: str
+    shows_all: bool
+    board: Board | None = None
+    differences: StateDifferences | None = None
 
 
-def _can_change(session: AgentSession) -> bool:
-    return not is_read_only(session) and mirror_of(session) is None
-
-
-def _realm_name(session: AgentSession) -> str:
-    """Return a label for the session's realm; empty without one."""
-    if is_isolated_fork(session):
-        return "own user: and app: state"
-    return "eval attempt" if session.realm else ""
-
-
-def _board_context(session: AgentSession, query: Context) -> Context:
-    limit = KEYS_AT_MOST if query["keys"] == "all" else KEYS_SHOWN
-    selected: Event | None = query["selected"]
-    shared = {
-        "scope": query["scope"] or "all",
-        "shows_all": query["keys"] == "all",
-        "can_edit": _can_change(session),
-        "can_rewind": _can_rewind(session, selected),
-    }
-    if query["diff"]:
-        difference = state_differences(session, query["diff"], selected, limit=limit, begin=query["begin"])
-        return {**shared, "differences": difference}
-    known_event = _event_or_none(session, seq=query["known"]) if query["known"] else None
-    seen_board = ClientBoard(known_event, query["mark"]) if known_event else None
-    watched = query["watch"][:MOST_WATCHED]
-    state_board = read_board(
+def _board(page: PageRequest) -> BoardSection:
+    session, query, selected = page.session, page.query, page.selected
+    scope, shows_all = query.scope or "all", query.keys == "all"
+    limit = KEYS_AT_MOST if shows_all else KEYS_SHOWN
+    if query.diff:
+        differences = state_differences(session, query.diff, selected, limit=limit, begin=query.begin)
+        return BoardSection(scope, shows_all, differences=differences)
+    known_event = _event_or_none(session, seq=query.known) if query.known else None
+    board = read_board(
         session,
         selected,
         limit=limit,
-        watched=watched,
-        like=query["key"],
-        begin=query["begin"],
-        seen=seen_board,
+        watched=query.watch[:MOST_WATCHED],
+        like=query.key,
+        begin=query.begin,
+        seen=ClientBoard(known_event, query.mark) if known_event else None,
     )
-    return {**shared, "board": state_board}
+    return BoardSection(scope, shows_all, board)
 
 
-def _siblings_context(session: AgentSession, query: Context) -> Context:
-    return {
-        "siblings": read_siblings(session, query["find"]),
-        "list_mark": list_mark(session.realm, session.app_name),
-    }
+@dataclass(frozen=True, slots=True)
+class Siblings:
+    """The list of sessions, and a mark that changes with it."""
+
+    siblings: list[AgentSession]
+    list_mark: str
 
 
-PAGE_CONTEXTS = (
-    _frame_context,
-    _timeline_context,
-    _detail_context,
-    _siblings_context,
-    session_search.search_bar,
-    session_search.results,
+def _siblings(page: PageRequest) -> Siblings:
+    session = page.session
+    return Siblings(read_siblings(session, page.query.find), list_mark(session.realm, session.app_name))
+
+
+def _search_bar(page: PageRequest) -> SearchBar:
+    return SearchBar(chips(page.session, page.query.q), page.query.only)
+
+
+def _search_results(page: PageRequest) -> SearchResults:
+    return session_search.read_results(page.session, page.query, page.selected)
+
+
+Section = Callable[[PageRequest], "DataclassInstance"]
+
+INSPECTION_SECTIONS: tuple[Section, ...] = (_inspection, _raw, _lineage, _permissions)
+DETAIL_SECTIONS: tuple[Section, ...] = (_board, *INSPECTION_SECTIONS, _time_slider)
+PAGE_SECTIONS: tuple[Section, ...] = (
+    _frame,
+    _timeline,
+    *DETAIL_SECTIONS,
+    _siblings,
+    _search_bar,
+    _search_results,
 )
-PARTS = {
-    "window": (f"{TIMELINE}#window", (_timeline_context,)),
-    "detail": (f"{PAGE}#detail", (_detail_context,)),
-    "inspection": (f"{PAGE}#inspection", (_inspection_context,)),
-    "board": (f"{PAGE}#board", (_board_context,)),
-    "raw": (f"{INSPECTOR}#raw", (_raw_context,)),
-    "found": ("devui/sessions/timeline/search.html#found", (session_search.results,)),
-    "chips": ("devui/sessions/timeline/search.html#chips", (session_search.search_bar,)),
-    "siblings": (f"{PAGE}#siblings", (_siblings_context,)),
+"""Functions that read a section; the fields of its dataclass are the template's variables."""
+
+PARTS: dict[str, tuple[str, tuple[Section, ...]]] = {
+    "window": (f"{TIMELINE}#window", (_timeline,)),
+    "detail": (f"{PAGE}#detail", DETAIL_SECTIONS),
+    "inspection": (f"{PAGE}#inspection", INSPECTION_SECTIONS),
+    "board": (f"{PAGE}#board", (_board, _permissions)),
+    "raw": (f"{INSPECTOR}#raw", (_raw,)),
+    "search-results": ("devui/sessions/timeline/search.html#search-results", (_search_results,)),
+    "chips": ("devui/sessions/timeline/search.html#chips", (_search_bar,)),
+    "siblings": (f"{PAGE}#siblings", (_siblings,)),
 }
-"""Id of the htmx target element → template of its content, and the functions that build its context."""
+"""Id of the htmx target element → template of its content, and its sections."""
 
 
-def _offer_nearest_event(request: HttpRequest, session: AgentSession, query: Context) -> HttpResponse:
-    event = repr(query["event"]) if query["event"] else query["seq"]
-    nearest = windows.nearest_event(session, session.last_seq if query["event"] else query["seq"])
+def _offer_nearest_event(
+    request: HttpRequest, session: AgentSession, query: SessionPageQuery
+) -> HttpResponse:
+    event = repr(query.event) if query.event else query.seq
+    nearest = windows.nearest_event(session, session.last_seq if query.seq is None else query.seq)
     if nearest is None:
         return render_missing_event(request, session, event, "", "")
     return render_missing_event(request, session, event, f"Open event {nearest.seq}", f"?seq={nearest.seq}")
 
 
 def _offer_nearest_comparison(
-    request: HttpRequest, session: AgentSession, query: Context, selected: Event | None
+    request: HttpRequest, session: AgentSession, query: SessionPageQuery, selected: Event | None
 ) -> HttpResponse:
     """Render a 404 page for a missing event to compare with, with a link to the nearest one."""
-    nearest = windows.nearest_event(session, int(query["diff"]))
+    nearest = windows.nearest_event(session, int(query.diff))
     if nearest is None:
-        return render_missing_event(request, session, query["diff"], "", "")
+        return render_missing_event(request, session, query.diff, "", "")
     opened = {"seq": selected.seq} if selected else {}
     url = f"?{urlencode({**opened, 'diff': nearest.seq})}"
-    return render_missing_event(request, session, query["diff"], f"Compare with event {nearest.seq}", url)
+    return render_missing_event(request, session, query.diff, f"Compare with event {nearest.seq}", url)
 
 
 def _render_missing_session(

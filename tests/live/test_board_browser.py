@@ -57,7 +57,7 @@ def test_step_updates_only_changed_keys(open_page, told):
     expect(entry(page, "tree").locator("details").first).to_have_attribute("open", "")
     expect(entry(page, "n").get_by_role("link", name="History of n")).to_be_focused()
     expect(page.locator("#inspector-title")).to_contain_text("event 19")
-    expect(page.locator("#travel-teller")).to_have_text("State at event 19, which wrote n")
+    expect(page.locator("#time-announcer")).to_have_text("State at event 19, which wrote n")
 
 
 def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
@@ -213,15 +213,15 @@ def test_a_key_leads_to_its_field_in_every_layout(open_page, told):
     page.keyboard.press("b")
     expect(page.locator("#column-timeline")).to_be_hidden()
     page.keyboard.press("f")
-    expect(page.locator("#within input[name=q]")).to_be_focused()
+    expect(page.locator("#session-search input[name=q]")).to_be_focused()
     page.keyboard.press("Escape")
-    page.locator("#within input[name=q]").blur()
+    page.locator("#session-search input[name=q]").blur()
     page.set_viewport_size({"width": 390, "height": 800})
     page.locator(".session-views").get_by_text("State").click()
     expect(page.locator("#column-timeline")).to_be_hidden()
     page.evaluate("document.activeElement.blur()")
     page.keyboard.press("f")
-    expect(page.locator("#within input[name=q]")).to_be_focused()
+    expect(page.locator("#session-search input[name=q]")).to_be_focused()
 
 
 def test_key_beyond_the_shown_ones_is_found_by_name(open_page, story):

@@ -70,7 +70,7 @@ def test_rows_appear_by_themselves_and_the_board_follows(open_page, story):
     story.says("**Sunny**", delta={"sky": "sunny"})
     expect(event(page, 2).locator("strong")).to_have_text("Sunny")
     expect(page.locator(".entry[data-key=sky]")).to_contain_text('"sunny"')
-    expect(page.locator(".travel input[type=range]")).to_have_attribute("max", "2")
+    expect(page.locator(".time-slider input[type=range]")).to_have_attribute("max", "2")
 
 
 def test_every_window_shows_the_same(open_page, story):
@@ -324,8 +324,8 @@ def test_no_key_fires_while_somebody_writes_or_composes(open_page, story):
 def test_stepping_back_beyond_the_window_loads_events(open_page, long_story):
     page = open_page(long_story, "?seq=120")
     assert seqs(page)[0] > 2
-    page.locator(".travel input[type=range]").fill("2")
-    page.locator(".travel input[type=range]").dispatch_event("change")
+    page.locator(".time-slider input[type=range]").fill("2")
+    page.locator(".time-slider input[type=range]").dispatch_event("change")
     expect(event(page, 2)).to_have_attribute("aria-current", "true")
     assert seqs(page)[0] == 1
     expect(page.locator("#board-title")).to_have_text("State at event 2")

@@ -27,7 +27,7 @@ def box(page: Page) -> Locator:
 
 
 def found(page: Page) -> Locator:
-    return page.locator(".found-line > span").first
+    return page.locator(".search-hits > span").first
 
 
 def marked_texts(page: Page) -> list[str]:
@@ -67,7 +67,7 @@ def test_escape_ends_search_and_next_key_is_a_shortcut(open_page, told):
     expect(box(page)).to_have_value("")
     expect(event(page, 120).locator(".event-seq")).to_be_focused()
     page.keyboard.press("n")
-    expect(page.locator(".found-line")).to_have_count(0)
+    expect(page.locator(".search-hits")).to_have_count(0)
     expect(box(page)).to_have_value("")
     expect(page.locator("#inspector-title")).to_contain_text("event 120")
     expect(page).to_have_url(re.compile(r"\?seq=120$"))
@@ -80,7 +80,7 @@ def test_escape_closes_the_event_before_it_ends_the_search(open_page, told):
     expect(page.locator("#inspector-title")).to_have_text("Session")
     expect(found(page)).to_have_text("4 hits")
     page.keyboard.press("Escape")
-    expect(page.locator(".found-line")).to_have_count(0)
+    expect(page.locator(".search-hits")).to_have_count(0)
 
 
 def test_each_fast_key_press_counts(open_page, story):
@@ -155,7 +155,7 @@ def test_terms_are_completed_and_chips_applied(open_page, told):
     expect(found(page)).to_have_text("1 hit")
     with page.expect_response(lambda response: response.request.headers.get("hx-target") == "chips"):
         page.get_by_label("Kinds, authors and tools").click()
-    page.locator(".within-chips").get_by_role("link", name="agent response").click()
+    page.locator(".session-search-chips").get_by_role("link", name="agent response").click()
     expect(box(page)).to_have_value("tool:get_weather kind:agent")
     expect(found(page)).to_have_text("no event of this session matches")
 
@@ -163,7 +163,7 @@ def test_terms_are_completed_and_chips_applied(open_page, told):
 def test_a_wrong_query_is_put_right_by_a_click(open_page, told):
     page = open_page(told)
     box(page).press_sequentially("kind:agnet needle")
-    page.locator("#found").get_by_role("link", name="kind:agent needle").click()
+    page.locator("#search-results").get_by_role("link", name="kind:agent needle").click()
     expect(box(page)).to_have_value("kind:agent needle")
     expect(found(page)).to_have_text("4 hits")
 

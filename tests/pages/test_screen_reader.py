@@ -119,7 +119,7 @@ def test_playback_announces_where_it_stopped(listening, told):
         "() => { for (let step = 0; step < 10; step += 1) document.body.dispatchEvent("
         "new KeyboardEvent('keydown', { key: ',', bubbles: true, cancelable: true })) }"
     )
-    expect(listening.locator("#travel-teller")).to_have_text("State at event 20, which wrote n")
+    expect(listening.locator("#time-announcer")).to_have_text("State at event 20, which wrote n")
     assert [text for text in heard(listening) if "State at" in text] == ["State at event 20, which wrote n"]
 
 
@@ -141,9 +141,9 @@ def test_run_announces_start_and_outcome(listening, told):
     expect(listening.locator("[data-live=live]")).to_be_visible()
     for status, word in ((Run.Status.FAILED, "The run: Failed"), (Run.Status.DONE, "The run is done")):
         run = runs.create_run(told.pk, {})
-        expect(listening.locator("#run-teller")).to_have_text("The agent runs")
+        expect(listening.locator("#run-announcer")).to_have_text("The agent runs")
         runs.finish(run.pk, status)
-        expect(listening.locator("#run-teller")).to_have_text(word)
+        expect(listening.locator("#run-announcer")).to_have_text(word)
 
 
 def test_hits_are_announced_once(listening, told):
@@ -151,7 +151,7 @@ def test_hits_are_announced_once(listening, told):
     expect(listening.locator("[data-live=live]")).to_be_visible()
     listening.keyboard.press("f")
     listening.keyboard.insert_text("sunny")
-    expect(listening.locator(".found-line > span").first).to_have_text("1 hit")
+    expect(listening.locator(".search-hits > span").first).to_have_text("1 hit")
     assert [text for text in heard(listening) if "hit" in text] == ["1 hit"]
 
 

@@ -224,7 +224,7 @@ def test_compaction_names_its_events(story, get):
     span = {"startTimestamp": START, "endTimestamp": START + 2, "compactedContent": content}
     story.add(author="user", actions={"compaction": span})
     page = get(session_path(story))
-    summary = event(page, 3).one("section", "summing-up")
+    summary = event(page, 3).one("section", "compaction")
     assert "Summary of events 1 to 2" in summary.text
     assert summary.all("strong")[1].text == "one"
     assert "summed up in 3" in event(page, 1).text

@@ -30,6 +30,12 @@ def test_tree_is_rendered_only_when_opened(story, get):
     assert 'text"hello"' in shown.text
 
 
+def test_raw_part_without_its_tab_or_an_event_is_empty(story, get):
+    story.says("hello")
+    for query in ("", "?seq=1", "?seq=1&tab=llm"):
+        assert get(page_of(story, query), target="raw").text == ""
+
+
 def test_search_steps_through_its_hits(story, get):
     story.calls("look", "c1", rows=[{"city": "Paris"}, {"city": "Rome"}, {"city": "paris"}])
     shown = get(page_of(story, "?seq=1&tab=raw&raw=paris&hit=2")).one("div", id="raw")

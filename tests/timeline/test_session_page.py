@@ -235,7 +235,7 @@ def test_markdown_of_an_agent_is_rendered_and_a_user_is_quoted_as_is(story, get)
     story.asks("**hi**")
     story.says("**bold** <b>not</b>")
     page = get(session_path(story))
-    assert event(page, 1).one("p", "said").text == "**hi**"
+    assert event(page, 1).one("p", "message-text").text == "**hi**"
     assert event(page, 2).one("strong").text == "bold"
     assert not event(page, 2).all("b")
 

@@ -92,14 +92,16 @@ def test_count_is_bounded_and_says_so(told, monkeypatch, get):
     monkeypatch.setattr(hits, "MAX_COUNTED", 2)
     found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=4))
     assert (found.count, found.capped, found.number) == (2, True, 0)
-    assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="found").text
+    assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="search-results").text
 
 
 def test_hits_are_marked_in_the_timeline_and_for_scripts(told, get):
     page = get(page_of(told, "?q=paris"))
     assert [int(event.attrs["data-seq"]) for event in page.all("article", css="is-hit")] == [1, 2, 4]
     assert shown(page) == list(range(1, 9))
-    line = get(page_of(told, "?q=paris&first=2&last=8&at=2"), target="found").one("p", css="found-line")
+    line = get(page_of(told, "?q=paris&first=2&last=8&at=2"), target="search-results").one(
+        "p", css="search-hits"
+    )
     assert json.loads(line.attrs["data-hits"]) == [2, 4]
     assert json.loads(line.attrs["data-words"]) == ["paris"]
 
@@ -129,7 +131,7 @@ def test_links_keep_the_search_without_scripts(told, get):
     assert page.all("a", css="event-seq")[0].attrs["href"] == "?event=e1&q=paris&only=1"
     following = page.one("a", data_hit="next")
     assert following.attrs["href"] == "?q=paris&only=1&seq=1"
-    assert page.one("form", id="within").one("input", name="event").attrs["value"] == "e4"
+    assert page.one("form", id="session-search").one("input", name="event").attrs["value"] == "e4"
 
 
 def test_hits_come_page_by_page(story, get):
@@ -166,21 +168,21 @@ def test_a_window_around_an_event_holds_the_hits_near_it(story):
 
 def test_search_without_hits_says_so_with_empty_timeline(told, get):
     page = get(page_of(told, "?q=nothing&only=1"))
-    assert "no event of this session matches" in page.one("div", id="found").text
+    assert "no event of this session matches" in page.one("div", id="search-results").text
     assert shown(page) == []
     assert not page.all("div", id="no-events")
 
 
 def test_invalid_query_shows_position_and_suggestion(told, get):
     page = get(page_of(told, "?q=kind:tol_call&only=1"))
-    notes = page.one("div", id="found")
+    notes = page.one("div", id="search-results")
     assert notes.one("span", css="wrong").text == "kind:tol_call"
     assert notes.one("a").attrs["href"] == "?q=kind%3Atool_call&only=1"
     assert shown(page) == list(range(1, 9)), "nothing is hidden by a query that cannot be read"
 
 
 def test_terms_that_do_not_apply_to_events_are_named(told, get):
-    assert "app:weather" in get(page_of(told, "?q=app:weather rome")).one("div", id="found").text
+    assert "app:weather" in get(page_of(told, "?q=app:weather rome")).one("div", id="search-results").text
 
 
 def test_chips_offer_values_of_the_session_and_replace_each_other(told):
@@ -376,9 +378,11 @@ def test_cached_hits_are_not_searched_again(long, get):
         long.session, rome, HitsRequest(selected=29, part=session_search.RequestedPart.LATER)
     )
     assert (later.counted, later.earlier, later.later.seqs) == ((0, 0), session_search.HitsBeside(), [30])
-    earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="found").one("p", css="found-line")
+    earlier = get(page_of(long, "?q=rome&seq=10&part=earlier"), target="search-results").one(
+        "p", css="search-hits"
+    )
     assert (earlier.attrs["data-earlier"], earlier.attrs["data-later"]) == ("[9]", "[]")
-    get(page_of(long, "?q=rome&part=nothing"), target="found", status=400)
+    get(page_of(long, "?q=rome&part=nothing"), target="search-results", status=400)
 
 
 @pytest.mark.usefixtures("slow")
@@ -397,12 +401,12 @@ def test_windows_of_hits_report_progress_and_link_on(long):
 @pytest.mark.usefixtures("slow")
 def test_searching_page_says_so_and_continues_without_scripts(long, get):
     page = get(page_of(long, "?q=rome&seq=20"))
-    line = page.one("p", css="found-line")
+    line = page.one("p", css="search-hits")
     assert "data-counting" in line.attrs
     assert (line.attrs["data-counted"], line.attrs["data-count"]) == ("3", "0")
     assert line.one("progress").attrs == {"max": "40", "value": "3", "aria-label": "Events looked at"}
     further = line.one("noscript").one("a").attrs["href"]
-    again = get(page_of(long, further)).one("p", css="found-line")
+    again = get(page_of(long, further)).one("p", css="search-hits")
     assert again.attrs["data-counted"] == "6"
 
 

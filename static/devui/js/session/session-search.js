@@ -16,10 +16,10 @@ const COUNT_PAUSE = 60;
 const HIGHLIGHT = "found";
 const MOST_RANGES = 2000;
 
-const form = document.getElementById("within");
+const form = document.getElementById("session-search");
 const box = form.elements.q;
 const only = form.elements.only;
-const place = document.getElementById("found");
+const place = document.getElementById("search-results");
 const view = document.getElementById("window");
 
 const result = () => place.querySelector("[data-hits]");
@@ -105,7 +105,7 @@ form.querySelector(".menu")?.addEventListener("toggle", async ({ target }) => {
 
 function applyQuery(query) {
   box.value = query;
-  for (const menu of document.querySelectorAll(".within details[open]")) menu.open = false;
+  for (const menu of document.querySelectorAll(".session-search details[open]")) menu.open = false;
   box.focus();
   search();
 }
@@ -116,7 +116,7 @@ function applyQuery(query) {
  * Refresh the number of hits and the hits among the events on the page. Return whether the server answered.
  * Without a query, the hits are cleared at once, so that a key pressed meanwhile does not step through old hits.
  */
-async function refresh(purpose = "found") {
+async function refresh(purpose = "search-results") {
   if (!searchParams()) {
     place.replaceChildren();
     mark();
@@ -139,7 +139,7 @@ async function fetchHits(parameters, purpose) {
   const query = new URLSearchParams(location.search);
   const known = { first, last, at: timeline.onScreen()[0], ...previousCount(), ...parameters };
   for (const [name, value] of Object.entries(known)) query.set(name, value);
-  const html = await fetchPart(`${location.pathname}?${query}`, "found", purpose);
+  const html = await fetchPart(`${location.pathname}?${query}`, "search-results", purpose);
   if (html === null || about() !== before) return null;
   const fresh = document.createElement("template");
   fresh.innerHTML = html;

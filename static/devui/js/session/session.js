@@ -23,7 +23,7 @@ const page = document.getElementById("session");
 const state = document.querySelector("[data-live]");
 const pause = document.getElementById("pause");
 const announcer = document.getElementById("announcer");
-const runTeller = document.getElementById("run-teller");
+const runTeller = document.getElementById("run-announcer");
 const search = document.querySelector(".sibling-search");
 
 const WORDS = { connecting: "connecting", live: "live", offline: "offline", paused: "paused", refused: "not live" };

@@ -1,10 +1,10 @@
 // Time slider over the events of the session. It also shows the point in time that the board is compared with.
 
-const axis = document.querySelector(".travel");
+const axis = document.querySelector(".time-slider");
 const slider = axis.querySelector("input[type=range]");
 const marker = axis.querySelector("[data-held]");
 const compareButton = axis.querySelector("[data-hold]");
-const announcer = document.getElementById("travel-teller");
+const announcer = document.getElementById("time-announcer");
 
 /** The seq of the event that was open when the page loaded, 0 for none. */
 export const initialSeq = Number(axis.dataset.selected) || 0;
@@ -25,7 +25,7 @@ export function show(seq) {
   slider.value = seq || end;
   slider.setAttribute("aria-valuetext", seq ? `event ${seq} of ${end}` : `now, after event ${end}`);
   const text = seq ? `${seq.toLocaleString("en")} / ${end.toLocaleString("en")}` : "now";
-  axis.querySelector(".travel-at").textContent = text;
+  axis.querySelector(".time-slider-position").textContent = text;
   axis.querySelector("[data-deselect]").hidden = !seq;
   showComparedPoint();
 }
