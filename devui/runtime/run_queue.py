@@ -10,15 +10,16 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from typing import Any, Unpack
 
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
+from sessions_app.runs.lifecycle import RunError
 from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
@@ -113,7 +114,7 @@ class RunQueue:
             active.reason = why
         await asyncio.gather(*(self.cancel(run_id) for run_id in list(self.active)))
 
-    async def finish(self, active: ActiveRun, status: str, **error: str) -> None:
+    async def finish(self, active: ActiveRun, status: str, **error: Unpack[RunError]) -> None:
         """Record a run's end, unless one is recorded already, and notify its readers.
 
         The write is retried until the store accepts it. The first of several ends counts, and cancelling the caller
@@ -139,7 +140,7 @@ class RunQueue:
             self._spawn(retry.write(lifecycle.record_invocation, active.id, invocation_id))
         return active
 
-    async def _finish(self, active: ActiveRun, status: str, error: Mapping[str, str]) -> None:
+    async def _finish(self, active: ActiveRun, status: str, error: RunError) -> None:
         if active.ended.is_set():
             return
         ending: Collection[str] = lifecycle.ACTIVE
@@ -148,9 +149,7 @@ class RunQueue:
             ending = lifecycle.ACTIVE if active.source == lifecycle.ADK_SOURCE else (Status.RUNNING,)
         end = partial(
             lifecycle.finish,
-            error_type=error.get("error_type", ""),
-            error=error.get("error", ""),
-            traceback=error.get("traceback", ""),
+            **error,
             invocation_id=active.invocation_id,
             from_status=ending,
             finished_at=active.watch.now() if active.watch else time.time(),

@@ -93,7 +93,9 @@ class BackgroundRun:
 
     def _is_whole(self, case: str) -> bool:
         """Tell whether every repetition of a case has ended; several cases may have the same id."""
-        return len(self._attempts.get(case, ())) >= self._evaluation.num_runs * self._cases.count(case)
+        return len(self._attempts.get(case, ())) >= self._evaluation.options.num_runs * self._cases.count(
+            case
+        )
 
 
 class SharedRuns:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Self
@@ -18,51 +18,37 @@ PathLike = str | os.PathLike[str]
 
 
 @dataclass(frozen=True)
+class EvaluationOptions:
+    """How attempts are run and judged: the arguments of `devui_evalset` of the same names."""
+
+    metrics: Sequence[str] | None
+    criteria: Mapping[str, float | str] | None
+    config: PathLike | Mapping[str, Any] | None
+    num_runs: int
+    parallelism: int
+    limits: Mapping[str, float] | None
+
+
+@dataclass(frozen=True)
 class Evaluation:
-    """An evalset, its agent, and how attempts are judged. See `devui_evalset`."""
+    """An evalset, its agent, and how attempts are run and judged."""
 
     evalset: str
     agent: Path
-    metrics: Sequence[str] | None = None
-    criteria: Mapping[str, float | str] = field(default_factory=dict)
-    config: str | Mapping[str, Any] | None = None
-    num_runs: int = 1
-    parallelism: int = 4
-    limits: Mapping[str, float] = field(default_factory=dict)
+    options: EvaluationOptions
 
     @classmethod
-    def of(
-        cls,
-        near: Path,
-        path: PathLike,
-        agent: PathLike,
-        metrics: Sequence[str] | None,
-        criteria: Mapping[str, float | str] | None,
-        config: PathLike | Mapping[str, Any] | None,
-        num_runs: int,
-        parallelism: int,
-        limits: Mapping[str, float] | None,
-    ) -> Self:
+    def of(cls, near: Path, path: PathLike, agent: PathLike, options: EvaluationOptions) -> Self:
         """Return the evaluation for the arguments of `devui_evalset`, with paths relative to the folder `near`.
 
         Raises:
             Refused: the agent does not exist.
         """
-        config_value = (
-            config
-            if config is None or isinstance(config, Mapping)
-            else str(_existing_path(near, config) or config)
-        )
-        return cls(
-            evalset=str(_existing_path(near, path) or os.fspath(path)),
-            agent=_agent_folder(near, agent),
-            metrics=metrics,
-            criteria=criteria or {},
-            config=config_value,
-            num_runs=num_runs,
-            parallelism=parallelism,
-            limits=limits or {},
-        )
+        config = options.config
+        if config is not None and not isinstance(config, Mapping):
+            options = replace(options, config=str(_existing_path(near, config) or config))
+        evalset = str(_existing_path(near, path) or os.fspath(path))
+        return cls(evalset, _agent_folder(near, agent), options)
 
     def case_ids(self) -> list[str]:
         """Return the ids of the evalset's cases, in file order.
@@ -91,16 +77,16 @@ class Evaluation:
 
     def request(self, cases: Iterable[str]) -> dict[str, Any]:
         """Return the request for the agent's process."""
-        config = dict(self.config) if isinstance(self.config, Mapping) else self.config
+        options = self.options
         return {
             "evalset": self.evalset,
             "cases": list(cases),
-            "metrics": None if self.metrics is None else list(self.metrics),
-            "criteria": dict(self.criteria),
-            "config": config,
-            "num_runs": self.num_runs,
-            "parallelism": self.parallelism,
-            "limits": dict(self.limits),
+            "metrics": None if options.metrics is None else list(options.metrics),
+            "criteria": dict(options.criteria or {}),
+            "config": dict(options.config) if isinstance(options.config, Mapping) else options.config,
+            "num_runs": options.num_runs,
+            "parallelism": options.parallelism,
+            "limits": dict(options.limits or {}),
         }
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from devui.testing.background_runs import BackgroundRun, SharedRuns
-from devui.testing.evaluation import Evaluation, PathLike
+from devui.testing.evaluation import Evaluation, EvaluationOptions, PathLike
 from devui.testing.results import Results
 
 if TYPE_CHECKING:
@@ -49,8 +49,8 @@ def devui_evalset(
     Raises:
         Refused: the agent or evalset does not exist or is invalid.
     """
-    near = _folder_of_caller()
-    evaluation = Evaluation.of(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
+    options = EvaluationOptions(metrics, criteria, config, num_runs, parallelism, limits)
+    evaluation = Evaluation.of(_folder_of_caller(), path, agent, options)
     return _test_of(evaluation, evaluation.select_cases(cases))
 
 
@@ -71,8 +71,8 @@ def evaluate(
     Raises:
         Refused: the agent or evalset does not exist or is invalid.
     """
-    near = _folder_of_caller()
-    evaluation = Evaluation.of(near, path, agent, metrics, criteria, config, num_runs, parallelism, limits)
+    options = EvaluationOptions(metrics, criteria, config, num_runs, parallelism, limits)
+    evaluation = Evaluation.of(_folder_of_caller(), path, agent, options)
     run = BackgroundRun(evaluation, evaluation.select_cases(cases))
     run.carry_out()
     return run.results()

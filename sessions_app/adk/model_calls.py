@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
@@ -65,35 +65,23 @@ class OpenCall:
     def snapshot(self) -> Make:
         """Return a function that builds the record of the call as of now, for the thread that writes it."""
         request = self.request
-        return partial(
-            _call_record,
+        config = request.config.model_copy() if request.config else None
+        frozen = replace(
             self,
-            request.model,
-            list(request.contents),
-            request.config.model_copy() if request.config else None,
-            tuple(self.responses),
-            tuple(() if self.responses else self.partials),
-            tuple(self.event_ids),
-            (self.first_at, self.finished_at, self.chunks),
+            request=request.model_copy(update={"contents": list(request.contents), "config": config}),
+            responses=list(self.responses),
+            partials=[] if self.responses else list(self.partials),
+            event_ids=list(self.event_ids),
         )
+        return partial(_call_record, frozen)
 
 
-def _call_record(
-    call: OpenCall,
-    model: str | None,
-    contents: list[types.Content],
-    config: types.GenerateContentConfig | None,
-    responses: tuple[LlmResponse, ...],
-    partials: tuple[LlmResponse, ...],
-    event_ids: tuple[str, ...],
-    progress: tuple[float | None, float | None, int],
-) -> Unit:
+def _call_record(call: OpenCall) -> Unit:
     pieces: list[Piece] = []
-    request = _request(call.request, contents, config, pieces) | ({"live": True} if call.is_live else {})
-    response = [_response(item, pieces) for item in responses]
-    if partials:
-        response = [{"content": _store_content(_join_partials(partials), pieces), "partial": True}]
-    first_at, finished_at, chunks = progress
+    request = _request(call.request, pieces) | ({"live": True} if call.is_live else {})
+    response = [_response(item, pieces) for item in call.responses]
+    if call.partials:
+        response = [{"content": _store_content(_join_partials(call.partials), pieces), "partial": True}]
     return partial(
         save_call,
         CallRecord(
@@ -102,16 +90,16 @@ def _call_record(
             invocation_id=call.invocation_id,
             agent=call.agent,
             branch=call.branch,
-            model=model or "",
+            model=call.request.model or "",
             started_at=call.started_at,
-            first_at=first_at,
-            finished_at=finished_at,
+            first_at=call.first_at,
+            finished_at=call.finished_at,
             request=request,
             response=response,
             pieces=pieces,
-            chunks=chunks,
-            event_ids=event_ids,
-            usage=_usage(responses or partials),
+            chunks=call.chunks,
+            event_ids=tuple(call.event_ids),
+            usage=_usage(call.responses or call.partials),
             by_callback=call.by_callback,
             error_type=type(call.error).__name__ if call.error else "",
             error=str(call.error or ""),
@@ -139,12 +127,7 @@ def request_json(request: LlmRequest) -> dict[str, Any]:
     }
 
 
-def _request(
-    request: LlmRequest,
-    contents: list[types.Content],
-    config: types.GenerateContentConfig | None,
-    pieces: list[Piece],
-) -> dict[str, Any]:
+def _request(request: LlmRequest, pieces: list[Piece]) -> dict[str, Any]:
     """Return a request with contents, instruction and tools replaced by the hashes of their pieces."""
     fields: dict[str, Any] = {
         name: value
@@ -152,11 +135,11 @@ def _request(
         if name not in _SEPARATE and (value := getattr(request, name, None)) is not None
     }
     fields = {name: content_store.make_storable(_to_json(value)) for name, value in fields.items()}
-    content_list = content_store.list_piece([_content_piece(content) for content in contents])
+    content_list = content_store.list_piece([_content_piece(content) for content in request.contents])
     pieces.append(content_list)
-    fields["contents"], fields["count"] = content_list.sha, len(contents)
-    if config is not None:
-        fields |= _config(config, pieces)
+    fields["contents"], fields["count"] = content_list.sha, len(request.contents)
+    if request.config is not None:
+        fields |= _config(request.config, pieces)
     return fields
 
 

@@ -8,6 +8,7 @@ Agents and their names follow ADK's rules: `AgentLoader.list_agents` (a folder w
 from __future__ import annotations
 
 import json
+import logging
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -20,7 +21,9 @@ from typing import Any
 from django.conf import settings
 
 from sessions_app.agents import remotes
-from sessions_app.errors import BadInput, NotFound
+from sessions_app.errors import BadInput, DevUIError, NotFound
+
+log = logging.getLogger(__name__)
 
 MAX_DEPTH = 5
 CODE_SUFFIXES = frozenset({".py", ".yaml", ".yml"})
@@ -99,12 +102,18 @@ class AgentsFolder:
         return digest.hexdigest()[:16]
 
     def initial_state(self, app_name: str) -> dict[str, Any]:
-        """Return the state in an agent's initial state file; empty if there is none or it is not a JSON object."""
+        """Return the state in an agent's initial state file; empty if there is no usable file, as in ADK."""
         try:
             state = json.loads((self.folder_of(app_name) / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
-        except (NotFound, OSError, ValueError, RecursionError):
+        except (DevUIError, OSError):
             return {}
-        return state if isinstance(state, dict) else {}
+        except (ValueError, RecursionError) as error:
+            log.warning("Ignoring %s of %s: %s", INITIAL_STATE_FILE, app_name, error)
+            return {}
+        if not isinstance(state, dict):
+            log.warning("Ignoring %s of %s: expected a JSON object", INITIAL_STATE_FILE, app_name)
+            return {}
+        return state
 
     def _shared_code(self) -> Iterator[Path]:
         """Yield the code that agents share: modules of the root folder and packages that are not agents.
@@ -228,3 +237,9 @@ def configured_folder() -> AgentsFolder | None:
         return open_folder(path) if path else None
     except BadInput:
         return None
+
+
+def initial_state_of(app_name: str) -> dict[str, Any]:
+    """Return the state that new sessions of an app in the configured folder start with."""
+    agents_folder = configured_folder()
+    return agents_folder.initial_state(app_name) if agents_folder else {}

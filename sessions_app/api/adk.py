@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import logging
 import os
 import platform
 import uuid
@@ -13,28 +12,29 @@ from http import HTTPStatus
 from importlib.metadata import version as version_of
 from typing import Any
 
-from django.db import transaction
-from django.http import HttpRequest, StreamingHttpResponse
+from django.http import HttpRequest, HttpResponse, StreamingHttpResponse
 from django.http.response import HttpResponseBase
 from ninja import Router
 
 from sessions_app import scopes
-from sessions_app.agents.folder import configured_folder
-from sessions_app.api import app_details, proxy, request_bodies, session_restore, snapshots
-from sessions_app.errors import BadInput, DevUIError, SessionMissing
+from sessions_app.agents.folder import initial_state_of
+from sessions_app.api import app_details, proxy, request_bodies, snapshots
+from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.paths import upstream_path
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import provider
-from sessions_app.sessions import storage_location, writes
+from sessions_app.sessions import deletion, state_edits, storage_location, writes
 from sessions_app.store import retry, units_of_work
+from sessions_app.transfer.session_restore import restore_session
 
 SESSIONS = "/apps/{seg:app_name}/users/{seg:user_id}/sessions"
 SESSION = SESSIONS + "/{seg:session_id}"
-INITIAL_STATE_FILE = "initial_state.json"
 
-log = logging.getLogger(__name__)
+REFUSAL = "Session initialization event"
+"""Prefix of ADK's error for an event with actions; ADK checks the events' validity first."""
+
 router = Router()
 
 
@@ -95,15 +95,11 @@ async def create_session(request: HttpRequest, app_name: str, user_id: str) -> H
     if new_session.events or storage_location.session_service_of(app_name):
         await asyncio.to_thread(request_bodies.refuse_deep_nesting, body)
         response = await proxy.forward(request, app_name, upstream_path(app_name, user_id))
-        if storage_location.session_service_of(app_name) or not session_restore.is_refused_for_its_events(
-            response
-        ):
+        if storage_location.session_service_of(app_name) or not _is_refused_for_its_events(response):
             return response
         key = SessionKey("", app_name, user_id, (new_session.session_id or "").strip() or str(uuid.uuid4()))
         # In the pool of readers: it writes in many small transactions of its own.
-        await units_of_work.read(
-            session_restore.restore_session, key, new_session.events or [], new_session.state or {}
-        )
+        await units_of_work.read(_restore, key, new_session.events or [], new_session.state or {})
         return await _stored_session(*key[1:])
     request_bodies.refuse_options(new_session.options)
     return await _create(app_name, user_id, new_session.session_id, new_session.state)
@@ -194,30 +190,26 @@ async def _create(
 def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
     """Create a session with the initial state of the agent's folder; the caller's keys take precedence."""
     check_ids(key)
-    initial = {**_initial_state(key.app_name), **state}
+    initial = {**initial_state_of(key.app_name), **state}
     title = _title_in({name: value for name, value in state.items() if name == snapshots.TITLE_KEY})
     if title is not None:
         del initial[snapshots.TITLE_KEY]
     writes.create_session(key, initial, title=title or "")
 
 
-def _initial_state(app_name: str) -> dict[str, Any]:
-    """Read `initial_state.json` in the agent's folder; an unusable file counts as empty, as in ADK's `DevServer`."""
-    try:
-        found = configured_folder()
-        if found is None:
-            return {}
-        folder = found.folder_of(app_name)
-        found = json.loads((folder / INITIAL_STATE_FILE).read_text(encoding="utf-8"))
-    except (DevUIError, OSError):
-        return {}
-    except (ValueError, RecursionError) as error:
-        log.warning("Ignoring %s of %s: %s", INITIAL_STATE_FILE, app_name, error)
-        return {}
-    if not isinstance(found, dict):
-        log.warning("Ignoring %s of %s: expected a JSON object", INITIAL_STATE_FILE, app_name)
-        return {}
-    return found
+def _is_refused_for_its_events(response: HttpResponseBase) -> bool:
+    """Return whether ADK's server refused a session because its events have actions."""
+    if response.status_code != BadInput.status or not isinstance(response, HttpResponse):
+        return False
+    return str(json.loads(response.content).get("detail", "")).startswith(REFUSAL)
+
+
+def _restore(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
+    """Import a session with its events and its final state, which may hold the title."""
+    state = {name: value for name, value in merged.items() if name != snapshots.TITLE_KEY}
+    metadata = merged.get(snapshots.TITLE_KEY)
+    title = metadata.get("displayName") if isinstance(metadata, dict) else None
+    restore_session(key, events, state, title if isinstance(title, str) else "")
 
 
 def _title_in(delta: dict[str, Any]) -> str | None:
@@ -240,21 +232,12 @@ def _rename_copy(app_name: str, user_id: str, session_id: str, title: str) -> No
 
 
 def _edit(app_name: str, user_id: str, session_id: str, delta: dict[str, Any]) -> None:
-    with transaction.atomic():
-        session = snapshots.find_session(app_name, user_id, session_id)
-        storage_location.refuse_copy(session)
-        lifecycle.require_idle(session.pk, session_id)
-        writes.edit_state(SessionKey("", app_name, user_id, session.session_id), delta)
+    state_edits.append_delta(snapshots.find_session(app_name, user_id, session_id).pk, delta)
 
 
 def _delete(app_name: str, user_id: str, session_id: str) -> None:
-    with transaction.atomic():
-        try:
-            session = snapshots.find_session(app_name, user_id, session_id)
-        except SessionMissing:
-            return
-        lifecycle.require_idle(session.pk, session_id)
-        writes.delete_session(SessionKey("", app_name, user_id, session.session_id))
+    with suppress(SessionMissing):
+        deletion.delete_for_good(snapshots.find_session(app_name, user_id, session_id).pk)
 
 
 def _refuse_busy(app_name: str, user_id: str, session_id: str) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Self
 
-from django.db import transaction
 from django.http import HttpRequest, StreamingHttpResponse
 from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
@@ -13,8 +12,7 @@ from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.forms import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download
 from sessions_app.ids import RowKey
-from sessions_app.lookup import find_session
-from sessions_app.sessions import deletion, labels
+from sessions_app.sessions import deletion
 from sessions_app.store import units_of_work
 from sessions_app.transfer import exports
 
@@ -70,25 +68,6 @@ class Deletions(Schema):
     """Deletions that can be undone, newest first."""
 
     deletions: list[DeletionOut]
-
-
-def change_labels(key: int, labels_change: SessionChange) -> None:
-    """Change a session's title, pin and tags in one transaction.
-
-    Raises:
-        SessionMissing: there is no such session.
-        BadInput: the title or a tag is invalid.
-    """
-    with transaction.atomic():
-        pk = find_session(key).pk
-        if labels_change.title is not None:
-            labels.rename(pk, labels_change.title)
-        if labels_change.pinned is not None:
-            labels.pin([pk], pinned=labels_change.pinned)
-        for name in labels_change.add_tags:
-            labels.tag([pk], name)
-        for name in labels_change.remove_tags:
-            labels.untag([pk], name)
 
 
 @router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])

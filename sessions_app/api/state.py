@@ -14,7 +14,7 @@ import re
 from typing import Any, Literal
 
 from django.http import HttpRequest, HttpResponse
-from ninja import HeaderEx, P, QueryEx, Router, Schema
+from ninja import Header, P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
@@ -50,13 +50,25 @@ STATE = "/sessions/{int:session}/state"
 Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tier`.")]
 At = QueryEx[str | None, P(description="Id or number of an event: return the state at that event.")]
 Revision = QueryEx[int | None, P(description="Refuse with 409 unless this is the session's revision.")]
-IfMatch = HeaderEx[
-    str | None, P(alias="If-Match", description="`ETag` of the key: refuse with 409 if it was written since.")
-]
-IfNoneMatch = HeaderEx[
-    str | None, P(alias="If-None-Match", description="`*`: refuse with 409 if the key has a value.")
-]
 OneScope = QueryEx[Literal["session", "user", "app"] | None, P(description="This scope only.")]
+
+
+class IfMatch(Schema):
+    """Header with the version of the key that the caller has read."""
+
+    if_match: str | None = Field(
+        default=None,
+        alias="If-Match",
+        description="`ETag` of the key: refuse with 409 if it was written since.",
+    )
+
+
+class Preconditions(IfMatch):
+    """Headers with what the caller knows of the key."""
+
+    if_none_match: str | None = Field(
+        default=None, alias="If-None-Match", description="`*`: refuse with 409 if the key has a value."
+    )
 
 
 class NewValue(Schema):
@@ -101,12 +113,11 @@ async def put_key(
     session: int,
     key: Key,
     body: NewValue,
+    headers: Header[Preconditions],
     revision: Revision = None,
-    if_match: IfMatch = None,
-    if_none_match: IfNoneMatch = None,
 ) -> Status[EditOut]:
     """Set a key's value by an appended event. Refused while a run is active on the session."""
-    condition = _condition(key, revision, if_match, if_none_match)
+    condition = _condition(key, revision, headers.if_match, headers.if_none_match)
     edited = await units_of_work.write(state_edits.put_key, session, key, body.value, condition)
     response["ETag"] = etag(edited.change)
     return Status(200 if edited.had_value else 201, EditOut.of(edited, etag(edited.change)))
@@ -114,7 +125,7 @@ async def put_key(
 
 @router.delete(f"{STATE}/key", response={200: EditOut, 409: Problem, **ERRORS})
 async def remove_key(
-    request: HttpRequest, session: int, key: Key, revision: Revision = None, if_match: IfMatch = None
+    request: HttpRequest, session: int, key: Key, headers: Header[IfMatch], revision: Revision = None
 ) -> EditOut:
     """Remove a key from the state by an appended event.
 
@@ -122,7 +133,7 @@ async def remove_key(
     services would keep the key with null.)
     """
     edited = await units_of_work.write(
-        state_edits.remove_key, session, key, _condition(key, revision, if_match, None)
+        state_edits.remove_key, session, key, _condition(key, revision, headers.if_match, None)
     )
     return EditOut.of(edited, etag(edited.change))
 

@@ -11,22 +11,22 @@ from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
-from ninja import P, QueryEx, Router
+from ninja import P, Query, QueryEx, Router, Schema
 from ninja.responses import Status
+from pydantic import Field
 
 from sessions_app import realms
 from sessions_app.api import branches, saved_views, session_actions, state, traces
 from sessions_app.api.schemas import EventPage, NewRun, Problem, RunOut, Runs, SessionOut, SessionPage
-from sessions_app.errors import DevUIError, NotFound, ServerStopping
+from sessions_app.errors import NotFound
 from sessions_app.http import json_text
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event, Run
-from sessions_app.realms import refuse_read_only
-from sessions_app.runs import background, lifecycle
-from sessions_app.runs.runtime_client import RuntimeClient, provider
+from sessions_app.runs import dispatch, lifecycle
+from sessions_app.runs.runtime_client import provider
 from sessions_app.search import execution
-from sessions_app.search.query import Query, parse
-from sessions_app.sessions import listing
+from sessions_app.search import query as search_query
+from sessions_app.sessions import labels, listing
 from sessions_app.store import pagination, retry, units_of_work
 from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
 
@@ -42,21 +42,30 @@ PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
 Older = QueryEx[str, P(description="`next` of the page before.")]
 
 
+class SessionFilters(Schema):
+    """Ids that the listed sessions have."""
+
+    app: str | None = None
+    user: str | None = None
+    session: str | None = Field(default=None, description="A session's id.")
+    realm: str = Field(default="", description="Realm of an eval attempt or a fork; empty: none.")
+
+    def conditions(self) -> dict[str, str]:
+        """Return the conditions on rows."""
+        ids = {"realm": self.realm, "app_name": self.app, "user_id": self.user, "session_id": self.session}
+        return {name: value for name, value in ids.items() if value is not None}
+
+
 @router.get("/sessions", response={200: SessionPage, 400: Problem, 422: Problem}, tags=["sessions"])
 async def list_sessions(
     request: HttpRequest,
-    app: str | None = None,
-    user: str | None = None,
-    session: QueryEx[str | None, P(description="A session's id.")] = None,
-    realm: QueryEx[str, P(description="Realm of an eval attempt or a fork; empty: none.")] = "",
+    filters: Query[SessionFilters],
     q: QueryEx[str, P(description="A query as in the search box: docs/search.md.")] = "",
     limit: PageSize = 50,
     before: Older = "",
 ) -> SessionPage:
     """List sessions, newest update first."""
-    parameters = {"app_name": app, "user_id": user, "session_id": session}
-    filters = {name: value for name, value in parameters.items() if value is not None}
-    return await units_of_work.read(_session_page, {"realm": realm, **filters}, parse(q), limit, before)
+    return await units_of_work.read(_session_page, filters.conditions(), search_query.parse(q), limit, before)
 
 
 @router.get("/sessions/{int:session}", response={200: SessionOut, **ERRORS}, tags=["sessions"])
@@ -72,7 +81,7 @@ async def change_session(
     request: HttpRequest, session: int, body: session_actions.SessionChange
 ) -> SessionOut:
     """Rename a session, tag it, pin it."""
-    await units_of_work.write(session_actions.change_labels, session, body)
+    await units_of_work.write(partial(labels.change, session, **body.dict()))
     return await retry.read(lambda: SessionOut.of(find_session(session)))
 
 
@@ -117,9 +126,7 @@ async def list_runs(
 )
 async def create_run(request: HttpRequest, body: NewRun) -> Status[RunOut]:
     """Send a message to an agent. The run continues in the background; its events appear in the session."""
-    app_name = await units_of_work.read(_app_to_run, body)
-    client = await provider().client(app_name)
-    run = await background.run_to_completion(_start_run(client, body))
+    run = await dispatch.start_run_now(body.session, body.request(), "api")
     return Status(202, await retry.read(_read_run, run.id))
 
 
@@ -141,7 +148,7 @@ async def cancel_run(request: HttpRequest, run_id: str) -> RunOut:
     return await retry.read(_read_run, run_id)
 
 
-def _session_page(filters: dict[str, Any], query: Query, limit: int, before: str) -> SessionPage:
+def _session_page(filters: dict[str, Any], query: search_query.Query, limit: int, before: str) -> SessionPage:
     matching = realms.exclude_hidden(
         AgentSession.objects.select_related("mirrored", "imported__source").filter(**filters)
     )
@@ -163,23 +170,6 @@ def _event_page(session_key: int, after: int, limit: int) -> str:
     return f'{{"events":[{",".join(texts)}],"cursor":{cursor},"more":{more}}}'
 
 
-async def _start_run(client: RuntimeClient, body: NewRun) -> Run:
-    run = await background.create_row(partial(_create_row, body))
-    try:
-        await client.start_run(run.pk)
-    except ServerStopping:
-        pass  # it is queued, and the next start of the server takes it up
-    except DevUIError as error:
-        name = type(error).__name__
-        await retry.write(lifecycle.end_queued, run.pk, Run.Status.FAILED, name, error.message)
-        raise
-    return run
-
-
-def _create_row(body: NewRun, run_id: str) -> Run:
-    return lifecycle.create_run(body.session, body.request(), "api", run_id=run_id)
-
-
 def _read_run(run_id: str) -> RunOut:
     row = Run.objects.select_related("session").defer("request", "traceback").filter(pk=run_id).first()
     if row is None:
@@ -197,11 +187,3 @@ def _run_page(filters: dict[str, Any], limit: int, before: str) -> Runs:
 def _runs_out(rows: Sequence[Run]) -> list[RunOut]:
     lost_toolsets = lost_toolsets_of_sessions([(row.session_id, row.invocation_id) for row in rows])
     return [RunOut.of(row, lost_toolsets.get((row.session_id, row.invocation_id), ())) for row in rows]
-
-
-def _app_to_run(body: NewRun) -> str:
-    session = find_session(body.session)
-    refuse_read_only(session)
-    if body.invocation_id and body.message is None:
-        lifecycle.require_resumable(session.pk, body.invocation_id)
-    return session.app_name

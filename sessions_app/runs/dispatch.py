@@ -16,10 +16,11 @@ from django.db import transaction
 from sessions_app.errors import DevUIError, NotFound, ServerStopping
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Run
+from sessions_app.realms import refuse_read_only
 from sessions_app.runs import availability, background, lifecycle
 from sessions_app.runs.message_draft import MessageDraft
 from sessions_app.runs.questions import answered_call_ids, find_question
-from sessions_app.runs.runtime_client import provider
+from sessions_app.runs.runtime_client import RuntimeClient, provider
 from sessions_app.store import retry, units_of_work
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,47 @@ async def start_run(session: AgentSession, request: Mapping[str, Any], send_id: 
         NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run (`availability`).
     """
     return await background.run_to_completion(_queue(session, request, send_id))
+
+
+async def start_run_now(session_pk: int, request: Mapping[str, Any], source: str) -> Run:
+    """Queue a run on a session and hand it over before returning. Goes on if the caller is cancelled.
+
+    Raises:
+        SessionMissing: there is no such session.
+        BadInput: the session is read-only.
+        InvocationFinished: the invocation to resume has nothing left to do.
+        NotFound, AgentNotLoaded, RuntimeUnavailable: the app cannot be run. The run has failed.
+    """
+    app_name = await units_of_work.read(_require_startable, session_pk, request)
+    client = await provider().client(app_name)
+    return await background.run_to_completion(_queue_and_hand_over(client, session_pk, request, source))
+
+
+def _require_startable(session_pk: int, request: Mapping[str, Any]) -> str:
+    """Check that a run can start on a session; return the app."""
+    session = find_session(session_pk)
+    refuse_read_only(session)
+    if request.get("invocation_id") and not request.get("new_message"):
+        lifecycle.require_resumable(session.pk, request["invocation_id"])
+    return session.app_name
+
+
+async def _queue_and_hand_over(
+    client: RuntimeClient, session_pk: int, request: Mapping[str, Any], source: str
+) -> Run:
+    run = await background.create_row(partial(_create, session_pk, request, source))
+    try:
+        await client.start_run(run.pk)
+    except ServerStopping:
+        log.info("Run %s stays queued for the next server.", run.pk)
+    except DevUIError as error:
+        await _fail(run.pk, type(error).__name__, error.message)
+        raise
+    return run
+
+
+def _create(session_pk: int, request: Mapping[str, Any], source: str, run_id: str) -> Run:
+    return lifecycle.create_run(session_pk, request, source, run_id=run_id)
 
 
 async def cancel_run(run: Run) -> None:

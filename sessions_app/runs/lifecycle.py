@@ -12,7 +12,7 @@ import time
 import uuid
 from collections.abc import Collection, Mapping
 from functools import partial
-from typing import Any
+from typing import Any, TypedDict, Unpack
 
 from django.db import transaction
 from django.db.models import Case, Exists, F, OuterRef, Q, QuerySet, Subquery, TextField, Value, When
@@ -158,16 +158,22 @@ def record_invocation(run_id: str, invocation_id: str) -> None:
     _update(Run.objects.filter(pk=run_id, status__in=ACTIVE), invocation_id=invocation_id)
 
 
+class RunError(TypedDict, total=False):
+    """Why a run failed: the error's type, its message, and its traceback."""
+
+    error_type: str
+    error: str
+    traceback: str
+
+
 def finish(
     run_id: str,
     status: str,
     *,
-    error_type: str = "",
-    error: str = "",
-    traceback: str = "",
     invocation_id: str = "",
     from_status: Collection[str] = ACTIVE,
     finished_at: float | None = None,
+    **error: Unpack[RunError],
 ) -> bool:
     """End an active run. Return False, without a change, if its status is not in `from_status`.
 
@@ -182,9 +188,9 @@ def finish(
             status=status,
             finished_at=Greatest(now, Coalesce("started_at", now)),
             last_seq=_session_seq(),
-            error_type=clean_text(error_type),
-            error=clean_error(error),
-            traceback=clean_error(traceback),
+            error_type=clean_text(error.get("error_type", "")),
+            error=clean_error(error.get("error", "")),
+            traceback=clean_error(error.get("traceback", "")),
             invocation_id=Value(invocation_id) if invocation_id else _invocation(),
         )
         if ended:

@@ -16,9 +16,10 @@ from django.db import IntegrityError, transaction
 
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, NotFound
+from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Artifact, DeletedSession, Run
 from sessions_app.runs import lifecycle as runs
-from sessions_app.sessions import storage_location
+from sessions_app.sessions import storage_location, writes
 from sessions_app.store import change_notification
 
 UNDO_S = 86_400.0
@@ -72,6 +73,20 @@ def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:
             _set_aside(session, batch)
         change_notification.notify_after_commit()
     return DeletionResult(batch if batch.sessions else None, _busy_reasons(busy))
+
+
+def delete_for_good(session_pk: int) -> None:
+    """Delete a session without a way to restore it, as ADK's REST API does. A missing session is ignored.
+
+    Raises:
+        SessionBusy: the session has an active run.
+    """
+    with transaction.atomic():
+        session = AgentSession.objects.select_for_update().filter(pk=session_pk).first()
+        if session is not None:
+            runs.require_idle(session.pk, session.session_id)
+            key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+            writes.delete_session(key)
 
 
 def undo(batch_id: str) -> list[AgentSession]:

@@ -40,6 +40,32 @@ def rename(session_pk: int, title: str) -> None:
     rename_session(find_session(session_pk).pk, cleaned)
 
 
+def change(
+    session_pk: int,
+    *,
+    title: str | None = None,
+    pinned: bool | None = None,
+    add_tags: Collection[str] = (),
+    remove_tags: Collection[str] = (),
+) -> None:
+    """Change a session's title, pin and tags in one transaction; None stays.
+
+    Raises:
+        SessionMissing: no such session.
+        BadInput: the title or a tag is invalid.
+    """
+    with transaction.atomic():
+        pk = find_session(session_pk).pk
+        if title is not None:
+            rename(pk, title)
+        if pinned is not None:
+            pin([pk], pinned=pinned)
+        for name in add_tags:
+            tag([pk], name)
+        for name in remove_tags:
+            untag([pk], name)
+
+
 def tag_name(text: str) -> str:
     """Return the canonical form of a tag: lower case, single spaces.
 

@@ -102,6 +102,16 @@ def remove_key(session_pk: int, name: str, condition: Condition = ANY) -> StateE
     return _edit_key(session_pk, name, condition, None)
 
 
+def append_delta(session_pk: int, delta: dict[str, Any]) -> None:
+    """Change several keys by one event, as ADK's REST API does.
+
+    Raises:
+        SessionMissing, BadInput, SessionBusy: as in `put_key`.
+    """
+    with transaction.atomic():
+        writes.edit_state(_key_of(_lock_editable_session(session_pk)), delta)
+
+
 def parse_name(name: str) -> tuple[Scope, str]:
     """Return the scope and the bare key of a prefixed key.
 
@@ -141,20 +151,28 @@ def count_readers(session: AgentSession, scope: Scope) -> KeyReaders:
 def _edit_key(session_pk: int, name: str, condition: Condition, delta: dict[str, Any] | None) -> StateEdit:
     scope, bare = parse_name(name)
     with transaction.atomic():
-        session = find_session(session_pk, locked=True)
-        refuse_read_only(session)
-        storage_location.refuse_copy(session)
-        lifecycle.require_idle(session.pk, session.session_id)
+        session = _lock_editable_session(session_pk)
         had_value = _check(session, scope, bare, name, condition)
         if delta is None and not had_value:
             raise NotFound(f"The key {name!r} has no value.", hint="There is nothing to remove.")
-        key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
         removed = (name,) if delta is None else ()
-        appended, record = writes.edit_state(key, delta or {}, removed=removed)
+        appended, record = writes.edit_state(_key_of(session), delta or {}, removed=removed)
         change = StateChange.objects.defer("private").get(
             session=session, seq=appended.seq, scope=scope, key_id=scopes.key_id(bare)
         )
     return StateEdit(appended, record.event_id, change, had_value)
+
+
+def _lock_editable_session(session_pk: int) -> AgentSession:
+    session = find_session(session_pk, locked=True)
+    refuse_read_only(session)
+    storage_location.refuse_copy(session)
+    lifecycle.require_idle(session.pk, session.session_id)
+    return session
+
+
+def _key_of(session: AgentSession) -> SessionKey:
+    return SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
 
 
 def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition: Condition) -> bool:

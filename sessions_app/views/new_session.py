@@ -9,7 +9,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_http_methods
 
-from sessions_app.agents.folder import configured_folder
+from sessions_app.agents.folder import initial_state_of
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms import NewSessionForm
@@ -46,19 +46,16 @@ def new(request: HttpRequest) -> HttpResponse:
 
 def _facts(app: str, user: str) -> dict[str, Any]:
     """Return the app's initial state and the user's active session."""
-    folder = configured_folder()
     knows = bool(app) and is_storable(user, "")
     return {
-        "seed": folder.initial_state(app) if folder else {},
+        "seed": initial_state_of(app),
         "active": active_session.find_active(app, user) if knows else None,
     }
 
 
 def _open_session(values: dict[str, Any]) -> AgentSession:
     app, user = values["app"], values["user"]
-    folder = configured_folder()
-    seed = folder.initial_state(app) if folder and values["seeded"] else {}
-    state = {**seed, **values["state"]}
+    state = {**(initial_state_of(app) if values["seeded"] else {}), **values["state"]}
     if values["how"] == "continue":
         if not storage_location.session_service_of(app):
             return active_session.get_or_create(app, user, state=state)[0]
