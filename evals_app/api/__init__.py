@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from evals_app.analysis import exports, report
 from evals_app.api.cases import router as cases
 from evals_app.api.results import router as results
-from evals_app.api.run_actions import RunId
+from evals_app.api.run_actions import RunId, accepted, read_facts
 from evals_app.api.run_actions import router as control
 from evals_app.api.session_replays import router as replays
 from evals_app.files import library
@@ -26,7 +26,7 @@ from sessions_app.api.schemas import REFUSALS, Problem
 from sessions_app.errors import NotFound
 from sessions_app.http import json_text
 from sessions_app.ids import StorableText
-from sessions_app.store import pagination, retry, units_of_work
+from sessions_app.store import pagination, units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by `devui` at /api/v1/evals."""
@@ -164,7 +164,7 @@ async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any
     """Start a run; its status tells how it goes on."""
     await units_of_work.write(library.refresh_known, wanted.app)
     run = await dispatch.create_and_deliver(partial(_order, wanted))
-    return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return await accepted(run)
 
 
 @router.get("/runs", response={200: RunPage, **REFUSALS})
@@ -182,7 +182,7 @@ async def list_runs(
 @router.get("/runs/{run_id}", response={200: dict[str, Any], **REFUSALS})
 async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
     """Return a run: what it ran on, its status and its counts."""
-    return await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id)))
+    return await read_facts(run_id)
 
 
 @router.delete("/runs/{run_id}", response={204: None, 404: Problem, 409: Problem})
@@ -211,7 +211,7 @@ async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
     """Ask a run to stop; one that has ended stays as it is."""
     await units_of_work.read(report.find_run, run_id)
     await dispatch.cancel_run(run_id)
-    return Status(202, await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id))))
+    return Status(202, await read_facts(run_id))
 
 
 def _evalsets(app: str) -> list[EvalSetOut]:

@@ -7,7 +7,8 @@ current case.
 from __future__ import annotations
 
 import json
-from typing import Any, Self
+from collections.abc import Callable
+from typing import Any, Self, TypeVar, TypeVarTuple
 
 from django.http import HttpRequest, HttpResponse
 from ninja import BodyEx, HeaderEx, P, QueryEx, Router, Schema
@@ -17,9 +18,13 @@ from pydantic import ConfigDict, Field
 from evals_app.cases import api_edits
 from evals_app.cases.api_edits import TaggedCase
 from evals_app.files import file_changes
+from evals_app.models import EvalSet
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.ids import StorableText
 from sessions_app.store import units_of_work
+
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
@@ -60,10 +65,7 @@ class Copy(Schema):
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
 async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
     """List an evalset's cases in full, in the order of its file."""
-    tagged_cases = await units_of_work.write(
-        lambda: api_edits.list_cases(file_changes.current_evalset(app, evalset))
-    )
-    return [CaseOut.of(tagged_case) for tagged_case in tagged_cases]
+    return [CaseOut.of(tagged_case) for tagged_case in await _call(app, evalset, api_edits.list_cases)]
 
 
 @router.post("/cases", response={201: CaseOut, **REFUSALS})
@@ -76,13 +78,7 @@ async def add_case(
 ) -> Status[CaseOut]:
     """Add a case at the end of an evalset's file. 409 when another one has its id."""
     new_case = api_edits.parse_body(_text(request))
-    return _case_response(
-        response,
-        201,
-        await units_of_work.write(
-            lambda: api_edits.add_case(file_changes.current_evalset(app, evalset), new_case)
-        ),
-    )
+    return _case_response(response, 201, await _call(app, evalset, api_edits.add_case, new_case))
 
 
 @router.get("/case", response={200: CaseOut, **REFUSALS})
@@ -90,10 +86,7 @@ async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
     """Return a case. `ETag` stands for what it says."""
-    tagged_case = await units_of_work.write(
-        lambda: api_edits.get_case(file_changes.current_evalset(app, evalset), id)
-    )
-    return _case_response(response, 200, tagged_case)
+    return _case_response(response, 200, await _call(app, evalset, api_edits.get_case, id))
 
 
 @router.put("/case", response={200: CaseOut, **REFUSALS})
@@ -111,9 +104,7 @@ async def put_case(
     409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
     """
     new_case = api_edits.parse_body(_text(request))
-    stored_case = await units_of_work.write(
-        lambda: api_edits.put_case(file_changes.current_evalset(app, evalset), id, new_case, if_match)
-    )
+    stored_case = await _call(app, evalset, api_edits.put_case, id, new_case, if_match)
     return _case_response(response, 200, stored_case)
 
 
@@ -122,9 +113,7 @@ async def delete_case(
     request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
 ) -> Status[None]:
     """Remove a case from its file. Runs of it stay. 409 as for a change."""
-    await units_of_work.write(
-        lambda: api_edits.remove_case(file_changes.current_evalset(app, evalset), id, if_match)
-    )
+    await _call(app, evalset, api_edits.remove_case, id, if_match)
     return Status(204, None)
 
 
@@ -133,10 +122,15 @@ async def copy_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, wanted: Copy
 ) -> Status[CaseOut]:
     """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
-    stored_case = await units_of_work.write(
-        lambda: api_edits.duplicate_case(file_changes.current_evalset(app, evalset), id, wanted.id)
-    )
+    stored_case = await _call(app, evalset, api_edits.duplicate_case, id, wanted.id)
     return _case_response(response, 201, stored_case)
+
+
+async def _call(
+    app: str, evalset: str, function: Callable[[EvalSet, *Arguments], Result], *arguments: *Arguments
+) -> Result:
+    """Call a function with an evalset as its file is now."""
+    return await units_of_work.write(lambda: function(file_changes.current_evalset(app, evalset), *arguments))
 
 
 def _text(request: HttpRequest) -> str:

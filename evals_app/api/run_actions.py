@@ -42,7 +42,7 @@ class Retried(Schema):
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Go on with the attempts that came to no end. Those that ended stay as they are."""
-    return await _facts(
+    return await accepted(
         await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id)))
     )
 
@@ -50,7 +50,7 @@ async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
 async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
     """Try attempts again. What a try before came to is kept beside the attempt."""
-    return await _facts(
+    return await accepted(
         await dispatch.resume_and_deliver(
             run_id, lambda: rerun.retry(report.find_run(run_id), wanted.attempts)
         )
@@ -60,7 +60,7 @@ async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Sta
 @router.post("/runs/{run_id}/again", response={202: dict[str, Any], **REFUSALS})
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, on the code as it is now."""
-    return await _facts(
+    return await accepted(
         await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), "api", new_id))
     )
 
@@ -71,7 +71,7 @@ async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -
     await units_of_work.read(report.find_run, run_id)
     run_orders.check_parallelism(wanted.parallelism)
     await units_of_work.write(writes.set_parallelism, run_id, wanted.parallelism)
-    return await units_of_work.read(lambda: exports.run_facts(report.find_run(run_id)))
+    return await read_facts(run_id)
 
 
 @router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **REFUSALS})
@@ -85,5 +85,19 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
     )
 
 
-async def _facts(run: EvalRun) -> Status[dict[str, Any]]:
-    return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))
+async def accepted(run: EvalRun) -> Status[dict[str, Any]]:
+    """Return the response to a request that has started or changed a run."""
+    return Status(202, await retry.read(_facts, run.id))
+
+
+async def read_facts(run_id: str) -> dict[str, Any]:
+    """Return the facts of a run as JSON values.
+
+    Raises:
+        NotFound: no such run.
+    """
+    return await units_of_work.read(_facts, run_id)
+
+
+def _facts(run_id: str) -> dict[str, Any]:
+    return exports.run_facts(report.find_run(run_id))

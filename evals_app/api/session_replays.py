@@ -10,13 +10,13 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import exports, report
+from evals_app.api.run_actions import accepted
 from evals_app.cases import session_cases
 from evals_app.runs import dispatch
 from evals_app.runs.replayed_sessions import order_replay
 from sessions_app.api.schemas import REFUSALS
 from sessions_app.lookup import find_session
-from sessions_app.store import retry, units_of_work
+from sessions_app.store import units_of_work
 
 router = Router(tags=["evals"])
 """Mounted by the package."""
@@ -40,4 +40,4 @@ async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[
     run = await dispatch.create_and_deliver(
         partial(order_replay, session, conversation, wanted.models, wanted.tools)
     )
-    return Status(202, await retry.read(lambda: exports.run_facts(report.find_run(run.id))))
+    return await accepted(run)

@@ -162,8 +162,7 @@ async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
         _require_replayable_models(plan)
         trial.replay = await units_of_work.read(create_replay, plan.policy, attempt)
         trial.actual = actual = await _run_conversation(plan, case, attempt.realm, trial)
-        _require_recording(trial.replay)
-        _require_store(trial)
+        _require_undisturbed(trial)
         _require_all_turns(case, actual)
 
         async def note_judge(metric: str) -> None:
@@ -362,22 +361,15 @@ def _require_replayable_models(plan: RunPlan) -> None:
         )
 
 
-def _require_recording(replay: ReplayPlugin | None) -> None:
-    """End an attempt whose agent swallowed the error of a missing recording.
+def _require_undisturbed(trial: Trial) -> None:
+    """End an attempt whose agent swallowed the error of a missing recording or of the store.
 
     Raises:
-        NotRecorded: the first missing recording.
+        NotRecorded: the recording lacks an answer.
+        StoreFault: the session lacks events.
     """
-    if replay is not None and replay.not_recorded is not None:
-        raise replay.not_recorded
-
-
-def _require_store(trial: Trial) -> None:
-    """End an attempt whose agent swallowed a failure of the store: its session lacks events.
-
-    Raises:
-        StoreFault: the first failure.
-    """
+    if trial.replay is not None and trial.replay.not_recorded is not None:
+        raise trial.replay.not_recorded
     if trial.lost_store is not None:
         raise trial.lost_store
 

@@ -151,7 +151,7 @@ class RetryPlugin(BasePlugin):
         while await call.wait_after(last):
             try:
                 async with aclosing(model.generate_content_async(llm_request, stream=False)) as responses:
-                    return _join_responses([response async for response in responses])
+                    return join_responses([response async for response in responses])
             except Exception as another:
                 last = another
         self.unavailable = self.unavailable or call.unavailable
@@ -164,7 +164,7 @@ class RetryPlugin(BasePlugin):
         return self._last_errors.get(id(error), (error, error))[1]
 
 
-def _join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
+def join_responses(responses: Sequence[LlmResponse]) -> LlmResponse:
     """Return one response with the parts of all: a model may stream several, a callback returns one."""
     if len(responses) < 2:
         return next(iter(responses), LlmResponse())

@@ -13,6 +13,7 @@ from google.adk.evaluation.eval_metrics import EvalMetric, EvalStatus
 from google.adk.evaluation.eval_rubrics import Rubric
 from google.adk.evaluation.evaluator import EvaluationResult, PerInvocationResult
 from google.genai.types import Content
+from pydantic import BaseModel
 
 from evals_app.engine.evaluators import MetricUnavailable, evaluator_of
 from evals_app.engine.judge_logs import collect_warnings
@@ -164,16 +165,9 @@ async def _run_own_metric(
 
 def _own_score(position: int, metric: EvalMetric, turn: int | None, outcome: MetricOutcome) -> Score:
     passed = outcome.score >= (metric.threshold or 0.0)
-    return Score(
-        position=position,
-        metric=metric.metric_name,
-        invocation=turn,
-        score=outcome.score,
-        threshold=metric.threshold,
-        status=MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED,
-        reason=outcome.reason[:REASON_LENGTH],
-        details=dict(outcome.details),
-    )
+    status = MetricResult.Status.PASSED if passed else MetricResult.Status.FAILED
+    reason, details = outcome.reason[:REASON_LENGTH], dict(outcome.details)
+    return Score(position, metric.metric_name, turn, outcome.score, metric.threshold, status, reason, details)
 
 
 def _own_metric(metric: EvalMetric) -> OwnMetric | None:
@@ -233,35 +227,26 @@ def _convert_result(
     texts = _rubric_texts(metric, actual)
     turns = result.per_invocation_results
     aligned = len(turns) == len(actual)
-    missing_verdict = _missing_verdict_reason(warnings, log) if actual else NO_TURNS
+    why = " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or log.without_sense or NO_VERDICT
+    missing_verdict = why if actual else NO_TURNS
     status, reason = _overall_verdict(metric, result, case, actual, missing_verdict)
     if turns and not aligned and not reason:
         reason = (
             f"The metric gave {len(turns)} results for {len(actual)} turns; only the overall one is shown."
         )
-    details = _rubric_details(result.overall_rubric_scores, texts)
-    for part in (result.overall_token_usage_details, result.overall_duration_details):
-        if part is not None:
-            details.update(part.model_dump(exclude_none=True))
+    details = _details(
+        result.overall_rubric_scores,
+        texts,
+        result.overall_token_usage_details,
+        result.overall_duration_details,
+    )
     if log.answers:
         details["judge_answers"] = log.kept
-    overall = Score(
-        position=position,
-        metric=metric.metric_name,
-        invocation=None,
-        score=result.overall_score,
-        threshold=metric.threshold,
-        status=status,
-        reason=reason,
-        details=details,
-    )
-    per_turn = [_turn_score(position, metric, index, turn, texts) for index, turn in enumerate(turns)]
-    return [overall, *(per_turn if aligned else [])]
-
-
-def _missing_verdict_reason(warnings: Sequence[str], log: ModelLog) -> str:
-    """Return why a judge gave no verdict: ADK's warnings, or the judge's reply."""
-    return " ".join(dict.fromkeys(warnings))[:REASON_LENGTH] or log.without_sense or NO_VERDICT
+    name = metric.metric_name
+    overall = Score(position, name, None, result.overall_score, metric.threshold, status, reason, details)
+    if not aligned:
+        return [overall]
+    return [overall, *(_turn_score(position, metric, index, turn, texts) for index, turn in enumerate(turns))]
 
 
 def _overall_verdict(
@@ -314,31 +299,14 @@ def _has_text(content: Content | None) -> bool:
 def _turn_score(
     position: int, metric: EvalMetric, index: int, turn: PerInvocationResult, texts: dict[str, str]
 ) -> Score:
-    details = _rubric_details(turn.rubric_scores, texts)
-    for part in (turn.token_usage_details, turn.duration_details):
-        if part is not None:
-            details.update(part.model_dump(exclude_none=True))
-    return Score(
-        position=position,
-        metric=metric.metric_name,
-        invocation=index,
-        score=turn.score,
-        threshold=metric.threshold,
-        status=STATUS[turn.eval_status],
-        details=details,
-    )
+    details = _details(turn.rubric_scores, texts, turn.token_usage_details, turn.duration_details)
+    status = STATUS[turn.eval_status]
+    return Score(position, metric.metric_name, index, turn.score, metric.threshold, status, details=details)
 
 
 def _not_evaluated(position: int, metric: EvalMetric, reason: str) -> Score:
-    return Score(
-        position=position,
-        metric=metric.metric_name,
-        invocation=None,
-        score=None,
-        threshold=metric.threshold,
-        status=MetricResult.Status.NOT_EVALUATED,
-        reason=reason[:REASON_LENGTH],
-    )
+    status = MetricResult.Status.NOT_EVALUATED
+    return Score(position, metric.metric_name, None, None, metric.threshold, status, reason[:REASON_LENGTH])
 
 
 _NOTHING_EXPECTED = "The case has no expected conversation to compare with."
@@ -366,23 +334,22 @@ def _describe_error(error: Exception | SystemExit, metric: EvalMetric) -> str:
 
 def _rubric_texts(metric: EvalMetric, actual: Sequence[Invocation]) -> dict[str, str]:
     """Return the text of every rubric by its id."""
-    texts: dict[str, str] = {}
     criterion_rubrics = (metric.criterion.model_extra or {}).get("rubrics") if metric.criterion else None
     rubrics = [Rubric.model_validate(rubric) for rubric in criterion_rubrics or []]
-    for rubric in [
-        *rubrics,
-        *(turn_rubric for invocation in actual for turn_rubric in invocation.rubrics or []),
-    ]:
-        texts[rubric.rubric_id] = rubric.rubric_content.text_property or ""
-    return texts
+    rubrics += [rubric for invocation in actual for rubric in invocation.rubrics or []]
+    return {rubric.rubric_id: rubric.rubric_content.text_property or "" for rubric in rubrics}
 
 
-def _rubric_details(rubric_scores: Sequence[Any] | None, texts: dict[str, str]) -> dict[str, Any]:
-    if not rubric_scores:
-        return {}
-    return {
-        "rubrics": [
+def _details(
+    rubric_scores: Sequence[Any] | None, texts: dict[str, str], *measured: BaseModel | None
+) -> dict[str, Any]:
+    """Return rubric scores with their texts, and what else was measured, as JSON values."""
+    details: dict[str, Any] = {}
+    if rubric_scores:
+        details["rubrics"] = [
             {"text": texts.get(score.rubric_id, ""), **score.model_dump(exclude_none=True)}
             for score in rubric_scores
         ]
-    }
+    for part in filter(None, measured):
+        details.update(part.model_dump(exclude_none=True))
+    return details

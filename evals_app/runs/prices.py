@@ -24,7 +24,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from evals_app.files import BadFile, Problem
 
@@ -32,22 +34,46 @@ NAMES = ("prices.toml", "prices.json")
 MILLION = 1_000_000
 LONGEST_CURRENCY = 12
 DEFAULT_CURRENCY = "USD"
-_FIELDS = {"model", "from", "input", "cached", "output"}
+_MONEY = "must be a number from 0 on, for 1,000,000 tokens"
+_MESSAGES: Mapping[str | int, str] = {
+    "model": "must name a model",
+    "from": "must be a day, such as 2025-06-17",
+    **dict.fromkeys(("input", "cached", "output"), _MONEY),
+}
 _LONGEST_FILE = 1_000_000
 
 Usage = Mapping[str, Mapping[str, int]]
 """{model: {prompt, output, cached, calls}}: tokens and calls. The cached tokens are among those of the prompt."""
 
 
-@dataclass(frozen=True)
-class Price:
+def _read_day(value: Any) -> Any:
+    """Return a day in UTC from a day, a time or text.
+
+    Raises:
+        ValueError: the value is none of them.
+    """
+    if isinstance(value, datetime):
+        return (value.astimezone(UTC) if value.tzinfo else value).date()
+    if value is None or isinstance(value, date):
+        return value
+    if isinstance(value, str):
+        return date.fromisoformat(value)
+    raise ValueError(f"{value!r} is no day")
+
+
+Money = Annotated[float, Field(ge=0, allow_inf_nan=False, strict=True)]
+
+
+class Price(BaseModel):
     """The price of 1,000,000 tokens of the models that match a pattern, from a day on (UTC; None: always)."""
 
-    model: str
-    input: float
-    output: float
-    cached: float | None = None
-    since: date | None = None
+    model_config = ConfigDict(frozen=True, extra="forbid", str_strip_whitespace=True)
+
+    model: Annotated[str, Field(min_length=1)]
+    since: Annotated[date | None, BeforeValidator(_read_day)] = Field(default=None, alias="from")
+    input: Money
+    cached: Money | None = None
+    output: Money
 
     @property
     def is_pattern(self) -> bool:
@@ -107,16 +133,7 @@ class Prices:
         """Return the table as JSON values for `EvalRun.prices`; {} for none."""
         if not self.file:
             return {}
-        prices = [
-            {
-                "model": price.model,
-                "from": price.since and price.since.isoformat(),
-                "input": price.input,
-                "cached": price.cached,
-                "output": price.output,
-            }
-            for price in self.prices
-        ]
+        prices = [price.model_dump(mode="json", by_alias=True) for price in self.prices]
         return {"file": self.file, "currency": self.currency, "price": prices}
 
 
@@ -131,7 +148,7 @@ def prices_from_json(table: Mapping[str, Any]) -> Prices:
     """Return the price table of a run (`json.loads(run.prices)`)."""
     if not table:
         return NO_PRICES
-    prices = tuple(_price(entry) for entry in table.get("price") or [])
+    prices = tuple(map(Price.model_validate, table.get("price") or []))
     return Prices(prices, str(table.get("currency") or DEFAULT_CURRENCY), str(table.get("file") or ""))
 
 
@@ -162,7 +179,7 @@ def read_prices(path: Path) -> Prices:
     if problems:
         raise BadFile(problems, hint='Prices are for 1,000,000 tokens: [[price]] model = "…", input, output.')
     currency = str(document.get("currency", DEFAULT_CURRENCY))
-    return Prices(tuple(_price(entry) for entry in entries), currency, str(path))
+    return Prices(tuple(map(Price.model_validate, entries)), currency, str(path))
 
 
 def _document(path: Path) -> Mapping[str, Any]:
@@ -188,54 +205,12 @@ def _problems(path: Path, document: Mapping[str, Any], entries: Any) -> Iterator
         yield Problem(path.name, "must be a list of prices", field="price")
         return
     for number, entry in enumerate(entries, 1):
-        where = f"price {number}"
-        if not isinstance(entry, Mapping):
-            yield Problem(path.name, "must be an object", field=where)
-            continue
-        yield from (
-            Problem(path.name, problem, field=f"{where}: {name}") for name, problem in _entry_problems(entry)
-        )
-
-
-def _entry_problems(entry: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    for name in sorted(entry.keys() - _FIELDS):
-        yield name, f"is not known; {', '.join(sorted(_FIELDS))} are"
-    model = entry.get("model")
-    if not isinstance(model, str) or not model.strip():
-        yield "model", "must name a model"
-    for name in ("input", "output"):
-        if not _is_money(entry.get(name)):
-            yield name, "must be a number from 0 on, for 1,000,000 tokens"
-    if entry.get("cached") is not None and not _is_money(entry["cached"]):
-        yield "cached", "must be a number from 0 on, for 1,000,000 tokens"
-    try:
-        _day(entry.get("from"))
-    except ValueError:
-        yield "from", "must be a day, such as 2025-06-17"
-
-
-def _is_money(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < float("inf")
-
-
-def _price(entry: Mapping[str, Any]) -> Price:
-    cached = entry.get("cached")
-    return Price(
-        model=str(entry["model"]).strip(),
-        input=float(entry["input"]),
-        output=float(entry["output"]),
-        cached=None if cached is None else float(cached),
-        since=_day(entry.get("from")),
-    )
-
-
-def _day(value: Any) -> date | None:
-    if value is None:
-        return None
-    if isinstance(value, datetime):
-        return (value.astimezone(UTC) if value.tzinfo else value).date()
-    if isinstance(value, date):
-        return value
-    if isinstance(value, str):
-        return date.fromisoformat(value)
-    raise ValueError(f"{value!r} is no day")
+        try:
+            Price.model_validate(entry)
+        except ValidationError as error:
+            for detail in error.errors():
+                name = ": ".join([f"price {number}", *map(str, detail["loc"][:1])])
+                message = _MESSAGES.get(detail["loc"][-1] if detail["loc"] else "", "must be an object")
+                if detail["type"] == "extra_forbidden":
+                    message = f"is not known; {', '.join(sorted(map(str, _MESSAGES)))} are"
+                yield Problem(path.name, message, field=name)

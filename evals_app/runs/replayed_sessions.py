@@ -53,7 +53,7 @@ def order_replay(
         session, turns, conversation, session.session_id, CaseOptions(keys=None), time.time()
     )
     config = configs.add_automatic_metrics(configs.default_config(), [case])
-    return writes.create_run(
+    order = writes.NewRun(
         _version_of(session.app_name, case),
         [(0, case["eval_id"])],
         config=config.data,
@@ -62,8 +62,8 @@ def order_replay(
         policy=policy.as_json(),
         prices=run_orders.price_table().as_json(),
         source="replay",
-        run_id=run_id,
     )
+    return writes.create_run(order, run_id)
 
 
 def _version_of(app_name: str, case: dict[str, Any]) -> EvalSetVersion:

@@ -71,7 +71,7 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
         run_id: id of the new run; empty: generated.
     """
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
-    return writes.create_run(
+    order = writes.NewRun(
         run.version,
         list(cases),
         config=json.loads(run.config),
@@ -85,8 +85,8 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
         warnings=json.loads(run.warnings),
         source=source,
         repeats=run,
-        run_id=run_id,
     )
+    return writes.create_run(order, run_id)
 
 
 def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:

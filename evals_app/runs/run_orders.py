@@ -12,7 +12,7 @@ from django.conf import settings
 
 from evals_app.files import library
 from evals_app.metrics import config as configs
-from evals_app.models import EvalRun, EvalSet, EvalSetVersion
+from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import prices, writes
 from evals_app.runs.limits import MAX_PARALLELISM, Limits
 from evals_app.runs.prices import Prices
@@ -65,9 +65,10 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
         )
     costs = price_table() if order.prices is None else order.prices
     version = library.current_version(evalset)
-    config = configs.add_automatic_metrics(order.config, _case_contents(version, cases))
+    contents = json.loads(version.content)["eval_cases"]
+    config = configs.add_automatic_metrics(order.config, [contents[index] for index, _ in cases])
     warnings = [*json.loads(evalset.warnings), *configs.check_config(config), *map(str, costs.problems)]
-    return writes.create_run(
+    new_run = writes.NewRun(
         version,
         cases,
         config=config.data,
@@ -80,14 +81,8 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
         prices=costs.as_json(),
         warnings=warnings,
         source=order.source,
-        run_id=run_id,
     )
-
-
-def _case_contents(version: EvalSetVersion, cases: Sequence[tuple[int, str]]) -> list[dict[str, Any]]:
-    """Return the contents of the chosen cases as JSON."""
-    contents = json.loads(version.content)["eval_cases"]
-    return [contents[index] for index, _ in cases]
+    return writes.create_run(new_run, run_id)
 
 
 def choose_cases(evalset: EvalSet, case_ids: Sequence[str]) -> list[tuple[int, str]]:

@@ -75,13 +75,14 @@ def run(
 ) -> EvalRun:
     """Return a run that has ended: case → what its repetitions came to. Cases that are not named did not run."""
     names = [case["eval_id"] for case in json.loads(of.content)["eval_cases"]]
-    made = writes.create_run(
+    order = writes.NewRun(
         of,
         [(index, name) for index, name in enumerate(names) if name in outcomes],
         config=config or {"criteria": CRITERIA},
         num_runs=max(len(each) for each in outcomes.values()),
         prices=prices or {},
     )
+    made = writes.create_run(order)
     writes.claim_run(made.id, None)
     writes.note_facts(made.id, RunFacts(code, adk_version="2", models={"counter": "scripted"}))
     for attempt in made.attempts.order_by("case_index", "repetition"):

@@ -354,7 +354,7 @@ async def test_cost_limit_that_cannot_be_checked_stops_the_run(play):
     assert run.stopped_because == why
 
 
-PRICED = Prices((Price("priced", 2.0, 8.0),), "EUR", "prices.toml")
+PRICED = Prices((Price(model="priced", input=2.0, output=8.0),), "EUR", "prices.toml")
 
 
 async def test_calls_of_attempts_in_flight_count_by_their_prices(play):

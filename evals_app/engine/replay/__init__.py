@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from evals_app.engine.replay.plugin import ReplayPlugin
-from evals_app.engine.replay.recording_lookup import create_replay
+from evals_app.engine.replay.plugin import ReplayPlugin, create_replay
 from evals_app.engine.replay.tool_results import NotRecorded
 
 __all__ = ["NotRecorded", "ReplayPlugin", "create_replay"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any
 
 from google.adk.agents.callback_context import CallbackContext
@@ -22,12 +22,15 @@ from google.adk.tools.tool_context import ToolContext
 from google.genai import types
 
 from evals_app.engine import _adk
+from evals_app.engine.model_retry import join_responses
 from evals_app.engine.replay import recording
 from evals_app.engine.replay.recording import RecordedCall, Recording, ToolResult
 from evals_app.engine.replay.request_diff import compare_requests
 from evals_app.engine.replay.tool_results import NotRecorded, RecordedResults, call_text
 from evals_app.metrics.expected_state import EVALUATION_KEY
+from evals_app.models import EvalAttempt
 from evals_app.runs.replay.policy import FAIL, LIVE, RECORDED, ReplayPolicy
+from evals_app.runs.replay.recorded_runs import recorded_session
 from sessions_app.adk.model_calls import request_json
 from sessions_app.adk.recorder import Recorder
 from sessions_app.store import units_of_work
@@ -42,6 +45,24 @@ ACTION_ATTRIBUTES = {
 }
 
 MAX_DIFFERENCES = 200
+
+
+def create_replay(policy: ReplayPolicy, attempt: EvalAttempt) -> ReplayPlugin | None:
+    """Return the plugin that replays an attempt; None if everything is live.
+
+    Raises:
+        NotRecorded: the recording does not exist.
+    """
+    if not policy.active:
+        return None
+    session = recorded_session(policy, attempt.case_id, attempt.repetition)
+    if session is None and policy.needs_recording:
+        where = f"Run {policy.run}" if policy.run else f"Session {policy.session}"
+        raise NotRecorded(
+            f"{where} has no recording of the case {attempt.case_id!r}.",
+            "Its session was deleted, or that run did not have the case. Choose another run, or let it be live.",
+        )
+    return ReplayPlugin(policy, recording.read_recording(session) if session else None)
 
 
 class ReplayPlugin(BasePlugin):
@@ -61,7 +82,7 @@ class ReplayPlugin(BasePlugin):
         self._session_id = ""
         self._turn = -1
         self._numbers: Counter[str] = Counter()
-        self._asked: dict[int, tuple[CallbackContext, LlmRequest]] = {}
+        self._live_calls: dict[int, tuple[CallbackContext, LlmRequest]] = {}
         self.not_recorded: NotRecorded | None = None
 
     @property
@@ -83,7 +104,7 @@ class ReplayPlugin(BasePlugin):
     ) -> LlmResponse | None:
         """Answer as recorded. A live model's request is compared after the call, because callbacks may change it."""
         if self._policy.models == LIVE:
-            self._asked[id(callback_context.actions)] = callback_context, llm_request
+            self._live_calls[id(callback_context.actions)] = callback_context, llm_request
             return None
         if answered := await self._callbacks_before(callback_context, llm_request):
             return answered
@@ -94,20 +115,20 @@ class ReplayPlugin(BasePlugin):
         self, *, callback_context: CallbackContext, llm_response: LlmResponse
     ) -> None:
         """Compare the request of a live model with the recorded one."""
-        await self._was_asked(callback_context)
+        await self._compare_live_call(callback_context)
 
     async def on_model_error_callback(
         self, *, callback_context: CallbackContext, llm_request: LlmRequest, error: Exception
     ) -> None:
         """Compare the request of a failed call, too."""
-        await self._was_asked(callback_context)
+        await self._compare_live_call(callback_context)
 
-    async def _was_asked(self, context: CallbackContext) -> None:
-        live_call = self._asked.pop(id(context.actions), None)
+    async def _compare_live_call(self, context: CallbackContext) -> None:
+        live_call = self._live_calls.pop(id(context.actions), None)
         recorded_call = self._next_answer(context.agent_name) if live_call else None
         if live_call is not None and recorded_call is not None:
             _, recorded_request = await units_of_work.read(recording.read_answer, recorded_call.pk)
-            self._lay_beside(recorded_call, recorded_request, live_call[1])
+            self._note_differences(recorded_call, recorded_request, live_call[1])
 
     async def before_tool_callback(
         self, *, tool: BaseTool, tool_args: dict[str, Any], tool_context: ToolContext
@@ -117,18 +138,16 @@ class ReplayPlugin(BasePlugin):
             return None
         agent = tool_context.agent_name
         if self._policy.tools == FAIL:
-            raise self._ends(
-                NotRecorded(
-                    f"Agent {agent} calls {call_text(tool.name, tool_args)}, and tools may not be called in this run.",
-                    "Let tools be live or recorded to go on.",
-                )
+            raise self._end(
+                f"Agent {agent} calls {call_text(tool.name, tool_args)}, and tools may not be called in this run.",
+                "Let tools be live or recorded to go on.",
             )
         if (own := await self._tool_callbacks(tool, tool_args, tool_context)) is not None:
             return own
         try:
             result, again = self._results.take(agent, tool.name, tool_args)
         except NotRecorded as error:
-            raise self._ends(error) from None
+            raise self._end(str(error), error.hint) from None
         if again:
             self._note(agent, kind="tool", again=call_text(tool.name, tool_args))
         _restore_effects(result, tool_context)
@@ -137,30 +156,27 @@ class ReplayPlugin(BasePlugin):
     async def _recorded_answer(self, agent: str, request: LlmRequest) -> LlmResponse:
         recorded_call = self._next_answer(agent)
         if recorded_call is None and self._recorded is not None and not self._recorded.answers:
-            raise self._ends(
-                NotRecorded(
-                    f"Agent {agent} asks its model, and the recording has no call of any model.",
-                    "No recorder saw it: put Recorder() first among the App's plug-ins, or let models be live.",
-                )
+            raise self._end(
+                f"Agent {agent} asks its model, and the recording has no call of any model.",
+                "No recorder saw it: put Recorder() first among the App's plug-ins, or let models be live.",
             )
         if recorded_call is None:
-            raise self._ends(
-                NotRecorded(
-                    f"Agent {agent} asks its model once more in turn {self._turn + 1} than the recording has answers.",
-                    "Let models be live: the agent goes another way than it went then.",
-                )
+            raise self._end(
+                f"Agent {agent} asks its model once more in turn {self._turn + 1} than the recording has answers.",
+                "Let models be live: the agent goes another way than it went then.",
             )
         responses, recorded_request = await units_of_work.read(recording.read_answer, recorded_call.pk)
-        self._lay_beside(recorded_call, recorded_request, request)
+        self._note_differences(recorded_call, recorded_request, request)
         if recorded_call.error or not responses:
-            raise self._ends(
-                NotRecorded(
-                    f"The model of agent {agent} gave no answer in turn {self._turn + 1} of the recording"
-                    f"{f' ({recorded_call.error})' if recorded_call.error else ''}.",
-                    "Let models be live.",
-                )
+            why = f" ({recorded_call.error})" if recorded_call.error else ""
+            raise self._end(
+                f"The model of agent {agent} gave no answer in turn {self._turn + 1} of the recording{why}.",
+                "Let models be live.",
             )
-        return _join_responses(responses)
+        joined = join_responses([LlmResponse.model_validate(response) for response in responses])
+        metadata = dict(joined.custom_metadata or {})
+        metadata.pop(EVALUATION_KEY, None)
+        return joined.model_copy(update={"custom_metadata": metadata or None})
 
     def _next_answer(self, agent: str) -> RecordedCall | None:
         """Return the recorded call that is the agent's next one in this turn."""
@@ -168,7 +184,7 @@ class ReplayPlugin(BasePlugin):
         self._numbers[agent] += 1
         return self._recorded.answers.get((agent, self._turn, number)) if self._recorded else None
 
-    def _lay_beside(
+    def _note_differences(
         self, recorded_call: RecordedCall, recorded_request: Mapping[str, Any], request: LlmRequest
     ) -> None:
         if differences := compare_requests(recorded_request, request_json(request)):
@@ -184,54 +200,51 @@ class ReplayPlugin(BasePlugin):
         if len(self.differences) < MAX_DIFFERENCES:
             self.differences.append({"turn": self._turn, "agent": agent, **fields})
 
-    def _ends(self, error: NotRecorded) -> NotRecorded:
-        """Remember the error that ends the attempt: ADK wraps exceptions of plugins, and agents may swallow them."""
+    def _end(self, message: str, hint: str) -> NotRecorded:
+        """Return the error that ends the attempt, and remember it: ADK wraps it, and agents may swallow it."""
+        error = NotRecorded(message, hint)
         self.not_recorded = self.not_recorded or error
         return error
 
-    def _hidden(self, context: CallbackContext) -> Sequence[BasePlugin]:
-        plugins = context.get_invocation_context().plugin_manager.plugins
-        return plugins[plugins.index(self) + 1 :]
-
     async def _callbacks_before(self, context: CallbackContext, request: LlmRequest) -> LlmResponse | None:
-        for plugin in self._hidden(context):
-            response = await plugin.before_model_callback(callback_context=context, llm_request=request)
-            if response is not None:
+        plugins = _plugins(context)
+        arguments: dict[str, Any] = {"callback_context": context, "llm_request": request}
+        for plugin in plugins[plugins.index(self) + 1 :]:
+            if (response := await plugin.before_model_callback(**arguments)) is not None:
                 return response
-        callbacks = getattr(_agent(context), "canonical_before_model_callbacks", ())
-        result = await _first_result(callbacks, callback_context=context, llm_request=request)
+        result = await _first_result(context, "canonical_before_model_callbacks", arguments)
         return result if isinstance(result, LlmResponse) else None
 
     async def _callbacks_after(self, context: CallbackContext, response: LlmResponse) -> LlmResponse:
-        for plugin in context.get_invocation_context().plugin_manager.plugins:
+        arguments: dict[str, Any] = {"callback_context": context, "llm_response": response}
+        for plugin in _plugins(context):
             if plugin is self or isinstance(plugin, Recorder):
                 continue
-            altered = await plugin.after_model_callback(callback_context=context, llm_response=response)
-            if altered is not None:
+            if (altered := await plugin.after_model_callback(**arguments)) is not None:
                 return altered
-        callbacks = getattr(_agent(context), "canonical_after_model_callbacks", ())
-        result = await _first_result(callbacks, callback_context=context, llm_response=response)
+        result = await _first_result(context, "canonical_after_model_callbacks", arguments)
         return result if isinstance(result, LlmResponse) else response
 
     async def _tool_callbacks(
         self, tool: BaseTool, args: dict[str, Any], context: ToolContext
     ) -> dict[str, Any] | None:
-        for plugin in self._hidden(context):
+        plugins = _plugins(context)
+        for plugin in plugins[plugins.index(self) + 1 :]:
             response = await plugin.before_tool_callback(tool=tool, tool_args=args, tool_context=context)
             if response is not None:
                 return response
-        callbacks = getattr(_agent(context), "canonical_before_tool_callbacks", ())
-        result = await _first_result(callbacks, tool=tool, args=args, tool_context=context)
+        arguments = {"tool": tool, "args": args, "tool_context": context}
+        result = await _first_result(context, "canonical_before_tool_callbacks", arguments)
         return result if isinstance(result, dict) else None
 
 
-def _agent(context: CallbackContext) -> Any:
-    return context.get_invocation_context().agent
+def _plugins(context: CallbackContext) -> list[BasePlugin]:
+    return context.get_invocation_context().plugin_manager.plugins
 
 
-async def _first_result(callbacks: Sequence[Callable[..., Any]], **arguments: Any) -> Any:
-    """Run an agent's callbacks until one returns a result, as ADK does."""
-    for callback in callbacks:
+async def _first_result(context: CallbackContext, callbacks: str, arguments: Mapping[str, Any]) -> Any:
+    """Run the callbacks in an attribute of the agent until one returns a result, as ADK does."""
+    for callback in getattr(context.get_invocation_context().agent, callbacks, ()):
         result = _adk.invoke_callback(callback, **arguments)
         if inspect.isawaitable(result):
             result = await result
@@ -246,17 +259,3 @@ def _restore_effects(result: ToolResult, context: ToolContext) -> None:
         context.state[key] = value
     for name, value in result.actions.items():
         setattr(context.actions, ACTION_ATTRIBUTES[name], value)
-
-
-def _join_responses(responses: Sequence[Mapping[str, Any]]) -> LlmResponse:
-    """Return one response with the parts of all: a model that streamed may have several."""
-    parts = [part for response in responses for part in (response.get("content") or {}).get("parts") or []]
-    last = dict(responses[-1])
-    if parts:
-        last["content"] = {"role": "model", "parts": parts}
-    metadata = {
-        name: value
-        for name, value in (last.pop("custom_metadata", None) or {}).items()
-        if name != EVALUATION_KEY
-    }
-    return LlmResponse.model_validate({**last, **({"custom_metadata": metadata} if metadata else {})})

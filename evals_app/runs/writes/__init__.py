@@ -34,6 +34,7 @@ from evals_app.runs.writes.outcomes import Failure, ImportedAttempt, Outcome, Ru
 from evals_app.runs.writes.resumption import restart_attempts
 from evals_app.runs.writes.runs import (
     PROCESS_STOPPED,
+    NewRun,
     assign_runs,
     claim_run,
     create_run,
@@ -52,6 +53,7 @@ __all__ = [
     "UNASSIGNED_S",
     "Failure",
     "ImportedAttempt",
+    "NewRun",
     "Outcome",
     "ProcessDeath",
     "RunFacts",

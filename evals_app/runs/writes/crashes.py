@@ -157,7 +157,8 @@ def _requeue_or_finish(run: EvalRun, death: ProcessDeath) -> bool:
         if attempt.cancel_requested_at is not None:
             finish_attempt(attempt.pk, spending_of(attempt, status=Status.CANCELLED), ended_at)
         else:
-            _retry_interrupted(attempt, death, ended_at)
+            _set_interruption(attempt, Failure(PROCESS_GONE, str(death)), ended_at)
+            reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(run.pk))
     if not run.attempts.filter(status=Status.PENDING).exists():
         finish_run(run.pk, EvalRun.Status.DONE)
         return False
@@ -186,12 +187,6 @@ def repeat_attempt(attempt_pk: int, started_at: float | None, failure: Failure, 
             _set_interruption(attempt, failure, now)
             reset_attempt(attempt, "The store failed while it was in flight.", revision)
             change_notification.notify_after_commit()
-
-
-def _retry_interrupted(attempt: EvalAttempt, death: ProcessDeath, now: float) -> None:
-    """Reset an attempt that was in flight to pending."""
-    _set_interruption(attempt, Failure(PROCESS_GONE, str(death)), now)
-    reset_attempt(attempt, "Its process ended while it was in flight.", next_revision(attempt.run_id))
 
 
 def _set_interruption(attempt: EvalAttempt, failure: Failure, now: float) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
-from types import MappingProxyType
 from typing import Any
 
 from django.db import transaction
@@ -25,67 +25,56 @@ MIN_PAUSE_S = 0.001
 """Least seconds between the last step of a run and its next start, so that no two of its times are equal."""
 
 
-def create_run(
-    version: EvalSetVersion,
-    cases: Sequence[tuple[int, str]],
-    *,
-    config: Mapping[str, Any],
-    config_source: str = "",
-    case_ids: Sequence[str] = (),
-    num_runs: int = 1,
-    parallelism: int = 4,
-    limits: Mapping[str, float] = MappingProxyType({}),
-    policy: Mapping[str, Any] = MappingProxyType({}),
-    prices: Mapping[str, Any] = MappingProxyType({}),
-    warnings: Sequence[str] = (),
-    source: str = "page",
-    repeats: EvalRun | None = None,
-    run_id: str = "",
-) -> EvalRun:
-    """Create a pending run with one pending attempt per case and repetition.
+@dataclass(frozen=True)
+class NewRun:
+    """A run to create.
 
-    This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
-
-    Args:
-        version: version of the evalset.
+    Attributes:
         cases: (position in the evalset, id) of each case to run.
         case_ids: the requested ids; empty: all.
         limits: see `limits.Limits`.
         policy: replay policy of models and tools.
         prices: price table for costs.
         repeats: the run that this one repeats.
+    """
+
+    version: EvalSetVersion
+    cases: Sequence[tuple[int, str]]
+    config: Mapping[str, Any]
+    config_source: str = ""
+    case_ids: Sequence[str] = ()
+    num_runs: int = 1
+    parallelism: int = 4
+    limits: Mapping[str, float] = field(default_factory=dict)
+    policy: Mapping[str, Any] = field(default_factory=dict)
+    prices: Mapping[str, Any] = field(default_factory=dict)
+    warnings: Sequence[str] = ()
+    source: str = "page"
+    repeats: EvalRun | None = None
+
+
+def create_run(order: NewRun, run_id: str = "") -> EvalRun:
+    """Create a pending run with one pending attempt per case and repetition.
+
+    This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
+
+    Args:
         run_id: id of the run; empty: generated.
     """
+    as_json = ("config", "case_ids", "limits", "policy", "prices", "warnings")
+    as_they_are = ("version", "config_source", "num_runs", "parallelism", "source", "repeats")
     run = EvalRun(
         id=run_id or uuid.uuid4().hex,
-        evalset=version.evalset,
-        version=version,
-        app_name=version.evalset.app_name,
-        config=scopes.dumps(config),
-        config_source=config_source,
-        case_ids=scopes.dumps(list(case_ids)),
-        num_runs=num_runs,
-        parallelism=parallelism,
-        limits=scopes.dumps(dict(limits)),
-        policy=scopes.dumps(dict(policy)),
-        prices=scopes.dumps(dict(prices)),
-        repeats=repeats,
-        warnings=scopes.dumps(list(warnings)),
-        source=source,
+        evalset=order.version.evalset,
+        app_name=order.version.evalset.app_name,
         runtime_id=processes.own_id(),
         created_at=time.time(),
         queued_at=time.time(),
-        total=len(cases) * num_runs,
+        total=len(order.cases) * order.num_runs,
+        **{name: getattr(order, name) for name in as_they_are},
+        **{name: scopes.dumps(getattr(order, name)) for name in as_json},
     )
-    with transaction.atomic():
-        run.save(force_insert=True)
-        EvalAttempt.objects.bulk_create(_attempts_of(run, cases), batch_size=500)
-        change_notification.notify_after_commit()
-    return run
-
-
-def _attempts_of(run: EvalRun, cases: Sequence[tuple[int, str]]) -> list[EvalAttempt]:
-    return [
+    attempts = (
         EvalAttempt(
             run=run,
             case_index=index,
@@ -93,9 +82,14 @@ def _attempts_of(run: EvalRun, cases: Sequence[tuple[int, str]]) -> list[EvalAtt
             repetition=repetition,
             realm=realm_of(run.id, index, case_id, repetition),
         )
-        for index, case_id in cases
-        for repetition in range(1, run.num_runs + 1)
-    ]
+        for index, case_id in order.cases
+        for repetition in range(1, order.num_runs + 1)
+    )
+    with transaction.atomic():
+        run.save(force_insert=True)
+        EvalAttempt.objects.bulk_create(attempts, batch_size=500)
+        change_notification.notify_after_commit()
+    return run
 
 
 def realm_of(run_id: str, case_index: int, case_id: str, repetition: int, tried: int = 0) -> str:
