@@ -63,7 +63,7 @@ class AdkPaths:
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         try:
             if parts == ["run"] or parts == ["run_sse"]:
-                return await self._run(app_name, parts[0], _parse_json(content))
+                return await self._run(app_name, parts[0], _parse_object(content))
             if parts[0] == "apps" and len(parts) == SESSION_PARTS - 1 and parts[4] == "sessions":
                 return await self._sessions(app_name, parts[3], method, content)
             if parts[0] == "apps" and len(parts) == SESSION_PARTS and parts[4] == "sessions":
@@ -140,8 +140,7 @@ class AdkPaths:
 
     async def _sessions(self, app_name: str, user_id: str, method: str, content: bytes) -> httpx.Response:
         if method == "POST":
-            body = _parse_json(content) if content.strip() else {}
-            body = body if isinstance(body, dict) else {}
+            body = _parse_object(content)
             name = body.get("sessionId", body.get("session_id")) or str(uuid.uuid4())
             key = SessionKey("", app_name, user_id, str(name).strip())
             return await _session_response(
@@ -167,8 +166,7 @@ class AdkPaths:
             await self.copies.catch_up(key)
             return await _session_response(key)
         if method == "POST":
-            body = _parse_json(content) if content.strip() else {}
-            return await _session_response(await self.create(key, body if isinstance(body, dict) else {}))
+            return await _session_response(await self.create(key, _parse_object(content)))
         if method == "PATCH":
             return await self._patch(key, content)
         path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
@@ -185,17 +183,17 @@ class AdkPaths:
                 hint="Send the change with the next message: the console has a field for it.",
             )
         path = upstream_path(upstream_app_name(key.app_name), key.user_id, key.session_id)
-        answer = await self.http.ask("PATCH", path, _parse_json(content))
+        body = _parse_object(content)
+        answer = await self.http.ask("PATCH", path, body)
         if not answer.is_success:
             if answer.status == SessionMissing.status:
                 raise SessionMissing("Session not found", hint=f"{self.http.url} has no session of this id.")
             raise self.copies.refusal_error(answer)
         await self.copies.catch_up(key)
-        delta = _parse_json(content)
-        temp = scopes.split_delta(delta.get("stateDelta") or delta.get("state_delta") or {}).temp
+        temp = scopes.split_delta(body.get("stateDelta") or body.get("state_delta") or {}).temp
         return await _session_response(key, temp)
 
-    async def _run(self, app_name: str, how: str, body: Any) -> httpx.Response:
+    async def _run(self, app_name: str, how: str, body: Mapping[str, Any]) -> httpx.Response:
         """Run an agent like `/run` and `/run_sse`: the run is recorded, and cancelled if the client disconnects."""
         folded = {str(name).replace("_", "").lower(): value for name, value in body.items()}
         key = SessionKey("", app_name, str(folded.get("userid")), str(folded.get("sessionid")).strip())
@@ -221,7 +219,7 @@ class AdkPaths:
             events = [event async for event in stream.events()]
         finally:
             await stream.aclose()
-        ended = await units_of_work.read(_read_run, run.pk)
+        ended = await units_of_work.read(Run.objects.get, pk=run.pk)
         if ended.status == Run.Status.FAILED:
             return _failed_run_response(ended)
         return _json_response(events)
@@ -242,10 +240,11 @@ class AdkPaths:
         Raises:
             SessionMissing: the session exists neither there nor here.
         """
-        session = await units_of_work.read(_find_session, key)
+        find = AgentSession.objects.filter(**key._asdict()).first
+        session = await units_of_work.read(find)
         if session is None:
             await self.copies.catch_up(key)
-            session = await units_of_work.read(_find_session, key)
+            session = await units_of_work.read(find)
         if session is None:
             raise SessionMissing(f"Session not found: {key.session_id}", hint="Create it first.")
         return session
@@ -280,7 +279,7 @@ class _Stream(httpx.AsyncByteStream):
     async def __aiter__(self) -> AsyncIterator[bytes]:
         async for event in self.events():
             yield b"data: " + scopes.dumps(event).encode() + b"\n\n"
-        ended = await units_of_work.read(_read_run, self._live.id)
+        ended = await units_of_work.read(Run.objects.get, pk=self._live.id)
         if ended.status == Run.Status.FAILED:
             details = {
                 "error_type": ended.error_type,
@@ -336,11 +335,12 @@ def _forwarded_body(answer: RemoteResponse) -> bytes:
     ).encode()
 
 
-def _parse_json(content: bytes) -> Any:
+def _parse_object(content: bytes) -> dict[str, Any]:
     try:
-        return json.loads(content or b"null")
+        body = json.loads(content.strip() or b"{}")
     except (ValueError, RecursionError) as error:
         raise BadInput("The body is not JSON.", hint="Send a JSON object.") from error
+    return body if isinstance(body, dict) else {}
 
 
 def _already_exists(key: SessionKey) -> AlreadyExists:
@@ -348,11 +348,3 @@ def _already_exists(key: SessionKey) -> AlreadyExists:
         f"Session already exists: {key.session_id}",
         hint="Leave the id out to have one made, or delete it first.",
     )
-
-
-def _find_session(key: SessionKey) -> AgentSession | None:
-    return AgentSession.objects.filter(**key._asdict()).first()
-
-
-def _read_run(run_id: str) -> Run:
-    return Run.objects.get(pk=run_id)

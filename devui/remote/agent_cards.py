@@ -66,59 +66,43 @@ def _tree_of_app_info(info: Any) -> Node | None:
     if not isinstance(info, dict):
         return None
     agents, root = info.get("agents"), info.get("rootAgentName", info.get("root_agent_name"))
-    if not isinstance(agents, dict) or not isinstance(root, str):
-        return None
-    count = [0]
-    return _node_of_list(agents, root, count, ())
-
-
-def _node_of_list(
-    agents: Mapping[str, Any], name: str, count: list[int], above: tuple[str, ...]
-) -> Node | None:
-    info = agents.get(name)
-    if not isinstance(info, dict) or count[0] >= MAX_AGENTS or len(above) >= MAX_DEPTH:
-        return None
-    count[0] += 1
-    node = {"name": _name(name), "type": "LlmAgent", "description": _text(info.get("description"))}
-    if name in above:
-        return {**node, "again": True}
-    if instruction := _text(info.get("instruction")):
-        node["instruction"] = instruction
-    below = info.get("subAgents", info.get("sub_agents"))
-    children = (
-        [_node_of_list(agents, str(each), count, (*above, name)) for each in below or []]
-        if isinstance(below, list)
-        else []
-    )
-    return {**node, "tools": _tools(info.get("tools")), "sub_agents": [each for each in children if each]}
+    return _Tree(agents).node(root) if isinstance(agents, dict) and isinstance(root, str) else None
 
 
 def _tree_of_build_graph(graph: Any) -> Node | None:
     """Return the agent tree of `/dev/apps/{app}/build_graph`."""
-    root = graph.get("root_agent") if isinstance(graph, dict) else None
-    return _node_of_tree(root, [0], 0) if isinstance(root, dict) else None
+    return _Tree({}).node(graph.get("root_agent")) if isinstance(graph, dict) else None
 
 
-def _node_of_tree(info: Mapping[str, Any], count: list[int], depth: int) -> Node | None:
-    if count[0] >= MAX_AGENTS or depth >= MAX_DEPTH or not isinstance(info.get("name"), str):
-        return None
-    count[0] += 1
-    node: Node = {
-        "name": _name(info["name"]),
-        "type": _name(info.get("type", "")),
-        "description": _text(info.get("description")),
-        "tools": _tools(info.get("tools")),
-    }
-    if instruction := _text(info.get("instruction")):
-        node["instruction"] = instruction
-    if model := info.get("model"):
-        node["model"] = _name(model)
-    below = info.get("sub_agents")
-    below = [each for each in below if isinstance(each, dict)] if isinstance(below, list) else []
-    return {
-        **node,
-        "sub_agents": [child for each in below if (child := _node_of_tree(each, count, depth + 1))],
-    }
+class _Tree:
+    """Builder of a bounded agent tree. `agents` are the agents that others refer to by name."""
+
+    def __init__(self, agents: Mapping[str, Any]) -> None:
+        self._agents = agents
+        self._count = 0
+
+    def node(self, info: Any, above: tuple[str, ...] = ()) -> Node | None:
+        """Return the node of an agent, which is an object or a name; None if it is neither, or too many."""
+        is_name = isinstance(info, str)
+        if is_name and isinstance(self._agents.get(info), dict):
+            info = {"type": "LlmAgent", **self._agents[info], "name": info}
+        if not isinstance(info, dict) or not isinstance(info.get("name"), str):
+            return None
+        if self._count >= MAX_AGENTS or len(above) >= MAX_DEPTH:
+            return None
+        self._count += 1
+        name, description = _name(info["name"]), _text(info.get("description"))
+        node: Node = {"name": name, "type": _name(info.get("type", "")), "description": description}
+        if is_name and name in above:
+            return {**node, "again": True}
+        if instruction := _text(info.get("instruction")):
+            node["instruction"] = instruction
+        if model := _name(info.get("model")):
+            node["model"] = model
+        below = info.get("subAgents", info.get("sub_agents"))
+        children = [self.node(each, (*above, name)) for each in below] if isinstance(below, list) else []
+        tools = _tools(info.get("tools"))
+        return {**node, "tools": tools, "sub_agents": [child for child in children if child]}
 
 
 def _tools(listed: Any) -> list[Node]:

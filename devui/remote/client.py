@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import Any
 
 import httpx
@@ -61,15 +61,20 @@ class RemoteClient:
         frames = self._server.runs.frames(run_id)
         return frames.follow(after) if frames is not None else self._feeds.follow(run_id, after)
 
-    def open(
+    @asynccontextmanager
+    async def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
-    ) -> AbstractAsyncContextManager[httpx.Response]:
+    ) -> AsyncIterator[httpx.Response]:
         """Send a request to ADK's paths, which the remote server answers.
 
         Raises:
             RuntimeUnavailable: the server does not answer.
         """
-        return self._open(method, path, headers, content)
+        response = await self._server.paths.answer(self._app_name, method, path, headers, content)
+        try:
+            yield response
+        finally:
+            await response.aclose()
 
     @asynccontextmanager
     async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
@@ -95,27 +100,17 @@ class RemoteClient:
             await self._server.describe(self._app_name)
             return HEALTHY
         if path == "/devui/run-config":
-            return {"problems": _config_problems(self._server.copies.dialect, dict(body or {}))}
+            config = dict(body or {}).get("run_config") or {}
+            return {"problems": _config_problems(self._server.copies.dialect, config)}
         raise BadInput(
             f"{self._server.http.url} does not provide {UNSUPPORTED.get(path, 'this')}:"
             " ADK's REST has no path for it.",
             hint="Run the agent in a folder of this server for that, where its language is Python.",
         )
 
-    @asynccontextmanager
-    async def _open(
-        self, method: str, path: str, headers: Mapping[str, str], content: bytes
-    ) -> AsyncIterator[httpx.Response]:
-        response = await self._server.paths.answer(self._app_name, method, path, headers, content)
-        try:
-            yield response
-        finally:
-            await response.aclose()
 
-
-def _config_problems(dialect: Dialect, request: dict[str, Any]) -> dict[str, str]:
+def _config_problems(dialect: Dialect, config: Mapping[str, Any]) -> dict[str, str]:
     """Return the fields of a RunConfig that the server does not accept, each with a message."""
-    config = request.get("run_config") or {}
     problems = {}
     for name, value in config.items():
         try:

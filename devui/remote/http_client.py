@@ -101,10 +101,7 @@ class RemoteHttpClient:
         async with self.open(
             method, path, body, content=content, headers=headers, seconds=seconds
         ) as response:
-            max_bytes = max_bytes if response.is_success else MAX_REFUSAL
-            return RemoteResponse(
-                response.status_code, response.headers, await self._read(response, max_bytes)
-            )
+            return await self.read(response, max_bytes)
 
     @asynccontextmanager
     async def open(
@@ -140,6 +137,22 @@ class RemoteHttpClient:
             finally:
                 await response.aclose()
 
+    async def read(self, response: httpx.Response, max_bytes: int = MAX_RESPONSE) -> RemoteResponse:
+        """Read a response; of an error, only its beginning.
+
+        Raises:
+            NotReached: it has too many bytes, or breaks off.
+        """
+        chunks, size = [], 0
+        async for chunk in response.aiter_bytes():
+            size += len(chunk)
+            if response.is_success and size > max_bytes:
+                raise self._too_much(max_bytes)
+            if not response.is_success and size > MAX_REFUSAL:
+                break
+            chunks.append(chunk)
+        return RemoteResponse(response.status_code, response.headers, b"".join(chunks))
+
     async def lines(self, response: httpx.Response) -> AsyncIterator[str]:
         """Yield the lines of a stream, each of at most `MAX_FRAME` bytes.
 
@@ -171,17 +184,6 @@ class RemoteHttpClient:
     async def close(self) -> None:
         """Close the connections."""
         await self._http.aclose()
-
-    async def _read(self, response: httpx.Response, max_bytes: int) -> bytes:
-        chunks, size = [], 0
-        async for chunk in response.aiter_bytes():
-            size += len(chunk)
-            if size > max_bytes:
-                if not response.is_success:
-                    break
-                raise self._too_much(max_bytes)
-            chunks.append(chunk)
-        return b"".join(chunks)
 
     def _too_much(self, max_bytes: int) -> NotReached:
         return NotReached(
@@ -220,12 +222,12 @@ def _describe_error(error: httpx.TransportError) -> str:
 def _connection_failure(error: BaseException) -> str:
     """Return the system's reason for a failed connection, from the end of the chain of causes."""
     cause: BaseException | None = error
-    why = str(error)
+    reason = str(error)
     while cause is not None:
         if isinstance(cause, ConnectionRefusedError):
             return "the connection was refused"
         if isinstance(cause, OSError) and cause.strerror:
-            why = cause.strerror
+            reason = cause.strerror
         group = cause.exceptions[0] if isinstance(cause, BaseExceptionGroup) else None
         cause = group or cause.__cause__ or cause.__context__
-    return why
+    return reason

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 from typing_extensions import override
 
-from devui.remote.http_client import MAX_REFUSAL, MAX_SESSION, RemoteHttpClient, RemoteResponse
+from devui.remote.http_client import MAX_SESSION, RemoteHttpClient
 from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.session_copies import SessionCopies
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
@@ -144,11 +144,11 @@ class RemoteRuns(RunQueue):
             if response.is_success:
                 await self._take(recorder, response)
                 return
-            refusal = RemoteResponse(response.status_code, response.headers, await _read_refusal(response))
-        if refusal.status in MISSING_PATH_STATUSES and await self._has_session(recorder.key):
-            await self._run_without_stream(recorder, body)
-            return
-        raise self._copies.refusal_error(refusal)
+            refusal = await self._http.read(response)
+        if refusal.status not in MISSING_PATH_STATUSES:
+            raise self._copies.refusal_error(refusal)
+        await self._copies.catch_up(recorder.key)  # fails if not the path but the session is missing
+        await self._run_without_stream(recorder, body)
 
     async def _take(self, recorder: _Recorder, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "")
@@ -171,15 +171,6 @@ class RemoteRuns(RunQueue):
                 await recorder.take(self._copies.dialect.parse_event(raw, time.time()))
         except (ValueError, TypeError, AttributeError, RecursionError) as error:
             raise self._copies.malformed_error(ValueError("a run returns a list of events")) from error
-
-    async def _has_session(self, key: SessionKey) -> bool:
-        """Tell whether a 404 was about the path and not about the session.
-
-        Raises:
-            SessionMissing: the server has no such session.
-        """
-        await self._copies.catch_up(key)
-        return True
 
     async def catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
         """Update the copy. Errors are only logged, so that they do not hide the run's end; the copy has them, too."""
@@ -322,16 +313,6 @@ async def read_frame(copies: SessionCopies, name: str, data: str) -> RemoteEvent
         return await asyncio.to_thread(copies.dialect.parse_frame, name, data)
     except ValueError as error:
         raise copies.malformed_error(ValueError(f"a frame cannot be parsed: {error}")) from error
-
-
-async def _read_refusal(response: httpx.Response) -> bytes:
-    """Return the first bytes of an error response."""
-    body = b""
-    async for chunk in response.aiter_bytes():
-        body += chunk
-        if len(body) > MAX_REFUSAL:
-            break
-    return body[:MAX_REFUSAL]
 
 
 def _seq_of(session_pk: int, event_id: str) -> int:
