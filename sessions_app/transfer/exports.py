@@ -12,6 +12,7 @@ import re
 import sqlite3
 import tempfile
 import zipfile
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
@@ -77,7 +78,7 @@ def export_json(export_filter: ExportFilter, path: Path, *, credentials: bool = 
         BadInput: the file exists, or cannot be written.
     """
     with _create_file(export_filter, path) as target, target.open("w", encoding="utf-8") as file:
-        return _write_json(_ExportReader(export_filter, credentials), file)
+        return _write_json(export_filter, file, credentials=credentials)
 
 
 def export_adk_sqlite(export_filter: ExportFilter, path: Path, *, credentials: bool = False) -> ExportCounts:
@@ -91,9 +92,9 @@ def export_adk_sqlite(export_filter: ExportFilter, path: Path, *, credentials: b
     """
     with _create_file(export_filter, path) as target, closing(sqlite3.connect(target)) as connection:
         connection.executescript(_ADK_TABLES)
-        done = _write_sqlite(_ExportReader(export_filter, credentials), connection)
+        counts = _write_sqlite(export_filter, connection, credentials)
         connection.commit()
-        return done
+        return counts
 
 
 def require_sessions(export_filter: ExportFilter) -> None:
@@ -105,7 +106,7 @@ def require_sessions(export_filter: ExportFilter) -> None:
     if not export_filter.sessions().exists():
         raise NotFound(
             "None of these sessions can be exported.",
-            hint="Only sessions of real life are, and these may be deleted. Eval attempts are exported with their run.",
+            hint="Deleted sessions cannot be exported; sessions of eval attempts are exported with their run.",
         )
 
 
@@ -122,7 +123,7 @@ def export_zip(export_filter: ExportFilter) -> IO[bytes]:
         for pk, app_name, session_id in names:
             entry = f"{_safe_file_name(app_name)}-{_safe_file_name(session_id)}-{pk}.jsonl"
             with archive.open(entry, "w", force_zip64=True) as raw, io.TextIOWrapper(raw, "utf-8") as text:
-                _write_json(_ExportReader(ExportFilter(pks=(pk,)), credentials=False), text)
+                _write_json(ExportFilter(pks=(pk,)), text)
     file.seek(0)
     return file
 
@@ -153,113 +154,95 @@ def _create_file(export_filter: ExportFilter, path: Path) -> Iterator[Path]:
         Path(name).unlink(missing_ok=True)
 
 
-@dataclass(frozen=True, slots=True)
 class _ExportReader:
-    """Reader of the exported rows in chunks, with or without credentials."""
+    """Reader of the exported rows as records, with or without credentials."""
 
-    export_filter: ExportFilter
-    credentials: bool
+    def __init__(self, export_filter: ExportFilter, credentials: bool) -> None:
+        self._filter = export_filter
+        self._credentials = credentials
 
-    def text(self, public: str, private: str | None) -> Any:
-        return json.loads((private if self.credentials else None) or public)
+    def records(self) -> Iterator[dict[str, Any]]:
+        """Yield a record for each app, user, session and event; events in the order they were appended."""
+        sessions = self._filter.sessions()
+        apps = AppScope.objects.filter(realm="", app_name__in=sessions.values("app_name"))
+        for app in apps.order_by("app_name"):
+            rows = AppState.objects.filter(owner=app)
+            yield {"kind": "app", "app": app.app_name, **self._shared_state(Scope.APP, app.pk, rows)}
+        users = UserScope.objects.filter(realm="", app_name__in=sessions.values("app_name"))
+        if self._filter.user_id or self._filter.session_id or self._filter.pks:
+            users = users.filter(user_id__in=sessions.values("user_id"))
+        for user in users.order_by("app_name", "user_id"):
+            state = self._shared_state(Scope.USER, user.pk, UserState.objects.filter(owner=user))
+            yield {"kind": "user", "app": user.app_name, "user": user.user_id, **state}
+        for session in sessions.iterator(CHUNK):
+            yield {
+                "kind": "session",
+                **_session_fields(session),
+                "created_at": session.created_at,
+                "updated_at": session.updated_at,
+                "title": session.title,
+                "tags": list(session.tags.order_by("name").values_list("name", flat=True)),
+                "state": self._state(SessionState.objects.filter(owner=session)),
+                "seeds": self._seeds(Scope.SESSION, session.pk),
+            }
+        events = Event.objects.filter(session__in=sessions).select_related("session").order_by("pk")
+        removed = _removed_keys(sessions)
+        for event in events.iterator(CHUNK):
+            yield {
+                "kind": "event",
+                **_session_fields(event.session),
+                "event": self._value(event.data, event.private),
+                "removed": removed.get((event.session_id, event.seq), []),
+            }
 
-    def state(self, rows: QuerySet[Any]) -> dict[str, Any]:
+    def _value(self, public: str, private: str | None) -> Any:
+        return json.loads((private if self._credentials else None) or public)
+
+    def _state(self, rows: QuerySet[Any]) -> dict[str, Any]:
         columns = rows.order_by("key").values_list("key", "value", "private")
-        return {key: self.text(value, private) for key, value, private in columns}
+        return {key: self._value(value, private) for key, value, private in columns}
 
-    def seeds(self, scope: Scope, owner_id: int) -> dict[str, Any]:
+    def _seeds(self, scope: Scope, owner_id: int) -> dict[str, Any]:
         """Return the first value of each key whose first write was no event."""
         ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("position", "id")
         first: dict[str, StateChange] = {}
         for row in ledger.iterator(CHUNK):
             first.setdefault(row.key, row)
         return {
-            key: self.text(row.value, row.private)
+            key: self._value(row.value, row.private)
             for key, row in sorted(first.items())
             if row.seq == 0 and row.value is not None
         }
 
-    def updated_at(self, scope: Scope, owner_id: int) -> float:
+    def _shared_state(self, scope: Scope, owner_id: int, rows: QuerySet[Any]) -> dict[str, Any]:
         ledger = StateChange.objects.filter(scope=scope, owner_id=owner_id).order_by("-timestamp")
-        return ledger.values_list("timestamp", flat=True).first() or 0.0
-
-    def sessions(self) -> Iterator[AgentSession]:
-        return self.export_filter.sessions().iterator(CHUNK)
-
-    def apps(self) -> QuerySet[AppScope]:
-        names = self.export_filter.sessions().values("app_name")
-        return AppScope.objects.filter(realm="", app_name__in=names).order_by("app_name")
-
-    def users(self) -> QuerySet[UserScope]:
-        users = UserScope.objects.filter(
-            realm="", app_name__in=self.export_filter.sessions().values("app_name")
-        )
-        if self.export_filter.user_id or self.export_filter.session_id or self.export_filter.pks:
-            users = users.filter(user_id__in=self.export_filter.sessions().values("user_id"))
-        return users.order_by("app_name", "user_id")
-
-    def events(self) -> Iterator[Event]:
-        """Yield the events of all sessions in the order they were appended."""
-        rows = Event.objects.filter(session__in=self.export_filter.sessions()).select_related("session")
-        return rows.order_by("pk").iterator(CHUNK)
-
-    def removed(self, event: Event) -> list[str]:
-        """Return the keys, with prefixes, that an event removed."""
-        rows = StateChange.objects.filter(session=event.session_id, seq=event.seq, removed=True)
-        return [scopes.PREFIX[Scope(row.scope)] + row.key for row in rows]
+        return {
+            "updated_at": ledger.values_list("timestamp", flat=True).first() or 0.0,
+            "state": self._state(rows),
+            "seeds": self._seeds(scope, owner_id),
+        }
 
 
-def _write_json(reading: _ExportReader, file: TextIO) -> ExportCounts:
-    def line(kind: str, **record: Any) -> None:
-        file.write(scopes.dumps({"kind": kind, **record}) + "\n")
-
-    sessions = events = 0
-    line(EXPORT_KIND, version=EXPORT_VERSION)
-    for app in reading.apps():
-        line(
-            "app",
-            app=app.app_name,
-            **_shared_state_fields(reading, Scope.APP, app.pk, AppState.objects.filter(owner=app)),
-        )
-    for user in reading.users():
-        rows = UserState.objects.filter(owner=user)
-        line(
-            "user",
-            app=user.app_name,
-            user=user.user_id,
-            **_shared_state_fields(reading, Scope.USER, user.pk, rows),
-        )
-    for session in reading.sessions():
-        sessions += 1
-        line(
-            "session",
-            **_session_fields(session),
-            created_at=session.created_at,
-            updated_at=session.updated_at,
-            title=session.title,
-            tags=list(session.tags.order_by("name").values_list("name", flat=True)),
-            state=reading.state(SessionState.objects.filter(owner=session)),
-            seeds=reading.seeds(Scope.SESSION, session.pk),
-        )
-    for event in reading.events():
-        events += 1
-        body = reading.text(event.data, event.private)
-        line("event", **_session_fields(event.session), event=body, removed=reading.removed(event))
-    return ExportCounts(sessions, events)
+def _removed_keys(sessions: QuerySet[AgentSession]) -> dict[tuple[int, int], list[str]]:
+    """Return the keys, with prefixes, that events removed, by the session's primary key and the event's seq."""
+    keys: dict[tuple[int, int], list[str]] = {}
+    rows = StateChange.objects.filter(session__in=sessions, removed=True).order_by("pk")
+    for session_pk, seq, scope, key in rows.values_list("session_id", "seq", "scope", "key").iterator(CHUNK):
+        keys.setdefault((session_pk, seq), []).append(scopes.PREFIX[Scope(scope)] + key)
+    return keys
 
 
 def _session_fields(session: AgentSession) -> dict[str, str]:
     return {"app": session.app_name, "user": session.user_id, "session": session.session_id}
 
 
-def _shared_state_fields(
-    reading: _ExportReader, scope: Scope, owner_id: int, rows: QuerySet[Any]
-) -> dict[str, Any]:
-    return {
-        "updated_at": reading.updated_at(scope, owner_id),
-        "state": reading.state(rows),
-        "seeds": reading.seeds(scope, owner_id),
-    }
+def _write_json(export_filter: ExportFilter, file: TextIO, *, credentials: bool = False) -> ExportCounts:
+    kinds: Counter[str] = Counter()
+    file.write(scopes.dumps({"kind": EXPORT_KIND, "version": EXPORT_VERSION}) + "\n")
+    for record in _ExportReader(export_filter, credentials).records():
+        kinds[record["kind"]] += 1
+        file.write(scopes.dumps(record) + "\n")
+    return ExportCounts(kinds["session"], kinds["event"])
 
 
 _ADK_TABLES = """
@@ -275,43 +258,31 @@ CREATE TABLE events (id TEXT NOT NULL, app_name TEXT NOT NULL, user_id TEXT NOT 
 """
 """The tables of ADK's `sqlite_session_service.py`."""
 
+_ADK_INSERTS = {
+    "app": "INSERT INTO app_states VALUES (:app, :state, :updated_at)",
+    "user": "INSERT INTO user_states VALUES (:app, :user, :state, :updated_at)",
+    "session": "INSERT INTO sessions VALUES (:app, :user, :session, :state, :created_at, :updated_at)",
+    "event": (
+        "INSERT INTO events VALUES (:id, :app, :user, :session, :invocationId, :timestamp, :event_data)"
+    ),
+}
+"""Statements for the records of an export, by kind."""
 
-def _write_sqlite(reading: _ExportReader, connection: sqlite3.Connection) -> ExportCounts:
-    for app in reading.apps():
-        values = reading.state(AppState.objects.filter(owner=app))
-        row = [app.app_name, scopes.dumps(values), reading.updated_at(Scope.APP, app.pk)]
-        connection.execute("INSERT INTO app_states VALUES (?, ?, ?)", row)
-    for user in reading.users():
-        values = reading.state(UserState.objects.filter(owner=user))
-        row = [user.app_name, user.user_id, scopes.dumps(values), reading.updated_at(Scope.USER, user.pk)]
-        connection.execute("INSERT INTO user_states VALUES (?, ?, ?, ?)", row)
-    sessions = events = 0
-    for session in reading.sessions():
-        sessions += 1
-        values = reading.state(SessionState.objects.filter(owner=session))
-        connection.execute(
-            "INSERT INTO sessions VALUES (?, ?, ?, ?, ?, ?)",
-            [
-                *_session_fields(session).values(),
-                scopes.dumps(values),
-                session.created_at,
-                session.updated_at,
-            ],
-        )
-    for event in reading.events():
-        events += 1
-        body = snake_case("Event", reading.text(event.data, event.private))
-        connection.execute(
-            "INSERT INTO events VALUES (?, ?, ?, ?, ?, ?, ?)",
-            [
-                event.event_id,
-                *_session_fields(event.session).values(),
-                event.invocation_id,
-                event.timestamp,
-                scopes.dumps(body),
-            ],
-        )
-    return ExportCounts(sessions, events)
+
+def _write_sqlite(
+    export_filter: ExportFilter, connection: sqlite3.Connection, credentials: bool
+) -> ExportCounts:
+    kinds: Counter[str] = Counter()
+    for record in _ExportReader(export_filter, credentials).records():
+        kinds[record["kind"]] += 1
+        if record["kind"] == "event":
+            event = record["event"]
+            data = scopes.dumps(snake_case("Event", event))
+            values = {"invocationId": "", **event, **record, "event_data": data}
+        else:
+            values = {**record, "state": scopes.dumps(record["state"])}
+        connection.execute(_ADK_INSERTS[record["kind"]], values)
+    return ExportCounts(kinds["session"], kinds["event"])
 
 
 def snake_case(model: str, value: Any) -> Any:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from sessions_app import scopes
+from sessions_app import events, scopes
 from sessions_app.events import EventRecord
 from sessions_app.events.attribution import Writer
 from sessions_app.ids import SessionKey
@@ -29,7 +29,6 @@ from sessions_app.search import indexing
 from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY, KeyRow
 from sessions_app.sessions.writes import PREVIEW_LIMIT
 
-NO_SESSION = SessionKey("", "", "", "")
 KEYS_PER_STATEMENT = 1_000
 """Most keys in one statement: databases limit its parameters."""
 
@@ -57,11 +56,6 @@ class StateOwner:
     row: Any
     version: int
     is_kept: bool = False
-
-    @property
-    def session(self) -> AgentSession | None:
-        """The session, if it is the owner."""
-        return self.row if self.scope is Scope.SESSION else None
 
     def take_version(self) -> None:
         """Take the position of the next write."""
@@ -148,38 +142,86 @@ def save_sessions(sessions: Iterable[AgentSession]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class KeyWrite:
-    """Write of one key to the state and the ledger.
+    """Write of one key to the state of its owner, and its row in the ledger.
 
     Attributes:
         is_past: write only to the ledger, since the state has a newer value.
     """
 
     owner: StateOwner
-    position: int
-    key: str
-    value: scopes.CanonicalValue
-    timestamp: float
-    writer: Writer
-    removed: bool = False
-    arrival: PendingEvent | None = None
-    for_key: SessionKey = NO_SESSION
+    change: StateChange
     is_past: bool = False
+
+    @property
+    def place(self) -> tuple[int, str]:
+        """The key in its scope."""
+        return self.change.owner_id, self.change.key_id
+
+
+def event_write(owner: StateOwner, write: events.KeyWrite, arrival: PendingEvent) -> KeyWrite:
+    """Return a key's write by an event."""
+    record, session = arrival.record, arrival.session
+    provenance = {
+        "session": session,
+        "from_user": session.user_id,
+        "from_session": session.session_id,
+        "seq": arrival.seq,
+        "event_id": record.event_id,
+        "invocation_id": record.invocation_id,
+        "author": record.author,
+        "timestamp": record.timestamp,
+    }
+    change = ledger_row(
+        owner, owner.version, write.key, write.value, write.writer, removed=write.removed, **provenance
+    )
+    return KeyWrite(owner, change)
+
+
+def ledger_row(
+    owner: StateOwner,
+    position: int,
+    key: str,
+    value: scopes.CanonicalValue,
+    writer: Writer,
+    *,
+    removed: bool = False,
+    **provenance: Any,
+) -> StateChange:
+    """Return the ledger row of a write. `provenance` are its columns about the event, or about the source."""
+    return StateChange(
+        scope=str(owner.scope),
+        owner_id=owner.row.pk,
+        key=key,
+        key_id=scopes.key_id(key),
+        position=position,
+        value=None if removed else value.public,
+        private=None if removed else value.private,
+        note=value.note,
+        removed=removed,
+        cause=str(ChangeCause.IMPORT),
+        writer=writer.kind,
+        writer_name=scopes.clean_text(writer.name),
+        call_id=scopes.clean_text(writer.call_id),
+        inferred=writer.inferred,
+        **provenance,
+    )
 
 
 def store_writes(writes: Sequence[KeyWrite]) -> None:
     """Write keys to the ledger, and to the state unless it has newer values."""
+    if not writes:
+        return
+    columns = [field.attname for field in StateChange._meta.concrete_fields if not field.primary_key]
     with connection.cursor() as cursor:
-        if writes:
-            cursor.executemany(INSERT_CHANGE, [_ledger_row(write) for write in writes])
+        rows = [[getattr(write.change, name) for name in columns] for write in writes]
+        cursor.executemany(INSERT_CHANGE, rows)
         for scope in STATE_ROWS:
-            newest = {
-                (write.owner.row.pk, scopes.key_id(write.key)): write
-                for write in writes
-                if write.owner.scope is scope and not write.is_past
-            }
-            newer = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
-            _store_state(cursor, scope, [write for place, write in newest.items() if place not in newer])
-    indexing.put_values(_index_entry(write) for write in writes if _session_of(write) is None)
+            of_scope = [write for write in writes if write.owner.scope is scope and not write.is_past]
+            newest = {write.place: write for write in of_scope}
+            newer_keys = _newer_keys(scope, [write for write in newest.values() if write.owner.is_kept])
+            stored = [write.change for place, write in newest.items() if place not in newer_keys]
+            _store_state(cursor, scope, stored)
+    indexing.put_values(write.change for write in writes if write.change.session_id is None)
 
 
 def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]]:
@@ -187,81 +229,30 @@ def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]
     key_ids_by_owner: dict[tuple[int, int], list[str]] = {}
     for write in writes:
         owner = (write.owner.row.pk, write.owner.version)
-        key_ids_by_owner.setdefault(owner, []).append(scopes.key_id(write.key))
+        key_ids_by_owner.setdefault(owner, []).append(write.change.key_id)
     newer: set[tuple[int, str]] = set()
     for (owner_id, version), key_ids in key_ids_by_owner.items():
         rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
-        for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
-            some = rows.filter(key_id__in=key_ids[start : start + KEYS_PER_STATEMENT])
-            newer.update((owner_id, key_id) for key_id in some.values_list("key_id", flat=True).distinct())
+        for some in batched(key_ids):
+            newer_ids = rows.filter(key_id__in=some).values_list("key_id", flat=True).distinct()
+            newer.update((owner_id, key_id) for key_id in newer_ids)
     return newer
 
 
-def _store_state(cursor: CursorWrapper, scope: Scope, writes: Sequence[KeyWrite]) -> None:
-    rows = [
-        KeyRow(
-            write.key,
-            scopes.key_id(write.key),
-            write.value.public,
-            write.value.private,
-            write.value.note,
-            write.position,
-            write.owner.row.pk,
-        )
-        for write in writes
-        if not write.removed
-    ]
+def _store_state(cursor: CursorWrapper, scope: Scope, changes: Sequence[StateChange]) -> None:
+    rows = [[getattr(change, name) for name in KeyRow._fields] for change in changes if not change.removed]
     if rows:
         cursor.executemany(UPSERT_KEY[scope], rows)
     removed: dict[int, list[str]] = {}
-    for write in writes:
-        if write.removed:
-            removed.setdefault(write.owner.row.pk, []).append(scopes.key_id(write.key))
+    for change in changes:
+        if change.removed:
+            removed.setdefault(change.owner_id, []).append(change.key_id)
     for owner_id, key_ids in removed.items():
-        for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
-            here = STATE_ROWS[scope]._default_manager.filter(owner=owner_id)
-            here.filter(key_id__in=key_ids[start : start + KEYS_PER_STATEMENT]).delete()
+        for some in batched(key_ids):
+            STATE_ROWS[scope]._default_manager.filter(owner=owner_id, key_id__in=some).delete()
 
 
-def _session_of(write: KeyWrite) -> AgentSession | None:
-    return write.arrival.session if write.arrival else write.owner.session
-
-
-def _index_entry(write: KeyWrite) -> StateChange:
-    """Return the entry of a write for the search index."""
-    return StateChange(
-        scope=write.owner.scope,
-        key_id=scopes.key_id(write.key),
-        owner_id=write.owner.row.pk,
-        value=None if write.removed else write.value.public,
-    )
-
-
-def _ledger_row(write: KeyWrite) -> tuple[str | float | None, ...]:
-    """Return the values of a ledger row in the order of `INSERT_CHANGE`."""
-    session, arrival = _session_of(write), write.arrival
-    record = arrival.record if arrival else None
-    return (
-        str(write.owner.scope),
-        write.owner.row.pk,
-        write.key,
-        scopes.key_id(write.key),
-        write.position,
-        None if write.removed else write.value.public,
-        None if write.removed else write.value.private,
-        write.value.note,
-        write.removed,
-        str(ChangeCause.IMPORT),
-        write.timestamp,
-        session.pk if session else None,
-        arrival.session.user_id if arrival else write.for_key.user_id,
-        arrival.session.session_id if arrival else write.for_key.session_id,
-        arrival.seq if arrival else 0,
-        record.event_id if record else "",
-        record.invocation_id if record else "",
-        record.author if record else "",
-        write.writer.kind,
-        scopes.clean_text(write.writer.name),
-        scopes.clean_text(write.writer.call_id),
-        write.writer.inferred,
-    )
+def batched(key_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield keys in batches for one statement each."""
+    for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
+        yield key_ids[start : start + KEYS_PER_STATEMENT]

@@ -35,15 +35,33 @@ BATCH = 100
 CHANGED_MEANWHILE = "somebody wrote to it, or deleted it, before its state could be made that of the source"
 
 
-class _SeedOrigin(NamedTuple):
-    """Owner and writer in the ledger for state that no event explains: the source is the writer."""
+class _Seeder(NamedTuple):
+    """Writer of state that no event explains: the source. `session` is the owner, if a session is."""
 
+    owner: StateOwner
     key: SessionKey
-    writer: Writer
+    location: str
+    timestamp: float
+    session: AgentSession | None = None
 
-    @classmethod
-    def of(cls, key: SessionKey, location: str) -> _SeedOrigin:
-        return cls(key, Writer("seed", location, inferred=False))
+    def write(
+        self, key: str, value: Any, position: int, *, removed: bool = False, is_past: bool = False
+    ) -> KeyWrite:
+        """Return the write of a key."""
+        change = import_rows.ledger_row(
+            self.owner,
+            position,
+            key,
+            scopes.canonicalize(value, key),
+            Writer("seed", self.location, inferred=False),
+            removed=removed,
+            session=self.session,
+            from_user=self.key.user_id,
+            from_session=self.key.session_id,
+            seq=0,
+            timestamp=self.timestamp,
+        )
+        return KeyWrite(self.owner, change, is_past)
 
 
 def reconcile_state(
@@ -78,13 +96,12 @@ def _reconcile_session(
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
         return
     owner = import_rows.session_owner(session, session.last_seq)
-    origin = _SeedOrigin.of(seat.key, source.location)
+    seeder = _Seeder(owner, seat.key, source.location, seat.stored.created_at, session)
     late = session.last_seq if seat.was_settled else 0
-    missing = _missing_seeds(owner, stored.values, stored.seeds, late, seat.stored.created_at, origin)
-    settled = _write_to_session(slices, session, missing)
+    settled = _write_to_session(slices, session, _missing_seeds(seeder, stored.values, stored.seeds, late))
     if settled:
-        wrong = _corrections(owner, stored.values, session.last_seq, seat.stored.updated_at, origin)
-        settled = _write_to_session(slices, session, wrong)
+        corrector = seeder._replace(timestamp=seat.stored.updated_at)
+        settled = _write_to_session(slices, session, _corrections(corrector, stored.values, session.last_seq))
     if not settled:
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
 
@@ -113,16 +130,14 @@ def _reconcile_shared(
     if not is_storable(app_name, user_id):
         return
     key = SessionKey("", app_name, user_id, "")
-    origin = _SeedOrigin.of(key, source.location)
     own = partial(import_rows.lock_shared_owner, source, key, scope)
     with slices.one():
         owner = own(make=bool(shared.values))
     if owner is None:
         return
     first = 0 if not owner.is_kept else owner.version
-    for some in _batches(
-        slices, _missing_seeds(owner, shared.values, shared.seeds, first, shared.updated_at, origin)
-    ):
+    seeder = _Seeder(owner, key, source.location, shared.updated_at)
+    for some in _batches(slices, _missing_seeds(seeder, shared.values, shared.seeds, first)):
         with slices.one():
             now = own(make=False)
             if now is None or now.is_kept != owner.is_kept:
@@ -133,7 +148,7 @@ def _reconcile_shared(
     if owner.is_kept:
         _report_kept_keys(owner, shared, report)
         return
-    corrections = _corrections(owner, shared.values, owner.version, shared.updated_at, origin)
+    corrections = _corrections(seeder, shared.values, owner.version)
     for some in _batches(slices, corrections) if corrections else [[]]:
         with slices.one():
             now = own(make=False)
@@ -142,7 +157,9 @@ def _reconcile_shared(
                 return
             if some:
                 now.take_version()
-            import_rows.store_writes([replace(write, owner=now, position=now.version) for write in some])
+            for write in some:
+                write.change.position = now.version
+            import_rows.store_writes([replace(write, owner=now) for write in some])
             import_rows.save_versions(source, now)
             change_notification.notify_after_commit()
 
@@ -166,73 +183,49 @@ def _mark_settled(slices: BatchedTransactions, seats: Iterable[SessionPlan]) -> 
 
 
 def _missing_seeds(
-    owner: StateOwner,
-    values: Mapping[str, Any],
-    seeds: Mapping[str, Any],
-    position: int,
-    timestamp: float,
-    origin: _SeedOrigin,
+    seeder: _Seeder, values: Mapping[str, Any], seeds: Mapping[str, Any], position: int
 ) -> list[KeyWrite]:
     """Return first writes for keys that no write explains: the known seed, else the source's present value."""
-    ledger = StateChange.objects.filter(scope=owner.scope, owner_id=owner.row.pk)
+    ledger = StateChange.objects.filter(scope=seeder.owner.scope, owner_id=seeder.owner.row.pk)
     explained = set(ledger.values_list("key_id", flat=True).distinct())
     seeded = set(ledger.filter(position=0).values_list("key_id", flat=True))
     values_by_key = {scopes.canonicalize_key(key): value for key, value in {**values, **seeds}.items()}
     known_seeds = {scopes.canonicalize_key(key) for key in seeds}
-
-    def seed(key: str) -> KeyWrite:
-        value, is_past = scopes.canonicalize(values_by_key[key], key), scopes.key_id(key) in explained
-        return KeyWrite(
-            owner, position, key, value, timestamp, origin.writer, for_key=origin.key, is_past=is_past
-        )
-
     return [
-        seed(key)
-        for key in values_by_key
+        seeder.write(key, value, position, is_past=scopes.key_id(key) in explained)
+        for key, value in values_by_key.items()
         if scopes.key_id(key) not in explained
         or (key in known_seeds and position == 0 and scopes.key_id(key) not in seeded)
     ]
 
 
-def _corrections(
-    owner: StateOwner, source_values: Mapping[str, Any], position: int, timestamp: float, origin: _SeedOrigin
-) -> list[KeyWrite]:
+def _corrections(seeder: _Seeder, values: Mapping[str, Any], position: int) -> list[KeyWrite]:
     """Return writes for keys whose value in the source differs from that of its events, or is missing."""
-    model = STATE_ROWS[owner.scope]
-    here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
-    values = {
-        scopes.canonicalize_key(key): scopes.canonicalize(value, key) for key, value in source_values.items()
-    }
+    here, there = _stored_state(seeder.owner), {scopes.canonicalize_key(key): values[key] for key in values}
     changed = [
-        KeyWrite(owner, position, key, value, timestamp, origin.writer, for_key=origin.key)
-        for key, value in values.items()
-        if key in here
-        and not scopes.is_same_json(value.private or value.public, here[key].private or here[key].value)
+        seeder.write(key, value, position)
+        for key, value in there.items()
+        if key in here and not _is_same(value, key, here[key])
     ]
-    removals = [
-        KeyWrite(
-            owner,
-            position,
-            key,
-            scopes.canonicalize(None, key),
-            timestamp,
-            origin.writer,
-            removed=True,
-            for_key=origin.key,
-        )
-        for key in here.keys() - values.keys()
-    ]
-    return changed + removals
+    removed = [seeder.write(key, None, position, removed=True) for key in here.keys() - there.keys()]
+    return changed + removed
+
+
+def _stored_state(owner: StateOwner) -> dict[str, Any]:
+    """Return the rows of an owner's state by key."""
+    return {row.key: row for row in STATE_ROWS[owner.scope]._default_manager.filter(owner=owner.row)}
+
+
+def _is_same(value: Any, key: str, row: Any) -> bool:
+    """Tell whether a value of the source is the stored one."""
+    canonical = scopes.canonicalize(value, key)
+    return scopes.is_same_json(canonical.private or canonical.public, row.private or row.value)
 
 
 def _report_kept_keys(owner: StateOwner, shared: SharedState, report: ImportReport) -> None:
-    model = STATE_ROWS[owner.scope]
-    here = {row.key: row for row in model._default_manager.filter(owner=owner.row)}
+    here = _stored_state(owner)
     other = [
-        key
-        for key, value in shared.values.items()
-        if (row := here.get(key))
-        and not scopes.is_same_json(scopes.canonicalize(value, key).public, row.value)
+        key for key, value in shared.values.items() if key in here and not _is_same(value, key, here[key])
     ]
     if other:
         key_names = ", ".join(sorted(other)[:10])

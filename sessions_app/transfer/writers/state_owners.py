@@ -40,17 +40,7 @@ class StateOwners:
                 owner.take_version()
                 owners[scope] = owner
         for write in record.writes:
-            owner = owners[write.scope]
-            yield KeyWrite(
-                owner,
-                owner.version,
-                write.key,
-                write.value,
-                record.timestamp,
-                write.writer,
-                write.removed,
-                arrival,
-            )
+            yield import_rows.event_write(owners[write.scope], write, arrival)
 
     def seen(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
         """Return the app and the user of a session at their present versions."""
