@@ -21,7 +21,7 @@ from sessions_app.agents.folder import initial_state_of
 from sessions_app.api import app_details, proxy, request_bodies, snapshots
 from sessions_app.errors import BadInput, SessionMissing
 from sessions_app.http import json_text
-from sessions_app.ids import SessionKey, check_ids
+from sessions_app.ids import SessionKey
 from sessions_app.paths import upstream_path
 from sessions_app.runs import lifecycle
 from sessions_app.runs.runtime_client import provider
@@ -189,7 +189,6 @@ async def _create(
 
 def _create_seeded(key: SessionKey, state: dict[str, Any]) -> None:
     """Create a session with the initial state of the agent's folder; the caller's keys take precedence."""
-    check_ids(key)
     initial = {**initial_state_of(key.app_name), **state}
     title = _title_in({name: value for name, value in state.items() if name == snapshots.TITLE_KEY})
     if title is not None:

@@ -31,6 +31,7 @@ from sessions_app.ids import SessionKey
 from sessions_app.lookup import find_event, find_session, session_missing
 from sessions_app.models import AgentSession, AppScope, Artifact, Event, Scope, UserScope
 from sessions_app.sessions import lineage, purge, storage_location, writes
+from sessions_app.sessions.event_rows import PREVIEW_LIMIT
 from sessions_app.sessions.lineage import Origin
 from sessions_app.state import history
 from sessions_app.store import change_notification
@@ -222,4 +223,4 @@ def _publish(new: AgentSession, source: AgentSession, place: SessionKey) -> None
 
 def _preview(summary: str | None) -> str:
     text = json.loads(summary)["text"] if summary else ""
-    return " ".join(text.split())[: writes.PREVIEW_LIMIT]
+    return " ".join(text.split())[:PREVIEW_LIMIT]

@@ -8,9 +8,9 @@ from django import forms
 
 from sessions_app import scopes
 from sessions_app.forms.query import QueryForm
+from sessions_app.ids import ID_BYTES
 from sessions_app.models import Scope
 from sessions_app.presentation.schema_form import parse_json
-from sessions_app.sessions.writes import ID_BYTES
 
 
 class StateQuery(QueryForm):

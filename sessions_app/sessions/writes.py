@@ -19,31 +19,13 @@ from sessions_app import events, scopes
 from sessions_app.errors import AlreadyExists, DuplicateEvent, SessionMissing, StaleSession
 from sessions_app.events import EventRecord, KeyWrite
 from sessions_app.events.attribution import Writer
-from sessions_app.ids import ID_BYTES, SessionKey, check_event_ids, check_id, check_ids, is_storable
+from sessions_app.ids import SessionKey, check_event_ids, check_ids, is_storable
 from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange, UntrackedKey
 from sessions_app.search import indexing
-from sessions_app.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, PREVIEW_LIMIT, advance, event_row
+from sessions_app.sessions.event_rows import ADVANCE_SESSION, INSERT_EVENT, advance, event_row
 from sessions_app.sessions.ledger import Provenance, insert_temp, take_owners, write_keys
 from sessions_app.store import change_notification, statements
 from sessions_app.store.statements import Statements
-
-__all__ = [
-    "ANY",
-    "ID_BYTES",
-    "PREVIEW_LIMIT",
-    "AppendResult",
-    "ExpectedSession",
-    "SessionKey",
-    "UntrackedChange",
-    "append_event",
-    "check_id",
-    "check_ids",
-    "create_session",
-    "delete_session",
-    "edit_state",
-    "note_untracked",
-    "rename_session",
-]
 
 
 @dataclass(frozen=True, slots=True)

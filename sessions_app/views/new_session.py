@@ -14,7 +14,7 @@ from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms import NewSessionForm
 from sessions_app.http import redirect_to, render_partial, wants_partial
-from sessions_app.ids import is_storable
+from sessions_app.ids import SessionKey, is_storable
 from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
 from sessions_app.sessions import active_session, overview, storage_location, writes
@@ -62,7 +62,7 @@ def _open_session(values: dict[str, Any]) -> AgentSession:
         active = active_session.find_active(app, user)
         if active is not None:
             return active
-    key = writes.SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
+    key = SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
     create = (
         session_creation.create_session if storage_location.session_service_of(app) else writes.create_session
     )

@@ -26,8 +26,8 @@ from sessions_app.models import (
     UserScope,
 )
 from sessions_app.search import indexing
+from sessions_app.sessions.event_rows import PREVIEW_LIMIT
 from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY, KeyRow
-from sessions_app.sessions.writes import PREVIEW_LIMIT
 
 KEYS_PER_STATEMENT = 1_000
 """Most keys in one statement: databases limit its parameters."""
