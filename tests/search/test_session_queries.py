@@ -8,7 +8,7 @@ import pytest
 
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.runs import lifecycle as runs
-from sessions_app.search.execution import id_terms
+from sessions_app.search.execution import trait_terms
 from sessions_app.sessions import app_settings, writes
 from sessions_app.timeline import event_window as windows
 from tests.search.conftest import Find
@@ -135,7 +135,7 @@ def test_session_is_found_by_event_or_invocation_id(find: Find):
 
 
 def test_id_shared_by_very_many_events_is_found(find: Find, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(id_terms, "ENTRIES_PER_SESSION", 0)
+    monkeypatch.setattr(trait_terms, "ENTRIES_PER_SESSION", 0)
     Story("s1").says("hello")
     assert find("invocation:i1") == ["s1"]
     assert find("invocation:i2") == []

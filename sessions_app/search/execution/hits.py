@@ -11,7 +11,7 @@ from sessions_app import scopes
 from sessions_app.events import event_text
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.search import event_index
-from sessions_app.search.execution import id_terms, trait_terms
+from sessions_app.search.execution import trait_terms
 from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field, Query, StateTerm, When
 from sessions_app.search.snippets import SnippetPart, make_snippet
@@ -69,7 +69,7 @@ def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, in
     if phrases:
         return _word_hits(phrases, pks, tail)
     fields = [term for term in query.fields if not term.negated]
-    if id_fields := [term for term in fields if term.name in id_terms.COLUMNS]:
+    if id_fields := [term for term in fields if term.name in trait_terms.ID_COLUMNS]:
         return _id_hits(id_fields[-1], pks)
     if trait_fields := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
         return _trait_hits(trait_fields[-1], pks, tail)
@@ -95,7 +95,7 @@ def _word_hits(phrases: list[tokens.Phrase], pks: list[int], tail: UnindexedTail
 
 def _id_hits(term: Field, pks: list[int]) -> dict[int, int]:
     """Return the newest events with an id: one seek for each session."""
-    rows = Event.objects.filter(**{id_terms.COLUMNS[term.name]: term.value}, session__in=pks).order_by()
+    rows = Event.objects.filter(**{trait_terms.ID_COLUMNS[term.name]: term.value}, session__in=pks).order_by()
     return dict(rows.values_list("session").annotate(Max("seq")))
 
 

@@ -11,7 +11,7 @@ from django.db.models import Q, QuerySet
 
 from sessions_app.events.kinds import EventKind
 from sessions_app.models import AgentSession
-from sessions_app.search.execution import hits, id_terms, state_terms, trait_terms
+from sessions_app.search.execution import hits, state_terms, trait_terms
 from sessions_app.search.execution.column_terms import find_by_column
 from sessions_app.search.execution.session_sets import (
     ConditionSet,
@@ -95,6 +95,6 @@ def _find_sessions(term: Term, tail: UnindexedTail) -> SessionSet:
         return find_by_column(replace(term, name="is"))
     if term.name in trait_terms.TRAIT_NAMES:
         return trait_terms.find_by_trait(term, tail)
-    if term.name in id_terms.COLUMNS:
-        return id_terms.find_by_id(term, tail)
+    if term.name in trait_terms.ID_COLUMNS:
+        return trait_terms.find_by_id(term, tail)
     return find_by_column(term)

@@ -1,4 +1,4 @@
-"""Terms about the events of a session: kind, author, tool, error, branch."""
+"""Terms about the events of a session: kind, author, tool, error, branch, and the ids of events and invocations."""
 
 from __future__ import annotations
 
@@ -7,8 +7,11 @@ from collections.abc import Callable
 from django.db.models import Exists, OuterRef, Q, QuerySet
 
 from sessions_app.events import event_text
-from sessions_app.models import SessionTrait
+from sessions_app.models import Event, SessionTrait
+from sessions_app.search import event_index
 from sessions_app.search.execution.session_sets import (
+    ENTRIES_PER_SESSION,
+    FEW,
     MOST_READ,
     ConditionSet,
     SessionSet,
@@ -19,7 +22,10 @@ from sessions_app.search.execution.unindexed_scan import UnindexedTail
 from sessions_app.search.query import Field
 
 TRAIT_NAMES = frozenset({"kind", "author", "tool", "error", "branch"})
-"""Names of these terms."""
+"""Names of the terms that compare a trait."""
+
+ID_COLUMNS = {"event": "event_id", "invocation": "invocation_id"}
+"""Names of the terms that name an id, and the columns of events with it."""
 
 
 def trait_lookup(term: Field) -> tuple[QuerySet[SessionTrait], Callable[[event_text.Trait], bool]]:
@@ -42,3 +48,13 @@ def find_by_trait(term: Field, tail: UnindexedTail) -> SessionSet:
     ):
         return ConditionSet(Q(Exists(rows.filter(session=OuterRef("pk")))) | Q(pk__in=tail_pks))
     return sessions_of_rows(rows, tail_pks)
+
+
+def find_by_id(term: Field, tail: UnindexedTail) -> SessionSet:
+    """Return the sessions with an event of this id."""
+    column = ID_COLUMNS[term.name]
+    phrase = event_index.id_phrase(term.name, term.value)
+    pks = event_index.find_sessions(phrase, ENTRIES_PER_SESSION * FEW)
+    if pks is None:
+        return ConditionSet(Q(Exists(Event.objects.filter(**{column: term.value}, session=OuterRef("pk")))))
+    return pks | {event.session_id for event in tail.events if getattr(event, column) == term.value}

@@ -17,7 +17,7 @@ from sessions_app.search.query.correction import (
     remark_value_types,
 )
 from sessions_app.search.query.parsing import MAX_LENGTH, parse
-from sessions_app.search.query.query_errors import QueryError
+from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import Field, Query, StateTerm, Term, When, Word, tag_name
 from sessions_app.search.query.times import parse_duration, parse_time
 

@@ -17,8 +17,7 @@ from sessions_app.search.query.fields import (
     take_field,
     take_number,
 )
-from sessions_app.search.query.query_errors import QueryError
-from sessions_app.search.query.scanner import Atom, Scanner
+from sessions_app.search.query.scanner import Atom, QueryError, Scanner
 from sessions_app.search.query.terms import (
     ARROW,
     CONNECTIVES,

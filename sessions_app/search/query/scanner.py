@@ -2,10 +2,28 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
-from sessions_app.search.query.query_errors import QueryError
+from sessions_app.errors import BadInput
 from sessions_app.search.query.terms import ARROW, FOREIGN_OPERATORS, OPERATORS, When, is_suffix, quote
+
+
+class QueryError(BadInput):
+    """An invalid query.
+
+    Attributes:
+        start, end: offsets of the invalid part of the text.
+        suggestion: the whole corrected query, or empty.
+    """
+
+    code: ClassVar[str] = "bad_query"
+
+    def __init__(self, message: str, start: int, end: int, *, hint: str = "", suggestion: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.start = start
+        self.end = end
+        self.suggestion = suggestion
+
 
 Replacement = tuple[int, int, str]
 """Start, end and new text of a suggested replacement."""

@@ -11,7 +11,7 @@ from difflib import get_close_matches
 from sessions_app import scopes
 from sessions_app.models import Scope
 from sessions_app.search.query.parsing import parse
-from sessions_app.search.query.query_errors import QueryError
+from sessions_app.search.query.scanner import QueryError
 from sessions_app.search.query.terms import (
     AGES,
     ALIASES,
