@@ -10,7 +10,7 @@ from devui.web.agent_evalsets import AgentEvalset, evalsets_of
 from sessions_app.agents import remotes
 from sessions_app.agents.folder import configured_folder
 from sessions_app.http import render_partial, wants_partial
-from sessions_app.sessions import list_updates, overview, quick_open, saved_views
+from sessions_app.sessions import list_updates, listing, overview, saved_views
 
 MAX_SESSIONS = 8
 
@@ -45,7 +45,7 @@ def go(request: HttpRequest) -> HttpResponse:
     typed = request.GET.get("q", "").strip()
     context: dict[str, object] = {
         "typed": typed,
-        "sessions": quick_open.find_sessions(typed, MAX_SESSIONS),
+        "sessions": listing.find_by_names(typed, MAX_SESSIONS),
     }
     if wants_partial(request, "go-sessions"):
         return render(request, "devui/go.html#sessions", context)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 
 SnippetPart = tuple[str, bool]
 """A part of a text, and whether it matches."""
@@ -23,38 +23,14 @@ def make_snippet(text: str, words: Iterable[str]) -> list[SnippetPart]:
     first = pattern.search(text) if pattern else None
     start = max(0, first.start() - BEFORE) if first else 0
     end = start + LENGTH
-    excerpt = text[start:end]
-    parts = list(_split_at_matches(excerpt, pattern)) if pattern else [(excerpt, False)]
-    if start:
-        parts = [("…", False), *parts]
-    if end < len(text):
-        parts = [*parts, ("…", False)]
-    return _join_parts((re.sub(r"\s+", " ", piece), matches) for piece, matches in parts if piece)
+    excerpt = f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"
+    pieces = pattern.split(excerpt) if pattern else [excerpt]
+    return [(re.sub(r"\s+", " ", piece), number % 2 == 1) for number, piece in enumerate(pieces) if piece]
 
 
 def _word_pattern(words: Iterable[str]) -> re.Pattern[str] | None:
-    """Return a pattern that matches any of the words; between the words of a phrase any punctuation may stand."""
+    """Return a pattern of one group that matches any of the words, or phrases with any punctuation between words."""
     forms = [
         r"[\W_]*".join(map(re.escape, pieces)) for word in words if (pieces := _WORD_PARTS.findall(word))
     ]
-    return re.compile("|".join(sorted(forms, key=len, reverse=True)), re.IGNORECASE) if forms else None
-
-
-def _split_at_matches(text: str, pattern: re.Pattern[str]) -> Iterator[SnippetPart]:
-    at = 0
-    for match in pattern.finditer(text):
-        yield text[at : match.start()], False
-        yield match[0], True
-        at = match.end()
-    yield text[at:], False
-
-
-def _join_parts(pieces: Iterable[SnippetPart]) -> list[SnippetPart]:
-    """Join adjacent parts that both match or both do not."""
-    joined: list[SnippetPart] = []
-    for text, matches in pieces:
-        if joined and joined[-1][1] == matches:
-            joined[-1] = (joined[-1][0] + text, matches)
-        else:
-            joined.append((text, matches))
-    return joined
+    return re.compile(f"({'|'.join(sorted(forms, key=len, reverse=True))})", re.IGNORECASE) if forms else None

@@ -117,12 +117,10 @@ def untag(pks: Collection[int], text: str) -> int:
 def pin(pks: Collection[int], *, pinned: bool = True) -> int:
     """Pin sessions, or unpin them; return how many exist."""
     with transaction.atomic():
-        changed = AgentSession.objects.filter(pk__in=list(_present_pks(pks)))
-        if pinned:
-            count = changed.count()
-            changed.filter(pinned_at=None).update(pinned_at=time.time())
-        else:
-            count = changed.update(pinned_at=None)
+        present = AgentSession.objects.filter(pk__in=_present_pks(pks))
+        count = present.count()
+        rows = present.filter(pinned_at=None) if pinned else present  # a pinned session keeps its place
+        rows.update(pinned_at=time.time() if pinned else None)
         change_notification.notify_after_commit()
     return count
 

@@ -123,37 +123,29 @@ def find_ranked(
     """
     if not phrases:
         return []
-    find = _find_ranked_on_sqlite if connection.vendor == SQLITE else _find_ranked_on_postgres
-    return find(model, owner, phrases, limit, every)
-
-
-def _find_ranked_on_sqlite(
-    model: type[models.Model], owner: str, phrases: Sequence[Phrase], limit: int, every: bool
-) -> list[int]:
-    index, table = _index(model), _table(model)
-    match = f'owner : "{owner}" AND words : ({tokens.fts5_match(phrases, every=every)})'
-    with connection.cursor() as cursor:
-        cursor.execute(
+    table = _table(model)
+    if connection.vendor == SQLITE:
+        index = _index(model)
+        statement = (
             f"SELECT {table}.id FROM {index} JOIN {table} ON {table}.id = {index}.rowid"
-            f" WHERE {index} MATCH %s ORDER BY bm25({index}, 0, 1), {table}.id DESC LIMIT %s",
-            [match, limit],
+            f" WHERE {index} MATCH %s ORDER BY bm25({index}, 0, 1), {table}.id DESC LIMIT %s"
         )
-        return [pk for (pk,) in cursor.fetchall()]
-
-
-def _find_ranked_on_postgres(
-    model: type[models.Model], owner: str, phrases: Sequence[Phrase], limit: int, every: bool
-) -> list[int]:
-    match = f"{_owner_word(owner)} & ({tokens.tsquery(phrases, every=every)})"
-    with connection.cursor() as cursor:
-        cursor.execute(
-            f"WITH hit AS MATERIALIZED (SELECT id, words FROM {_table(model)} WHERE words @@ %s::tsquery),"
+        params: list[Any] = [
+            f'owner : "{owner}" AND words : ({tokens.fts5_match(phrases, every=every)})',
+            limit,
+        ]
+    else:
+        statement = (
+            f"WITH hit AS MATERIALIZED (SELECT id, words FROM {table} WHERE words @@ %s::tsquery),"
             " rarity AS (SELECT query, ln(1 + (SELECT count(*) FROM hit)::float / count(*)) AS weight"
             "   FROM hit JOIN unnest(%s::tsquery[]) AS query ON words @@ query GROUP BY query)"
             " SELECT id FROM hit JOIN rarity ON words @@ query"
-            " GROUP BY id ORDER BY sum(weight * ts_rank(words, query, 1)) DESC, id DESC LIMIT %s",
-            [match, [tokens.tsquery([each]) for each in phrases], limit],
+            " GROUP BY id ORDER BY sum(weight * ts_rank(words, query, 1)) DESC, id DESC LIMIT %s"
         )
+        match = f"{_owner_word(owner)} & ({tokens.tsquery(phrases, every=every)})"
+        params = [match, [tokens.tsquery([each]) for each in phrases], limit]
+    with connection.cursor() as cursor:
+        cursor.execute(statement, params)
         return [pk for (pk,) in cursor.fetchall()]
 
 

@@ -12,6 +12,7 @@ import unicodedata
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import Enum
+from functools import cache
 from itertools import chain, groupby, islice, pairwise
 
 MAX_TOKENS = 10_000
@@ -51,14 +52,7 @@ _INVISIBLE = dict.fromkeys(
 """Characters inside words that only affect rendering: soft hyphens, joiners, variation selectors."""
 
 
-class _ScriptKinds(dict[str, _ScriptKind]):
-    """Cache of the script kind of each character."""
-
-    def __missing__(self, char: str) -> _ScriptKind:
-        kind = self[char] = _script_kind(char)
-        return kind
-
-
+@cache
 def _script_kind(char: str) -> _ScriptKind:
     code = ord(char)
     if unicodedata.category(char)[0] not in "LMN" and not 0x20000 <= code <= 0x3FFFF:
@@ -68,9 +62,6 @@ def _script_kind(char: str) -> _ScriptKind:
         if any(first <= code <= last for first, last in _PAIRED_RANGES)
         else _ScriptKind.WORD
     )
-
-
-_kinds = _ScriptKinds()
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +162,7 @@ def _is_at(words: Sequence[str], start: int, phrase: Phrase) -> bool:
 
 
 def _iter_tokens(text: str) -> Iterator[str]:
-    for kind, chars in groupby(normalize(text), _kinds.__getitem__):
+    for kind, chars in groupby(normalize(text), _script_kind):
         if kind is not _ScriptKind.GAP:
             yield from _split_run(kind, "".join(chars))
 
@@ -201,4 +192,4 @@ def _is_lone(token: str) -> bool:
 
 
 def _is_paired(char: str) -> bool:
-    return _kinds[char] is _ScriptKind.PAIRS
+    return _script_kind(char) is _ScriptKind.PAIRS

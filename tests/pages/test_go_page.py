@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sessions_app.sessions import saved_views, writes
-from sessions_app.sessions.quick_open import find_sessions
+from sessions_app.sessions.listing import find_by_names
 from tests.hostile_ids import HOSTILE_IDS
 from tests.pages.client import Get
 from tests.pages.html import Element
@@ -24,7 +24,7 @@ def entries(page: Element) -> dict[str, list[str]]:
 
 
 def called(text: str) -> list[str]:
-    return [session.session_id for session in find_sessions(text, 5)]
+    return [session.session_id for session in find_by_names(text, 5)]
 
 
 def test_the_page_lists_places_newest_sessions_views_and_agents(get: Get, agents_dir: Path):
