@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import IntegrityError, transaction
+from django.db.models import QuerySet
 
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, NotFound
@@ -70,7 +71,10 @@ def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:
         if busy and not batch.sessions:
             runs.require_idle(busy[0].pk, busy[0].session_id)
         for session in batch.sessions:
-            _set_aside(session, batch)
+            DeletedSession.objects.create(
+                session=session, batch=batch.id, realm=session.realm, deleted_at=batch.deleted_at
+            )
+            move_to_realm(session, f"{realms.DELETED}{session.pk}")
         change_notification.notify_after_commit()
     return DeletionResult(batch if batch.sessions else None, _busy_reasons(busy))
 
@@ -101,8 +105,8 @@ def undo(batch_id: str) -> list[AgentSession]:
         deleted_rows = list(rows.select_related("session").order_by("session__pk"))
         if not deleted_rows:
             raise NotFound(
-                "Nothing of this deletion can come back.",
-                hint="It came back already, or it is more than a day ago and was removed for good.",
+                "This deletion cannot be undone any more.",
+                hint="It was undone already, or its sessions were removed for good a day after the deletion.",
             )
         for row in deleted_rows:
             _restore(row)
@@ -113,55 +117,53 @@ def undo(batch_id: str) -> list[AgentSession]:
 
 def recent_batches(now: float | None = None) -> list[DeletionBatch]:
     """Return the batches that can be restored, newest first, at most `BATCHES_SHOWN`. Two queries."""
-    current = time.time() if now is None else now
-    rows = DeletedSession.objects.filter(deleted_at__gte=current - UNDO_S)
+    rows = _restorable_rows(now)
     ids = list(
         rows.order_by("-deleted_at", "batch").values_list("batch", flat=True).distinct()[:BATCHES_SHOWN]
     )
-    batches: dict[str, DeletionBatch] = {}
-    if ids:
-        for row in rows.filter(batch__in=ids).select_related("session").order_by("-deleted_at", "pk"):
-            batch = batches.setdefault(row.batch, DeletionBatch(row.batch, row.deleted_at, []))
-            batch.sessions.append(row.session)
-    return list(batches.values())
+    return _make_batches(rows.filter(batch__in=ids)) if ids else []
 
 
 def find_batch(now: float | None = None, **columns: Any) -> DeletionBatch | None:
     """Return the newest restorable batch with a session of these columns, such as `pk`."""
-    current = time.time() if now is None else now
     conditions = {f"session__{name}": value for name, value in columns.items()}
-    rows = DeletedSession.objects.filter(deleted_at__gte=current - UNDO_S)
+    rows = _restorable_rows(now)
     newest = rows.filter(**conditions).order_by("-deleted_at").first()
-    if newest is None:
-        return None
-    together = rows.filter(batch=newest.batch).select_related("session").order_by("pk")
-    return DeletionBatch(newest.batch, newest.deleted_at, [row.session for row in together])
+    return _make_batches(rows.filter(batch=newest.batch))[0] if newest else None
 
 
-def _set_aside(session: AgentSession, batch: DeletionBatch) -> None:
-    aside = f"{realms.DELETED}{session.pk}"
-    DeletedSession.objects.create(
-        session=session, batch=batch.id, realm=session.realm, deleted_at=batch.deleted_at
-    )
+def _restorable_rows(now: float | None) -> QuerySet[DeletedSession]:
+    return DeletedSession.objects.filter(deleted_at__gte=(time.time() if now is None else now) - UNDO_S)
+
+
+def _make_batches(rows: QuerySet[DeletedSession]) -> list[DeletionBatch]:
+    batches: dict[str, DeletionBatch] = {}
+    for row in rows.select_related("session").order_by("-deleted_at", "pk"):
+        batch = batches.setdefault(row.batch, DeletionBatch(row.batch, row.deleted_at, []))
+        batch.sessions.append(row.session)
+    return list(batches.values())
+
+
+def move_to_realm(session: AgentSession, realm: str) -> None:
+    """Move a session and its artifacts to another realm, in the caller's transaction."""
     Artifact.objects.filter(
         realm=session.realm,
         app_name=session.app_name,
         user_id=session.user_id,
         session_id=session.session_id,
-    ).update(realm=aside)
-    AgentSession.objects.filter(pk=session.pk).update(realm=aside)
+    ).update(realm=realm)
+    AgentSession.objects.filter(pk=session.pk).update(realm=realm)
 
 
 def _restore(row: DeletedSession) -> None:
     session = row.session
     try:
         with transaction.atomic():
-            AgentSession.objects.filter(pk=session.pk).update(realm=row.realm)
-            Artifact.objects.filter(realm=f"{realms.DELETED}{session.pk}").update(realm=row.realm)
+            move_to_realm(session, row.realm)
     except IntegrityError as error:
         raise AlreadyExists(
-            f"Session {session.session_id!r} of user {session.user_id!r} in app {session.app_name!r} cannot come"
-            " back: its id was taken again meanwhile.",
+            f"Session {session.session_id!r} of user {session.user_id!r} in app {session.app_name!r} cannot be"
+            " restored: another session has its id now.",
             hint="Delete the session that has its id now, or fork it under another id first; then undo again.",
         ) from error
     session.realm = row.realm

@@ -226,23 +226,17 @@ def _set_aside(pk: int, criteria: PurgeFilter, now: float) -> bool:
         session = criteria.due(now).select_for_update().filter(pk=pk).first()
         if session is None or runs.active_run(pk):
             return False
-        aside = f"{realms.PURGED}{pk}"
-        Artifact.objects.filter(
-            realm="", app_name=session.app_name, user_id=session.user_id, session_id=session.session_id
-        ).update(realm=aside)
-        AgentSession.objects.filter(pk=pk).update(realm=aside)
+        deletion.move_to_realm(session, f"{realms.PURGED}{pk}")
         change_notification.notify_after_commit()
     return True
 
 
 def _end_undo(row: DeletedSession) -> bool:
     """Make a deletion final. Return whether it could still be undone."""
-    pk = row.session_id
     with transaction.atomic():
         if not DeletedSession.objects.select_for_update().filter(pk=row.pk).exists():
             return False
-        Artifact.objects.filter(realm=f"{realms.DELETED}{pk}").update(realm=f"{realms.PURGED}{pk}")
-        AgentSession.objects.filter(pk=pk).update(realm=f"{realms.PURGED}{pk}")
+        deletion.move_to_realm(row.session, f"{realms.PURGED}{row.session_id}")
         DeletedSession.objects.filter(pk=row.pk).delete()
     return True
 

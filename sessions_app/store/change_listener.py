@@ -109,10 +109,12 @@ class _Notifier:
                     self._notify_all()
 
     async def _watch_postgres(self) -> None:
-        import psycopg.conninfo
+        import psycopg
 
-        address = psycopg.conninfo.make_conninfo(**_postgres_address())
-        async with await psycopg.AsyncConnection.connect(address, autocommit=True) as watcher:
+        parameters = connections["default"].get_connection_params()
+        for synchronous in ("context", "cursor_factory", "prepare_threshold"):
+            parameters.pop(synchronous, None)
+        async with await psycopg.AsyncConnection.connect(**{**parameters, "autocommit": True}) as watcher:
             await watcher.execute(f"LISTEN {CHANNEL}")
             self._notify_all()
             async for _ in watcher.notifies():
@@ -128,22 +130,6 @@ _notifiers: WeakKeyDictionary[asyncio.AbstractEventLoop, _Notifier] = WeakKeyDic
 
 def _data_version(connection: sqlite3.Connection) -> int:
     return int(connection.execute("PRAGMA data_version").fetchone()[0])
-
-
-def _postgres_address() -> dict[str, str]:
-    """Return psycopg's connection parameters. Django's own contain classes for synchronous use."""
-    settings = connections["default"].settings_dict
-    parameters = {name: settings[setting] for name, setting in _LIBPQ_NAMES.items() if settings.get(setting)}
-    return {
-        **parameters,
-        **{name: str(value) for name, value in settings["OPTIONS"].items() if name in _LIBPQ_OPTIONS},
-    }
-
-
-_LIBPQ_NAMES = {"dbname": "NAME", "user": "USER", "password": "PASSWORD", "host": "HOST", "port": "PORT"}
-_LIBPQ_OPTIONS = frozenset(
-    {"service", "sslmode", "sslrootcert", "sslcert", "sslkey", "options", "connect_timeout"}
-)
 
 
 def _connection_errors() -> tuple[type[Exception], ...]:

@@ -110,7 +110,7 @@ def test_undo_is_refused_if_id_was_reused(client: Client, get: Get):
     response = client.post(action)
     assert response.status_code == 409
     page = parse(response.content)
-    assert "its id was taken again meanwhile" in page.one("h1").text
+    assert "another session has its id now" in page.one("h1").text
     assert "then undo again" in page.one("p", css="lead").text
 
 

@@ -78,7 +78,7 @@ def test_sessions_deleted_together_are_restored_together_or_not_at_all():
     done = deletion.delete([first.pk, second.pk])
     assert done.batch
     taken = Story("s2")
-    with pytest.raises(AlreadyExists, match=r"'s2' .* its id was taken again meanwhile") as refusal:
+    with pytest.raises(AlreadyExists, match=r"'s2' .* another session has its id now") as refusal:
         deletion.undo(done.batch.id)
     assert "Delete the session that has its id now" in refusal.value.hint
     assert listed() == {taken.pk}
@@ -133,7 +133,7 @@ def test_a_day_later_it_is_removed_for_good_and_shared_state_stays():
     assert not Event.objects.exists()
     assert not Artifact.objects.exists()
     assert AppState.objects.get().key == "shared"
-    with pytest.raises(NotFound, match="Nothing of this deletion can come back"):
+    with pytest.raises(NotFound, match="This deletion cannot be undone any more"):
         deletion.undo(old.batch.id)
     assert deletion.undo(new.batch.id)
 
