@@ -19,10 +19,11 @@ from pydantic import BaseModel
 
 from sessions_app import scopes
 from sessions_app.ids import SessionKey
+from sessions_app.models import ModelCall
 from sessions_app.traces import content_store
 from sessions_app.traces.content_store import Piece
 from sessions_app.traces.outbox import Make, Unit
-from sessions_app.traces.records import CallRecord, save_call
+from sessions_app.traces.records import MAX_ERROR, save_call
 
 KNOWN_CONTENTS_MOST = 100_000
 """Maximum number of remembered fingerprints."""
@@ -82,29 +83,26 @@ def _call_record(call: OpenCall) -> Unit:
     response = [_response(item, pieces) for item in call.responses]
     if call.partials:
         response = [{"content": _store_content(_join_partials(call.partials), pieces), "partial": True}]
-    return partial(
-        save_call,
-        CallRecord(
-            key=call.key,
-            ref=call.ref,
-            invocation_id=call.invocation_id,
-            agent=call.agent,
-            branch=call.branch,
-            model=call.request.model or "",
-            started_at=call.started_at,
-            first_at=call.first_at,
-            finished_at=call.finished_at,
-            request=request,
-            response=response,
-            pieces=pieces,
-            chunks=call.chunks,
-            event_ids=tuple(call.event_ids),
-            usage=_usage(call.responses or call.partials),
-            by_callback=call.by_callback,
-            error_type=type(call.error).__name__ if call.error else "",
-            error=str(call.error or ""),
-        ),
+    row = ModelCall(
+        ref=call.ref,
+        invocation_id=call.invocation_id,
+        agent=scopes.clean_text(call.agent),
+        branch=scopes.clean_text(call.branch),
+        model=scopes.clean_text(call.request.model or ""),
+        started_at=call.started_at,
+        first_at=call.first_at,
+        finished_at=call.finished_at,
+        request=scopes.dumps(request),
+        response=scopes.dumps(response) if response else None,
+        chunks=call.chunks,
+        event_id=call.event_ids[-1] if call.event_ids else "",
+        event_ids=scopes.dumps(call.event_ids),
+        by_callback=call.by_callback,
+        error_type=type(call.error).__name__ if call.error else "",
+        error=scopes.clean_error(str(call.error or ""))[:MAX_ERROR],
+        **_usage(call.responses or call.partials),
     )
+    return partial(save_call, call.key, row, pieces)
 
 
 def request_json(request: LlmRequest) -> dict[str, Any]:

@@ -24,7 +24,7 @@ from sessions_app.models import Span as Row
 from sessions_app.redaction import redact
 from sessions_app.store.stopwatch import Stopwatch
 from sessions_app.traces.outbox import outbox
-from sessions_app.traces.records import SpanRecord, save_spans
+from sessions_app.traces.records import MAX_ERROR, save_span
 
 T = TypeVar("T")
 
@@ -130,29 +130,29 @@ class SpanKeeper(SpanProcessor):
 
 
 def _save_unit(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tuple[int, int]) -> Any:
-    return partial(save_spans, [_record(owner, span, clock_errors)])
-
-
-def _record(owner: tuple[SessionKey, str], span: ReadableSpan, clock_errors: tuple[int, int]) -> SpanRecord:
     key, invocation_id = owner
     attributes = dict(span.attributes or {})
-    return SpanRecord(
-        key=key,
+    row = Row(
         invocation_id=invocation_id,
         trace_id=format(span.context.trace_id, "032x"),
         span_id=format(span.context.span_id, "016x"),
         parent_id=format(span.parent.span_id, "016x") if span.parent else "",
-        name=span.name,
+        name=scopes.clean_text(span.name),
         kind=_KINDS.get(span.name.split(" ")[0].split("[")[0], Row.Kind.OTHER),
         started_ns=(span.start_time or 0) - clock_errors[0],
         ended_ns=(span.end_time or span.start_time or 0) - clock_errors[1],
         failed=span.status.status_code is StatusCode.ERROR,
-        message=span.status.description or "",
+        message=scopes.clean_error(span.status.description or "")[:MAX_ERROR],
         event_id=str(attributes.get(EVENT_ID) or ""),
-        attributes={
-            name: _attribute(value) for name, value in attributes.items() if name not in MODEL_CALL_ATTRIBUTES
-        },
+        attributes=scopes.dumps(
+            {
+                name: _attribute(value)
+                for name, value in attributes.items()
+                if name not in MODEL_CALL_ATTRIBUTES
+            }
+        ),
     )
+    return partial(save_span, key, row)
 
 
 def _attribute(value: Any) -> Any:

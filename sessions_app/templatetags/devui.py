@@ -19,6 +19,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString
 
 from sessions_app import expiry, paths, scopes
+from sessions_app.agents.page.drawing import truncate_to_cells
 from sessions_app.events.kinds import kind_properties
 from sessions_app.models import AgentSession, ChangeCause, Scope, StateChange
 from sessions_app.presentation import json_tree as jsontree
@@ -162,6 +163,7 @@ def age(session: AgentSession) -> str:
 
 
 register.filter("expires_at", expiry.expires_at)
+register.filter("truncate_to_cells", truncate_to_cells)
 
 
 @register.simple_tag

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
@@ -30,37 +30,6 @@ MAX_PIECES = 500
 
 
 @dataclass(frozen=True, slots=True)
-class CallRecord:
-    """Current data of a model call. `request` and `response` name pieces by their hash.
-
-    Attributes:
-        ref: id of the call in all its records.
-        pieces: the pieces of `request` and `response`.
-        event_ids: the events that the call produced.
-        usage: token counts by name of `ModelCall`'s columns.
-    """
-
-    key: SessionKey
-    ref: str
-    invocation_id: str
-    agent: str
-    branch: str
-    model: str
-    started_at: float
-    first_at: float | None
-    finished_at: float | None
-    request: dict[str, Any]
-    response: list[Any]
-    pieces: Sequence[Piece]
-    chunks: int = 0
-    event_ids: tuple[str, ...] = ()
-    usage: dict[str, int] = field(default_factory=dict)
-    by_callback: bool = False
-    error_type: str = ""
-    error: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Stage:
     """A stage that an invocation reached: name, time, and agent or tool."""
 
@@ -69,64 +38,56 @@ class Stage:
     of: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class SpanRecord:
-    """A finished span. Times are in nanoseconds since the epoch."""
+UPDATED_COLUMNS = (
+    *(
+        "first_at",
+        "finished_at",
+        "request",
+        "response",
+        "chunks",
+        "event_id",
+        "event_ids",
+        "by_callback",
+        "model",
+    ),
+    *(
+        "error_type",
+        "error",
+        "prompt_tokens",
+        "output_tokens",
+        "thought_tokens",
+        "cached_tokens",
+        "total_tokens",
+    ),
+)
+"""Columns of a model call that change while it goes on."""
 
-    key: SessionKey
-    invocation_id: str
-    trace_id: str
-    span_id: str
-    parent_id: str
-    name: str
-    kind: str
-    started_ns: int
-    ended_ns: int
-    failed: bool
-    message: str
-    event_id: str
-    attributes: dict[str, Any]
 
+def save_call(key: SessionKey, call: ModelCall, pieces: Sequence[Piece]) -> bool:
+    """Create or update a model call, by its `ref`. Does nothing if its session does not exist.
 
-def save_call(record: CallRecord) -> bool:
-    """Create or update a model call. Does nothing if its session does not exist.
+    Args:
+        key: the session's key.
+        call: the call, without its session and number.
+        pieces: the pieces that its request and response name.
 
     Returns False if only some of very many pieces were written; then call it again.
     """
-    session_pk = _session_pk(record.key)
+    session_pk = _session_pk(key)
     if session_pk is None:
         return True
-    if not _save_pieces(session_pk, record.pieces):
+    if not _save_pieces(session_pk, pieces):
         return False
-    values = {
-        "first_at": record.first_at,
-        "finished_at": record.finished_at,
-        "request": scopes.dumps(record.request),
-        "response": scopes.dumps(record.response) if record.response else None,
-        "chunks": record.chunks,
-        "event_id": record.event_ids[-1] if record.event_ids else "",
-        "event_ids": scopes.dumps(list(record.event_ids)),
-        "by_callback": record.by_callback,
-        "model": scopes.clean_text(record.model),
-        "error_type": record.error_type,
-        "error": scopes.clean_error(record.error)[:MAX_ERROR],
-        **record.usage,
-    }
-    if _is_stored(
-        "SELECT 1 FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s", session_pk, record.ref
-    ):
-        ModelCall.objects.filter(session=session_pk, ref=record.ref).update(**values)
-        return True
-    ModelCall.objects.create(
-        session_id=session_pk,
-        ref=record.ref,
-        invocation_id=record.invocation_id,
-        number=_last_number(session_pk, record.invocation_id) + 1,
-        agent=scopes.clean_text(record.agent),
-        branch=scopes.clean_text(record.branch),
-        started_at=record.started_at,
-        **values,
+    stored = _rows(
+        "SELECT id FROM sessions_app_modelcall WHERE session_id = %s AND ref = %s", (session_pk, call.ref)
     )
+    if stored:
+        values = {name: getattr(call, name) for name in UPDATED_COLUMNS}
+        ModelCall.objects.filter(pk=stored[0][0]).update(**values)
+        return True
+    call.pk, call.session_id = None, session_pk  # a transaction that was rolled back may have set the key
+    call.number = _last_number(session_pk, call.invocation_id) + 1
+    call.save(force_insert=True)
     return True
 
 
@@ -182,39 +143,19 @@ def close_unfinished(at: float, **of: Any) -> None:
     ModelCall.objects.filter(finished_at=None, **of).update(finished_at=Greatest(Value(at), "started_at"))
 
 
-def save_spans(records: Sequence[SpanRecord]) -> bool:
-    """Write finished spans, except those that are stored already or whose session does not exist.
+def save_span(key: SessionKey, span: Span) -> bool:
+    """Write a finished span, given without its session, unless its session does not exist.
 
     A retried write may be stored already. Ids alone do not identify a span: an agent that seeds Python's random
     generator gets the same ids again.
     """
-    pks: dict[SessionKey, int | None] = {}
-    for record in records:
-        if record.key not in pks:
-            pks[record.key] = _session_pk(record.key)
-    rows = [
-        (pk, record)
-        for record in records
-        if (pk := pks[record.key]) is not None and not _is_stored(STORED_SPAN, pk, *_identity(record))
-    ]
-    Span.objects.bulk_create(
-        Span(
-            session_id=pk,
-            invocation_id=record.invocation_id,
-            trace_id=record.trace_id,
-            span_id=record.span_id,
-            parent_id=record.parent_id,
-            name=scopes.clean_text(record.name),
-            kind=record.kind,
-            started_ns=record.started_ns,
-            ended_ns=record.ended_ns,
-            failed=record.failed,
-            message=scopes.clean_error(record.message)[:MAX_ERROR],
-            event_id=record.event_id,
-            attributes=scopes.dumps(record.attributes),
-        )
-        for pk, record in rows
-    )
+    session_pk = _session_pk(key)
+    if session_pk is None:
+        return True
+    identity = (span.invocation_id, span.started_ns, span.ended_ns, span.trace_id, span.span_id)
+    if not _rows(STORED_SPAN, (session_pk, *identity)):
+        span.pk, span.session_id = None, session_pk
+        span.save(force_insert=True)
     return True
 
 
@@ -222,14 +163,6 @@ STORED_SPAN = (
     "SELECT 1 FROM sessions_app_span WHERE session_id = %s AND invocation_id = %s AND started_ns = %s"
     " AND ended_ns = %s AND trace_id = %s AND span_id = %s"
 )
-
-
-def _identity(record: SpanRecord) -> tuple[str | int, ...]:
-    return record.invocation_id, record.started_ns, record.ended_ns, record.trace_id, record.span_id
-
-
-def _is_stored(statement: str, *parameters: str | int) -> bool:
-    return bool(_rows(statement, parameters))
 
 
 def _session_pk(key: SessionKey) -> int | None:

@@ -15,6 +15,8 @@ from typing import Any
 from sessions_app.agents.page.description import START_NODE, Node
 
 WIDTH, HEIGHT = 140, 38
+"""Size of the box of an agent in pixels; the template places the texts in it."""
+
 SMALL_HEIGHT = 26
 COLUMN, ROW = WIDTH + 28, HEIGHT + 10
 MARGIN = 10
@@ -33,9 +35,6 @@ MAX_TOOLS = 6
 
 DRAWN_FIELDS = ("tools", "sub_agents", "nodes")
 """Fields of a description that are drawn as boxes."""
-
-NAME_CELLS, NOTE_CELLS = 16, 20
-"""Characters that fit into a box; wide East Asian characters count twice."""
 
 
 @dataclass(slots=True)
@@ -75,37 +74,7 @@ class Box:
         return self.middle - self.height / 2
 
     @property
-    def width(self) -> int:
-        """Its width, the same for all boxes."""
-        return WIDTH
-
-    @property
-    def right(self) -> int:
-        """Its right edge."""
-        return self.x + WIDTH
-
-    @property
-    def text_x(self) -> int:
-        """The x coordinate of its text."""
-        return self.x + 10
-
-    @property
-    def name_y(self) -> float:
-        """The baseline of its name."""
-        return self.middle - 3 if self.note else self.middle + 4
-
-    @property
-    def note_y(self) -> float:
-        """The baseline of its note."""
-        return self.middle + 12
-
-    @property
-    def step_y(self) -> float:
-        """The y coordinate of its step."""
-        return self.y + 3.5
-
-    @property
-    def said(self) -> str:
+    def label(self) -> str:
         """Its full name and role, for screen readers."""
         heard = f", heard at place {self.step}" if self.step else ", called" if self.is_called else ""
         return f"{SHAPES[self.shape]} {self.name}{heard}"
@@ -114,16 +83,6 @@ class Box:
     def is_called(self) -> bool:
         """Tell whether it is a tool that the shown invocation called."""
         return self.shape == "tool" and self.on_path
-
-    @property
-    def shown_name(self) -> str:
-        """Its name, truncated to fit."""
-        return "start" if self.shape == "start" else truncate_to_cells(self.name, NAME_CELLS)
-
-    @property
-    def shown_note(self) -> str:
-        """Its note, truncated to fit."""
-        return truncate_to_cells(self.note, NOTE_CELLS)
 
 
 @dataclass(slots=True)
@@ -142,11 +101,6 @@ class Connection:
         if self.is_flow and self.start.step and self.end.step:
             return self.leads_back == (self.start.step >= self.end.step)
         return self.start.on_path and self.end.on_path and not self.leads_back
-
-    @property
-    def shown_route(self) -> str:
-        """Its route, truncated to fit."""
-        return truncate_to_cells(self.route, NAME_CELLS)
 
     @property
     def d(self) -> str:
@@ -322,7 +276,7 @@ def _assign_positions(drawing: Drawing) -> None:
 
 
 def truncate_to_cells(text: str, cells: int) -> str:
-    """Truncate a text to a number of columns of a fixed-width font."""
+    """Truncate a text to a number of columns of a fixed-width font; wide East Asian characters take two."""
     used = 0
     for index, character in enumerate(text):
         used += 2 if unicodedata.east_asian_width(character) in "WF" else 1
