@@ -195,7 +195,10 @@ def _call_fields(row: ModelCall) -> dict[str, Any]:
 
 
 def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
-    rows = waterfall.traces(app, find_session(session) if session is not None else None)
+    if session is None:
+        rows = waterfall.filter_traces(waterfall.TraceFilter(app))
+    else:
+        rows = Trace.objects.select_related("session").filter(session=find_session(session))
     page = pagination.paginate(rows, "started_at", before, size=limit)
     return TracePage(items=[TraceOut.of(row) for row in page.rows], next=page.older)
 

@@ -90,7 +90,9 @@ def fork(session_pk: int, options: NewFork) -> AgentSession:
         copy.session()
         if options.own_realm:
             copy.shared_state()
-        copy.events({} if options.own_realm or _shares_owners(source, place) else _current_versions(place))
+        # If both sessions share the owners of `user:` and `app:` keys, the events' versions remain valid.
+        shares_owners = (source.realm, source.app_name, source.user_id) == place[:3]
+        copy.events({} if options.own_realm or shares_owners else _current_versions(place))
         copy.artifacts(with_users=options.own_realm)
         _derive_list_fields(new, source, event)
         _publish(new, source, place)
@@ -168,18 +170,10 @@ def _id_taken(place: SessionKey) -> AlreadyExists:
     )
 
 
-def _shares_owners(source: AgentSession, place: SessionKey) -> bool:
-    """Tell whether both sessions share `user:` and `app:` owners, so that the events' versions remain valid."""
-    return (source.realm, source.app_name, source.user_id) == place[:3]
-
-
 def _current_versions(place: SessionKey) -> dict[str, int]:
     """Return the current versions of the new owners' shared state."""
     positions = history.owners_at(AgentSession(**place._asdict())).positions
-    return {
-        "user_version": positions.get(Scope.USER, 0),
-        "app_version": positions.get(Scope.APP, 0),
-    }
+    return {"user_version": positions.get(Scope.USER, 0), "app_version": positions.get(Scope.APP, 0)}
 
 
 def _derive_list_fields(new: AgentSession, source: AgentSession, event: Event) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import zip_longest
 
 from django.db import connection
 
@@ -71,6 +72,11 @@ class KeyPair:
         """The key with its scope's prefix."""
         return scopes.PREFIX[self.scope] + self.key
 
+    @property
+    def differs(self) -> bool:
+        """Tell whether the values differ, including credentials."""
+        return (self.left and self.left.whole) != (self.right and self.right.whole)
+
 
 @dataclass(frozen=True, slots=True)
 class StateDifference:
@@ -112,9 +118,10 @@ def read_turns(left: AgentSession, right: AgentSession, left_after: int, right_a
     theirs, their_more = _groups(right, right_after)
     if ours and theirs and _is_rest(ours[0]) != _is_rest(theirs[0]):
         (theirs if _is_rest(ours[0]) else ours).insert(0, None)
-    limits = [len(groups) for groups, more in ((ours, our_more), (theirs, their_more)) if more]
-    count = min(limits) if limits else max(len(ours), len(theirs))
-    pairs = [TurnPair(_at(ours, number), _at(theirs, number)) for number in range(count)]
+    limit = min(
+        (len(groups) for groups, more in ((ours, our_more), (theirs, their_more)) if more), default=None
+    )
+    pairs = [TurnPair(*pair) for pair in list(zip_longest(ours, theirs))[:limit]]
     return TurnPage(
         pairs,
         _side(left, left_after, (turn.left for turn in pairs)),
@@ -128,11 +135,8 @@ def state_difference(
     """Return the keys whose values differ between two sessions, each at an event or now (None)."""
     ours, theirs = _values(left, left_at), _values(right, right_at)
     places = sorted(ours.keys() | theirs.keys(), key=lambda place: (list(Scope).index(place[0]), place[1]))
-    keys = [
-        KeyPair(scope, key, ours.get((scope, key)), theirs.get((scope, key)))
-        for scope, key in places
-        if _whole_text(ours.get((scope, key))) != _whole_text(theirs.get((scope, key)))
-    ]
+    pairs = (KeyPair(*place, ours.get(place), theirs.get(place)) for place in places)
+    keys = [pair for pair in pairs if pair.differs]
     return StateDifference(keys, len(places) - len(keys))
 
 
@@ -156,17 +160,10 @@ def _is_rest(group: InvocationGroup | None) -> bool:
     return group is not None and group.continued
 
 
-def _at(groups: list[InvocationGroup | None], number: int) -> InvocationGroup | None:
-    return groups[number] if number < len(groups) else None
-
-
 def _side(session: AgentSession, after: int, groups: Iterator[InvocationGroup | None]) -> ComparedSession:
-    last = max((_last_seq(group) for group in groups if group), default=after)
+    items = (item for group in groups if group for row in group.rows for item in (row.head, *row.answers))
+    last = max((item.event.seq for item in items), default=after)
     return ComparedSession(session, after, last, last < session.last_seq)
-
-
-def _last_seq(group: InvocationGroup) -> int:
-    return max(item.event.seq for row in group.rows for item in (row.head, *row.answers))
 
 
 def _values(session: AgentSession, event: Event | None) -> dict[tuple[Scope, str], StoredValue]:
@@ -176,7 +173,3 @@ def _values(session: AgentSession, event: Event | None) -> dict[tuple[Scope, str
         rows = history.stored_writes(scope, owner_id, owners.positions[scope])
         values.update(((scope, row.key), StoredValue.of(row)) for row in rows)
     return values
-
-
-def _whole_text(text: StoredValue | None) -> str | None:
-    return None if text is None else text.whole

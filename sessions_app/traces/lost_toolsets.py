@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection
-
-from django.db.models import QuerySet
 
 from sessions_app.models import AgentSession, Trace
 
@@ -15,17 +12,17 @@ LostToolsets = dict[str, list[str]]
 
 def lost_toolsets(session: AgentSession, invocation_ids: Collection[str]) -> LostToolsets:
     """Return the lost toolsets of some invocations of a session. One query."""
-    traces = Trace.objects.filter(session=session, invocation_id__in=invocation_ids)
-    return {trace.invocation_id: toolsets_of(trace) for trace in _with_lost_toolsets(traces)}
+    toolsets = lost_toolsets_of_sessions({(session.pk, invocation_id) for invocation_id in invocation_ids})
+    return {invocation_id: names for (_, invocation_id), names in toolsets.items()}
 
 
 def lost_toolsets_of_sessions(invocations: Collection[tuple[int, str]]) -> dict[tuple[int, str], list[str]]:
     """Return the lost toolsets by session key and invocation id. One query."""
-    by_session: dict[int, set[str]] = defaultdict(set)
-    for session_pk, invocation_id in invocations:
-        by_session[session_pk].add(invocation_id)
+    session_pks = {session_pk for session_pk, _ in invocations}
     ids = {invocation_id for _, invocation_id in invocations}
-    traces = _with_lost_toolsets(Trace.objects.filter(session__in=by_session, invocation_id__in=ids))
+    traces = Trace.objects.filter(
+        session__in=session_pks, invocation_id__in=ids, stages__contains=f'"{Trace.LOST_TOOLSET}"'
+    ).only("session", "invocation_id", "stages")
     return {(trace.session_id, trace.invocation_id): toolsets_of(trace) for trace in traces}
 
 
@@ -42,9 +39,3 @@ def latest_trace(sessions: Collection[AgentSession]) -> Trace | None:
 def toolsets_of(trace: Trace) -> list[str]:
     """Return the lost toolsets of an invocation."""
     return [of for name, _, of in trace.stages_told if name == Trace.LOST_TOOLSET]
-
-
-def _with_lost_toolsets(traces: QuerySet[Trace]) -> QuerySet[Trace]:
-    return traces.filter(stages__contains=f'"{Trace.LOST_TOOLSET}"').only(
-        "session", "invocation_id", "stages"
-    )

@@ -229,7 +229,7 @@ def _piece_texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
     return read
 
 
-def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, list[str]]]:
+def _changes(old: list[str], new: list[str]) -> list[tuple[str, int, list[str]]]:
     """Return ranges of (change, position of the first content, names)."""
     start = _common_length(old, new)
     end = _common_length(old[start:][::-1], new[start:][::-1])
@@ -241,12 +241,11 @@ def _changes(old: Sequence[str], new: Sequence[str]) -> list[tuple[str, int, lis
     else:
         middle = []
         for _, left, left_end, right, right_end in SequenceMatcher(None, out, come, False).get_opcodes():
-            same = out[left:left_end] == come[right:right_end]
-            if same:
+            if out[left:left_end] == come[right:right_end]:
                 middle.append(("same", start + right + 1, come[right:right_end]))
-                continue
-            middle.append(("removed", start + left + 1, out[left:left_end]))
-            middle.append(("added", start + right + 1, come[right:right_end]))
+            else:
+                middle.append(("removed", start + left + 1, out[left:left_end]))
+                middle.append(("added", start + right + 1, come[right:right_end]))
     return head + middle + tail
 
 

@@ -126,13 +126,6 @@ class TraceFilter:
     errors_only: bool = False
 
 
-def traces(app: str = "", session: AgentSession | None = None) -> QuerySet[Trace]:
-    """Return the traces of an app outside of realms, or those of one session."""
-    if session is not None:
-        return Trace.objects.select_related("session").filter(session=session)
-    return filter_traces(TraceFilter(app))
-
-
 def filter_traces(criteria: TraceFilter) -> QuerySet[Trace]:
     """Return the traces outside of realms that match a filter."""
     # EXISTS instead of a join: with a join the planner starts with the sessions and sorts all their traces.
@@ -183,10 +176,8 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
     stages = _stages(session, invocation_id, trace)
     pauses = pauses_of(trace) if trace else Pauses()
-    if spans:
-        bars, seconds = _bars(session, spans[:MAX_SPANS], pauses)
-    else:
-        bars, seconds = _bars_of_calls(session, invocation_id, pauses)
+    drawn = spans[:MAX_SPANS] or _call_spans(session, invocation_id)
+    bars, seconds = _bars(session, drawn, pauses) if drawn else ([], 0.0)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)
     return Waterfall(invocation_id, trace, bars, stages, seconds, hidden, not spans and bool(bars))
 
@@ -229,36 +220,23 @@ def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple
     return bars, whole
 
 
-def _bars_of_calls(session: AgentSession, invocation_id: str, pauses: Pauses) -> tuple[list[Bar], float]:
-    """Return model calls as bars, for runs without stored spans."""
-    rows = ModelCall.objects.filter(session=session, invocation_id=invocation_id)
-    calls = [call for call in rows.order_by("number")[:MAX_SPANS] if call.finished_at is not None]
-    if not calls:
-        return [], 0.0
-    first = calls[0].started_at
-    whole = max(1e-6, pauses.work(first, max(call.finished_at or 0.0 for call in calls)))
-    seqs = _seqs(session, [call.event_id for call in calls if call.event_id])
-    bars = []
-    for call in calls:
-        took = (call.finished_at or call.started_at) - call.started_at
-        start, width = _place(pauses.work(first, call.started_at), took, whole)
-        name = f"model call of {call.agent}"
-        bars.append(
-            Bar(
-                call.ref,
-                name,
-                Span.Kind.MODEL,
-                0,
-                start,
-                width,
-                took,
-                bool(call.error_type),
-                call.error,
-                seqs.get(call.event_id),
-                {"model": call.model},
-            )
+def _call_spans(session: AgentSession, invocation_id: str) -> list[Span]:
+    """Return the finished model calls of a run without stored spans, as spans that are not stored."""
+    calls = ModelCall.objects.filter(session=session, invocation_id=invocation_id, finished_at__isnull=False)
+    return [
+        Span(
+            span_id=call.ref,
+            name=f"model call of {call.agent}",
+            kind=Span.Kind.MODEL,
+            started_ns=round(call.started_at * 1e9),
+            ended_ns=round((call.finished_at or 0.0) * 1e9),
+            failed=bool(call.error_type),
+            message=call.error,
+            event_id=call.event_id,
+            attributes=json.dumps({"model": call.model}),
         )
-    return bars, whole
+        for call in calls.order_by("number")[:MAX_SPANS]
+    ]
 
 
 def _place(start: float, length: float, whole: float) -> tuple[int, int]:

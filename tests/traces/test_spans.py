@@ -173,7 +173,10 @@ async def test_the_list_of_traces_asks_the_store_a_fixed_number_of_questions(
 
     def read() -> None:
         with django_assert_max_num_queries(1):
-            pagination.paginate(waterfall.with_call_totals(waterfall.traces("weather")), "started_at")
+            pagination.paginate(
+                waterfall.with_call_totals(waterfall.filter_traces(waterfall.TraceFilter("weather"))),
+                "started_at",
+            )
 
     await units_of_work.read(read)
 
@@ -190,7 +193,7 @@ async def test_traces_and_spans_are_found_by_indexes(ran):
     """A list of traces walks the newest, and a span of an event is sought, however many there are."""
 
     def plans() -> list[str]:
-        listed = waterfall.traces("weather").order_by("-started_at", "-pk")[:51]
+        listed = waterfall.filter_traces(waterfall.TraceFilter("weather")).order_by("-started_at", "-pk")[:51]
         return [listed.explain(), Span.objects.filter(event_id="e").explain()]
 
     if connection.vendor != "sqlite":
