@@ -240,8 +240,8 @@ class EvalAttempt(models.Model):
     @property
     def tried_before(self) -> list[dict[str, Any]]:
         """The tries before, see `earlier`."""
-        found: list[dict[str, Any]] = json.loads(self.earlier)
-        return found
+        tries: list[dict[str, Any]] = json.loads(self.earlier)
+        return tries
 
     @property
     def seconds(self) -> float | None:

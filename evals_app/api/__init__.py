@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field
 from evals_app.analysis import exports, report
 from evals_app.api.cases import router as cases
 from evals_app.api.results import router as results
-from evals_app.api.run_actions import RunId, accepted, read_facts
+from evals_app.api.run_actions import RunId, accepted_response, read_facts
 from evals_app.api.run_actions import router as control
 from evals_app.api.session_replays import router as replays
 from evals_app.files import library
@@ -38,7 +38,7 @@ router.add_router("", results)
 
 
 class ProblemOut(Schema):
-    """One thing that is wrong with a file; line and column count from 1, 0 is unknown."""
+    """A problem of a file; line and column count from 1, 0 is unknown."""
 
     file: str
     what: str
@@ -65,7 +65,7 @@ class EvalSetOut(Schema):
 
     @classmethod
     def of(cls, row: EvalSet) -> Self:
-        """Return what is told of a row."""
+        """Return the API form of a row."""
         return cls(
             app=row.app_name,
             id=row.evalset_id,
@@ -101,12 +101,12 @@ class Replay(Schema):
     models: str = Field(default="live", description="live or recorded.")
     tools: str = Field(default="live", description="live, recorded, or fail: a call ends the attempt.")
     run: str = Field(
-        default="", description="The run's id, or last; also live requests are compared with it."
+        default="", description="The run's id, or last. Requests of live models are compared with it."
     )
 
 
 class RunIn(Schema):
-    """An eval run to order. Metrics default to the `test_config.json` beside the file, else to ADK's."""
+    """An eval run to start. Metrics default to the `test_config.json` in the evalset's folder, else to ADK's."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -129,7 +129,7 @@ class RunIn(Schema):
 
 
 class RunPage(Schema):
-    """Runs, newest first. `next` is the cursor of the page after it, null at the end."""
+    """Runs, newest first. `next` is the cursor of the next page, null at the end."""
 
     runs: list[dict[str, Any]]
     next: str | None
@@ -137,7 +137,7 @@ class RunPage(Schema):
 
 @router.get("/evalsets", response={200: list[EvalSetOut]})
 async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]:
-    """List the evalset files beside the agents, of one app or of all."""
+    """List the evalset files of one app, or of all apps."""
     await units_of_work.write(library.refresh_known, app)
     return await units_of_work.read(_evalsets, app)
 
@@ -160,11 +160,11 @@ def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
 
 
 @router.post("/runs", response={202: dict[str, Any], **REFUSALS})
-async def start_run(request: HttpRequest, wanted: RunIn) -> Status[dict[str, Any]]:
-    """Start a run; its status tells how it goes on."""
-    await units_of_work.write(library.refresh_known, wanted.app)
-    run = await dispatch.create_and_deliver(partial(_order, wanted))
-    return await accepted(run)
+async def start_run(request: HttpRequest, body: RunIn) -> Status[dict[str, Any]]:
+    """Start a run. Its status shows the progress."""
+    await units_of_work.write(library.refresh_known, body.app)
+    run = await dispatch.create_and_deliver(partial(_order, body))
+    return await accepted_response(run)
 
 
 @router.get("/runs", response={200: RunPage, **REFUSALS})
@@ -173,7 +173,7 @@ async def list_runs(
     app: str = "",
     evalset: str = "",
     limit: QueryEx[int, P(ge=1, le=200)] = 50,
-    before: QueryEx[str, P(description="`next` of the page before.")] = "",
+    before: QueryEx[str, P(description="`next` of the previous page.")] = "",
 ) -> RunPage:
     """List runs, newest first."""
     return await units_of_work.read(_run_page, app, evalset, limit, before)
@@ -181,7 +181,7 @@ async def list_runs(
 
 @router.get("/runs/{run_id}", response={200: dict[str, Any], **REFUSALS})
 async def get_run(request: HttpRequest, run_id: RunId) -> dict[str, Any]:
-    """Return a run: what it ran on, its status and its counts."""
+    """Return a run: what it executes, its status and its counts."""
     return await read_facts(run_id)
 
 
@@ -208,7 +208,7 @@ async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
 
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
-    """Ask a run to stop; one that has ended stays as it is."""
+    """Request the cancellation of a run. A run that has ended stays as it is."""
     await units_of_work.read(report.find_run, run_id)
     await dispatch.cancel_run(run_id)
     return Status(202, await read_facts(run_id))

@@ -101,7 +101,7 @@ async def list_evalsets(request: HttpRequest, app_name: str) -> dict[str, list[s
 
 @router.post(DEV + "/eval-sets")
 async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Make an evalset, as a file beside the agent."""
+    """Create an evalset as a file in the agent's folder."""
     evalset_body = request_bodies.validate(request_bodies.parse(request), NewSetBody).eval_set
     cases = [case.model_dump(mode="json", exclude_unset=True) for case in evalset_body.eval_cases]
     evalset = await units_of_work.write(
@@ -112,7 +112,7 @@ async def create_evalset(request: HttpRequest, app_name: str) -> HttpResponseBas
 
 @router.post(OLD_SET)
 async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
-    """Make an evalset, as a file beside the agent. Deprecated in ADK."""
+    """Create an evalset as a file in the agent's folder. Deprecated in ADK."""
     await units_of_work.write(file_changes.create_evalset, app_name, evalset_id, [])
     return _json(None)
 
@@ -127,7 +127,7 @@ async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> H
 
 @router.delete(NEW_SET)
 async def delete_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
-    """Remove an evalset's file. Runs of it stay."""
+    """Remove an evalset's file. Its runs stay."""
     await units_of_work.write(file_changes.remove_evalset, app_name, evalset_id)
     return _json(None)
 
@@ -144,7 +144,7 @@ async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id
 
 
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
-    """Change a case. What the body leaves out, such as rubrics, stays as it is."""
+    """Change a case. Fields that the body lacks, such as rubrics, stay as they are."""
     body = request_bodies.validate(request_bodies.parse(request), Json)
     await units_of_work.write(
         lambda: adk_edits.replace_case(file_changes.current_evalset(app_name, evalset_id), case_id, body)
@@ -178,13 +178,13 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
 
 @router.post(NEW_SET + "/run")
 async def run(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
-    """Run an evalset and answer when it has ended. The run is one like any other, and found on its page."""
+    """Run an evalset and respond when the run has ended. The run has a page like any other."""
     return _json({"runEvalResults": await _run(request, app_name, evalset_id)})
 
 
 @router.post(OLD_SET + "/run_eval")
 async def run_by_old_name(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
-    """Run an evalset and answer when it has ended. Deprecated in ADK."""
+    """Run an evalset and respond when the run has ended. Deprecated in ADK."""
     return _json(await _run(request, app_name, evalset_id))
 
 
@@ -201,7 +201,7 @@ async def list_results(request: HttpRequest, app_name: str) -> dict[str, list[st
 
 
 async def get_result(request: HttpRequest, app_name: str, result_id: str) -> HttpResponseBase:
-    """Return a result: every case with its scores, and expected beside actual turns."""
+    """Return a result: every case with its scores, and its expected and actual turns."""
     return _json(await units_of_work.read(_result, app_name, result_id))
 
 
@@ -280,7 +280,7 @@ def _evalset_ids(app_name: str) -> list[str]:
 
 
 def _find_listed_evalset(app_name: str, evalset_id: str) -> EvalSet:
-    """Return an evalset; that it is missing is a bad request to what lists and runs its cases, as in ADK.
+    """Return an evalset. For operations that list or run its cases a missing one is a bad request, as in ADK.
 
     Raises:
         BadInput: there is none.

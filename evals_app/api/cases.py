@@ -29,37 +29,37 @@ Result = TypeVar("Result")
 router = Router(tags=["evals"])
 """Mounted by the package."""
 
-App = QueryEx[StorableText, P(description="The agent that the evalset stands beside.")]
+App = QueryEx[StorableText, P(description="The agent of the evalset.")]
 Evalset = QueryEx[StorableText, P(description="The evalset's id.")]
-CaseId = QueryEx[
-    StorableText, P(description="The case's `eval_id`; of several of one id the first is meant.")
-]
+CaseId = QueryEx[StorableText, P(description="The case's `eval_id`; the first case that has it.")]
 IfMatch = HeaderEx[
     str | None,
-    P(alias="If-Match", description="`ETag` of the case: refuse with 409 when it was changed since."),
+    P(alias="If-Match", description="`ETag` of the case: refuse with 409 if the case has changed since."),
 ]
 Sent = BodyEx[dict[str, Any], P(description="ADK's EvalCase, in either of its spellings.")]
 
 
 class CaseOut(Schema):
-    """A case as its file says it, in ADK's present form and snake case, whatever form the file has."""
+    """A case of a file, in ADK's current format and snake case, whatever the format of the file."""
 
     id: str
-    etag: str = Field(description="Of what the case says: a condition for changes, as `If-Match`.")
+    etag: str = Field(
+        description="Changes with the content of the case; a condition for changes, as `If-Match`."
+    )
     case: dict[str, Any]
 
     @classmethod
     def of(cls, tagged_case: TaggedCase) -> Self:
-        """Return what is told of a case."""
+        """Return the API form of a case."""
         return cls(id=tagged_case.case["eval_id"], etag=tagged_case.etag, case=tagged_case.case)
 
 
 class Copy(Schema):
-    """Under which id a copy is added."""
+    """The id of a copy."""
 
     model_config = ConfigDict(extra="forbid")
 
-    id: StorableText = Field(default="", description="Empty: the id of the case, with a number that is free.")
+    id: StorableText = Field(default="", description="Empty: the id of the case with an unused number.")
 
 
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
@@ -76,7 +76,7 @@ async def add_case(
     evalset: Evalset,
     case: Sent,
 ) -> Status[CaseOut]:
-    """Add a case at the end of an evalset's file. 409 when another one has its id."""
+    """Add a case at the end of an evalset's file. 409 if another case has its id."""
     new_case = api_edits.parse_body(_text(request))
     return _case_response(response, 201, await _call(app, evalset, api_edits.add_case, new_case))
 
@@ -85,7 +85,7 @@ async def add_case(
 async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
-    """Return a case. `ETag` stands for what it says."""
+    """Return a case. Its `ETag` changes with its content."""
     return _case_response(response, 200, await _call(app, evalset, api_edits.get_case, id))
 
 
@@ -99,9 +99,9 @@ async def put_case(
     case: Sent,
     if_match: IfMatch = None,
 ) -> Status[CaseOut]:
-    """Put a case in the place of the one of this id, which it may give another id. What is left out goes.
+    """Replace the case of this id; the body may have another id. Fields that the body lacks are removed.
 
-    409 when another case has its id, or when `If-Match` is not the case's `ETag`: `detail` has the case as it is.
+    409 if another case has the new id, or if `If-Match` is not the case's `ETag`: `detail` has the current case.
     """
     new_case = api_edits.parse_body(_text(request))
     stored_case = await _call(app, evalset, api_edits.put_case, id, new_case, if_match)
@@ -112,17 +112,17 @@ async def put_case(
 async def delete_case(
     request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
 ) -> Status[None]:
-    """Remove a case from its file. Runs of it stay. 409 as for a change."""
+    """Remove a case from its file; its runs stay. 409 as for a change."""
     await _call(app, evalset, api_edits.remove_case, id, if_match)
     return Status(204, None)
 
 
 @router.post("/case/copy", response={201: CaseOut, **REFUSALS})
 async def copy_case(
-    request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, wanted: Copy
+    request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, body: Copy
 ) -> Status[CaseOut]:
-    """Add a copy of a case at the end of its file. 409 when another one has the copy's id."""
-    stored_case = await _call(app, evalset, api_edits.duplicate_case, id, wanted.id)
+    """Add a copy of a case at the end of its file. 409 if another case has the copy's id."""
+    stored_case = await _call(app, evalset, api_edits.duplicate_case, id, body.id)
     return _case_response(response, 201, stored_case)
 
 
@@ -134,7 +134,7 @@ async def _call(
 
 
 def _text(request: HttpRequest) -> str:
-    """Return a body of JSON as it was sent: faults are told by line and column in it."""
+    """Return a JSON body as it was sent: problems name its lines and columns."""
     return request.body.decode(json.detect_encoding(request.body))
 
 

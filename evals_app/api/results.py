@@ -42,10 +42,10 @@ async def compare_run(
     request: HttpRequest,
     run_id: RunId,
     against: QueryEx[
-        str, P(alias="with", description="A run's id, or its beginning; `baseline`; `previous`.")
+        str, P(alias="with", description="A run's id or the beginning of one, `baseline` or `previous`.")
     ] = "baseline",
 ) -> dict[str, Any]:
-    """Compare a run with another one of its evalset: a verdict on each case, with its evidence, and on the whole."""
+    """Compare a run with another one of its evalset: a verdict on each case with its evidence, and on the run."""
     return await units_of_work.read(_compare_runs, run_id, against)
 
 
@@ -58,29 +58,29 @@ async def get_trend(request: HttpRequest, app: StorableText, evalset: StorableTe
 
 
 @router.put("/runs/{run_id}/baseline", response={204: None, **REFUSALS})
-async def mark_baseline(request: HttpRequest, run_id: RunId, wanted: Baseline) -> Status[None]:
-    """Make a run the baseline of its evalset, in place of the one before, or take that back."""
-    await units_of_work.write(writes.mark_baseline, run_id, wanted.baseline)
+async def mark_baseline(request: HttpRequest, run_id: RunId, body: Baseline) -> Status[None]:
+    """Make a run the baseline of its evalset, in place of the previous one, or undo that."""
+    await units_of_work.write(writes.mark_baseline, run_id, body.baseline)
     return Status(204, None)
 
 
 @router.put("/runs/{run_id}/note", response={204: None, **REFUSALS})
-async def note_run(request: HttpRequest, run_id: RunId, wanted: Note) -> Status[None]:
-    """Keep a note about a run."""
-    await units_of_work.write(writes.note_run, run_id, wanted.note)
+async def note_run(request: HttpRequest, run_id: RunId, body: Note) -> Status[None]:
+    """Store a note on a run."""
+    await units_of_work.write(writes.note_run, run_id, body.note)
     return Status(204, None)
 
 
 @router.put("/attempts/{int:attempt}/note", response={204: None, **REFUSALS})
-async def note_attempt(request: HttpRequest, attempt: int, wanted: Note) -> Status[None]:
-    """Keep a note about an attempt."""
-    await units_of_work.write(writes.note_attempt, attempt, wanted.note)
+async def note_attempt(request: HttpRequest, attempt: int, body: Note) -> Status[None]:
+    """Store a note on an attempt."""
+    await units_of_work.write(writes.note_attempt, attempt, body.note)
     return Status(204, None)
 
 
 @router.get("/prices", response={200: dict[str, Any]})
 async def get_prices(request: HttpRequest) -> dict[str, Any]:
-    """Return the file of prices that new runs are reckoned by, what it says, and what is wrong with it."""
+    """Return the price file of new runs, its prices and its problems."""
     table = await units_of_work.read(run_orders.price_table)
     return {**table.as_json(), "problems": [problem.as_json() for problem in table.problems]}
 

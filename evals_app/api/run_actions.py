@@ -21,7 +21,7 @@ router = Router(tags=["evals"])
 RunId = PathEx[str, P(description="The run's id.")]
 
 
-class AtOnce(Schema):
+class Parallelism(Schema):
     """Number of parallel attempts."""
 
     model_config = ConfigDict(extra="forbid")
@@ -29,8 +29,8 @@ class AtOnce(Schema):
     parallelism: int
 
 
-class Retried(Schema):
-    """Attempts to try again."""
+class RetryIn(Schema):
+    """Attempts to retry."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -41,42 +41,40 @@ class Retried(Schema):
 
 @router.post("/runs/{run_id}/resume", response={202: dict[str, Any], **REFUSALS})
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
-    """Go on with the attempts that came to no end. Those that ended stay as they are."""
-    return await accepted(
+    """Resume a run: execute its unfinished attempts. Ended attempts stay as they are."""
+    return await accepted_response(
         await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id)))
     )
 
 
 @router.post("/runs/{run_id}/retry", response={202: dict[str, Any], **REFUSALS})
-async def retry_run(request: HttpRequest, run_id: RunId, wanted: Retried) -> Status[dict[str, Any]]:
-    """Try attempts again. What a try before came to is kept beside the attempt."""
-    return await accepted(
-        await dispatch.resume_and_deliver(
-            run_id, lambda: rerun.retry(report.find_run(run_id), wanted.attempts)
-        )
+async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Status[dict[str, Any]]:
+    """Retry attempts. The result of an earlier try stays with its attempt."""
+    return await accepted_response(
+        await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(report.find_run(run_id), body.attempts))
     )
 
 
 @router.post("/runs/{run_id}/again", response={202: dict[str, Any], **REFUSALS})
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
-    """Start a run that repeats this one exactly, on the code as it is now."""
-    return await accepted(
+    """Start a run that repeats this one exactly, with the current code."""
+    return await accepted_response(
         await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), "api", new_id))
     )
 
 
 @router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})
-async def set_parallelism(request: HttpRequest, run_id: RunId, wanted: AtOnce) -> dict[str, Any]:
-    """Change how many attempts of a run go on at once; one that has ended stays as it is."""
+async def set_parallelism(request: HttpRequest, run_id: RunId, body: Parallelism) -> dict[str, Any]:
+    """Change how many attempts of a run execute at once. A run that has ended stays as it is."""
     await units_of_work.read(report.find_run, run_id)
-    run_orders.check_parallelism(wanted.parallelism)
-    await units_of_work.write(writes.set_parallelism, run_id, wanted.parallelism)
+    run_orders.check_parallelism(body.parallelism)
+    await units_of_work.write(writes.set_parallelism, run_id, body.parallelism)
     return await read_facts(run_id)
 
 
 @router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
-    """Ask one attempt to stop; one that has ended stays as it is."""
+    """Request the cancellation of an attempt. One that has ended stays as it is."""
     run = await units_of_work.read(report.find_run, run_id)
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
     await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
@@ -85,7 +83,7 @@ async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> S
     )
 
 
-async def accepted(run: EvalRun) -> Status[dict[str, Any]]:
+async def accepted_response(run: EvalRun) -> Status[dict[str, Any]]:
     """Return the response to a request that has started or changed a run."""
     return Status(202, await retry.read(_facts, run.id))
 

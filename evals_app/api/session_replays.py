@@ -10,7 +10,7 @@ from ninja import Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.api.run_actions import accepted
+from evals_app.api.run_actions import accepted_response
 from evals_app.cases import session_cases
 from evals_app.runs import dispatch
 from evals_app.runs.replayed_sessions import order_replay
@@ -27,17 +27,17 @@ class ReplayIn(Schema):
 
     model_config = ConfigDict(extra="forbid")
 
-    session: int = Field(description="The session's key, as /api/v1/sessions tells it.")
+    session: int = Field(description="The session's key, as /api/v1/sessions returns it.")
     models: str = Field(default="live", description="live or recorded.")
     tools: str = Field(default="recorded", description="live, recorded, or fail: a call ends the attempt.")
 
 
 @router.post("/replays", response={202: dict[str, Any], **REFUSALS})
-async def replay_session(request: HttpRequest, wanted: ReplayIn) -> Status[dict[str, Any]]:
-    """Replay a session: its user's messages to the agent as it is now, from the state that the session began with."""
-    session = await units_of_work.read(find_session, wanted.session)
+async def replay_session(request: HttpRequest, body: ReplayIn) -> Status[dict[str, Any]]:
+    """Replay a session: send its user messages to the current agent, from the session's initial state."""
+    session = await units_of_work.read(find_session, body.session)
     conversation = await session_cases.fetch_conversation(session)
     run = await dispatch.create_and_deliver(
-        partial(order_replay, session, conversation, wanted.models, wanted.tools)
+        partial(order_replay, session, conversation, body.models, body.tools)
     )
-    return await accepted(run)
+    return await accepted_response(run)

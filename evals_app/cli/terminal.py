@@ -21,7 +21,7 @@ Status = EvalAttempt.Status
 NAME_WIDTH = 40
 MAX_NAME_LENGTH = 120
 MAX_DETAIL_LENGTH = 600
-"""Characters of a name, and of what is said of an attempt; the results have the whole."""
+"""Characters of a name, and of the result of an attempt; result files contain all."""
 
 COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
 
@@ -48,7 +48,7 @@ class Console:
             self._head(run)
         if run.resumed:
             remaining = run.total - run.finished
-            message = f"  run {run.id} goes on: {remaining} of {run.total} attempts are left, the others stay"
+            message = f"  run {run.id} continues: {remaining} of {run.total} attempts are left"
             self._line(f"{message}{_in_flight(alone) if alone else ''}")
 
     def _head(self, run: EvalRun) -> None:
@@ -107,9 +107,9 @@ class Console:
         took = elapsed_seconds(run) or 0.0
         self._line(f"  {run.passed} of {run.total} passed{rest} in {took:.1f} s (run {run.id})")
         if run.status == EvalRun.Status.STOPPED:
-            self._line(f"{run.stopped_because} --resume {run.id} goes on.", "stopped", "33")
+            self._line(f"{run.stopped_because} To continue: --resume {run.id}", "stopped", "33")
 
-    def held(self, result: GateResult) -> None:
+    def write_gate_result(self, result: GateResult) -> None:
         """Write the comparison of a run with its baseline, and why the build fails."""
         if result.then is None or result.comparison is None:
             self._line(f"{result.run.evalset.path}: no run to compare with")
@@ -119,19 +119,19 @@ class Console:
         for why in result.fails:
             self._line(why, "fails", "31")
 
-    def died(self, how: str) -> None:
+    def write_death(self, how: str) -> None:
         """Write that the agent's process ended; progress is shown by the next one."""
         self._has_died = True
         self._line(f"The process of the agent ended ({how}).", "died", "31")
 
-    def interrupted(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
+    def write_interruption(self, agent_dir: Path, runs: Sequence[EvalRun]) -> None:
         """Write the result of interrupted runs, and how to resume them."""
         for run in runs:
             if run.status == EvalRun.Status.CANCELLED:
                 self.end(run)
-                self._line(f"Interrupted. run_evals {_argument(agent_dir)} --resume {run.id} goes on.")
+                self._line(f"Interrupted. To continue: run_evals {_argument(agent_dir)} --resume {run.id}")
 
-    def wrote(self, kind: str, path: Path) -> None:
+    def write_path(self, kind: str, path: Path) -> None:
         """Write the path of a result file."""
         self._line(f"{kind}: {path}")
 
@@ -149,9 +149,11 @@ class Console:
         ended = self._before + len(self._times)
         names = ", ".join(_running_name(attempt) for attempt, _ in self._running.values())
         going_on = f" · {names}" if names else ""
-        self._screen.status(f"  {ended} of {self._run.total}{self._left(self._run.total - ended)}{going_on}")
+        self._screen.status(
+            f"  {ended} of {self._run.total}{self._time_left(self._run.total - ended)}{going_on}"
+        )
 
-    def _left(self, open_attempts: int) -> str:
+    def _time_left(self, open_attempts: int) -> str:
         """Return the estimated remaining time as text; "" if unknown."""
         if not self._times or self._run is None:
             return ""

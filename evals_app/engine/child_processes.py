@@ -1,6 +1,6 @@
 """Execution of runs in a child process, and in another one when an agent ends it: for the command line.
 
-The child is forked before anything is imported that an agent needs, so it costs no time. The rows of the runs hold the
+The child is fork before anything is imported that an agent needs, so it costs no time. The rows of the runs hold the
 results; a run that is still active when the child has ended is one whose agent ended the child. The output of the
 child is passed on within a limit.
 """
@@ -71,7 +71,7 @@ def execute_in_children(
     """
     active_runs = list(runs)
     while active_runs:
-        child = _Child.forked(partial(_execute, active_runs, agents, app_name, listener))
+        child = _Child.fork(partial(_execute, active_runs, agents, app_name, listener))
         code = child.wait()
         if child.stopped_by or code == -signal.SIGTERM:
             raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
@@ -92,7 +92,7 @@ def _active_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
 
 
 class _Child:
-    """A forked process that runs a function, and ends when its parent does."""
+    """A fork process that runs a function, and ends when its parent does."""
 
     def __init__(self, pid: int, lifeline: int, output: Sequence[OutputReader]) -> None:
         self._pid = pid
@@ -101,7 +101,7 @@ class _Child:
         self.stopped_by = 0
 
     @classmethod
-    def forked(cls, work: Callable[[], object]) -> _Child:
+    def fork(cls, work: Callable[[], object]) -> _Child:
         """Fork a child with connections of its own. Output buffers are flushed first, so they are printed once."""
         connections.close_all()
         sys.stdout.flush()

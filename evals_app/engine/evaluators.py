@@ -101,7 +101,7 @@ def read_config(data: Mapping[str, Any]) -> EvalConfig:
         return EvalConfig.model_validate(data)
     except ValidationError as error:
         raise BadInput(
-            f"ADK refuses the configuration: {_first_problem(error)}", hint="Mend test_config.json."
+            f"ADK refuses the configuration: {_first_problem(error)}", hint="Correct test_config.json."
         ) from error
 
 
@@ -131,7 +131,7 @@ def _check_criterion(metric: EvalMetric) -> None:
         criterion_type.model_validate(metric.criterion.model_dump())
     except ValidationError as error:
         raise BadInput(
-            f"The criterion of {metric.metric_name} cannot be meant: {_first_problem(error)}",
+            f"The criterion of {metric.metric_name} is invalid: {_first_problem(error)}",
             hint=f"Fields: {', '.join(criterion_type.model_fields)}.",
         ) from error
 

@@ -102,13 +102,13 @@ class LocalExecutor:
             del self._waiting[attempt_pk]
             task = asyncio.ensure_future(self._work(attempt_pk))
             self._running[attempt_pk] = task
-            task.add_done_callback(partial(self._ended, attempt_pk))
+            task.add_done_callback(partial(self._note_task_end, attempt_pk))
         else:
             self._room.forget(self._fill)
         if self._failure is not None or not (self._waiting or self._running):
             self._quiet.set()
 
-    def _ended(self, attempt_pk: int, task: asyncio.Future[None]) -> None:
+    def _note_task_end(self, attempt_pk: int, task: asyncio.Future[None]) -> None:
         error = None if task.cancelled() else task.exception()
         if task in self._let_go:  # nobody waits for it any more
             self._let_go.discard(task)

@@ -42,10 +42,10 @@ class ModelLog:
 
     def listen(self, asker: object) -> None:
         """Wrap the model of an evaluator or a simulator; one without a model is not changed."""
-        _adk.replace_model(asker, lambda model: LoggedModel(model=model.model, inner=model, heard=self))
+        _adk.replace_model(asker, lambda model: LoggedModel(model=model.model, inner=model, log=self))
 
     @property
-    def kept(self) -> list[str]:
+    def excerpts(self) -> list[str]:
         """The first answers, shortened."""
         return [answer[:MAX_ANSWER_LENGTH] for answer in self.answers[:MAX_ANSWERS]]
 
@@ -85,16 +85,16 @@ class LoggedModel(BaseLlm):
     """A model whose calls are logged."""
 
     inner: BaseLlm
-    heard: ModelLog
+    log: ModelLog
 
     async def generate_content_async(
         self, llm_request: LlmRequest, stream: bool = False
     ) -> AsyncGenerator[LlmResponse, None]:
         """Yield the responses of the model."""
         name = self.inner.model
-        used = self.heard.by_model.setdefault(name, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
+        used = self.log.by_model.setdefault(name, {"prompt": 0, "output": 0, "cached": 0, "calls": 0})
         used["calls"] += 1
-        retries = self.heard.retries
+        retries = self.log.retries
         call = RetriedCall(retries, name) if retries else None
         if call:
             _adk.disable_client_retries(llm_request)
@@ -105,18 +105,16 @@ class LoggedModel(BaseLlm):
                     async for response in responses:
                         answered = True
                         if not response.partial:
-                            self.heard.note(name, response)
+                            self.log.note(name, response)
                         yield response
                 return
             except SystemExit as error:  # it would end the event loop, and be taken for the agent's
-                raise self.heard.note_error(
-                    ModelExited(f"{name} called sys.exit({error.code!r}).")
-                ) from error
+                raise self.log.note_error(ModelExited(f"{name} called sys.exit({error.code!r}).")) from error
             except Exception as error:
                 if not answered and call and await call.wait_after(error):
                     continue
-                self.heard.unavailable = self.heard.unavailable or (call.unavailable if call else "")
-                self.heard.note_error(error)
+                self.log.unavailable = self.log.unavailable or (call.unavailable if call else "")
+                self.log.note_error(error)
                 raise
 
 

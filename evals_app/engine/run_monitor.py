@@ -58,7 +58,7 @@ class RunSnapshot:
     stop: bool
     parallelism: int
     running: Sequence[EvalAttempt]
-    spent: Spending
+    spending: Spending
 
 
 class RunMonitor:
@@ -188,7 +188,7 @@ class RunMonitor:
                 await self._interrupt(attempt.pk, Status.CANCELLED)
             elif self._is_late(attempt, now):
                 await self._interrupt(attempt.pk, Status.ERROR, self._lateness(attempt))
-        because = self._limits.reached(now - self._began, look.spent)
+        because = self._limits.describe_reached(now - self._began, look.spending)
         return RunEnding(EvalRun.Status.STOPPED, because) if because else None
 
     async def _store_step(self, now: float) -> None:

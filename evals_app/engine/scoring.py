@@ -241,7 +241,7 @@ def _convert_result(
         result.overall_duration_details,
     )
     if log.answers:
-        details["judge_answers"] = log.kept
+        details["judge_answers"] = log.excerpts
     name = metric.metric_name
     overall = Score(position, name, None, result.overall_score, metric.threshold, status, reason, details)
     if not aligned:

@@ -44,7 +44,7 @@ def spending_since(
         ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:UNPRICED_SAMPLE]
     )
     models = {model for by_model in unknown for model in json.loads(by_model)}
-    unpriced = costs.unpriced(sorted(models | usage.keys()))
+    unpriced = costs.find_unpriced(sorted(models | usage.keys()))
     if (
         unpriced
         or unknown

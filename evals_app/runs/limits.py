@@ -82,7 +82,7 @@ class Limits:
         values = {limit.name: getattr(self, limit.name) for limit in fields(self)}
         return {name: value for name, value in values.items() if value is not None}
 
-    def reached(self, seconds: float, spending: Spending) -> str:
+    def describe_reached(self, seconds: float, spending: Spending) -> str:
         """Return a sentence on the limit that a run has reached; "" for none."""
         if self.seconds is not None and seconds >= self.seconds:
             return f"The limit of {self.seconds:g} seconds was reached."
@@ -93,8 +93,8 @@ class Limits:
         limit = f"The limit of {self.cost:g} {spending.currency}"
         if spending.cost is None:
             if not spending.unpriced:
-                return f"{limit} cannot be kept: tokens were spent by a model that was not seen."
-            return f"{limit} cannot be kept: there is no price of {', '.join(spending.unpriced)}."
+                return f"{limit} cannot be enforced: an unrecorded model used tokens."
+            return f"{limit} cannot be enforced: there is no price for {', '.join(spending.unpriced)}."
         if spending.cost >= self.cost:
             return f"{limit} was reached: the attempts cost {spending.cost:.4g} {spending.currency}."
         return ""

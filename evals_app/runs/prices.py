@@ -124,7 +124,7 @@ class Prices:
             return None
         return sum(price.of(tokens) for price, tokens in priced if price is not None)
 
-    def unpriced(self, models: Iterable[str], at: float | None = None) -> list[str]:
+    def find_unpriced(self, models: Iterable[str], at: float | None = None) -> list[str]:
         """Return the models without a price at a time (default: now)."""
         point = time.time() if at is None else at
         return [model for model in dict.fromkeys(models) if self.price_of(model, point) is None]

@@ -23,7 +23,7 @@ class RunProgress:
         running: attempts in flight.
         waiting: attempts that have not started.
         held_up: attempts in flight that wait to retry a model call.
-        left: estimated seconds for the rest; None: unknown.
+        seconds_left: estimated seconds for the rest; None: unknown.
         seconds: how long the run took over all its starts; None: it has not started.
         unfinished: attempts without an end in a run that has ended: resuming runs them.
         cut_off: those of them that were in flight.
@@ -35,7 +35,7 @@ class RunProgress:
     running: int = 0
     waiting: int = 0
     held_up: int = 0
-    left: float | None = None
+    seconds_left: float | None = None
     seconds: float | None = None
     unfinished: int = 0
     cut_off: int = 0
@@ -55,7 +55,7 @@ class RunProgress:
     @property
     def about(self) -> str:
         """The estimated time for the rest as text; "" if unknown."""
-        return "" if self.left is None else format_estimate(self.left)
+        return "" if self.seconds_left is None else format_estimate(self.seconds_left)
 
     @property
     def more(self) -> int:
@@ -93,7 +93,7 @@ def progress_of(run: EvalRun) -> RunProgress:
             [max(0.0, now - start) for start in start_times if start],
             run.parallelism,
         )
-    return RunProgress(run, left=seconds_left, seconds=elapsed_seconds(run), **counts)
+    return RunProgress(run, seconds_left=seconds_left, seconds=elapsed_seconds(run), **counts)
 
 
 def annotate_actions(runs: QuerySet[EvalRun]) -> QuerySet[EvalRun]:

@@ -35,7 +35,7 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
     run = _reload(run)
     _require_resumable(run, agents)
     return _restart_attempts(
-        run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, "Every attempt of the run came to an end."
+        run, attempt_status.UNFINISHED, WAS_IN_FLIGHT, "The run has no unfinished attempts."
     )
 
 
@@ -57,7 +57,9 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
     _require_resumable(run, agents)
     attempt_pks = set(run.attempts.filter(pk__in=attempts).values_list("pk", flat=True))
     if missing := sorted(set(attempts) - attempt_pks):
-        raise NotFound(f"Run {run.id} has no attempt {missing[0]}.", hint="Its page lists them.")
+        raise NotFound(
+            f"Run {run.id} has no attempt {missing[0]}.", hint="The run's page lists its attempts."
+        )
     which = Q(pk__in=attempts) if attempts else attempt_status.NOT_PASSED
     return _restart_attempts(run, which, WAS_RETRIED, "No attempt of the run failed or erred.")
 
@@ -97,13 +99,15 @@ def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:
     """
     attempt = run.attempts.filter(pk=attempt_pk).first()
     if attempt is None:
-        raise NotFound(f"Run {run.id} has no attempt {attempt_pk}.", hint="Its page lists them.")
+        raise NotFound(
+            f"Run {run.id} has no attempt {attempt_pk}.", hint="The run's page lists its attempts."
+        )
     return attempt
 
 
 def _restart_attempts(run: EvalRun, which: Q, reason: str, none_message: str) -> EvalRun:
     if not writes.restart_attempts(run.id, which, reason):
-        raise BadInput(none_message, hint="Run it again to repeat the whole.")
+        raise BadInput(none_message, hint="Repeat the run to execute all attempts again.")
     return _reload(run)
 
 
@@ -122,13 +126,13 @@ def _require_resumable(run: EvalRun, agents: AgentsFolder | None) -> None:
     if run.active:
         raise EvalRunActive(f"Eval run {run.id!r} is {run.status}.", hint="Wait for its end, or cancel it.")
     if run.source == "import":
-        raise BadInput("The run was carried out by another program.", hint="Run its evalset here.")
+        raise BadInput("Another program executed the run.", hint="Run its evalset here.")
     folder = agents or configured_folder()
     if folder is None or run.app_name not in folder.names() or not run.code_version:
         return
     now = folder.code_version(run.app_name)
     if now != run.code_version:
         raise HasChanged(
-            f"The code of {run.app_name!r} changed from {run.code_version} to {now} since the run began.",
-            hint="Run it again from the start: attempts of one run are to be comparable.",
+            f"The code of {run.app_name!r} changed from {run.code_version} to {now} since the run started.",
+            hint="Start a new run: the attempts of one run must be comparable.",
         )

@@ -156,14 +156,14 @@ def _offered_metrics(config: RunConfig, cases: Sequence[Json]) -> list[tuple[Met
     """Return the metrics of the form, and whether each runs without being chosen."""
     custom = config.data.get("custom_metrics") or {}
     needed = {*config.criteria, *(metric.name for metric in configs.automatic_metrics(cases))}
-    offered = [(configs.custom_metric(name, declared), False) for name, declared in custom.items()]
+    metrics_with_flag = [(configs.custom_metric(name, declared), False) for name, declared in custom.items()]
     for name, metric in all_metrics().items():
         if metric.kind is MetricKind.INFORMATIONAL or name in custom:
             continue
         automatic = isinstance(metric, OwnMetric) and metric.applies is not None
         if not automatic or name in needed:
-            offered.append((metric, automatic))
-    return offered
+            metrics_with_flag.append((metric, automatic))
+    return metrics_with_flag
 
 
 def order_from_form(posted: QueryDict, config: RunConfig) -> RunOrder:

@@ -61,12 +61,12 @@ def test_a_run_that_stopped_at_a_limit_is_resumed_from_the_command_line(store, e
     code, out = judged(echo, "--limit=seconds=0.000001", "--parallelism=1")
     run = EvalRun.objects.get()
     assert (code, run.status) == (1, "stopped")
-    assert f"--resume {run.id} goes on" in out
+    assert f"--resume {run.id}" in out
     EvalRun.objects.update(limits="{}")
     code, out = run_evals(echo, "--resume", run.id[:8])
     run.refresh_from_db()
     assert (code, run.status, run.passed, run.failed, run.resumed) == (1, "done", 2, 1, 1)
-    assert f"run {run.id} goes on: " in out
+    assert f"run {run.id} continues: " in out
     tried = run.attempts.get(status="failed").tries
     code, out = run_evals(echo, "--retry=last")
     assert f"(try {tried + 1})" in out
@@ -78,7 +78,7 @@ def test_unresumable_run_is_refused(store, echo):
     assert "Name evalsets to run" in usage_error(echo, "s", "--resume=last")
     assert "has no eval run 'last'" in usage_error(echo, "--resume=last")
     judged(echo)
-    assert "came to an end" in usage_error(echo, "--resume=last")
+    assert "no unfinished attempts" in usage_error(echo, "--resume=last")
     assert "There is no limit 'money'" in usage_error(echo, "s", "--limit=money=1")
 
 

@@ -136,7 +136,7 @@ def test_interrupted_run_reports_results_and_how_to_resume(store, gate, sent, co
     run = EvalRun.objects.get()
     assert (process.returncode, run.status) == (code, "cancelled")
     assert f"{run.passed} of 6 passed, {run.cancelled} cancelled" in out
-    assert f"--resume {run.id} goes on." in out
+    assert f"--resume {run.id}" in out
     assert not RuntimeProcess.objects.filter(stopped_at=None).exists()
 
 
@@ -209,4 +209,4 @@ def test_signal_to_engine_process_only_is_reported(store, gate):
     )
     assert done.returncode == 143, done.stdout + done.stderr
     assert statuses() == ["passed", "cancelled"]
-    assert f"--resume {EvalRun.objects.get().id} goes on" in done.stdout
+    assert f"--resume {EvalRun.objects.get().id}" in done.stdout

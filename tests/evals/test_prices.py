@@ -67,7 +67,7 @@ def test_model_without_price_makes_cost_unknown(table):
     assert table.cost({}, at(2025)) is None
     untold = {"gemini-2.5-flash": {"prompt": 0, "output": 0, "cached": 0, "calls": 2}}
     assert table.cost(untold, at(2025)) is None, "a model that told no tokens did not answer for nothing"
-    assert table.unpriced(["other", "gemini-x", "other"]) == ["other"]
+    assert table.find_unpriced(["other", "gemini-x", "other"]) == ["other"]
 
 
 def test_a_price_does_not_hold_before_its_day(tmp_path):

@@ -315,7 +315,7 @@ def test_a_baseline_that_is_not_there_is_refused(name):
 def test_active_run_is_no_baseline_and_note_length_is_limited():
     of = stored_runs.version(cases("a"))
     waiting = writes.create_run(writes.NewRun(of, [(0, "a")], {"criteria": {}}))
-    with pytest.raises(BadInput, match="goes on"):
+    with pytest.raises(BadInput, match="has not ended"):
         writes.mark_baseline(waiting.pk)
     with pytest.raises(NotFound):
         writes.mark_baseline("nothing")

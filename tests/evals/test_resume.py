@@ -164,7 +164,7 @@ async def test_unresumable_run_is_refused(play, folder, crashed):
     with pytest.raises(EvalRunActive):
         await units_of_work.write(rerun.retry, crashed)
     done = await go_on(crashed, folder, lambda ctx, said: "fine")
-    with pytest.raises(BadInput, match="came to an end"):
+    with pytest.raises(BadInput, match="no unfinished attempts"):
         await units_of_work.write(rerun.resume, done)
     with pytest.raises(BadInput, match="failed or erred"):
         await units_of_work.write(rerun.retry, done)
@@ -350,7 +350,7 @@ async def test_cost_limit_that_cannot_be_checked_stops_the_run(play):
 
     run = await play(three("a", "b"), answer, parallelism=1, limits=Limits(cost=1.0))
     assert run.status == "stopped"
-    why = "The limit of 1 USD cannot be kept: tokens were spent by a model that was not seen."
+    why = "The limit of 1 USD cannot be enforced: an unrecorded model used tokens."
     assert run.stopped_because == why
 
 
@@ -397,11 +397,12 @@ async def test_calls_of_attempts_in_flight_count_by_their_prices(play):
     await looking
     assert [(spent.cost, spent.unpriced) for spent in found] == [(6.0, ()), (None, ("other",))]
     assert (
-        Limits(cost=5.0).reached(1.0, found[0]) == "The limit of 5 EUR was reached: the attempts cost 6 EUR."
+        Limits(cost=5.0).describe_reached(1.0, found[0])
+        == "The limit of 5 EUR was reached: the attempts cost 6 EUR."
     )
-    assert Limits(cost=7.0).reached(1.0, found[0]) == ""
-    unpriced = "The limit of 5 EUR cannot be kept: there is no price of other."
-    assert Limits(cost=5.0).reached(1.0, found[1]) == unpriced
+    assert Limits(cost=7.0).describe_reached(1.0, found[0]) == ""
+    unpriced = "The limit of 5 EUR cannot be enforced: there is no price for other."
+    assert Limits(cost=5.0).describe_reached(1.0, found[1]) == unpriced
 
 
 @pytest.fixture

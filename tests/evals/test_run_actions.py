@@ -153,7 +153,7 @@ def ordered():
 @pytest.mark.parametrize(
     ("path", "sent", "status", "said"),
     [
-        ("resume/", {}, 400, "Every attempt of the run came to an end."),
+        ("resume/", {}, 400, "The run has no unfinished attempts."),
         ("retry/", {"attempt": "x"}, 400, "is no whole number"),
         ("retry/", {"attempt": "999999"}, 404, "has no attempt 999999"),
         ("parallelism/", {"at_once": "65"}, 400, "Parallelism must be 1 to 64"),
@@ -209,5 +209,5 @@ async def test_runs_are_steered_by_the_api(web, ended):
     assert response.status_code == 400
     response = await web.put(url, {"parallelism": 8}, content_type="application/json")
     assert response.json()["parallelism"] == 2  # it has ended
-    assert "came to an end" in (await post_json(web, f"/runs/{ended.id}/resume", {}, 400))["detail"]
+    assert "no unfinished attempts" in (await post_json(web, f"/runs/{ended.id}/resume", {}, 400))["detail"]
     assert "No eval run" in (await post_json(web, "/runs/nobody/again", {}, 404))["detail"]

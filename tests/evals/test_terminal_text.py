@@ -118,9 +118,9 @@ def test_resume_command_names_agent_folder_as_a_shell_takes_it(store, folder, ar
     run.status = EvalRun.Status.CANCELLED
     written = io.StringIO()
 
-    Console(written).interrupted(Path(folder), [run])
+    Console(written).write_interruption(Path(folder), [run])
 
-    assert f"run_evals {argument} --resume {run.id} goes on." in written.getvalue()
+    assert f"run_evals {argument} --resume {run.id}" in written.getvalue()
 
 
 def test_first_wait_for_a_model_is_a_line_where_output_is_no_terminal():

@@ -49,10 +49,10 @@ def _compare_history(recorded: list[Any], now: list[Any]) -> Json:
     old, new = ([_as_text(_strip_call_fields(content)) for content in side] for side in (recorded, now))
     removed: list[int] = []
     added: list[int] = []
-    for tag, left, left_end, right, right_end in SequenceMatcher(None, old, new, False).get_opcodes():
+    for tag, old_start, old_end, new_start, new_end in SequenceMatcher(None, old, new, False).get_opcodes():
         if tag != "equal":
-            removed += range(left, left_end)
-            added += range(right, right_end)
+            removed += range(old_start, old_end)
+            added += range(new_start, new_end)
     changes: list[Json] = []
     for place in added:
         before = next((change for change in removed if old[change] == new[place]), None)

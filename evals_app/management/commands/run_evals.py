@@ -121,7 +121,7 @@ class Command(BaseCommand):
             try:
                 runs = self._carry_out(ordered, agents, app_name, console)
             except (KeyboardInterrupt, StoppedBySignal):
-                console.interrupted(agent_dir, cancel_runs(ordered))
+                console.write_interruption(agent_dir, cancel_runs(ordered))
                 raise
         _write_files(runs, options, console)
         return _exit_code(runs, gate, console)
@@ -141,7 +141,7 @@ class Command(BaseCommand):
         self, ordered: Sequence[EvalRun], agents: AgentsFolder, app_name: str, console: Console
     ) -> list[EvalRun]:
         if self._has_child:
-            return execute_in_children(ordered, agents, app_name, console, console.died)
+            return execute_in_children(ordered, agents, app_name, console, console.write_death)
         return run_in_loop(execute_runs(ordered, agents, app_name, console))
 
 
@@ -175,7 +175,7 @@ def _add_what_judges(add: Add) -> None:
 
 def _add_how_it_runs(add: Add) -> None:
     add("--num-runs", "--num_runs", type=int, metavar="N", help="repetitions of every case (default: 1)")
-    at_once = f"attempts at once (default: {run_orders.DEFAULT_PARALLELISM}, or what a run had that goes on)"
+    at_once = f"attempts at once (default: {run_orders.DEFAULT_PARALLELISM}, or that of the resumed run)"
     add("--parallelism", type=int, metavar="N", help=at_once)
     add(
         "--limit",
@@ -197,10 +197,10 @@ def _add_how_it_runs(add: Add) -> None:
         "--replay-of",
         "--replay_of",
         metavar="RUN",
-        help="the run whose recording is given again, or compared with: its id, or last",
+        help="the run whose recording is replayed, or compared with: its id, or last",
     )
-    add("--resume", metavar="RUN", help="go on with a run that was cut short: its id, or last")
-    add("--retry", metavar="RUN", help="try again what failed or erred in a run: its id, or last")
+    add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
+    add("--retry", metavar="RUN", help="retry the attempts of a run that failed or erred: its id, or last")
 
 
 def _add_what_comes_of_it(add: Add) -> None:
@@ -209,7 +209,7 @@ def _add_what_comes_of_it(add: Add) -> None:
         "--fail-on",
         "--fail_on",
         choices=("regression", "any"),
-        help="exit 1 only for regressions, or also for all that is not sound (default: what did not pass)",
+        help="exit 1 only for regressions, or also for unclear results (default: if an attempt did not pass)",
     )
     for name, form in FILES.items():
         add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
@@ -224,7 +224,7 @@ def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -
     again = options["resume"] or options["retry"]
     if bool(again) == bool(options["evalsets"]) or (options["resume"] and options["retry"]):
         raise BadInput(
-            "Name evalsets to run, or one run to go on with.",
+            "Name evalsets to run, or one run to resume.",
             hint="run_evals AGENT_DIR EVALSET…, or run_evals AGENT_DIR --resume RUN.",
         )
     if again:
@@ -283,8 +283,8 @@ def _resume_run(agents: AgentsFolder, app_name: str, name: str, options: dict[st
 
     if order_options := [f"--{option.replace('_', '-')}" for option in ORDER_OPTIONS if options[option]]:
         raise BadInput(
-            f"A run goes on as it was ordered: {', '.join(order_options)} cannot be given.",
-            hint="Only --parallelism can; or start a new run of the evalset.",
+            f"A resumed run keeps its options: {', '.join(order_options)} cannot be given.",
+            hint="Only --parallelism can be changed. Or start a new run of the evalset.",
         )
     if options["parallelism"] is not None:
         run_orders.check_parallelism(options["parallelism"])
@@ -314,9 +314,9 @@ def _find_run(app_name: str, name: str) -> EvalRun:
         runs = runs.filter(pk__startswith=name)
     matching_runs = list(runs.order_by("-created_at")[:2])
     if not matching_runs:
-        raise NotFound(f"{app_name} has no eval run {name!r}.", hint="run_evals says the id of each run.")
+        raise NotFound(f"{app_name} has no eval run {name!r}.", hint="run_evals prints the id of each run.")
     if name != "last" and len(matching_runs) > 1:
-        raise BadInput(f"Several eval runs begin with {name!r}.", hint="Give more of the id.")
+        raise BadInput(f"Several eval runs begin with {name!r}.", hint="Give more characters of the id.")
     return matching_runs[0]
 
 
@@ -337,7 +337,7 @@ def _exit_code(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
         return NOT_ALL_PASSED if any(run.passed < run.total for run in runs) else 0
     results = [gate.hold(run) for run in runs]
     for result in results:
-        console.held(result)
+        console.write_gate_result(result)
     return NOT_ALL_PASSED if any(result.fails for result in results) else 0
 
 
@@ -353,7 +353,7 @@ def _write_files(runs: Sequence[EvalRun], options: dict[str, Any], console: Cons
     for name in FILES:
         if path := options[name]:
             _write(path, render[name](runs))
-            console.wrote(name, path)
+            console.write_path(name, path)
 
 
 def _write(path: Path, text: str) -> None:

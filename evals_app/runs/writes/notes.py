@@ -16,7 +16,7 @@ LONGEST_NOTE = 10_000
 
 
 def mark_baseline(run_id: str, is_baseline: bool = True) -> None:
-    """Make a run the one that later runs of its evalset are held to, in place of the one before; or take that back.
+    """Make a run the baseline of its evalset, in place of the previous one, or undo that.
 
     Raises:
         NotFound: no such run.
@@ -27,18 +27,20 @@ def mark_baseline(run_id: str, is_baseline: bool = True) -> None:
         if run is None:
             raise NotFound(f"No eval run {run_id!r}.", hint="The evalset's page lists its runs.")
         if is_baseline and run.active:
-            raise BadInput("A run that goes on is no baseline yet.", hint="Mark it when it has ended.")
-        held = EvalRun.objects.filter(evalset=run.evalset_id, baseline=True)
+            raise BadInput(
+                "A run that has not ended cannot be the baseline.", hint="Mark it when it has ended."
+            )
+        baselines = EvalRun.objects.filter(evalset=run.evalset_id, baseline=True)
         if not is_baseline:
-            held = held.filter(pk=run_id)
-        held.update(baseline=False, revision=F("revision") + 1)
+            baselines = baselines.filter(pk=run_id)
+        baselines.update(baseline=False, revision=F("revision") + 1)
         if is_baseline:
             EvalRun.objects.filter(pk=run_id).update(baseline=True, revision=F("revision") + 1)
         change_notification.notify_after_commit()
 
 
 def note_run(run_id: str, note: str) -> None:
-    """Keep what a person says of a run; "" removes it.
+    """Store a person's note on a run; "" removes it.
 
     Raises:
         NotFound: no such run.
@@ -51,7 +53,7 @@ def note_run(run_id: str, note: str) -> None:
 
 
 def note_attempt(attempt_pk: int, note: str) -> None:
-    """Keep what a person says of an attempt; "" removes it.
+    """Store a person's note on an attempt; "" removes it.
 
     Raises:
         NotFound: no such attempt.
@@ -70,6 +72,6 @@ def note_attempt(attempt_pk: int, note: str) -> None:
 def _note(text: str) -> str:
     if len(text) > LONGEST_NOTE:
         raise BadInput(
-            f"A note holds {LONGEST_NOTE:,} characters; this has {len(text):,}.", hint="Shorten it."
+            f"A note may have {LONGEST_NOTE:,} characters; this one has {len(text):,}.", hint="Shorten it."
         )
     return scopes.clean_text(text.strip())

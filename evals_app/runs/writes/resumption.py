@@ -58,7 +58,7 @@ def restart_attempts(run_id: str, condition: Q, reason: str) -> int:
 def continue_run(run: EvalRun) -> None:
     """Queue a run again whose process died, under its row's lock. Its limits go on from what it has spent."""
     run.finished_at = last_step(run.pk)
-    requeue_run(run, run.limits_from, run.limits_seconds + _elapsed(run))
+    requeue_run(run, run.limits_from, run.limits_seconds + _elapsed_seconds(run))
 
 
 def requeue_run(run: EvalRun, limits_from: float | None, limits_seconds: float) -> None:
@@ -77,14 +77,14 @@ def requeue_run(run: EvalRun, limits_from: float | None, limits_seconds: float) 
         last_step_at=max(run.finished_at or 0.0, run.last_step_at or 0.0),
         limits_from=limits_from,
         limits_seconds=limits_seconds,
-        spent_seconds=run.spent_seconds + _elapsed(run),
+        spent_seconds=run.spent_seconds + _elapsed_seconds(run),
         **dict.fromkeys(("started_at", "finished_at", "cancel_requested_at")),
         **dict.fromkeys(("stopped_because", "error_type", "error", "hint", "traceback"), ""),
         **_counts(run),
     )
 
 
-def _elapsed(run: EvalRun) -> float:
+def _elapsed_seconds(run: EvalRun) -> float:
     return run.finished_at - run.started_at if run.finished_at and run.started_at else 0.0
 
 
