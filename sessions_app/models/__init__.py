@@ -17,6 +17,7 @@ from sessions_app.models.sessions import (
     AgentSession,
     DeletedSession,
     Event,
+    EventSummary,
     SavedView,
     SessionTag,
 )
@@ -48,6 +49,7 @@ __all__ = [
     "ChangeCause",
     "DeletedSession",
     "Event",
+    "EventSummary",
     "EventWords",
     "ImportSource",
     "ImportedScope",

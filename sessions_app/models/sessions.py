@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+from functools import cached_property
+from typing import Any
+
 from django.db import models
 
 from sessions_app.store.json_sql import COUNTS_AS_ERROR, IS_REWIND_OR_COMPACTION
@@ -120,6 +124,26 @@ class SavedView(models.Model):
     updated_at = models.FloatField()
 
 
+class EventSummary(dict[str, Any]):
+    """Decoded summary of an event (`events.summarize`); missing fields read as None.
+
+    Rows access a dozen fields that most events lack, and failed lookups are expensive in templates.
+    """
+
+    def __missing__(self, name: str) -> None:
+        return None
+
+    @property
+    def call_ids(self) -> list[str]:
+        """Ids of the calls that the event makes."""
+        return [call["id"] for call in self.get("calls", ()) if call["id"]]
+
+    @property
+    def answer_ids(self) -> list[str]:
+        """Ids of the calls that the event answers."""
+        return [result["id"] for result in self.get("results", ()) if result["id"]]
+
+
 class Event(models.Model):
     """One event of a session. `seq` counts 1, 2, 3 … without gaps; it is the order and the cursor."""
 
@@ -160,3 +184,8 @@ class Event(models.Model):
             models.Index(fields=["session", "seq"], name="event_touching", condition=IS_REWIND_OR_COMPACTION),
             models.Index(fields=["session", "seq"], name="event_error", condition=COUNTS_AS_ERROR),
         ]
+
+    @cached_property
+    def decoded_summary(self) -> EventSummary:
+        """The summary, decoded once."""
+        return EventSummary(json.loads(self.summary))

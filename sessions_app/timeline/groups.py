@@ -6,13 +6,13 @@ the events that answer its calls. Every event is in exactly one row.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 
 from sessions_app.models import Run
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.items import TimelineItem
-from sessions_app.timeline.lanes import Speaker, lanes_at
+from sessions_app.timeline.lanes import lanes_at
 from sessions_app.timeline.run_marks import RunMark
 
 
@@ -30,7 +30,7 @@ class TimelineRow:
         return [self.head, *self.answers, *self.chunks]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class InvocationGroup:
     """Consecutive events of one invocation.
 
@@ -38,7 +38,7 @@ class InvocationGroup:
         continued: the invocation started before the window.
         gap: idle seconds before the group, if they are marked; else 0.
         runs: its runs, except those that simply succeeded.
-        ran: its first run with each code version.
+        first_runs: its first run with each code version.
         behind: runs without events that ended after this group.
         lost_toolsets: toolsets that failed to load; `warned_run` is the run that shows the warning.
     """
@@ -49,7 +49,7 @@ class InvocationGroup:
     continued: bool = False
     gap: float = 0.0
     runs: list[RunMark] = field(default_factory=list)
-    ran: list[Run] = field(default_factory=list)
+    first_runs: list[Run] = field(default_factory=list)
     behind: list[RunMark] = field(default_factory=list)
     lost_toolsets: list[str] = field(default_factory=list)
     warned_run: str = ""
@@ -76,16 +76,18 @@ def group_items(items: Iterable[TimelineItem], totals: dict[str, InvocationTotal
         if not groups or groups[-1].invocation_id != name:
             continued = whole is not None and whole.first_seq < item.event.seq
             groups.append(InvocationGroup(name, [], whole, continued, gap=0.0 if continued else item.gap))
-            item = item if continued else replace(item, gap=0.0)
+            item.gap = item.gap if continued else 0.0
             caller, chunks = {}, {}
-        answered = _find_call_row(item, caller)
-        if answered:
-            item = replace(_in_lanes(item, speakers, at=answered.head.event.seq), asked=[])
-            answered.answers.append(item)
+        call_row = _find_call_row(item, caller)
+        at = call_row.head.event.seq if call_row else 0
+        item.lanes = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
+        if call_row:
+            item.earlier_calls = []
+            call_row.answers.append(item)
             continue
-        row = TimelineRow(_in_lanes(item, speakers))
+        row = TimelineRow(item)
         _fold(row, groups[-1], chunks)
-        caller.update(dict.fromkeys(item.call_ids, row))
+        caller.update(dict.fromkeys(item.summary.call_ids, row))
     return groups
 
 
@@ -101,13 +103,8 @@ def _fold(row: TimelineRow, group: InvocationGroup, chunks: dict[tuple[str, str]
     group.rows.append(row)
 
 
-def _in_lanes(item: TimelineItem, speakers: Sequence[Speaker], at: int = 0) -> TimelineItem:
-    drawn = lanes_at(item.event, speakers, item.before, transfers=item.after_transfer, at=at)
-    return replace(item, lanes=drawn) if drawn else item
-
-
 def _find_call_row(item: TimelineItem, caller: dict[str, TimelineRow]) -> TimelineRow | None:
-    if item.is_user or not item.answer_ids or item.call_ids:
+    if item.is_user or not item.summary.answer_ids or item.summary.call_ids:
         return None
-    rows = [caller.get(call_id) for call_id in item.answer_ids]
+    rows = [caller.get(call_id) for call_id in item.summary.answer_ids]
     return rows[0] if all(row is not None and row is rows[0] for row in rows) else None

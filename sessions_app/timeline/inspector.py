@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,6 @@ CHANGES_SHOWN = 40
 
 MAX_CHANGES = 200
 """Keys of the delta that are shown on request; the JSON has all."""
-
-PARTNERS_SCANNED = 50
-"""Tool events before or after an event that are searched for its calls or results."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +123,7 @@ class Inspection:
     @property
     def is_answer(self) -> bool:
         """Tell whether `elapsed` is measured from the call instead of the previous event."""
-        return bool(self.item.answer_ids and self.partners)
+        return bool(self.item.summary.answer_ids and self.partners)
 
     @property
     def elapsed(self) -> float | None:
@@ -186,24 +183,24 @@ def _lines(change: KeyChange) -> list[DiffLine]:
 
 
 def _partners(session: AgentSession, item: TimelineItem) -> dict[str, Partner]:
-    call_ids = set(item.call_ids or item.answer_ids)
-    if not call_ids:
-        return {}
-    seq, rows = item.event.seq, windows.event_rows(session)
-    if item.call_ids:
-        near = rows.filter(HAS_RESULTS, seq__gt=seq).order_by("seq")[:PARTNERS_SCANNED]
-    else:
-        near = rows.filter(HAS_CALLS, seq__lt=seq).order_by("-seq")[:PARTNERS_SCANNED]
+    summary, seq = item.summary, item.event.seq
     partners: dict[str, Partner] = {}
+    if summary.call_ids:
+        near = windows.near_events(session, HAS_RESULTS, after=seq)
+    elif summary.answer_ids:
+        near = windows.near_events(session, HAS_CALLS, before=seq)
+    else:
+        return partners
     for event in near:
-        for call_id in call_ids.intersection(_ids_of(event, "results" if item.call_ids else "calls")):
-            seconds = abs(event.timestamp - item.event.timestamp)
-            partners.setdefault(call_id, Partner(event.seq, seconds))
+        other = event.decoded_summary
+        ids = (
+            {*summary.call_ids} & {*other.answer_ids}
+            if summary.call_ids
+            else {*summary.answer_ids} & {*other.call_ids}
+        )
+        for call_id in ids:
+            partners.setdefault(call_id, Partner(event.seq, abs(event.timestamp - item.event.timestamp)))
     return partners
-
-
-def _ids_of(event: Event, which: str) -> Iterable[str]:
-    return (each["id"] for each in json.loads(event.summary).get(which, []))
 
 
 def _first_seq(session: AgentSession, event: Event, invocation_id: str) -> int:

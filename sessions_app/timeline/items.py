@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
 
 from sessions_app import events, scopes
 from sessions_app.events.conditions import can_end_turn, is_error
 from sessions_app.events.superseded_events import SupersededRanges
-from sessions_app.models import AgentSession, Event, Run
+from sessions_app.models import AgentSession, Event, EventSummary, Run
 from sessions_app.runs.questions import Question
 from sessions_app.timeline.event_window import InvocationTotals
 from sessions_app.timeline.key_changes import KeyChange
@@ -24,10 +23,11 @@ MAX_CHANGES = 8
 SHORT_TEXT = 60
 """Characters that fit into two lines of a narrow timeline."""
 
-MAX_CALLS = 8
-"""Calls, results and arguments of a call shown in a row."""
+MAX_ARGS = 8
+"""Arguments of a call shown in a row."""
 
-MAX_MEDIA = 6
+MAX_PARTS = {"calls": 8, "results": 8, "media": 6, "others": 8}
+"""Parts of a type shown in a row."""
 
 MAX_LINES = 100
 """Lines of a text shown in a row."""
@@ -59,16 +59,6 @@ SIGNAL_ICONS = {
 }
 
 VALUED_SIGNALS = frozenset({"transferToAgent", "rewindBeforeInvocationId", "route"})
-
-
-class EventSummary(dict[str, Any]):
-    """Decoded summary of an event (`events.summarize`); missing fields read as None.
-
-    Rows access a dozen fields that most events lack, and failed lookups are expensive in templates.
-    """
-
-    def __missing__(self, name: str) -> None:
-        return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,21 +96,20 @@ class Block:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedCall:
-    """A call, as shown beside an answer in another row."""
+class EarlierCall:
+    """A call, as shown beside its answer in another row."""
 
     seq: int
     name: str
     args: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TimelineItem:
     """An event as the timeline shows it.
 
     Attributes:
         event: the row; its `data` is not loaded.
-        summary: the decoded summary.
         changes: the keys it wrote, `temp:` ghost keys last.
         elapsed: seconds since the previous event of the invocation, or since the call that it answers.
         rewound_by, compacted_by: seq of the event that rewound or summarized it; 0: none.
@@ -130,8 +119,7 @@ class TimelineItem:
         ends_fork: it is the last event that this fork copied.
         before: the previous event, of any invocation.
         gap: idle seconds before it, if they are marked here and not at its group; else 0.
-        after_transfer: the previous event transfers to another agent.
-        asked: the calls it answers that are in other rows.
+        earlier_calls: the calls it answers that are in other rows.
         answered_in: seqs of the events after the window that answer its calls.
         covers: first and last seq that its compaction summarizes.
         takes_back: first and last seq that its rewind takes back.
@@ -139,7 +127,6 @@ class TimelineItem:
     """
 
     event: Event
-    summary: EventSummary
     changes: list[KeyChange] = field(default_factory=list)
     elapsed: float | None = None
     rewound_by: int = 0
@@ -150,12 +137,21 @@ class TimelineItem:
     ends_fork: bool = False
     before: Event | None = None
     gap: float = 0.0
-    after_transfer: bool = False
-    asked: list[AskedCall] = field(default_factory=list)
+    earlier_calls: list[EarlierCall] = field(default_factory=list)
     answered_in: list[int] = field(default_factory=list)
     covers: tuple[int, int] | None = None
     takes_back: tuple[int, int] | None = None
     lanes: Lanes | None = None
+
+    @property
+    def summary(self) -> EventSummary:
+        """The decoded summary."""
+        return self.event.decoded_summary
+
+    @property
+    def after_transfer(self) -> bool:
+        """Tell whether the previous event transfers to another agent."""
+        return self.before is not None and "transferToAgent" in (self.before.decoded_summary["signals"] or ())
 
     @property
     def is_user(self) -> bool:
@@ -196,23 +192,11 @@ class TimelineItem:
     @property
     def calls(self) -> list[dict[str, Any]]:
         """The first calls. Calls whose question shows their arguments come without them."""
-        calls = self.summary.get("calls", [])[:MAX_CALLS]
         shown_call_ids = {question.call_id for question in self.questions if question.says_all}
         return [
-            {**call, **_first_args({} if call["id"] in shown_call_ids else call["args"])} for call in calls
+            {**call, **_first_args({} if call["id"] in shown_call_ids else call["args"])}
+            for call in self.summary.get("calls", [])[: MAX_PARTS["calls"]]
         ]
-
-    @property
-    def results(self) -> list[dict[str, Any]]:
-        """The results that fit into a row."""
-        results: list[dict[str, Any]] = self.summary.get("results", [])
-        return results[:MAX_CALLS]
-
-    @property
-    def media(self) -> list[dict[str, Any]]:
-        """The media that fit into a row."""
-        media: list[dict[str, Any]] = self.summary.get("media", [])
-        return media[:MAX_MEDIA]
 
     @property
     def text(self) -> str:
@@ -223,13 +207,8 @@ class TimelineItem:
     def blocks(self) -> list[Block]:
         """The parts that fit into a row, in the model's order."""
         texts = {"thought": self.summary.get("thought", ""), "text": self.text}
-        entries = {
-            "calls": self.calls,
-            "results": self.results,
-            "code": self.summary.get("code", []),
-            "others": self.others,
-            "media": self.media,
-        }
+        entries = {key: self.summary.get(key, [])[:most] for key, most in MAX_PARTS.items()}
+        entries |= {"calls": self.calls, "code": self.summary.get("code", [])}
         order = self.summary["order"] or [(key, events.TEXT_LIMIT) for key in events.PART_ORDER]
         blocks: list[Block] = []
         sizes: dict[str, int] = defaultdict(int)
@@ -253,19 +232,9 @@ class TimelineItem:
         return lines
 
     @property
-    def others(self) -> list[dict[str, str]]:
-        """The parts of other types that fit into a row."""
-        others: list[dict[str, str]] = self.summary.get("others", [])
-        return others[:MAX_CALLS]
-
-    @property
     def more_parts(self) -> int:
         """Number of parts that do not fit into a row."""
-        limits = (
-            *(("calls", MAX_CALLS), ("results", MAX_CALLS), ("media", MAX_MEDIA)),
-            ("others", MAX_CALLS),
-        )
-        return sum(max(0, len(self.summary.get(name, [])) - most) for name, most in limits)
+        return sum(max(0, len(self.summary.get(key, ())) - most) for key, most in MAX_PARTS.items())
 
     @property
     def is_chunk(self) -> bool:
@@ -302,24 +271,14 @@ class TimelineItem:
         return len(self.summary.get("delta", [])) >= events.LIST_LIMIT
 
     @property
-    def call_ids(self) -> list[str]:
-        """Ids of the calls it makes."""
-        return [call["id"] for call in self.summary.get("calls", []) if call["id"]]
-
-    @property
-    def answer_ids(self) -> list[str]:
-        """Ids of the calls it answers."""
-        return [result["id"] for result in self.summary.get("results", []) if result["id"]]
-
-    @property
     def call_ids_json(self) -> str:
-        """Ids of the calls it makes, as JSON for scripts."""
-        return scopes.dumps(self.call_ids)
+        """Ids of the calls it makes, as JSON for scripts; empty without calls."""
+        return scopes.dumps(self.summary.call_ids) if self.summary.call_ids else ""
 
     @property
     def answer_ids_json(self) -> str:
-        """Ids of the calls it answers, as JSON for scripts."""
-        return scopes.dumps(self.answer_ids)
+        """Ids of the calls it answers, as JSON for scripts; empty without answers."""
+        return scopes.dumps(self.summary.answer_ids) if self.summary.answer_ids else ""
 
     @property
     def is_empty(self) -> bool:
@@ -348,8 +307,8 @@ class WindowNotes:
     broken_runs: list[Run]
     forks: dict[int, list[AgentSession]] = field(default_factory=dict)
     taken_over: int = 0
-    asked: dict[str, AskedCall] = field(default_factory=dict)
-    answered: dict[str, int] = field(default_factory=dict)
+    calls_before: dict[str, EarlierCall] = field(default_factory=dict)
+    answers_after: dict[str, int] = field(default_factory=dict)
     covers: dict[int, tuple[int, int]] = field(default_factory=dict)
 
 
@@ -368,20 +327,17 @@ def build_items(
     """Return the items of events. `before` is the event before the first one."""
     items: list[TimelineItem] = []
     called_at: dict[str, float] = {}
-    calls = dict(notes.asked)
-    previous, transfers = before, before is not None and _transfers(json.loads(before.summary))
+    calls = dict(notes.calls_before)
+    previous = before
     for event in events:
-        if (
-            previous is not None and previous.seq != event.seq - 1
-        ):  # the window shows hits only: the previous event is missing
-            previous, transfers = None, False
-        summary = EventSummary(json.loads(event.summary))
+        if previous is not None and previous.seq != event.seq - 1:
+            previous = None  # the window shows hits only: the previous event is missing
+        summary = event.decoded_summary
         rewound_by = notes.marks.rewound_by(event)
         item = TimelineItem(
             event=event,
-            summary=summary,
             changes=notes.changes.get(event.seq, []),
-            elapsed=_elapsed_seconds(event, summary, previous, called_at),
+            elapsed=_elapsed_seconds(event, previous, called_at),
             rewound_by=rewound_by,
             compacted_by=notes.marks.compacted_by(event),
             questions=[] if rewound_by else notes.questions.get(event.seq, []),
@@ -390,33 +346,29 @@ def build_items(
             ends_fork=event.seq == notes.taken_over,
             before=previous,
             gap=_gap(event, previous),
-            after_transfer=transfers,
+            earlier_calls=[calls[call_id] for call_id in summary.answer_ids if call_id in calls],
+            answered_in=sorted({notes.answers_after.get(call_id, 0) for call_id in summary.call_ids} - {0}),
             covers=notes.covers.get(event.seq),
             takes_back=notes.marks.taken_back_by(event.seq),
         )
-        item = replace(
-            item,
-            asked=[calls[call_id] for call_id in item.answer_ids if call_id in calls],
-            answered_in=sorted({notes.answered[name] for name in item.call_ids if name in notes.answered}),
-        )
-        called_at.update(dict.fromkeys(item.call_ids, event.timestamp))
-        calls.update(calls_of(event, summary))
+        called_at.update(dict.fromkeys(summary.call_ids, event.timestamp))
+        calls.update(calls_of(event))
         items.append(item)
-        previous, transfers = event, _transfers(summary)
+        previous = event
     return items
 
 
-def calls_of(event: Event, summary: Mapping[str, Any]) -> dict[str, AskedCall]:
+def calls_of(event: Event) -> dict[str, EarlierCall]:
     """Return the calls of an event by id."""
     return {
-        call["id"]: AskedCall(event.seq, call["name"], _first_args(call["args"])["args"])
-        for call in summary.get("calls", [])
+        call["id"]: EarlierCall(event.seq, call["name"], _first_args(call["args"])["args"])
+        for call in event.decoded_summary.get("calls", ())
         if call["id"]
     }
 
 
 def _first_args(args: Mapping[str, Any]) -> dict[str, Any]:
-    return {"args": dict(islice(args.items(), MAX_CALLS)), "more": max(0, len(args) - MAX_CALLS)}
+    return {"args": dict(islice(args.items(), MAX_ARGS)), "more": max(0, len(args) - MAX_ARGS)}
 
 
 def _gap(event: Event, before: Event | None) -> float:
@@ -424,14 +376,8 @@ def _gap(event: Event, before: Event | None) -> float:
     return silence if silence >= IDLE_S else 0.0
 
 
-def _transfers(summary: Mapping[str, Any]) -> bool:
-    return "transferToAgent" in summary.get("signals", {})
-
-
-def _elapsed_seconds(
-    event: Event, summary: dict[str, Any], previous: Event | None, called_at: dict[str, float]
-) -> float | None:
-    calls = [called_at[result["id"]] for result in summary.get("results", []) if result["id"] in called_at]
+def _elapsed_seconds(event: Event, previous: Event | None, called_at: dict[str, float]) -> float | None:
+    calls = [called_at[call_id] for call_id in event.decoded_summary.answer_ids if call_id in called_at]
     if calls:
         return max(0.0, event.timestamp - min(calls))
     if previous is None or previous.invocation_id != event.invocation_id:

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
 from sessions_app.events.superseded_events import CompactedSpan, find_compacted_range, find_superseded_ranges
@@ -15,7 +13,7 @@ from sessions_app.sessions.lineage import forks_at
 from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.event_window import EventWindow
 from sessions_app.timeline.groups import InvocationGroup, group_items
-from sessions_app.timeline.items import MAX_CHANGES, AskedCall, WindowNotes, build_items, calls_of
+from sessions_app.timeline.items import MAX_CHANGES, EarlierCall, WindowNotes, build_items, calls_of
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.timeline.run_marks import (
     RunMark,
@@ -24,7 +22,7 @@ from sessions_app.timeline.run_marks import (
     position_of,
     read_window_runs,
 )
-from sessions_app.traces.lost_toolsets import LostToolsets, lost_toolsets
+from sessions_app.traces.lost_toolsets import lost_toolsets
 
 BROKEN = (Run.Status.FAILED, Run.Status.CRASHED)
 
@@ -58,58 +56,44 @@ def read_timeline(session: AgentSession, window: EventWindow) -> Timeline:
         broken_runs=[run for run in runs if run.status in BROKEN and run.invocation_id],
         forks=forks_at(session, events),
         taken_over=session.forked_seq or 0,
-        asked=_calls_before(session, events),
-        answered=_answers_after(session, window),
+        calls_before=_calls_before(session, events),
+        answers_after=_answers_after(session, window),
         covers=_compacted_seqs(session, events),
     )
-    toolsets = lost_toolsets(session, totals.keys())
     groups = group_items(build_items(events, notes, _event_before(session, events[0])), totals)
-    ahead = [_mark_without_events(run) for run in alone if position_of(run) < events[0].seq]
-    whole = [_with_lost_toolsets(_with_runs(group, runs), runs, toolsets) for group in groups]
-    return Timeline(window, _with_runs_without_events(whole, alone), ahead)
+    toolsets_by_invocation = lost_toolsets(session, totals.keys())
+    for group in groups:
+        own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
+        _add_runs(group, own, toolsets_by_invocation.get(group.invocation_id, []))
+    ahead: list[RunMark] = []
+    for run in alone:
+        holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
+        (holders[-1].behind if holders else ahead).append(_mark_without_events(run))
+    return Timeline(window, groups, ahead)
 
 
-def _with_runs(group: InvocationGroup, runs: list[Run]) -> InvocationGroup:
-    """Return a group with its runs. An error that one of its events shows is not repeated.
+def _add_runs(group: InvocationGroup, runs: list[Run], toolsets: list[str]) -> None:
+    """Add an invocation's runs to its group. An error that one of its events shows is not repeated.
 
     If the invocation was interrupted and resumed, all its runs are listed in order.
     """
-    own = [run for run in runs if run.invocation_id and run.invocation_id == group.invocation_id]
-    if not own:
-        return group
+    if toolsets:
+        group.lost_toolsets = toolsets
+        group.warned_run = runs[-1].pk if runs else ""
     is_asking = any(item.questions for item in group.items)
     shown_runs = {item.run.pk for item in group.items if item.run}
-    if interrupted_invocations(own):
-        marked_runs = [run for run in own if run.status != Run.Status.QUEUED]
+    if interrupted_invocations(runs):
+        marked_runs = [run for run in runs if run.status != Run.Status.QUEUED]
     else:
-        marked_runs = [run for run in own if needs_mark(run, is_asking=is_asking and run is own[-1])]
-    ran = {run.code_version: run for run in reversed(own) if run.code_version}
-    return replace(
-        group, runs=[RunMark(run, run.pk not in shown_runs) for run in marked_runs], ran=[*ran.values()][::-1]
-    )
-
-
-def _with_lost_toolsets(
-    group: InvocationGroup, runs: list[Run], toolsets_by_invocation: LostToolsets
-) -> InvocationGroup:
-    toolsets = toolsets_by_invocation.get(group.invocation_id)
-    if not toolsets:
-        return group
-    own = [run.pk for run in runs if run.invocation_id == group.invocation_id]
-    return replace(group, lost_toolsets=toolsets, warned_run=own[-1] if own else "")
-
-
-def _with_runs_without_events(groups: list[InvocationGroup], alone: list[Run]) -> list[InvocationGroup]:
-    """Add runs without events to the group that they follow."""
-    for run in alone:
-        holders = [group for group in groups if group.items[0].event.seq <= position_of(run)]
-        if holders:
-            holders[-1].behind.append(_mark_without_events(run))
-    return groups
+        marked_runs = [run for run in runs if needs_mark(run, is_asking=is_asking and run is runs[-1])]
+    group.runs = [RunMark(run, run.pk not in shown_runs) for run in marked_runs]
+    group.first_runs = list({run.code_version: run for run in reversed(runs) if run.code_version}.values())[
+        ::-1
+    ]
 
 
 def _mark_without_events(run: Run) -> RunMark:
-    return RunMark.alone(run, run.asked)  # type: ignore[attr-defined]  # annotated by `runs_in`
+    return RunMark.alone(run, run.asked)  # type: ignore[attr-defined]  # annotated by `read_window_runs`
 
 
 def _event_before(session: AgentSession, event: Event) -> Event | None:
@@ -118,7 +102,7 @@ def _event_before(session: AgentSession, event: Event) -> Event | None:
     return windows.event_rows(session).filter(seq=event.seq - 1).first()
 
 
-def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, AskedCall]:
+def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, EarlierCall]:
     """Return the calls before a window that are answered in it. No query if there are none.
 
     Skipped for a single event: it is shown alone, or was just added to a page with its call.
@@ -126,47 +110,38 @@ def _calls_before(session: AgentSession, events: Sequence[Event]) -> dict[str, A
     called: set[str] = set()
     missing: set[str] = set()
     for event in events:
-        summary = json.loads(event.summary)
-        missing |= _answer_ids(summary) - called
-        called |= calls_of(event, summary).keys()
-    calls_found: dict[str, AskedCall] = {}
+        missing |= {*event.decoded_summary.answer_ids} - called
+        called.update(event.decoded_summary.call_ids)
+    calls: dict[str, EarlierCall] = {}
     if not missing or events[0].seq <= 1 or len(events) == 1:
-        return calls_found
+        return calls
     for event in windows.near_events(session, HAS_CALLS, before=events[0].seq):
-        calls = calls_of(event, json.loads(event.summary))
-        calls_found |= {
-            name: call for name, call in calls.items() if name in missing and name not in calls_found
-        }
-        if calls_found.keys() >= missing:
+        calls = {name: call for name, call in calls_of(event).items() if name in missing} | calls
+        if calls.keys() >= missing:
             break
-    return calls_found
+    return calls
 
 
 def _answers_after(session: AgentSession, window: EventWindow) -> dict[str, int]:
     """Return the seqs of the events after a window that answer its calls. No query if there can be none."""
     open_calls: set[str] = set()
     for event in window.events:
-        summary = json.loads(event.summary)
-        open_calls = (open_calls | calls_of(event, summary).keys()) - _answer_ids(summary)
+        open_calls = {*open_calls, *event.decoded_summary.call_ids} - {*event.decoded_summary.answer_ids}
     answers: dict[str, int] = {}
     if not open_calls or not window.has_newer or len(window.events) == 1:
         return answers
     for event in windows.near_events(session, HAS_RESULTS, after=window.last_shown):
-        for name in _answer_ids(json.loads(event.summary)) & open_calls:
+        for name in open_calls.intersection(event.decoded_summary.answer_ids):
             answers.setdefault(name, event.seq)
         if answers.keys() >= open_calls:
             break
     return answers
 
 
-def _answer_ids(summary: Mapping[str, Any]) -> set[str]:
-    return {result["id"] for result in summary.get("results", []) if result["id"]}
-
-
 def _compacted_seqs(session: AgentSession, events: Sequence[Event]) -> dict[int, tuple[int, int]]:
     seqs_by_event = {}
     for event in events:
-        span = json.loads(event.summary).get("compaction") if '"compaction"' in event.summary else None
+        span = event.decoded_summary["compaction"]
         if isinstance(span, dict) and (
             seqs := find_compacted_range(session, CompactedSpan(event.seq, span["start"], span["end"]))
         ):

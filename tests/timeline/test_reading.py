@@ -285,9 +285,9 @@ def test_result_of_earlier_call_names_it(story):
     story.answers("look", "c1")
     session = story.session
     [group] = read_timeline(session, windows.after(session, 1)).groups
-    [asked] = group.rows[1].head.asked
-    assert (asked.seq, asked.name, asked.args["where"]) == (1, "look", "Paris")
-    assert len(asked.args) == 8
+    [call] = group.rows[1].head.earlier_calls
+    assert (call.seq, call.name, call.args["where"]) == (1, "look", "Paris")
+    assert len(call.args) == 8
 
 
 def test_a_call_that_is_answered_after_the_window_names_the_event(story):
@@ -306,8 +306,8 @@ def test_only_answers_of_people_beside_their_call_name_it(story):
     story.invocation = "i2"
     story.answers("ask", "c2", author="user")
     shown = items(story)
-    assert shown[2].asked == []
-    assert [asked.seq for asked in shown[4].asked] == [3]
+    assert shown[2].earlier_calls == []
+    assert [call.seq for call in shown[4].earlier_calls] == [3]
 
 
 def test_a_compaction_names_the_events_it_sums_up(story):
