@@ -5,9 +5,9 @@ currency = "USD"
 
 [[price]]
 model = "gemini-2.5-flash"  # a name, or a pattern such as "gemini-2.5-*"
-from = 2025-06-17           # the day (UTC) it begins to hold; left out: it always held
+from = 2025-06-17           # first day (UTC) of this price; without it: always
 input = 0.30                # for 1,000,000 tokens
-cached = 0.075              # of the input that a cache held; left out: as input
+cached = 0.075              # cached input; without it: as input
 output = 2.50               # thoughts are output
 ```
 

@@ -109,8 +109,8 @@ def test_session_shows_expiry_and_its_setting(get: Get):
     names = [name.text for name in facts.all("dt")]
     told = dict(zip(names, facts.all("dd"), strict=True))
     assert told["expired"].one("time").attrs["data-epoch"] == repr(session.updated_at + 2 * HOUR)
-    assert "survives a restart" in told["kept in"].text
-    assert str(connection.settings_dict["NAME"]) in told["kept in"].text
+    assert "survives a restart" in told["stored in"].text
+    assert str(connection.settings_dict["NAME"]) in told["stored in"].text
 
 
 def test_agent_page_sets_session_expiry(get: Get, client: Client):

@@ -144,7 +144,7 @@ def test_real_right_to_left_text_is_left_as_it_was_written(store: None, agents_d
     story.asks("שלום, עולם!")
     story.says("می‌خواهم **بروم**")
     page = parse(client.get(f"/sessions/id/{story.pk}/").content)
-    assert page.one("p", css="said").text == "שלום, עולם!"
+    assert page.one("p", css="message-text").text == "שלום, עולם!"
     assert page.one("div", css="prose").text == "می‌خواهم بروم"
     assert not page.all("span", css="escape")
 

@@ -34,7 +34,9 @@ def test_on_a_desk_no_column_of_the_runs_is_out_of_sight(page: Page):
     failed = create_run(story, status="failed", error_type="ValueError", error="It went wrong. " * 30)
     page.set_viewport_size(DESK)
     page.goto("/runs/")
-    expect(page.locator(f"#run-{failed.pk}").get_by_role("button", name="Again")).to_be_in_viewport(ratio=1)
+    expect(page.locator(f"#run-{failed.pk}").get_by_role("button", name="Run again")).to_be_in_viewport(
+        ratio=1
+    )
     inside = page.locator(".table-wrap").evaluate("box => box.scrollWidth - box.clientWidth")
     assert inside <= 0
 

@@ -81,7 +81,7 @@ def test_message_of_a_run_can_be_sent_again(get: Get, status: str):
     ended = create_run(Story(), status=status)
     form = get("/runs/").one("td", css="row-actions").one("form")
     assert (form.attrs["method"], form.attrs["action"]) == ("post", f"/runs/{ended.pk}/again/")
-    assert form.one("button").text == "Again"
+    assert form.one("button").text == "Run again"
 
 
 def test_answers_and_runs_without_input_cannot_be_repeated(get: Get):
