@@ -131,7 +131,7 @@ class RemoteServer:
             if app_name in self.remote.app_names:
                 await self.take_run(run_id)
             else:
-                why = f"{self.remote.url} has no app {remotes.upstream_app_name(app_name)!r} any longer."
+                why = f"{self.remote.url} has no app {remotes.upstream_app_name(app_name)!r} now."
                 await units_of_work.write(
                     lifecycle.end_queued, run_id, Run.Status.FAILED, NotFound.__name__, why
                 )

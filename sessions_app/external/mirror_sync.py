@@ -22,13 +22,13 @@ class SourceEvents(Generic[T]):
     """The events of a session in the service that owns it.
 
     Attributes:
-        told: all events, in order.
+        items: all events, in order.
         id_of: returns the id of an event.
         arrival_of: converts an event to a row; called in a thread.
         doubtful: ids of events stored from a stream, which the service may correct.
     """
 
-    told: Sequence[T]
+    items: Sequence[T]
     id_of: Callable[[T], str]
     arrival_of: Callable[[T], SourceEvent]
     doubtful: Collection[str] = frozenset()
@@ -54,10 +54,10 @@ async def sync_mirror(
     revision, refused = here.revision, list[str]()
     if revision is None:
         revision = await units_of_work.write(mirrors.create_mirror, source, seeds, created_at)
-    ids = [events.id_of(event) for event in events.told]
+    ids = [events.id_of(event) for event in events.items]
     missing = [
         event
-        for name, event in zip(ids, events.told, strict=True)
+        for name, event in zip(ids, events.items, strict=True)
         if name not in here.event_ids or name in events.doubtful
     ]
     for start in range(0, len(missing), BATCH):

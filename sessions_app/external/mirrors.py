@@ -140,9 +140,9 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
         json.loads(body) for body in (stored.private or stored.data, record.private or record.data)
     )
     if before["actions"]["stateDelta"] != after["actions"]["stateDelta"]:
-        refused.append(f"event {record.event_id!r} came with another change of state than it is kept with")
+        refused.append(f"event {record.event_id!r} has another state delta than the stored copy")
         return False
-    said_before = event_text.text_of_data(stored.data)
+    text_before = event_text.text_of_data(stored.data)
     AgentSession.objects.filter(pk=session.pk).update(
         revision=F("revision") + 1,
         total_tokens=F("total_tokens") + record.total_tokens - stored.total_tokens,
@@ -152,7 +152,7 @@ def _correct(key: SessionKey, record: EventRecord, refused: list[str]) -> bool:
         setattr(stored, name, getattr(record, name))
     stored.summary, stored.data, stored.private = record.summary, record.data, record.private
     stored.save()
-    if event_text.text_of_data(record.data) != said_before:
+    if event_text.text_of_data(record.data) != text_before:
         indexing.reset_session(session.pk)
     return True
 

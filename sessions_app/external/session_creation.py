@@ -43,7 +43,7 @@ def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:
     if copy is None:
         where = storage_location.session_service_of(key.app_name)
         raise BadInput(
-            f"Session {key.session_id!r} was made in {where}, but its copy here could not be.",
+            f"Session {key.session_id!r} was created in {where}, but could not be copied here.",
             hint="The server's log says why; the next run or read of the session tries again.",
         )
     return copy

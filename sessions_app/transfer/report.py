@@ -13,17 +13,17 @@ MAX_LINES = 1000
 class ReportLines:
     """List of lines of a report: stores the first `MAX_LINES`, counts all."""
 
-    kept: list[str] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
     total: int = 0
 
     def add(self, line: str) -> None:
         """Count a line, and store it unless the list is full."""
         self.total += 1
-        if len(self.kept) < MAX_LINES:
-            self.kept.append(line)
+        if len(self.lines) < MAX_LINES:
+            self.lines.append(line)
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self.kept)
+        return iter(self.lines)
 
     def __bool__(self) -> bool:
         return self.total > 0
@@ -71,9 +71,9 @@ class ImportReport:
         """Yield the headings and lines of all lists that are not empty."""
         for heading, lines in (
             ("File by file", self.files),
-            ("Good to know", self.remarks),
-            ("Changed on the way", self.changed),
-            ("Left as it is here", self.conflicts),
+            ("Notes", self.remarks),
+            ("Changed during the import", self.changed),
+            ("Not changed", self.conflicts),
             ("Could not be read", self.unread),
         ):
             if lines:
@@ -88,15 +88,15 @@ class ImportReport:
             mine, theirs = getattr(self, heading), getattr(part, heading)
             for line in theirs:
                 mine.add(f"{name}: {line}")
-            mine.total += theirs.total - len(theirs.kept)
+            mine.total += theirs.total - len(theirs.lines)
 
     def counts(self) -> str:
         """Return the counts as a sentence."""
-        come = [f"{self.events} event(s)"]
-        come += [f"{self.artifacts} artifact version(s)"] if self.artifacts else []
-        come += [f"{self.eval_runs} eval run(s)"] if self.eval_runs else []
-        verb = "would come" if self.dry_run else "came"
+        items = [f"{self.events} event(s)"]
+        items += [f"{self.artifacts} artifact version(s)"] if self.artifacts else []
+        items += [f"{self.eval_runs} eval run(s)"] if self.eval_runs else []
+        verb = "would be imported" if self.dry_run else "imported"
         return (
             f"{self.created} new session(s), {self.extended} extended, {self.unchanged} unchanged;"
-            f" {' and '.join(come)} {verb}"
+            f" {' and '.join(items)} {verb}"
         )

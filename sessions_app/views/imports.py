@@ -21,7 +21,7 @@ OFFER = "devui/components/import_offer.html"
 class Offer:
     """A store in an agent's folder, with its import job if there is one."""
 
-    found: AgentData
+    data: AgentData
     job: jobs.ImportJob | None
 
 
@@ -61,9 +61,9 @@ def _render_offers(request: HttpRequest) -> HttpResponse:
     read_fingerprints = dict(
         ImportSource.objects.exclude(read_at=None).values_list("location", "fingerprint")
     )
-    offers = [Offer(found, jobs.find_import(found.location)) for found in _list_stores()]
+    offers = [Offer(data, jobs.find_import(data.location)) for data in _list_stores()]
     visible_offers = [
-        offer for offer in offers if offer.job or not offer.found.stores.items() <= read_fingerprints.items()
+        offer for offer in offers if offer.job or not offer.data.stores.items() <= read_fingerprints.items()
     ]
     is_working = any(offer.job and offer.job.is_running for offer in visible_offers)
     return render(request, OFFER + "#offers", {"offers": visible_offers, "is_working": is_working})

@@ -189,7 +189,7 @@ def test_home_page_offers_imports(store, agent, client, settings):
 
     offer: Any = client.get("/imports/").content.decode()
 
-    assert "left eval results beside" in offer
+    assert "stored eval results in the folder of" in offer
 
 
 def test_imported_results_are_linked(store, agent, client, settings):

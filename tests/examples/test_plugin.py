@@ -86,7 +86,7 @@ session = AgentSession.objects.get()
 print(report.format, report.counts(), session.app_name, session.last_text)
 """)
     assert printed == (
-        "chats in JSON Lines 1 new session(s), 0 extended, 0 unchanged; 2 event(s) came chats Hello\n"
+        "chats in JSON Lines 1 new session(s), 0 extended, 0 unchanged; 2 event(s) imported chats Hello\n"
     )
 
 

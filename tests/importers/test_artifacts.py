@@ -91,7 +91,7 @@ def test_existing_version_with_other_content_is_kept(store, agent):
     report = import_location(str(agent))
 
     assert list(report.conflicts) == [
-        "artifact 'chart.png' version 0 of weather/ann/s1: that version is here with other content"
+        "artifact 'chart.png' version 0 of weather/ann/s1: that version is stored with other content"
     ]
     assert Artifact.objects.get(filename="chart.png").content == b"mine"
 
@@ -154,14 +154,14 @@ def test_old_layout_belongs_to_the_agent_of_its_folder(store, agent):
     report = import_location(str(agent))
 
     assert report.artifacts == 6
-    assert "taken for those of 'weather'" in next(iter(report.remarks))
+    assert "are imported for 'weather'" in next(iter(report.remarks))
     assert set(Artifact.objects.values_list("app_name", flat=True)) == {"weather"}
 
 
 def test_command_reports_count_and_app(store, agent, capsys):
     call_command("import_sessions", str(agent), "--into-app=forecast")
 
-    assert "0 event(s) and 6 artifact version(s) came." in capsys.readouterr().out
+    assert "0 event(s) and 6 artifact version(s) imported." in capsys.readouterr().out
     assert set(Artifact.objects.values_list("app_name", flat=True)) == {"forecast"}
 
 

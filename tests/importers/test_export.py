@@ -148,7 +148,7 @@ def test_commands_report_their_results(load, tmp_path, capsys):
     call_command("export_sessions", "--format=adk-sqlite", f"--output={tmp_path / 'session.db'}")
 
     said = capsys.readouterr().out
-    assert "3 new session(s), 0 extended, 0 unchanged; 9 event(s) came." in said
+    assert "3 new session(s), 0 extended, 0 unchanged; 9 event(s) imported." in said
     assert "3 session(s), 9 event(s) in" in said
 
 
@@ -181,4 +181,4 @@ def test_a_dry_run_needs_no_store_that_was_used_before(tmp_path):
     done = forked_processes.run(command, env=environment, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert "3 new session(s)" in done.stdout
-    assert "would come" in done.stdout
+    assert "would be imported" in done.stdout

@@ -74,14 +74,14 @@ def test_files_are_recognized_by_content_and_reported(tmp_path: Path, capsys: py
 
     out = told(capsys, tmp_path)
 
-    assert "session-1.json: 1 new session(s), 0 extended, 0 unchanged; 1 event(s) came" in out
-    assert "deep/er/no-suffix: 1 new session(s), 0 extended, 0 unchanged; 2 event(s) came" in out
+    assert "session-1.json: 1 new session(s), 0 extended, 0 unchanged; 1 event(s) imported" in out
+    assert "deep/er/no-suffix: 1 new session(s), 0 extended, 0 unchanged; 2 event(s) imported" in out
     assert "called.txt: ADK DatabaseSessionService (v1), 3 new session(s)" in out
-    assert "evalset.json: passed over, it holds no session" in out
-    assert "template.html: passed over, it holds no session" in out
-    assert "other.db: passed over." in out
+    assert "evalset.json: skipped, it has no session" in out
+    assert "template.html: skipped, it has no session" in out
+    assert "other.db: skipped." in out
     assert "1 other file(s) are neither JSON nor databases" in out
-    assert "5 new session(s), 0 extended, 0 unchanged; 12 event(s) came." in out
+    assert "5 new session(s), 0 extended, 0 unchanged; 12 event(s) imported." in out
     assert (seqs()["one"], seqs()["two"]) == (1, 2)
 
 
@@ -90,14 +90,14 @@ def test_second_import_adds_only_new_events(tmp_path: Path, capsys: pytest.Captu
     saved(tmp_path / "b.json", "b", at(2, "b"))
     told(capsys, tmp_path)
     changes = StateChange.objects.count()
-    assert "0 new session(s), 0 extended, 2 unchanged; 0 event(s) came." in told(capsys, tmp_path)
+    assert "0 new session(s), 0 extended, 2 unchanged; 0 event(s) imported." in told(capsys, tmp_path)
     assert StateChange.objects.count() == changes
 
     saved(tmp_path / "b.json", "b", at(2, "b"), at(4, "b"))
     saved(tmp_path / "c.json", "c", at(3, "c"))
     out = told(capsys, tmp_path)
-    assert "b.json: 0 new session(s), 1 extended, 0 unchanged; 1 event(s) came" in out
-    assert "1 new session(s), 1 extended, 1 unchanged; 2 event(s) came." in out
+    assert "b.json: 0 new session(s), 1 extended, 0 unchanged; 1 event(s) imported" in out
+    assert "1 new session(s), 1 extended, 1 unchanged; 2 event(s) imported." in out
     assert seqs() == {"a": 1, "b": 2, "c": 1}
 
 
@@ -205,7 +205,7 @@ def test_a_dry_run_of_a_folder_writes_nothing(tmp_path: Path, capsys: pytest.Cap
     saved(tmp_path / "a.json", "a", at(1, "a"))
     shutil.copy(stores.SQLITE, tmp_path / "store.db")
     out = told(capsys, tmp_path, "--dry-run")
-    assert "4 new session(s), 0 extended, 0 unchanged; 10 event(s) would come." in out
+    assert "4 new session(s), 0 extended, 0 unchanged; 10 event(s) would be imported." in out
     assert not AgentSession.objects.exists()
 
 

@@ -200,7 +200,7 @@ def test_events_of_a_session_that_is_missing_are_reported(load, tmp_path):
         add_events(connection, an_event(2), session="gone")
     connection.close()
 
-    assert load(store).unread.kept == ["event e2: its session weather/ann/gone is missing"]
+    assert load(store).unread.lines == ["event e2: its session weather/ann/gone is missing"]
 
 
 def test_a_session_of_another_origin_is_left_as_it_is(load, tmp_path):
@@ -210,7 +210,7 @@ def test_a_session_of_another_origin_is_left_as_it_is(load, tmp_path):
 
     assert AgentSession.objects.get(**KEY._asdict()).last_seq == 0
     assert (report.created, report.conflicts.total) == (2, 1)
-    assert "came from elsewhere" in report.conflicts.kept[0]
+    assert "is not from this source" in report.conflicts.lines[0]
 
 
 def test_a_session_with_other_content_is_a_conflict_and_is_not_overwritten(load, read, tmp_path):
@@ -221,7 +221,7 @@ def test_a_session_with_other_content_is_a_conflict_and_is_not_overwritten(load,
 
     report = load(store)
 
-    assert "other content" in report.conflicts.kept[0]
+    assert "other content" in report.conflicts.lines[0]
     assert read()["events"][0]["content"]["parts"][0]["text"] == "mine"
 
 
@@ -282,7 +282,7 @@ def test_a_session_with_an_active_run_is_left_alone(load, tmp_path):
     connection.close()
     execute(store, "UPDATE sessions SET update_time = 9.0")
 
-    assert run.id in load(store).conflicts.kept[0]
+    assert run.id in load(store).conflicts.lines[0]
 
 
 def test_a_long_source_is_never_held_in_memory(store, tmp_path):

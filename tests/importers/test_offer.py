@@ -45,7 +45,7 @@ def test_nothing_is_offered_where_nothing_was_left(get, store, agents_dir):
 
 def test_one_click_imports_and_report_stays_until_dismissed(client, get, store, left_by_adk):
     offer = get("/imports/").one("form")
-    assert "adk web left sessions beside weather" in offer.text
+    assert "adk web stored sessions in the folder of weather" in offer.text
 
     client.post("/imports/start/", {"app": "weather"})
     wait_for_jobs()
@@ -88,7 +88,7 @@ async def test_artifacts_without_sessions_are_offered_and_come(async_client, sto
     )
 
     offer = await async_client.get("/imports/")
-    assert "left artifacts beside" in offer.content.decode()
+    assert "stored artifacts in the folder of" in offer.content.decode()
     await async_client.post("/imports/start/", {"app": "weather"})
     await asyncio.to_thread(wait_for_jobs)
 

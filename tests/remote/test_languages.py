@@ -285,7 +285,7 @@ async def test_queued_run_of_a_removed_app_fails_with_reason(web):
         async with connected(f"far=http://{address}"):
             run = await ended(waiting)
     assert (run.status, run.error_type) == ("failed", "NotFound")
-    assert run.error.endswith("has no app 'gone' any longer.")
+    assert run.error.endswith("has no app 'gone' now.")
 
 
 def statuses(run_ids: list[str]) -> list[str]:

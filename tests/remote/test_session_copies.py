@@ -71,7 +71,7 @@ async def test_event_with_different_state_delta_is_kept_and_reported(store):
     await bring(told("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))
     event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["actions"]["stateDelta"] == {"n": 1}
-    assert "came with another change of state than it is kept with" in (await row()).mirrored.behind
+    assert "has another state delta than the stored copy" in (await row()).mirrored.behind
 
     def state() -> Any:
         return SessionState.objects.get(key="n").value

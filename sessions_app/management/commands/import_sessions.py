@@ -114,7 +114,7 @@ class Command(BaseCommand):
         write(f"{report.counts()}.")
         for heading, lines in report.sections():
             write(f"{heading} ({lines.total}):")
-            for line in lines.kept[:MOST_LINES]:
+            for line in lines.lines[:MOST_LINES]:
                 write(f"  {visible_text.escape_name(line)}")
             if lines.total > MOST_LINES:
                 write(f"  … and {lines.total - MOST_LINES} more")

@@ -21,9 +21,7 @@ from sessions_app.transfer.readers.records import SourceFilter, UnreadableRow
 
 VERSIONS = "versions"
 METADATA = "metadata.json"
-OLD_LAYOUT = (
-    "Files of an ADK that kept no app beside them are taken for those of {app!r}, whose folder they lie in."
-)
+OLD_LAYOUT = "Files without an app name, of an older ADK, are imported for {app!r}, in whose folder they are."
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +80,7 @@ class ArtifactFolder:
             yield from self._of_app(app.name, app)
         if _folders(self._root / "users"):
             if not self._old_app:
-                yield UnreadableRow(
-                    str(self._root / "users"), "these files are kept without the name of an app"
-                )
+                yield UnreadableRow(str(self._root / "users"), "these files have no app name")
                 return
             self.remarks.append(OLD_LAYOUT.format(app=self._old_app))
             yield from self._of_app(self._old_app, self._root)

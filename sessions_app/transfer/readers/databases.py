@@ -9,10 +9,11 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tempfile
+from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sessions_app.errors import BadInput
@@ -135,10 +136,39 @@ def _copy_sqlite(path: Path, copy: Path) -> None:
             target.execute("PRAGMA journal_mode = DELETE")
 
 
-class PostgresDatabase:
-    """A PostgreSQL database in one read-only snapshot."""
+class ServerDatabase(ABC):
+    """A database of a server in one read-only snapshot."""
 
     append_order = "id"
+    columns_sql: ClassVar[str]
+    """Query for the names of a table's columns, in the schemas that a name without a schema means."""
+
+    _connection: Any
+
+    def fingerprint(self) -> str:
+        """Return "": a server has no cheap fingerprint."""
+        return ""
+
+    def columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns."""
+        return {row["name"] for row in self.rows(self.columns_sql, [table])}
+
+    @abstractmethod
+    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
+        """Yield the rows of a query as the server sends them."""
+
+    def close(self) -> None:
+        """End the snapshot."""
+        self._connection.close()
+
+
+class PostgresDatabase(ServerDatabase):
+    """A PostgreSQL database in one read-only snapshot."""
+
+    columns_sql = (
+        "SELECT column_name AS name FROM information_schema.columns"
+        " WHERE table_name = %s AND table_schema = ANY (current_schemas(false))"
+    )
 
     def __init__(self, url: str) -> None:
         """Connect.
@@ -148,24 +178,16 @@ class PostgresDatabase:
         """
         psycopg = _driver("psycopg", "postgres")
         try:
-            self._connection = psycopg.connect(_plain_scheme(url, "postgresql"), connect_timeout=CONNECT_S)
+            self._connection = psycopg.connect(
+                "postgresql" + url[url.index(":") :],
+                connect_timeout=CONNECT_S,
+                row_factory=psycopg.rows.dict_row,
+            )
             self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
             self._connection.read_only = True
         except psycopg.Error as error:
             raise _unreachable(url, error) from error
         self._named_cursors = 0
-
-    def fingerprint(self) -> str:
-        """Return "": a server has no cheap fingerprint."""
-        return ""
-
-    def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns in the schemas of the search path."""
-        sql = (
-            "SELECT column_name FROM information_schema.columns"
-            " WHERE table_name = %s AND table_schema = ANY (current_schemas(false))"
-        )
-        return {row["column_name"] for row in self.rows(sql, [table])}
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield the rows of a query through a server-side cursor."""
@@ -173,20 +195,16 @@ class PostgresDatabase:
         with self._connection.cursor(name=f"devui_{self._named_cursors}") as cursor:
             cursor.itersize = PAGE
             cursor.execute(sql, values)
-            names: list[str] | None = None
-            for row in cursor:
-                names = names or [column.name for column in cursor.description]
-                yield dict(zip(names, row, strict=True))
-
-    def close(self) -> None:
-        """End the snapshot."""
-        self._connection.close()
+            yield from cursor
 
 
-class MySqlDatabase:
+class MySqlDatabase(ServerDatabase):
     """A MySQL or MariaDB database in one read-only snapshot."""
 
-    append_order = "id"
+    columns_sql = (
+        "SELECT column_name AS name FROM information_schema.columns"
+        " WHERE table_name = %s AND table_schema = database()"
+    )
 
     def __init__(self, url: str) -> None:
         """Connect.
@@ -213,27 +231,11 @@ class MySqlDatabase:
         except (pymysql.Error, ValueError) as error:
             raise _unreachable(url, error) from error
 
-    def fingerprint(self) -> str:
-        """Return "": a server has no cheap fingerprint."""
-        return ""
-
-    def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns."""
-        sql = (
-            "SELECT column_name AS name FROM information_schema.columns"
-            " WHERE table_name = %s AND table_schema = database()"
-        )
-        return {row["name"] for row in self.rows(sql, [table])}
-
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield the rows of a query as the server sends them."""
         with self._connection.cursor() as cursor:
             cursor.execute(sql, values)
             yield from cursor
-
-    def close(self) -> None:
-        """End the snapshot."""
-        self._connection.close()
 
 
 def open_url(url: str) -> Database:
@@ -251,10 +253,6 @@ def open_url(url: str) -> Database:
         f"{without_password(url)!r} names no store that can be read.",
         hint="Name a file, a folder, sqlite:///file, postgresql://… or mysql://….",
     )
-
-
-def _plain_scheme(url: str, scheme: str) -> str:
-    return scheme + url[url.index(":") :]
 
 
 def _driver(module: str, extra: str) -> Any:

@@ -153,7 +153,7 @@ def _events_of(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]
         if "timestamp" not in wire:
             fallback = _time(session.get("lastupdatetime"), time)
             wire["timestamp"] = time or fallback
-            changes = (*changes, "timestamp: missing, taken from what comes before")
+            changes = (*changes, "timestamp: missing, set to that of the event before")
         time = wire["timestamp"]
         if not wire.get("id"):
             wire["id"] = f"event-{number}"

@@ -97,71 +97,89 @@ class _Machine:
         return self._stack[0]
 
     def play(self, name: str, argument: Any) -> None:
-        if name in _LITERALS:
-            self.put(argument)
-        elif name in _IGNORED:
-            return
-        elif name in _EMPTY:
-            self.put(_EMPTY[name]())
-        elif name in ("PUT", "BINPUT", "LONG_BINPUT"):
-            self._memo[argument] = self._stack[-1]
-        elif name in ("GET", "BINGET", "LONG_BINGET"):
-            self.put(self._memo[argument])
-        elif step := _STEPS.get(name):
-            step(self, argument)
-        else:
-            raise UnsafePickle(f"it uses {name}, which no data needs")
+        stack = self._stack
+        match name:
+            case "PROTO" | "FRAME" | "STOP":
+                pass
+            case _ if name in _LITERALS:
+                stack.append(argument)
+            case _ if name in _CONSTANTS:
+                stack.append(_CONSTANTS[name]())
+            case "POP":
+                stack.pop()
+            case "POP_MARK":
+                self._pop_marked()
+            case "DUP":
+                stack.append(stack[-1])
+            case "PUT" | "BINPUT" | "LONG_BINPUT":
+                self._memo[argument] = stack[-1]
+            case "MEMOIZE":
+                self._memo[len(self._memo)] = stack[-1]
+            case "GET" | "BINGET" | "LONG_BINGET":
+                stack.append(self._memo[argument])
+            case "TUPLE1" | "TUPLE2" | "TUPLE3":
+                stack.append(tuple(self._pop_many(int(name[-1]))))
+            case "TUPLE":
+                stack.append(tuple(self._pop_marked()))
+            case "LIST":
+                stack.append(self._pop_marked())
+            case "FROZENSET":
+                stack.append(frozenset(self._pop_marked()))
+            case "DICT":
+                items = self._pop_marked()
+                stack.append({})
+                self._set_items(items)
+            case "APPEND":
+                self._append(self._pop_many(1))
+            case "APPENDS" | "ADDITEMS":
+                self._append(self._pop_marked())
+            case "SETITEM":
+                self._set_items(self._pop_many(2))
+            case "SETITEMS":
+                self._set_items(self._pop_marked())
+            case "GLOBAL":
+                stack.append(_Name(*argument.split(" ", 1)))
+            case "STACK_GLOBAL":
+                stack.append(_Name(*map(str, self._pop_many(2))))
+            case "REDUCE":
+                stack.append(_call_constructor(*self._pop_many(2)))
+            case "NEWOBJ":
+                stack.append(_new_object(*self._pop_many(2)))
+            case "NEWOBJ_EX":
+                stack.append(_new_object(*self._pop_many(3)))
+            case "BUILD":
+                _set_fields(stack[-2], stack.pop())
+            case _:
+                raise UnsafePickle(f"it uses {name}, which no data needs")
 
-    def put(self, value: Any) -> None:
-        self._stack.append(value)
+    def _pop_many(self, count: int) -> list[Any]:
+        if len(self._stack) < count:
+            raise UnsafePickle("the pickle is broken: values are missing")
+        items = self._stack[-count:]
+        del self._stack[-count:]
+        return items
 
-    def drop(self) -> Any:
-        return self._stack.pop()
-
-    def again(self) -> None:
-        self.put(self._stack[-1])
-
-    def marked(self) -> list[Any]:
+    def _pop_marked(self) -> list[Any]:
         """Pop the items above the topmost mark, and the mark.
 
         Raises:
             UnsafePickle: there is no mark.
         """
-        place = len(self._stack) - 1
-        while self._stack[place] is not _MARK:
-            place -= 1
-            if place < 0:
-                raise UnsafePickle("the pickle is broken: a mark is missing")
+        places = range(len(self._stack) - 1, -1, -1)
+        place = next((place for place in places if self._stack[place] is _MARK), None)
+        if place is None:
+            raise UnsafePickle("the pickle is broken: a mark is missing")
         items = self._stack[place + 1 :]
         del self._stack[place:]
         return items
 
-    def drop_marked(self) -> None:
-        self.marked()
-
-    def pair(self) -> list[Any]:
-        value, key = self.drop(), self.drop()
-        return [key, value]
-
-    def put_tuple(self, size: int) -> None:
-        items = self._stack[-size:]
-        del self._stack[-size:]
-        self.put(tuple(items))
-
-    def put_dict(self, items: list[Any]) -> None:
-        self.put({})
-        self.set_items(items)
-
-    def memoize(self, _: Any) -> None:
-        self._memo[len(self._memo)] = self._stack[-1]
-
-    def set_items(self, items: list[Any]) -> None:
+    def _set_items(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if not isinstance(target, dict):
             raise UnsafePickle("the pickle is broken: it sets an item of no dict")
         target.update(zip(items[::2], items[1::2], strict=True))
 
-    def append(self, items: list[Any]) -> None:
+    def _append(self, items: list[Any]) -> None:
         target = self._stack[-1]
         if isinstance(target, list):
             target.extend(items)
@@ -170,47 +188,35 @@ class _Machine:
         else:
             raise UnsafePickle("the pickle is broken: it appends to no list")
 
-    def name(self, module: Any, name: Any) -> None:
-        self.put(_Name(str(module), str(name)))
 
-    def stack_name(self, _: Any) -> None:
-        name, module = self.drop(), self.drop()
-        self.name(module, name)
-
-    def reduce(self, _: Any) -> None:
-        arguments, target = self.drop(), self.drop()
-        if not isinstance(target, _Name) or not isinstance(arguments, tuple):
-            raise UnsafePickle("the pickle is broken: it calls what is no name")
-        self.put(_call_constructor(target, arguments))
-
-    def new(self, _: Any) -> None:
-        self.drop()
-        target = self.drop()
-        if not isinstance(target, _Name) or not target.has_fields:
-            raise UnsafePickle("it makes an object of a class that is no model")
-        self.put(_Object(target))
-
-    def new_with_keywords(self, _: Any) -> None:
-        self.drop()
-        self.new(None)
-
-    def build(self, _: Any) -> None:
-        """Set the fields of an object. Pydantic pickles fields as `__dict__`, other models as their own dict.
-
-        Raises:
-            UnsafePickle: there is no object, or no fields.
-        """
-        fields, target = self.drop(), self._stack[-1]
-        if isinstance(fields, tuple) and len(fields) == 2:
-            fields = {**(fields[0] or {}), **(fields[1] or {})}
-        if not isinstance(target, _Object) or not isinstance(fields, dict):
-            raise UnsafePickle("the pickle is broken: it fills what is no object")
-        extra = fields.get("__pydantic_extra__") or {}
-        target.fields.update({**fields.get("__dict__", fields), **extra})
+def _new_object(target: Any, *arguments: Any) -> _Object:
+    if not isinstance(target, _Name) or not target.has_fields:
+        raise UnsafePickle("it makes an object of a class that is no model")
+    return _Object(target)
 
 
-def _call_constructor(target: _Name, arguments: tuple[Any, ...]) -> Any:
-    """Return the result of a pickled call: an enum's value, a plain value, or an empty object."""
+def _set_fields(target: Any, fields: Any) -> None:
+    """Set the fields of an object. Pydantic pickles fields as `__dict__`, other models as their own dict.
+
+    Raises:
+        UnsafePickle: there is no object, or no fields.
+    """
+    if isinstance(fields, tuple) and len(fields) == 2:
+        fields = {**(fields[0] or {}), **(fields[1] or {})}
+    if not isinstance(target, _Object) or not isinstance(fields, dict):
+        raise UnsafePickle("the pickle is broken: it fills what is no object")
+    extra = fields.get("__pydantic_extra__") or {}
+    target.fields.update({**fields.get("__dict__", fields), **extra})
+
+
+def _call_constructor(target: Any, arguments: Any) -> Any:
+    """Return the result of a pickled call: an enum's value, a plain value, or an empty object.
+
+    Raises:
+        UnsafePickle: the call needs more than data.
+    """
+    if not isinstance(target, _Name) or not isinstance(arguments, tuple):
+        raise UnsafePickle("the pickle is broken: it calls what is no name")
     if target.make:
         return target.make(*arguments)
     if target.full in _HELPERS:
@@ -294,8 +300,7 @@ _LITERALS = frozenset(
         *("BINBYTES", "SHORT_BINBYTES", "BINBYTES8", "BYTEARRAY8"),
     }
 )
-_IGNORED = frozenset({"PROTO", "FRAME", "STOP"})
-_EMPTY: dict[str, Callable[[], Any]] = {
+_CONSTANTS: dict[str, Callable[[], Any]] = {
     "NONE": lambda: None,
     "NEWTRUE": lambda: True,
     "NEWFALSE": lambda: False,
@@ -304,30 +309,6 @@ _EMPTY: dict[str, Callable[[], Any]] = {
     "EMPTY_DICT": dict,
     "EMPTY_SET": set,
     "MARK": lambda: _MARK,
-}
-_STEPS: dict[str, Callable[[_Machine, Any], None]] = {
-    "POP": lambda machine, _: machine.drop(),
-    "POP_MARK": lambda machine, _: machine.drop_marked(),
-    "DUP": lambda machine, _: machine.again(),
-    "MEMOIZE": _Machine.memoize,
-    "TUPLE": lambda machine, _: machine.put(tuple(machine.marked())),
-    "TUPLE1": lambda machine, _: machine.put_tuple(1),
-    "TUPLE2": lambda machine, _: machine.put_tuple(2),
-    "TUPLE3": lambda machine, _: machine.put_tuple(3),
-    "LIST": lambda machine, _: machine.put(machine.marked()),
-    "DICT": lambda machine, _: machine.put_dict(machine.marked()),
-    "FROZENSET": lambda machine, _: machine.put(frozenset(machine.marked())),
-    "APPEND": lambda machine, _: machine.append([machine.drop()]),
-    "APPENDS": lambda machine, _: machine.append(machine.marked()),
-    "ADDITEMS": lambda machine, _: machine.append(machine.marked()),
-    "SETITEM": lambda machine, _: machine.set_items(machine.pair()),
-    "SETITEMS": lambda machine, _: machine.set_items(machine.marked()),
-    "GLOBAL": lambda machine, argument: machine.name(*argument.split(" ", 1)),
-    "STACK_GLOBAL": _Machine.stack_name,
-    "REDUCE": _Machine.reduce,
-    "NEWOBJ": _Machine.new,
-    "NEWOBJ_EX": _Machine.new_with_keywords,
-    "BUILD": _Machine.build,
 }
 
 

@@ -108,7 +108,7 @@ class SessionFolder:
 
     Attributes:
         unread: `.json` files that are invalid.
-        passed_over: other files that start like JSON but have no session.
+        without_sessions: other files that start like JSON but have no session.
     """
 
     format = "a folder"
@@ -118,11 +118,11 @@ class SessionFolder:
         self.location = str(root.resolve())
         self.remarks: list[str] = []
         self.unread: list[UnreadableRow] = []
-        self.passed_over: list[Path] = []
+        self.without_sessions: list[Path] = []
         self._root = root
         self._walked = walked
         self._choice = choice
-        self._held: dict[Owner, _FileSession] = {}
+        self._file_sessions: dict[Owner, _FileSession] = {}
         self._last_in: dict[Path, Owner] = {}
         self._shared: dict[tuple[str, str | None], SharedState] = {}
         for path in walked.documents:
@@ -131,7 +131,7 @@ class SessionFolder:
     @property
     def holds_any(self) -> bool:
         """Return whether any file has a session."""
-        return len(self.passed_over) + len(self.unread) < len(self._walked.documents)
+        return len(self.without_sessions) + len(self.unread) < len(self._walked.documents)
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the folder's files."""
@@ -144,7 +144,7 @@ class SessionFolder:
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions with the names of their files."""
         yield from self.unread
-        for file_session in self._held.values():
+        for file_session in self._file_sessions.values():
             yield replace(file_session.session, part=self.named(file_session.path))
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
@@ -158,19 +158,19 @@ class SessionFolder:
 
     def count_events(self) -> int | None:
         """Return how many events there are."""
-        return sum(file_session.events for file_session in self._held.values())
+        return sum(file_session.events for file_session in self._file_sessions.values())
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of time; each session's own events in the order they were appended."""
-        owners = [owner for owner in self._held if only is None or owner in only]
-        owners.sort(key=lambda owner: self._held[owner].first)
-        self._last_in = {self._held[owner].path: owner for owner in owners}
+        owners = [owner for owner in self._file_sessions if only is None or owner in only]
+        owners.sort(key=lambda owner: self._file_sessions[owner].first)
+        self._last_in = {self._file_sessions[owner].path: owner for owner in owners}
         opened: dict[Path, SessionDocument] = {}
         waiting, running = iter(owners), list[tuple[float, int, StoredEvent | UnreadableRow, Any]]()
         coming = next(waiting, None)
         number = 0
         while running or coming:
-            if coming and (not running or self._held[coming].first <= running[0][0]):
+            if coming and (not running or self._file_sessions[coming].first <= running[0][0]):
                 number += 1
                 _push_next(running, number, float("-inf"), self._events_of(coming, opened))
                 coming = next(waiting, None)
@@ -189,19 +189,19 @@ class SessionFolder:
             if path.suffix.lower() == ".json":
                 self.unread.append(UnreadableRow(self.named(path), error.message))
             else:
-                self.passed_over.append(path)
+                self.without_sessions.append(path)
             return
         if document.is_empty:
-            self.passed_over.append(path)
+            self.without_sessions.append(path)
             return
         for shared in document.shared():
             newest = self._shared.get((shared.app_name, shared.user_id))
             if newest is None or newest.updated_at <= shared.updated_at:
                 self._shared[shared.app_name, shared.user_id] = shared
         for session in document.sessions():
-            self._keep(path, document, session)
+            self._add_session(path, document, session)
 
-    def _keep(self, path: Path, document: SessionDocument, session: StoredSession) -> None:
+    def _add_session(self, path: Path, document: SessionDocument, session: StoredSession) -> None:
         """Add a session. Of several files with the same session, the longest and newest wins."""
         times = [
             event.wire["timestamp"]
@@ -209,22 +209,22 @@ class SessionFolder:
             if isinstance(event, StoredEvent)
         ]
         file_session = _FileSession(path, session, times[0] if times else float("-inf"), len(times))
-        duplicate = self._held.get(session.owner)
+        duplicate = self._file_sessions.get(session.owner)
         if duplicate is None:
-            self._held[session.owner] = file_session
+            self._file_sessions[session.owner] = file_session
             return
         older, newer = sorted(
             (duplicate, file_session), key=lambda each: (each.events, each.session.updated_at)
         )
-        self._held[session.owner] = newer
+        self._file_sessions[session.owner] = newer
         self.remarks.append(
             f"{self.named(older.path)}: its session {session.owner} is in {self.named(newer.path)} too,"
-            " with as many events or more; that one was taken"
+            " with as many events or more; that one was imported"
         )
 
     def _files(self) -> Iterator[tuple[Path, set[Owner]]]:
         owners: dict[Path, set[Owner]] = {}
-        for owner, file_session in self._held.items():
+        for owner, file_session in self._file_sessions.items():
             owners.setdefault(file_session.path, set()).add(owner)
         yield from owners.items()
 
@@ -232,7 +232,7 @@ class SessionFolder:
         self, owner: Owner, opened: dict[Path, SessionDocument]
     ) -> Iterator[StoredEvent | UnreadableRow]:
         """Return a session's events. Its file stays in memory until its last session is read."""
-        path = self._held[owner].path
+        path = self._file_sessions[owner].path
         document = opened.get(path) or opened.setdefault(path, self._open(path))
         if owner == self._last_in[path]:
             del opened[path]

@@ -45,9 +45,9 @@ def _import_version(artifact: StoredArtifact, report: ImportReport, app_name: st
         "", app_name, artifact.user_id, artifact.session_id or None, artifact.filename
     )
     content = artifact.path.read_bytes()
-    if twin := artifact_versions.list_versions(key).filter(version=artifact.version).first():
-        if twin.sha256 != sha256(content).hexdigest():
-            report.conflicts.add(f"{artifact}: that version is here with other content")
+    if duplicate := artifact_versions.list_versions(key).filter(version=artifact.version).first():
+        if duplicate.sha256 != sha256(content).hexdigest():
+            report.conflicts.add(f"{artifact}: that version is stored with other content")
         return
     if not dry_run and not _store_version(key, artifact, content):
         report.conflicts.add(f"{artifact}: an agent saved that version during the import")

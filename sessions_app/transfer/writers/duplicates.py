@@ -21,7 +21,7 @@ class Duplicate:
     seq: int
     body: str
 
-    def says(self, record: EventRecord) -> bool:
+    def is_same_event(self, record: EventRecord) -> bool:
         """Tell whether it is the same event. Details may differ when an older DevUI imported it."""
         body = record.private or record.data
         if self.body == body:
@@ -43,14 +43,14 @@ class Duplicates:
             for pk, event_id, seq, data, private in rows.values_list(*columns)
         }
 
-    def find(self, seat: SessionPlan, event_id: str) -> Duplicate | None:
+    def find(self, plan: SessionPlan, event_id: str) -> Duplicate | None:
         """Return the session's event with this id."""
-        if event_id not in self._asked and seat.pk:
-            row = Event.objects.filter(session_id=seat.pk, event_id=event_id).first()
+        if event_id not in self._asked and plan.pk:
+            row = Event.objects.filter(session_id=plan.pk, event_id=event_id).first()
             if row:
                 return Duplicate(row.seq, row.private or row.data)
-        return self._found.get((seat.key, event_id))
+        return self._found.get((plan.key, event_id))
 
-    def add(self, seat: SessionPlan, record: EventRecord) -> None:
+    def add(self, plan: SessionPlan, record: EventRecord) -> None:
         """Add an event that is about to be stored."""
-        self._found[seat.key, record.event_id] = Duplicate(seat.came, record.private or record.data)
+        self._found[plan.key, record.event_id] = Duplicate(plan.events_read, record.private or record.data)

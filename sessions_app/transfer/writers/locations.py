@@ -102,18 +102,18 @@ def _import_store(location: str, agent: str, how: _ImportOptions) -> ImportRepor
     folder = Path(location).expanduser()
     app_name = how.into_app or agent or folder.resolve().name
     artifacts = find_artifacts_folder(location)
-    beside = _importers_for(folder)
-    if holds_sessions(location) or not (artifacts or beside):
+    importers = _importers_for(folder)
+    if holds_sessions(location) or not (artifacts or importers):
         with closing(open_source(location, how.choice, how.zone)) as source:
             report = import_sessions(
                 source, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress
             )
     else:
-        report = ImportReport("what adk web left beside an agent", location, how.dry_run)
+        report = ImportReport("data of adk web in an agent's folder", location, how.dry_run)
     if artifacts:
         files = ArtifactFolder(artifacts, how.choice, old_app=app_name)
         import_artifacts(files, report, into_app=how.into_app, dry_run=how.dry_run)
-    for extra in beside:
+    for extra in importers:
         extra.bring(app_name, folder, report)
         if not how.dry_run:
             _save_fingerprints(extra.what, extra.find(folder))
@@ -137,9 +137,9 @@ def _import_folder(folder: Path, how: _ImportOptions) -> ImportReport:
         try:
             report.add(_import_store(str(path), "", how), name)
         except (BadInput, NotFound) as error:
-            report.files.add(f"{name}: passed over. {error.message}")
-    for path in documents.passed_over:
-        report.files.add(f"{documents.named(path)}: passed over, it holds no session")
+            report.files.add(f"{name}: skipped. {error.message}")
+    for path in documents.without_sessions:
+        report.files.add(f"{documents.named(path)}: skipped, it has no session")
     for unread in documents.unread:
         report.files.add(f"{unread.where}: could not be read")
     if walked.others:

@@ -32,7 +32,7 @@ from sessions_app.transfer.writers.import_rows import KeyWrite, StateOwner
 from sessions_app.transfer.writers.session_plan import SessionPlan
 
 BATCH = 100
-CHANGED_MEANWHILE = "somebody wrote to it, or deleted it, before its state could be made that of the source"
+CHANGED_MEANWHILE = "it was changed or deleted before its state was set to that of the source"
 
 
 class _Seeder(NamedTuple):
@@ -68,16 +68,16 @@ def reconcile_state(
     source_row: ImportSource,
     states: Iterable[StoredState],
     shared_states: Iterable[SharedState],
-    seats: Mapping[Owner, SessionPlan],
+    plans: Mapping[Owner, SessionPlan],
     into_app: str | None,
     report: ImportReport,
 ) -> None:
     """Reconcile all complete sessions, then the state of users and apps."""
     slices = BatchedTransactions()
-    whole = {name: seat for name, seat in seats.items() if seat.is_whole}
+    whole = {name: plan for name, plan in plans.items() if plan.is_whole}
     for stored in states:
-        if seat := whole.get(stored.owner):
-            _reconcile_session(slices, source_row, seat, stored, report)
+        if plan := whole.get(stored.owner):
+            _reconcile_session(slices, source_row, plan, stored, report)
     for shared in shared_states:
         _reconcile_shared(slices, source_row, into_app or shared.app_name, shared, report)
     _mark_settled(slices, whole.values())
@@ -86,21 +86,21 @@ def reconcile_state(
 def _reconcile_session(
     slices: BatchedTransactions,
     source: ImportSource,
-    seat: SessionPlan,
+    plan: SessionPlan,
     stored: StoredState,
     report: ImportReport,
 ) -> None:
     """Write the session keys whose value in the source differs from that of its events."""
-    session = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came).first()
+    session = AgentSession.objects.filter(**plan.key._asdict(), last_seq=plan.events_read).first()
     if session is None:
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
         return
     owner = import_rows.session_owner(session, session.last_seq)
-    seeder = _Seeder(owner, seat.key, source.location, seat.stored.created_at, session)
-    late = session.last_seq if seat.was_settled else 0
+    seeder = _Seeder(owner, plan.key, source.location, plan.stored.created_at, session)
+    late = session.last_seq if plan.was_settled else 0
     settled = _write_to_session(slices, session, _missing_seeds(seeder, stored.values, stored.seeds, late))
     if settled:
-        corrector = seeder._replace(timestamp=seat.stored.updated_at)
+        corrector = seeder._replace(timestamp=plan.stored.updated_at)
         settled = _write_to_session(slices, session, _corrections(corrector, stored.values, session.last_seq))
     if not settled:
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
@@ -171,14 +171,14 @@ def _batches(slices: BatchedTransactions, writes: list[KeyWrite]) -> Iterator[li
         start += len(some)
 
 
-def _mark_settled(slices: BatchedTransactions, seats: Iterable[SessionPlan]) -> None:
+def _mark_settled(slices: BatchedTransactions, plans: Iterable[SessionPlan]) -> None:
     """Set the sessions' update times and mark them as settled."""
-    ready = iter(seats)
+    ready = iter(plans)
     while batch := list(islice(ready, BATCH)):
         with slices.one():
-            for seat in batch:
-                same = AgentSession.objects.filter(**seat.key._asdict(), last_seq=seat.came)
-                if same.update(updated_at=seat.stored.updated_at):
+            for plan in batch:
+                same = AgentSession.objects.filter(**plan.key._asdict(), last_seq=plan.events_read)
+                if same.update(updated_at=plan.stored.updated_at):
                     ImportedSession.objects.filter(session__in=same).update(is_settled=True)
 
 

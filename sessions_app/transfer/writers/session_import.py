@@ -79,7 +79,7 @@ class _Import:
         self._progress = progress
         self._report = ImportReport(source.format, source.location, dry_run)
         self._row: ImportSource | None = None
-        self._seats: dict[Owner, SessionPlan] = {}
+        self._plans: dict[Owner, SessionPlan] = {}
         self._slices = BatchedTransactions()
 
     def run(self) -> ImportReport:
@@ -107,14 +107,14 @@ class _Import:
             )
         rest = iter(sessions)
         while some := list(islice(rest, min(MAX_EVENTS, self._slices.rows))):
-            self._seat(some)
-        names = [name for name, seat in self._seats.items() if not seat.closed]
+            self._plan_sessions(some)
+        names = [name for name, plan in self._plans.items() if not plan.skip_reason]
         if names:
             self._replay(names)
         if self._row and names:
             states, shared = self._readable(self._source.states()), self._readable(self._source.shared())
             reconciliation.reconcile_state(
-                self._row, states, shared, self._seats, self._into_app, self._report
+                self._row, states, shared, self._plans, self._into_app, self._report
             )
         if self._row:
             self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
@@ -149,7 +149,7 @@ class _Import:
                 f" {type(error).__name__}: {error}"
             ) from error
 
-    def _seat(self, sessions: list[StoredSession]) -> None:
+    def _plan_sessions(self, sessions: list[StoredSession]) -> None:
         with self._slices.one():
             for stored in sessions:
                 name = stored.owner
@@ -159,24 +159,24 @@ class _Import:
                 except BadInput as error:
                     self._report.unread.add(f"session {name}: {error.message}")
                     continue
-                if name in self._seats:
+                if name in self._plans:
                     self._report.conflicts.add(f"{name}: the source has two sessions of this name")
                     continue
-                seat = plan_session(stored, key, self._source.location, self._row)
-                self._seats[name] = seat
-                if seat.closed and not seat.is_unchanged:
-                    self._report.conflicts.add(f"{name}: {seat.closed}")
+                plan = plan_session(stored, key, self._source.location, self._row)
+                self._plans[name] = plan
+                if plan.skip_reason and not plan.is_unchanged:
+                    self._report.conflicts.add(f"{name}: {plan.skip_reason}")
             change_notification.notify_after_commit()
 
-    def _refuse(self, seat: SessionPlan, why: str) -> None:
-        seat.closed = why
-        self._report.conflicts.add(f"{seat.stored.owner}: {why}")
+    def _skip(self, plan: SessionPlan, why: str) -> None:
+        plan.skip_reason = why
+        self._report.conflicts.add(f"{plan.stored.owner}: {why}")
 
     def _replay(self, names: list[Owner]) -> None:
-        only = names if len(names) <= MAX_SINGLE_SESSIONS < len(self._seats) else None
+        only = names if len(names) <= MAX_SINGLE_SESSIONS < len(self._plans) else None
         total, read = (self._source.count_events() if only is None else None), 0
         for batch in self._batches(self._readable(self._source.events(only))):
-            self._take(batch)
+            self._import_batch(batch)
             read += len(batch)
             self._progress(read, total)
 
@@ -197,45 +197,51 @@ class _Import:
         if batch:
             yield batch
 
-    def _take(self, events: list[StoredEvent]) -> None:
+    def _import_batch(self, events: list[StoredEvent]) -> None:
         """Compare the stored events and append the new ones in one transaction."""
         read = [
             _ParsedEvent(event, _build_record(event)) for event in events
         ]  # most of the work, done before the transaction
         with self._slices.one():
-            seated = [(self._seat_of(each.event), each) for each in read]
-            sessions = self._lock([seat for seat, _ in seated if seat])
-            keys = {seat.pk: seat.key for seat, _ in seated if seat and seat.pk}
-            twins = Duplicates(keys, (event.wire["id"] for event in events))
+            planned_events = [(self._plan_of(each.event), each) for each in read]
+            sessions = self._lock([plan for plan, _ in planned_events if plan])
+            keys = {plan.pk: plan.key for plan, _ in planned_events if plan and plan.pk}
+            duplicates = Duplicates(keys, (event.wire["id"] for event in events))
             arrivals = []
-            for seat, each in seated:
-                if seat is None or seat.closed or not (record := self._admit(seat, each, twins)):
+            for plan, each in planned_events:
+                if (
+                    plan is None
+                    or plan.skip_reason
+                    or not (record := self._find_new_record(plan, each, duplicates))
+                ):
                     continue
                 self._report.events += 1
-                if seat.pk:
-                    arrivals.append(PendingEvent(sessions[seat.pk], seat.came, record))
+                if plan.pk:
+                    arrivals.append(PendingEvent(sessions[plan.pk], plan.events_read, record))
             if self._row and arrivals:
                 _append_events(self._row, arrivals)
 
-    def _seat_of(self, event: StoredEvent) -> SessionPlan | None:
-        seat = self._seats.get(event.owner)
-        if seat is None:
+    def _plan_of(self, event: StoredEvent) -> SessionPlan | None:
+        plan = self._plans.get(event.owner)
+        if plan is None:
             self._report.unread.add(f"event {event.wire['id']}: its session {event.owner} is missing")
-        return seat
+        return plan
 
-    def _lock(self, seats: list[SessionPlan]) -> dict[int, AgentSession]:
+    def _lock(self, plans: list[SessionPlan]) -> dict[int, AgentSession]:
         """Lock the sessions of a batch. Skip sessions that another writer has changed or deleted."""
-        pks = {seat.pk for seat in seats if seat.pk}
+        pks = {plan.pk for plan in plans if plan.pk}
         rows_of_batch = AgentSession.objects.select_for_update().filter(pk__in=pks).order_by("pk")
         sessions = {row.pk: row for row in rows_of_batch}
-        for seat in seats:
-            if seat.pk and not seat.closed:
-                row = sessions.get(seat.pk)
-                if row is None or row.last_seq != seat.last_seq:
-                    self._refuse(seat, "somebody wrote to it, or deleted it, during the import")
+        for plan in plans:
+            if plan.pk and not plan.skip_reason:
+                row = sessions.get(plan.pk)
+                if row is None or row.last_seq != plan.last_seq:
+                    self._skip(plan, "it was changed or deleted during the import")
         return sessions
 
-    def _admit(self, seat: SessionPlan, read: _ParsedEvent, twins: Duplicates) -> EventRecord | None:
+    def _find_new_record(
+        self, plan: SessionPlan, read: _ParsedEvent, duplicates: Duplicates
+    ) -> EventRecord | None:
         """Return the record of an event to append; None if it is stored already or rejected."""
         event, record = read
         try:
@@ -243,54 +249,56 @@ class _Import:
         except BadInput as error:
             self._report.unread.add(f"event {record.event_id[:40]!r} of {event.owner}: {error.message}")
             return None
-        place = seat.came + 1
-        twin = twins.find(seat, record.event_id)
-        if twin and twin.seq < place:
-            if twin.says(record):
+        place = plan.events_read + 1
+        duplicate = duplicates.find(plan, record.event_id)
+        if duplicate and duplicate.seq < place:
+            if duplicate.is_same_event(record):
                 self._report.changed.add(
-                    f"event {record.event_id} of {event.owner}: stored twice, taken once"
+                    f"event {record.event_id} of {event.owner}: stored twice, imported once"
                 )
                 return None
             event = _with_new_id(event, place)
-            record, twin = _build_record(event), twins.find(seat, event.wire["id"])
-        if twin and twin.seq == place and twin.says(record):
-            seat.came = place
+            record, duplicate = _build_record(event), duplicates.find(plan, event.wire["id"])
+        if duplicate and duplicate.seq == place and duplicate.is_same_event(record):
+            plan.events_read = place
             return None
-        if why := (f"its event {place} is here with other content" if twin else seat.why_not_append(place)):
-            self._refuse(seat, why)
+        if why := (
+            f"its event {place} is stored with other content" if duplicate else plan.why_not_append(place)
+        ):
+            self._skip(plan, why)
             return None
-        seat.came = place
-        twins.add(seat, record)
-        self._tell(event)
+        plan.events_read = place
+        duplicates.add(plan, record)
+        self._report_changes(event)
         return record
 
-    def _tell(self, event: StoredEvent) -> None:
+    def _report_changes(self, event: StoredEvent) -> None:
         where = f"event {event.wire['id']} of {event.owner}"
         if event.unread:
-            self._report.unread.add(f"{where}: {event.unread}. The event came without them")
+            self._report.unread.add(f"{where}: {event.unread}. The event was imported without them")
         for change in event.changes:
             self._report.changed.add(f"{where}: {change}")
 
     def _count(self) -> None:
         files: dict[str, ImportReport] = {}
-        for seat in self._seats.values():
-            _count_session(self._report, seat)
-            if part := seat.stored.part:
-                _count_session(files.setdefault(part, ImportReport("", part, self._report.dry_run)), seat)
-                files[part].events += max(seat.came - seat.here, 0)
-                if seat.closed and not seat.is_unchanged:
-                    files[part].conflicts.add(seat.closed)
+        for plan in self._plans.values():
+            _count_session(self._report, plan)
+            if part := plan.stored.part:
+                _count_session(files.setdefault(part, ImportReport("", part, self._report.dry_run)), plan)
+                files[part].events += max(plan.events_read - plan.stored_seq, 0)
+                if plan.skip_reason and not plan.is_unchanged:
+                    files[part].conflicts.add(plan.skip_reason)
         for part, counted in files.items():
-            unchanged = f"; {counted.conflicts.total} left as it is here" if counted.conflicts else ""
+            unchanged = f"; {counted.conflicts.total} not changed" if counted.conflicts else ""
             self._report.files.add(f"{part}: {counted.counts()}{unchanged}")
 
 
-def _count_session(report: ImportReport, seat: SessionPlan) -> None:
-    if seat.is_new:
+def _count_session(report: ImportReport, plan: SessionPlan) -> None:
+    if plan.is_new:
         report.created += 1
-    elif not seat.closed and seat.came > seat.here:
+    elif not plan.skip_reason and plan.events_read > plan.stored_seq:
         report.extended += 1
-    elif seat.is_unchanged or not seat.closed:
+    elif plan.is_unchanged or not plan.skip_reason:
         report.unchanged += 1
 
 

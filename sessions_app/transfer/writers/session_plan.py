@@ -20,45 +20,45 @@ class SessionPlan:
 
     Attributes:
         pk: of the stored session; None for a new session in a dry run.
-        here: seq of its last stored event when the import began.
-        came: number of the source's events read so far.
+        stored_seq: seq of its last stored event when the import began.
+        events_read: number of the source's events read so far.
         is_new: this import created it.
         is_ours: it was imported from this source and has no events of its own since.
         was_settled: an earlier import completed it.
-        closed: reason why it is not imported; empty if it is.
+        skip_reason: reason why it is not imported; empty if it is.
     """
 
     stored: StoredSession
     key: SessionKey
     pk: int | None = None
-    here: int = 0
-    came: int = 0
+    stored_seq: int = 0
+    events_read: int = 0
     is_new: bool = False
     is_ours: bool = True
     was_settled: bool = False
-    closed: str = ""
+    skip_reason: str = ""
 
     @property
     def is_unchanged(self) -> bool:
         """True if an earlier import has completed it."""
-        return self.closed == UNCHANGED
+        return self.skip_reason == UNCHANGED
 
     @property
     def is_whole(self) -> bool:
         """True if the store has exactly the source's events."""
-        return not self.closed and self.came >= self.here and (self.is_new or self.is_ours)
+        return not self.skip_reason and self.events_read >= self.stored_seq and (self.is_new or self.is_ours)
 
     @property
     def last_seq(self) -> int:
         """Expected last seq of the session, if there is no other writer."""
-        return max(self.here, self.came)
+        return max(self.stored_seq, self.events_read)
 
     def why_not_append(self, place: int) -> str:
         """Return the reason why the source's event must not be appended, or ""."""
-        if place <= self.here:
-            return f"its event {place} is another one here"
+        if place <= self.stored_seq:
+            return f"its event {place} differs from the stored one"
         if not (self.is_new or self.is_ours):
-            return "a session of this name is here that came from elsewhere or went on here"
+            return "a session of this name exists here that is not from this source or has events of its own"
         return ""
 
 
@@ -76,21 +76,21 @@ def plan_session(
         location: of the source.
         source: row of the source; None in a dry run, which creates nothing.
     """
-    seat = SessionPlan(stored, key)
+    plan = SessionPlan(stored, key)
     row = AgentSession.objects.filter(**key._asdict()).first()
     if row is None:
-        seat.is_new = True
-        seat.pk = _create_session(stored, key, source).pk if source else None
-        return seat
+        plan.is_new = True
+        plan.pk = _create_session(stored, key, source).pk if source else None
+        return plan
     mark = ImportedSession.objects.filter(session=row, source__location=location).first()
-    seat.pk, seat.here = row.pk, row.last_seq
-    seat.is_ours = mark is not None and mark.last_seq == row.last_seq
-    seat.was_settled = mark is not None and mark.is_settled
-    if seat.is_ours and seat.was_settled and row.updated_at == stored.updated_at:
-        seat.closed = UNCHANGED
+    plan.pk, plan.stored_seq = row.pk, row.last_seq
+    plan.is_ours = mark is not None and mark.last_seq == row.last_seq
+    plan.was_settled = mark is not None and mark.is_settled
+    if plan.is_ours and plan.was_settled and row.updated_at == stored.updated_at:
+        plan.skip_reason = UNCHANGED
     elif run := active_run(row.pk):
-        seat.closed = f"run {run.id} is active on it; import again after its end"
-    return seat
+        plan.skip_reason = f"run {run.id} is active on it; import again after its end"
+    return plan
 
 
 def _create_session(stored: StoredSession, key: SessionKey, source: ImportSource) -> AgentSession:
