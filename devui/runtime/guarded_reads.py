@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import threading
 from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from concurrent.futures import Future
+from typing import Any, TypeVar
 
 MAX_NAME = 300
 """Most characters of a name."""
@@ -21,30 +21,19 @@ async def call_with_timeout(function: Callable[[], T], seconds: float) -> T:
         TimeoutError: the function did not return in time.
         RuntimeError: the function raised.
     """
-    loop = asyncio.get_running_loop()
-    future: asyncio.Future[T] = loop.create_future()
+    future: Future[T] = Future()
+    future.set_running_or_notify_cancel()
 
-    def settle(result: T | None, error: BaseException | None) -> None:
-        if future.done():
-            return
-        if error is None:
-            future.set_result(cast(T, result))
-        else:
+    def call() -> None:
+        try:
+            future.set_result(function())
+        except BaseException as error:
             problem = RuntimeError(f"{type(error).__name__} was raised while the agent was read.")
             problem.__cause__ = error
             future.set_exception(problem)
 
-    def call() -> None:
-        result, raised = None, None
-        try:
-            result = function()
-        except BaseException as error:
-            raised = error
-        with contextlib.suppress(RuntimeError):  # the loop is closed: the process ends
-            loop.call_soon_threadsafe(settle, result, raised)
-
     threading.Thread(target=call, name="devui-describe", daemon=True).start()
-    return await asyncio.wait_for(future, seconds)
+    return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
 def read_attribute(value: Any, name: str) -> Any:

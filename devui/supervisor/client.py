@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import AsyncIterator, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any, Protocol
 
 from devui.supervisor import http_calls
@@ -75,15 +75,18 @@ class AppClient:
         """Yield a run's frames with n > `after`, stored ones first, until `end`."""
         return self._processes.feeds.follow(run_id, after)
 
-    def open(
+    @asynccontextmanager
+    async def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
-    ) -> AbstractAsyncContextManager[httpx.Response]:
+    ) -> AsyncIterator[httpx.Response]:
         """Send a request to ADK's server in the process and stream the response.
 
         Raises:
             RuntimeUnavailable: the process cannot be reached or died before it answered.
         """
-        return self._open(method, path, headers, content)
+        child = await self._processes.child(self._app_name)
+        async with http_calls.open_stream(child, method, path, headers, content) as response:
+            yield response
 
     @asynccontextmanager
     async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
@@ -105,14 +108,6 @@ class AppClient:
         """
         child = await self._processes.child(self._app_name)
         return await http_calls.call(child, method, path, body)
-
-    @asynccontextmanager
-    async def _open(
-        self, method: str, path: str, headers: Mapping[str, str], content: bytes
-    ) -> AsyncIterator[httpx.Response]:
-        child = await self._processes.child(self._app_name)
-        async with http_calls.open_stream(child, method, path, headers, content) as response:
-            yield response
 
     async def _ends_by_itself(self, child: Child, run_id: str) -> bool:
         try:

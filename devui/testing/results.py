@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Self
 
+from evals_app.metrics.score_text import format_score
 from sessions_app.presentation import visible_text
 
 FAILED = "failed"
@@ -35,7 +36,7 @@ class Score:
         if self.status == "not_evaluated":
             return f"{self.metric}: {' '.join(self.reason.split())}"
         sign = "<" if self.status == FAILED else "≥"
-        return f"{self.metric} {_format_score(self.score)} {sign} {_format_score(self.threshold)}"
+        return f"{self.metric} {format_score(self.score)} {sign} {format_score(self.threshold)}"
 
 
 @dataclass(frozen=True)
@@ -177,7 +178,3 @@ def _text(content: Mapping[str, Any] | None) -> str:
     parts = (content or {}).get("parts") or []
     text = "".join(part.get("text") or "" for part in parts if not part.get("thought"))
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}…"
-
-
-def _format_score(value: float | None) -> str:
-    return "–" if value is None else f"{value:.3f}".rstrip("0").rstrip(".")

@@ -6,7 +6,6 @@ import asyncio
 import contextvars
 import inspect
 import logging
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any
 
@@ -208,19 +207,15 @@ class MirroredSessionService(BaseSessionService):
         if copy is None:
             return
         try:
-            await self._copy_from(
-                SourceSession(key, self.place, session.state, session.last_update_time), copy, session, seeds
+            truth = SourceSession(key, self.place, session.state, session.last_update_time)
+            created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
+            events = mirror_sync.SourceEvents(
+                session.events, id_of=lambda event: event.id, arrival_of=_arrival
             )
+            await mirror_sync.sync_mirror(truth, copy, events, seeds=seeds, created_at=created_at)
             self._behind.discard(key)
         except Exception as error:
             await self._note_failure(key, error)
-
-    async def _copy_from(
-        self, truth: SourceSession, copy: MirrorState, session: Session, seeds: dict[str, Any]
-    ) -> None:
-        created_at = min([truth.updated_at, *(event.timestamp for event in session.events[:1])])
-        events = mirror_sync.SourceEvents(session.events, id_of=lambda event: event.id, arrival_of=_arrival)
-        await mirror_sync.sync_mirror(truth, copy, events, seeds=seeds, created_at=created_at)
 
     async def _is_newest(self, session: Session) -> bool:
         key = self._key(session.app_name, session.user_id, session.id)
@@ -267,8 +262,5 @@ def _arrival(event: Event) -> SourceEvent:
 def _initial_keys(session: Session) -> dict[str, Any]:
     """Return the session's own keys that no event has written: its initial state."""
     written_keys = {key for event in session.events for key in event.actions.state_delta}
-    return {key: value for key, value in _session_keys(session) if key not in written_keys}
-
-
-def _session_keys(session: Session) -> Iterator[tuple[str, Any]]:
-    return iter(scopes.split_delta(session.state).session.items())
+    own_state = scopes.split_delta(session.state).session
+    return {key: value for key, value in own_state.items() if key not in written_keys}

@@ -9,12 +9,15 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TypeVar
 
 from sessions_app.adk.untracked_state import StateCopy
 from sessions_app.events import KeyWrite
 from sessions_app.events.attribution import Writer
 
 MAX_PENDING = 1000
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,9 +45,7 @@ def note_invocation(invocation_id: str, notes: EventNotes) -> None:
 
 def watch_state(invocation_id: str, copy: StateCopy) -> None:
     """Store a copy of the state at the start of an invocation, in which later writes are noted."""
-    _state_copies[invocation_id] = copy
-    while len(_state_copies) > MAX_PENDING:
-        _state_copies.popitem(last=False)
+    _remember(_state_copies, invocation_id, copy)
 
 
 def note_stored(invocation_id: str, writes: Sequence[KeyWrite]) -> None:
@@ -68,7 +69,7 @@ def take_notes(event_id: str, invocation_id: str) -> EventNotes | None:
     return _pending.pop(event_id, None) or _of_invocation.get(invocation_id)
 
 
-def _remember(notes_by_id: OrderedDict[str, EventNotes], name: str, notes: EventNotes) -> None:
+def _remember(notes_by_id: OrderedDict[str, T], name: str, notes: T) -> None:
     notes_by_id[name] = notes
-    while len(notes_by_id) > MAX_PENDING:
+    if len(notes_by_id) > MAX_PENDING:
         notes_by_id.popitem(last=False)

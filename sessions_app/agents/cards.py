@@ -28,6 +28,13 @@ def last_checked_at(app_name: str) -> float | None:
     return AgentCard.objects.filter(app_name=app_name).values_list("checked_at", flat=True).first()
 
 
+def description_of(app_name: str) -> dict[str, Any]:
+    """Return the description in an app's card; empty if the app was never loaded."""
+    text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
+    description: dict[str, Any] = json.loads(text or "{}")
+    return description
+
+
 def _save_card(app_name: str, code_version: str, status: AgentCard.Status, **facts: str) -> None:
     values = {"status": status, "code_version": code_version, "checked_at": time.time(), **facts}
     with transaction.atomic():

@@ -8,7 +8,7 @@ from typing import Any
 from ninja import Schema
 from pydantic import ConfigDict, Field, model_validator
 
-from sessions_app.api.schemas import SessionOut
+from sessions_app.api.schemas import RowSchema, SessionOut
 from sessions_app.branches.rewind_plan import RewindPlan, StoredValue
 from sessions_app.ids import StorableText
 
@@ -54,7 +54,7 @@ class KeyPlanOut(Schema):
     then: Was
 
 
-class FilePlanOut(Schema):
+class FilePlanOut(RowSchema):
     """An artifact of the session that has changed since."""
 
     name: str
@@ -71,7 +71,7 @@ class SharedKeyOut(Schema):
     now: Was
 
 
-class EffectOut(Schema):
+class EffectOut(RowSchema):
     """A later tool call, whose external effects are not undone."""
 
     seq: int
@@ -108,7 +108,7 @@ class StaysOut(Schema):
     effects_count: int
 
 
-class RewindOut(Schema):
+class RewindOut(RowSchema):
     """A planned or completed rewind."""
 
     done: bool
@@ -128,21 +128,16 @@ class RewindOut(Schema):
     @classmethod
     def of(cls, plan: RewindPlan, seq: int | None = None, event_id: str | None = None) -> RewindOut:
         """Return the schema of a plan and, if carried out, of the appended event."""
-        return cls(
+        return cls.from_row(
+            plan,
             done=seq is not None,
             seq=seq,
             event_id=event_id,
             session=plan.session_pk,
-            revision=plan.revision,
             before_invocation=plan.invocation_id,
             first_seq=plan.first.seq,
-            events=plan.events,
-            invocations=plan.invocations,
             state=[KeyPlanOut(key=key.key, now=Was.of(key.now), then=Was.of(key.then)) for key in plan.keys],
-            artifacts=[
-                FilePlanOut(name=file.name, now=file.now, then=file.then, fate=file.fate)
-                for file in plan.files
-            ],
+            artifacts=[FilePlanOut.from_row(file) for file in plan.files],
             stays=StaysOut(
                 state=[
                     SharedKeyOut(key=key.name, before=Was.of(key.before), now=Was.of(key.now))
@@ -155,10 +150,7 @@ class RewindOut(Schema):
                     for each in plan.memory.shown
                 ],
                 memory_count=plan.memory.count,
-                effects=[
-                    EffectOut(seq=each.seq, event_id=each.event_id, tool=each.tool, args=each.args)
-                    for each in plan.effects.shown
-                ],
+                effects=[EffectOut.from_row(each) for each in plan.effects.shown],
                 effects_count=plan.effects.count,
             ),
             adk_differs=[
@@ -196,7 +188,7 @@ class Lineage(Schema):
     forks: list[SessionOut]
 
 
-class BriefEvent(Schema):
+class BriefEvent(RowSchema):
     """Summary of an event."""
 
     seq: int

@@ -140,13 +140,6 @@ def _event_or_none(session: AgentSession, event_id: str | None) -> Event | None:
 def _brief_events(group: InvocationGroup | None) -> list[BriefEvent]:
     items = [item for row in group.rows for item in (row.head, *row.answers)] if group else []
     return [
-        BriefEvent(
-            seq=item.event.seq,
-            event_id=item.event.event_id,
-            kind=item.event.kind,
-            author=item.event.author,
-            time=item.event.timestamp,
-            summary=item.summary,
-        )
+        BriefEvent.from_row(item.event, time=item.event.timestamp, summary=item.summary)
         for item in sorted(items, key=lambda item: item.event.seq)
     ]

@@ -8,12 +8,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, Self
 
-from ninja import Schema
+from ninja import P, QueryEx, Schema
 from pydantic import ConfigDict, Field
 
 from sessions_app.models import AgentSession, Run
 from sessions_app.paths import session_url
 from sessions_app.sessions import lineage, listing, storage_location
+
+PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
+Older = QueryEx[str, P(description="`next` of the page before.")]
 
 
 class Problem(Schema):
@@ -24,11 +27,21 @@ class Problem(Schema):
     hint: str = Field(description="How to fix or avoid the error.")
 
 
+class RowSchema(Schema):
+    """A schema with fields that an object has under the same names."""
+
+    @classmethod
+    def from_row(cls, row: object, **others: Any) -> Self:
+        """Return the schema of an object, with `others` as the values of the remaining fields."""
+        names = cls.model_fields.keys() - others.keys()
+        return cls(**{name: getattr(row, name) for name in names}, **others)
+
+
 REFUSALS = {400: Problem, 404: Problem, 409: Problem, 422: Problem}
 """Error responses of operations that change sessions."""
 
 
-class SessionOut(Schema):
+class SessionOut(RowSchema):
     """A session without state and events."""
 
     key: int = Field(
@@ -64,19 +77,14 @@ class SessionOut(Schema):
     def of(cls, row: AgentSession) -> Self:
         """Return the schema of a session."""
         place = storage_location.location_of(row)
-        return cls(
+        return cls.from_row(
+            row,
             key=row.pk,
             app=row.app_name,
             user=row.user_id,
             id=row.session_id,
-            realm=row.realm,
-            title=row.title,
             tags=listing.tag_names(row),
             pinned=row.pinned_at is not None,
-            first_text=row.first_text,
-            last_text=row.last_text,
-            created_at=row.created_at,
-            updated_at=row.updated_at,
             events=row.last_seq,
             errors=row.error_count,
             tokens=row.total_tokens,
@@ -111,7 +119,7 @@ class EventPage(Schema):
     more: bool
 
 
-class RunOut(Schema):
+class RunOut(RowSchema):
     """A run: a message to an agent and its outcome."""
 
     id: str
@@ -138,22 +146,12 @@ class RunOut(Schema):
     @classmethod
     def of(cls, row: Run, lost_toolsets: Sequence[str] = ()) -> Self:
         """Return the schema of a run, which must be loaded with its session."""
-        return cls(
-            id=row.id,
-            status=row.status,
+        return cls.from_row(
+            row,
             session=row.session.pk,
             app=row.session.app_name,
             user=row.session.user_id,
             session_id=row.session.session_id,
-            source=row.source,
-            invocation_id=row.invocation_id,
-            created_at=row.created_at,
-            started_at=row.started_at,
-            finished_at=row.finished_at,
-            first_seq=row.first_seq,
-            last_seq=row.last_seq,
-            error_type=row.error_type,
-            error=row.error,
             lost_toolsets=list(lost_toolsets),
         )
 

@@ -8,6 +8,7 @@ from typing import Any, Self
 from ninja import Schema
 from pydantic import Field
 
+from sessions_app.api.schemas import RowSchema
 from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.scopes import PREFIX
 from sessions_app.sessions.state_edits import StateEdit
@@ -35,7 +36,7 @@ class WriterOut(Schema):
     inferred: bool = Field(description="Inferred from the event; no recorder observed the write.")
 
 
-class ChangeOut(Schema):
+class ChangeOut(RowSchema):
     """One write of a key."""
 
     position: int = Field(description="Order among the writes of this key's owner.")
@@ -55,19 +56,12 @@ class ChangeOut(Schema):
     @classmethod
     def of(cls, row: StateChange) -> Self:
         """Return the schema of a ledger row."""
-        return cls(
-            position=row.position,
-            value=None if row.value is None else json.loads(row.value),
-            removed=row.removed,
-            cause=row.cause,
-            note=row.note,
+        return cls.from_row(
+            row,
+            value=_value(row.value),
             time=row.timestamp,
             user=row.from_user,
             session=row.from_session,
-            seq=row.seq,
-            event_id=row.event_id,
-            invocation_id=row.invocation_id,
-            author=row.author,
             writer=WriterOut(
                 kind=row.writer, name=row.writer_name, call_id=row.call_id, inferred=row.inferred
             ),
@@ -123,7 +117,7 @@ class EditOut(Schema):
         return cls(
             key=PREFIX[Scope(change.scope)] + change.key,
             removed=change.removed,
-            value=None if change.value is None else json.loads(change.value),
+            value=_value(change.value),
             etag=etag,
             event_id=edited.event_id,
             seq=edited.appended.seq,
@@ -213,7 +207,7 @@ class KeyDriftOut(Schema):
         )
 
 
-class UntrackedOut(Schema):
+class UntrackedOut(RowSchema):
     """A key that an invocation changed without an event, so the change was not stored."""
 
     key: str = Field(description="With its prefix.")
@@ -245,15 +239,13 @@ class DriftOut(Schema):
             keys=[KeyDriftOut.of(entry) for entry in report.drifted],
             explained=[KeyDriftOut.of(entry) for entry in report.explained],
             untracked=[
-                UntrackedOut(
+                UntrackedOut.from_row(
+                    row,
                     key=PREFIX[Scope(row.scope)] + row.key,
-                    scope=row.scope,
                     removed=row.value is None,
                     value=_value(row.value),
                     has_stored=row.stored is not None,
                     stored=_value(row.stored),
-                    invocation_id=row.invocation_id,
-                    seq=row.seq,
                     time=row.noticed_at,
                 )
                 for row in report.untracked

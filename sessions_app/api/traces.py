@@ -10,7 +10,7 @@ from django.http import HttpRequest
 from ninja import P, QueryEx, Router, Schema
 from pydantic import Field
 
-from sessions_app.api.schemas import Problem
+from sessions_app.api.schemas import Older, PageSize, Problem, RowSchema
 from sessions_app.errors import EventMissing
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import ModelCall, Span, Trace
@@ -22,12 +22,10 @@ router = Router(tags=["traces"])
 ERRORS = {400: Problem, 404: Problem, 422: Problem}
 CALLS = "/sessions/{int:session}/model-calls"
 
-PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
-Older = QueryEx[str, P(description="`next` of the page before.")]
 Invocation = QueryEx[str | None, P(description="Only calls of this invocation.")]
 
 
-class CallOut(Schema):
+class CallOut(RowSchema):
     """A model call without its request and responses."""
 
     id: int
@@ -47,9 +45,11 @@ class CallOut(Schema):
     error: str
 
     @classmethod
-    def of(cls, row: ModelCall) -> Self:
+    def of(cls, row: ModelCall, **others: Any) -> Self:
         """Return the schema of a row."""
-        return cls(**_call_fields(row))
+        kinds = ("prompt", "output", "thought", "cached", "total")
+        tokens = {kind: getattr(row, f"{kind}_tokens") for kind in kinds}
+        return cls.from_row(row, event_ids=json.loads(row.event_ids), tokens=tokens, **others)
 
 
 class WholeCall(CallOut):
@@ -67,7 +67,7 @@ class CallPage(Schema):
     next: str
 
 
-class SpanOut(Schema):
+class SpanOut(RowSchema):
     """A span of OpenTelemetry that ADK made. Times are in nanoseconds since the epoch."""
 
     name: str
@@ -91,7 +91,7 @@ class StageOut(Schema):
     at: float
 
 
-class TraceOut(Schema):
+class TraceOut(RowSchema):
     """The trace of an invocation."""
 
     id: int
@@ -106,9 +106,10 @@ class TraceOut(Schema):
     )
 
     @classmethod
-    def of(cls, row: Trace) -> Self:
+    def of(cls, row: Trace, **others: Any) -> Self:
         """Return the schema of a row."""
-        return cls(**_trace_fields(row))
+        seconds = waterfall.working_seconds(row)
+        return cls.from_row(row, session=row.session_id, working_seconds=seconds, **others)
 
 
 class WholeTrace(TraceOut):
@@ -180,18 +181,7 @@ def _call_page(session: int, invocation: str | None, event: str | None, limit: i
 def _whole_call(session: int, call: int) -> WholeCall:
     row = model_calls.find_call(find_session(session), call)
     before = model_calls.call_before(row)
-    return WholeCall(**_call_fields(row), **model_calls.call_json(row), before=before.pk if before else None)
-
-
-def _call_fields(row: ModelCall) -> dict[str, Any]:
-    same = ("id", "invocation_id", "number", "agent", "branch", "model", "started_at", "first_at")
-    names = (*same, "finished_at", "chunks", "by_callback", "error_type", "error")
-    tokens = ("prompt", "output", "thought", "cached", "total")
-    return {
-        **{name: getattr(row, name) for name in names},
-        "event_ids": json.loads(row.event_ids),
-        "tokens": {name: getattr(row, f"{name}_tokens") for name in tokens},
-    }
+    return WholeCall.of(row, **model_calls.call_json(row), before=before.pk if before else None)
 
 
 def _trace_page(session: int | None, app: str, limit: int, before: str) -> TracePage:
@@ -206,22 +196,11 @@ def _trace_page(session: int | None, app: str, limit: int, before: str) -> Trace
 def _whole_trace(pk: int) -> WholeTrace:
     row = waterfall.find_trace(pk)
     spans = Span.objects.filter(session=row.session_id, invocation_id=row.invocation_id)
-    return WholeTrace(
-        **_trace_fields(row),
+    return WholeTrace.of(
+        row,
         stages=[StageOut(name=name, at=at, of=of) for name, at, of in row.stages_told],
-        spans=[_span_out(span) for span in spans.order_by("started_ns", "pk")[: waterfall.MAX_SPANS]],
+        spans=[
+            SpanOut.from_row(span, attributes=json.loads(span.attributes))
+            for span in spans.order_by("started_ns", "pk")[: waterfall.MAX_SPANS]
+        ],
     )
-
-
-def _trace_fields(row: Trace) -> dict[str, Any]:
-    names = ("id", "invocation_id", "trace_id", "root_agent", "started_at", "finished_at")
-    return {
-        **{name: getattr(row, name) for name in names},
-        "session": row.session_id,
-        "working_seconds": waterfall.working_seconds(row),
-    }
-
-
-def _span_out(span: Span) -> SpanOut:
-    names = set(SpanOut.model_fields) - {"attributes"}
-    return SpanOut(**{name: getattr(span, name) for name in names}, attributes=json.loads(span.attributes))

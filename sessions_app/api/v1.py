@@ -17,7 +17,17 @@ from pydantic import Field
 
 from sessions_app import realms
 from sessions_app.api import branches, saved_views, session_actions, state, traces
-from sessions_app.api.schemas import EventPage, NewRun, Problem, RunOut, Runs, SessionOut, SessionPage
+from sessions_app.api.schemas import (
+    EventPage,
+    NewRun,
+    Older,
+    PageSize,
+    Problem,
+    RunOut,
+    Runs,
+    SessionOut,
+    SessionPage,
+)
 from sessions_app.errors import NotFound
 from sessions_app.http import json_text
 from sessions_app.lookup import find_session
@@ -37,9 +47,6 @@ router.add_router("", branches.router)
 router.add_router("", session_actions.router)
 router.add_router("", saved_views.router)
 router.add_router("", traces.router)
-
-PageSize = QueryEx[int, P(ge=1, le=200, description="Maximum number of rows.")]
-Older = QueryEx[str, P(description="`next` of the page before.")]
 
 
 class SessionFilters(Schema):

@@ -6,14 +6,13 @@ Invalid values are reported at their fields. The runtime validates the RunConfig
 from __future__ import annotations
 
 import base64
-import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from django.core.files.uploadedfile import UploadedFile
 
-from sessions_app.models import AgentCard
+from sessions_app.agents import cards
 from sessions_app.presentation import file_type, schema_form
 from sessions_app.presentation.schema_form import FormField, PostedData
 
@@ -110,8 +109,7 @@ def config_fields(app_name: str) -> list[FormField]:
 
     Fields with a control come first, then groups and JSON fields, then deprecated fields.
     """
-    text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
-    schema = json.loads(text or "{}").get("run_config") or {}
+    schema = cards.description_of(app_name).get("run_config") or {}
     fields = schema_form.build_fields(schema, CONFIG_PREFIX)
     return sorted(fields, key=lambda each: (each.is_deprecated, each.kind in {"group", "json"}))
 

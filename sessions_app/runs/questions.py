@@ -15,9 +15,10 @@ from typing import Any
 
 from sessions_app import events as wire
 from sessions_app import scopes
+from sessions_app.agents import cards
 from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
 from sessions_app.events.superseded_events import find_superseded_ranges
-from sessions_app.models import AgentCard, AgentSession, Event, Run
+from sessions_app.models import AgentSession, Event, Run
 from sessions_app.presentation import schema_form
 from sessions_app.redaction import REQUEST_CREDENTIAL
 from sessions_app.runs import credential_requests
@@ -165,8 +166,7 @@ def _with_schemas(
     """Return the questions, those of long-running tools with the tool's response schema. At most one query."""
     if not any(_is_tool(question) for questions in questions_by_seq.values() for question in questions):
         return questions_by_seq
-    text = AgentCard.objects.filter(app_name=session.app_name).values_list("description", flat=True).first()
-    schemas = dict(_response_schemas(json.loads(text or "{}")))
+    schemas = dict(_response_schemas(cards.description_of(session.app_name)))
     return {
         seq: [
             replace(question, schema=schemas.get(question.name, {})) if _is_tool(question) else question

@@ -55,15 +55,33 @@ class RequestSnippet:
     ) -> RequestSnippet:
         """Return the request that sends a draft. `base` is the URL of this server."""
         names = tuple(files)
-        text = [{"text": draft.text}] if draft.text.strip() else []
-        parts: list[dict[str, Any]] = [
-            *text,
-            *(_file_part(number, name) for number, name in enumerate(names)),
-        ]
+        parts: list[dict[str, Any]] = [{"text": draft.text}] if draft.text.strip() else []
+        parts += [_file_part(number, name) for number, name in enumerate(names)]
         message = {"role": "user", "parts": parts} if parts else None
         if session.realm or draft.run_config.keys() - ADK_CONFIG_FIELDS:
-            return cls(_devui_url(base), _devui_body(session, draft, message), names, with_token)
-        return cls(urljoin(base, _root() + "run_sse"), _adk_body(session, draft, message), names, with_token)
+            url = _url(base, "api/v1/runs")
+            target: dict[str, Any] = {"session": session.pk}
+            fields = {
+                "message": message,
+                "state_delta": draft.values.get("state_delta"),
+                "invocation_id": draft.invocation_id,
+                "run_config": draft.run_config,
+            }
+        else:
+            url = _url(base, "run_sse")
+            target = {
+                "appName": session.app_name,
+                "userId": session.user_id,
+                "sessionId": session.session_id,
+            }
+            fields = {
+                "newMessage": message,
+                "stateDelta": draft.values.get("state_delta"),
+                "invocationId": draft.invocation_id,
+                "customMetadata": draft.run_config.get("custom_metadata"),
+            }
+        filled = {name: value for name, value in fields.items() if value}
+        return cls(url, {**target, "streaming": draft.streaming, **filled}, names, with_token)
 
     def curl(self) -> str:
         """Return the request as a command for a POSIX shell."""
@@ -111,36 +129,6 @@ class RequestSnippet:
         )
 
 
-def _adk_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any] | None) -> dict[str, Any]:
-    fields = {
-        "newMessage": message,
-        "stateDelta": draft.values.get("state_delta"),
-        "invocationId": draft.invocation_id,
-        "customMetadata": draft.run_config.get("custom_metadata"),
-    }
-    return {
-        "appName": session.app_name,
-        "userId": session.user_id,
-        "sessionId": session.session_id,
-        "streaming": draft.streaming,
-        **{name: value for name, value in fields.items() if value},
-    }
-
-
-def _devui_body(session: AgentSession, draft: MessageDraft, message: dict[str, Any] | None) -> dict[str, Any]:
-    fields = {
-        "message": message,
-        "state_delta": draft.values.get("state_delta"),
-        "invocation_id": draft.invocation_id,
-        "run_config": draft.run_config,
-    }
-    return {
-        "session": session.pk,
-        "streaming": draft.streaming,
-        **{name: value for name, value in fields.items() if value},
-    }
-
-
 def _file_part(number: int, name: str) -> dict[str, Any]:
     mime = mimetypes.guess_type(name)[0] or file_type.BINARY
     return {"inlineData": {"displayName": name, "mimeType": mime, "data": _placeholder(number)}}
@@ -150,15 +138,13 @@ def _placeholder(number: int) -> str:
     return FILE_PLACEHOLDER.format(number)
 
 
-def _root() -> str:
+def _url(base: str, path: str) -> str:
+    """Return the URL of a path below the mount path of DevUI."""
     try:
-        return reverse("home").lstrip("/")
+        root = reverse("home").lstrip("/")
     except NoReverseMatch:
-        return ""
-
-
-def _devui_url(base: str) -> str:
-    return urljoin(base, _root() + "api/v1/runs")
+        root = ""
+    return urljoin(base, root + path)
 
 
 def _quote(text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -23,10 +22,10 @@ from django.db.models import (
 from django.db.models.functions import Coalesce, Substr
 
 from sessions_app import scopes
+from sessions_app.agents import cards
 from sessions_app.events.conditions import IS_ERROR
 from sessions_app.models import (
     STATE_ROWS,
-    AgentCard,
     AgentSession,
     Event,
     Run,
@@ -225,8 +224,7 @@ _STATE_REFERENCE = re.compile(r"\{+\s*(temp:\w+)\??\s*\}+")
 
 
 def _instruction_keys(app_name: str) -> list[InstructionKey]:
-    text = AgentCard.objects.filter(app_name=app_name).values_list("description", flat=True).first()
-    return list(_keys_in_instructions(json.loads(text or "{}")))
+    return list(_keys_in_instructions(cards.description_of(app_name)))
 
 
 def _keys_in_instructions(agent: Mapping[str, Any]) -> Iterator[InstructionKey]:
