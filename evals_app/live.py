@@ -30,15 +30,15 @@ PAUSE_S = 0.15
 BEAT_S = 15.0
 """Maximum time without a message: after a longer one a page reconnects."""
 
-LOOK_S = 0.7
-"""Interval of checks of an evalset's file while a page shows it: any program may write it."""
+CHECK_S = 0.7
+"""Seconds between two checks of an evalset's file while a page shows it: any program may write it."""
 
-TRY_AGAIN = 1011
+TRY_AGAIN_LATER = 1011
 
 log = logging.getLogger(__name__)
 
 
-class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
+class _SendingSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
     """A socket that sends and ignores messages; it closes when no message follows."""
 
     channel_layer_alias = None
@@ -62,27 +62,27 @@ class _Telling(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no
 
     async def _follow(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         try:
-            await self._tell(route, query)
+            await self._send_changes(route, query)
         except page_socket.PageGone:
             return
         except StoreFault as fault:
             log.warning("The socket of %s is closed and opened again: %s", dict(route), fault.message)
-            await self.close(code=TRY_AGAIN)
+            await self.close(code=TRY_AGAIN_LATER)
         except Exception:
             log.exception("The socket of %s failed.", dict(route))
-            await self.close(code=TRY_AGAIN)
+            await self.close(code=TRY_AGAIN_LATER)
         else:
             await self.close()
 
-    async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def _send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         """Send changes until none follows. `route`: parameters of the URL, `query`: its query string."""
         raise NotImplementedError
 
 
-class RunSocket(_Telling):
+class RunSocket(_SendingSocket):
     """Sends changes of a run after `?after=<revision>`."""
 
-    async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def _send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         run_id, after = route["run_id"], query.get("after", "")
         cursor = int(after) if after.isdecimal() else 0
         last_sent = time.monotonic()
@@ -114,17 +114,17 @@ class RunBroadcast(Broadcast[tuple[int, str] | None]):
 
     async def look(self) -> tuple[int, str] | None:
         """Read the revision and the status."""
-        return await units_of_work.read(_standing_of, self.run_id)
+        return await units_of_work.read(_read_version, self.run_id)
 
 
-def _standing_of(run_id: str) -> tuple[int, str] | None:
+def _read_version(run_id: str) -> tuple[int, str] | None:
     return EvalRun.objects.filter(pk=run_id).values_list("revision", "status").first()
 
 
-class EvalsetSocket(_Telling):
+class EvalsetSocket(_SendingSocket):
     """Sends a message when an evalset's file differs from `?digest=`."""
 
-    async def _tell(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def _send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
         path, digest = await units_of_work.read(_file_of, route["pk"]), query.get("digest", "")
         stamp: tuple[int, int] | None = (-1, -1)
         was_gone = False
@@ -133,7 +133,7 @@ class EvalsetSocket(_Telling):
             now = await asyncio.to_thread(_stamp, path)
             if now != stamp:
                 stamp = now
-                file_state = await units_of_work.write(_look_again, route["pk"])
+                file_state = await units_of_work.write(_refresh_file, route["pk"])
                 if file_state["digest"] != digest or file_state["gone"] != was_gone:
                     digest, was_gone = file_state["digest"], file_state["gone"]
                     await page_socket.send_text(self, page_socket.to_json({"type": "file", **file_state}))
@@ -141,7 +141,7 @@ class EvalsetSocket(_Telling):
             if time.monotonic() - last_sent > BEAT_S:
                 await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
                 last_sent = time.monotonic()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(CHECK_S)
 
 
 def _file_of(pk: int) -> Path | None:
@@ -158,7 +158,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return stat.st_size, stat.st_mtime_ns
 
 
-def _look_again(pk: int) -> dict[str, Any]:
+def _refresh_file(pk: int) -> dict[str, Any]:
     evalset, folder = EvalSet.objects.get(pk=pk), configured_folder()
     if folder is not None:
         evalset = library.refresh_evalset(folder, evalset)

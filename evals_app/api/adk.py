@@ -17,6 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from evals_app.analysis import adk_result_json
+from evals_app.api.cases import call_with_evalset
 from evals_app.cases import adk_edits, session_cases
 from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
@@ -69,7 +70,7 @@ class AddedSession(_Body):
     user_id: str
 
 
-class AskedMetric(_Body):
+class MetricBody(_Body):
     """A metric of a run."""
 
     metric_name: str
@@ -77,12 +78,12 @@ class AskedMetric(_Body):
     criterion: Json | None = None
 
 
-class AskedRun(_Body):
+class RunBody(_Body):
     """Body of a run."""
 
     eval_ids: list[str] = Field(default_factory=list)
     eval_case_ids: list[str] = Field(default_factory=list)
-    eval_metrics: list[AskedMetric]
+    eval_metrics: list[MetricBody]
     live_model_config: Json | None = None
     user_simulator_config: Json | None = None
 
@@ -120,9 +121,7 @@ async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: 
 @router.get(NEW_SET)
 async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Return an evalset with its cases."""
-    return _json(
-        await units_of_work.write(lambda: _evalset(file_changes.current_evalset(app_name, evalset_id)))
-    )
+    return _json(await call_with_evalset(app_name, evalset_id, _evalset))
 
 
 @router.delete(NEW_SET)
@@ -140,23 +139,19 @@ async def list_cases(request: HttpRequest, app_name: str, evalset_id: str) -> li
 
 async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Return a case."""
-    return _json(await units_of_work.write(_case, app_name, evalset_id, case_id))
+    return _json(_public(await call_with_evalset(app_name, evalset_id, adk_edits.find_case, case_id)))
 
 
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. Fields that the body lacks, such as rubrics, stay as they are."""
     body = request_bodies.validate(request_bodies.parse(request), Json)
-    await units_of_work.write(
-        lambda: adk_edits.replace_case(file_changes.current_evalset(app_name, evalset_id), case_id, body)
-    )
+    await call_with_evalset(app_name, evalset_id, adk_edits.replace_case, case_id, body)
     return _json(None)
 
 
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
-    await units_of_work.write(
-        lambda: adk_edits.remove_case(file_changes.current_evalset(app_name, evalset_id), case_id)
-    )
+    await call_with_evalset(app_name, evalset_id, adk_edits.remove_case, case_id)
     return _json(None)
 
 
@@ -170,9 +165,7 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
         "session_input": {"app_name": app_name, "user_id": body.user_id, "state": start},
         "creation_timestamp": time.time(),
     }
-    await units_of_work.write(
-        lambda: adk_edits.add_case(file_changes.current_evalset(app_name, evalset_id), case)
-    )
+    await call_with_evalset(app_name, evalset_id, adk_edits.add_case, case)
     return _json(None)
 
 
@@ -223,7 +216,7 @@ for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:re
 
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
-    body = request_bodies.validate(request_bodies.parse(request), AskedRun)
+    body = request_bodies.validate(request_bodies.parse(request), RunBody)
     ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, body))
     async with subscribe() as ring:
         while (ended_run := await retry.read(_wait_for_end, ordered.pk)) is None:
@@ -235,20 +228,12 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
     return await retry.read(lambda: list(adk_result_json.case_results(ended_run)))
 
 
-def _order(app_name: str, evalset_id: str, body: AskedRun, run_id: str) -> EvalRun:
+def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRun:
     if not body.eval_metrics:
         raise BadInput("No metric is chosen.", hint="Choose at least one: it decides what passes.")
     evalset = _find_listed_evalset(app_name, evalset_id)
     beside = configs.config_beside(library.path_of(file_changes.agents_folder(), evalset), evalset.path)
-    more = {
-        name: value
-        for name, value in (
-            ("live_model_config", body.live_model_config),
-            ("user_simulator_config", body.user_simulator_config),
-        )
-        if value is not None
-    }
-    config = configs.RunConfig({**beside.data, **more}, beside.source, beside.warnings)
+    model_configs = body.model_dump(include={"live_model_config", "user_simulator_config"}, exclude_none=True)
     request_data = {
         "cases": body.eval_case_ids or body.eval_ids,
         "metrics": [metric.metric_name for metric in body.eval_metrics],
@@ -261,9 +246,8 @@ def _order(app_name: str, evalset_id: str, body: AskedRun, run_id: str) -> EvalR
     criteria = {
         metric.metric_name: metric.criterion for metric in body.eval_metrics if metric.criterion is not None
     }
-    config = configs.RunConfig(
-        {**config.data, "criteria": {**config.criteria, **criteria}}, config.source, config.warnings
-    )
+    data = {**beside.data, **model_configs, "criteria": {**beside.criteria, **criteria}}
+    config = configs.RunConfig(data, beside.source, beside.warnings)
     return run_orders.order_run(evalset, run_form.order_from_json(config, request_data), run_id)
 
 
@@ -294,10 +278,6 @@ def _case_ids(app_name: str, evalset_id: str) -> list[str]:
     return sorted(
         case.eval_id for case in file_changes.read_cases(_find_listed_evalset(app_name, evalset_id))
     )
-
-
-def _case(app_name: str, evalset_id: str, case_id: str) -> Json:
-    return _public(adk_edits.find_case(file_changes.current_evalset(app_name, evalset_id), case_id))
 
 
 def _evalset(evalset: EvalSet) -> Json:

@@ -65,7 +65,9 @@ class Copy(Schema):
 @router.get("/cases", response={200: list[CaseOut], **REFUSALS})
 async def list_cases(request: HttpRequest, app: App, evalset: Evalset) -> list[CaseOut]:
     """List an evalset's cases in full, in the order of its file."""
-    return [CaseOut.of(tagged_case) for tagged_case in await _call(app, evalset, api_edits.list_cases)]
+    return [
+        CaseOut.of(tagged_case) for tagged_case in await call_with_evalset(app, evalset, api_edits.list_cases)
+    ]
 
 
 @router.post("/cases", response={201: CaseOut, **REFUSALS})
@@ -78,7 +80,7 @@ async def add_case(
 ) -> Status[CaseOut]:
     """Add a case at the end of an evalset's file. 409 if another case has its id."""
     new_case = api_edits.parse_body(_text(request))
-    return _case_response(response, 201, await _call(app, evalset, api_edits.add_case, new_case))
+    return _case_response(response, 201, await call_with_evalset(app, evalset, api_edits.add_case, new_case))
 
 
 @router.get("/case", response={200: CaseOut, **REFUSALS})
@@ -86,7 +88,7 @@ async def get_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId
 ) -> Status[CaseOut]:
     """Return a case. Its `ETag` changes with its content."""
-    return _case_response(response, 200, await _call(app, evalset, api_edits.get_case, id))
+    return _case_response(response, 200, await call_with_evalset(app, evalset, api_edits.get_case, id))
 
 
 @router.put("/case", response={200: CaseOut, **REFUSALS})
@@ -104,7 +106,7 @@ async def put_case(
     409 if another case has the new id, or if `If-Match` is not the case's `ETag`: `detail` has the current case.
     """
     new_case = api_edits.parse_body(_text(request))
-    stored_case = await _call(app, evalset, api_edits.put_case, id, new_case, if_match)
+    stored_case = await call_with_evalset(app, evalset, api_edits.put_case, id, new_case, if_match)
     return _case_response(response, 200, stored_case)
 
 
@@ -113,7 +115,7 @@ async def delete_case(
     request: HttpRequest, app: App, evalset: Evalset, id: CaseId, if_match: IfMatch = None
 ) -> Status[None]:
     """Remove a case from its file; its runs stay. 409 as for a change."""
-    await _call(app, evalset, api_edits.remove_case, id, if_match)
+    await call_with_evalset(app, evalset, api_edits.remove_case, id, if_match)
     return Status(204, None)
 
 
@@ -122,11 +124,11 @@ async def copy_case(
     request: HttpRequest, response: HttpResponse, app: App, evalset: Evalset, id: CaseId, body: Copy
 ) -> Status[CaseOut]:
     """Add a copy of a case at the end of its file. 409 if another case has the copy's id."""
-    stored_case = await _call(app, evalset, api_edits.duplicate_case, id, body.id)
+    stored_case = await call_with_evalset(app, evalset, api_edits.duplicate_case, id, body.id)
     return _case_response(response, 201, stored_case)
 
 
-async def _call(
+async def call_with_evalset(
     app: str, evalset: str, function: Callable[[EvalSet, *Arguments], Result], *arguments: *Arguments
 ) -> Result:
     """Call a function with an evalset as its file is now."""

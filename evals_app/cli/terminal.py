@@ -71,22 +71,19 @@ class Console:
             return self._status()
         self._waiting.discard(attempt.pk)
         _, watch = self._running.pop(attempt.pk, (attempt, None))
-        took = watch.seconds if watch else _attempt_seconds(attempt)
+        took = watch.seconds if watch else attempt.seconds or 0.0
         self._times.append(took)
         again = f"  (try {attempt.tries})" if attempt.tries > 1 else ""
         waited = f"  (waited {attempt.waited_seconds:.1f} s for models)" if attempt.waited_seconds else ""
-        message = f"{self._name(attempt)} {took:6.2f} s  {_outcome_text(outcome)}{again}{waited}".rstrip()
+        result = shorten(_outcome_text(outcome), MAX_DETAIL_LENGTH)
+        message = f"{self._name(attempt)} {took:6.2f} s  {result}{again}{waited}".rstrip()
         self._line(message, f"{outcome.status:<10}", COLOURS.get(Status(outcome.status), ""))
         return self._status()
 
     def _note_wait(self, attempt: EvalAttempt) -> None:
         """Write why the first attempt waits; further waits are shown on the last line of a terminal."""
         if attempt.waits_for and not self._waiting:
-            self._line(
-                f"{_case_name(attempt)}: {shorten(' '.join(attempt.waits_for.split()), MAX_DETAIL_LENGTH)}",
-                "waits",
-                "33",
-            )
+            self._line(f"{_case_name(attempt)}: {_wait_text(attempt, MAX_DETAIL_LENGTH)}", "waits", "33")
         (self._waiting.add if attempt.waits_for else self._waiting.discard)(attempt.pk)
 
     def end(self, run: EvalRun) -> None:
@@ -163,11 +160,6 @@ class Console:
         return "" if seconds is None else f" · about {format_estimate(seconds)} left"
 
 
-def _attempt_seconds(attempt: EvalAttempt) -> float:
-    """Return how long an attempt of another process took."""
-    return attempt.finished_at - attempt.started_at if attempt.finished_at and attempt.started_at else 0.0
-
-
 def _case_name(attempt: EvalAttempt) -> str:
     """Return a case's name, safe for a terminal and shortened."""
     return shorten(as_single_line(attempt.case_id), MAX_NAME_LENGTH)
@@ -180,12 +172,12 @@ def _argument(folder: Path) -> str:
 
 def _running_name(attempt: EvalAttempt) -> str:
     """Return the name of a running case, and what it waits for."""
-    waits = (
-        f" (waits: {shorten(' '.join(attempt.waits_for.split()), MAX_NAME_LENGTH)})"
-        if attempt.waits_for
-        else ""
-    )
+    waits = f" (waits: {_wait_text(attempt, MAX_NAME_LENGTH)})" if attempt.waits_for else ""
     return f"{_case_name(attempt)}{waits}"
+
+
+def _wait_text(attempt: EvalAttempt, length: int) -> str:
+    return shorten(" ".join(attempt.waits_for.split()), length)
 
 
 def _in_flight(alone: int) -> str:
@@ -195,10 +187,6 @@ def _in_flight(alone: int) -> str:
 
 def _outcome_text(outcome: Outcome) -> str:
     """Return the result of an attempt in one line."""
-    return shorten(_full_outcome_text(outcome), MAX_DETAIL_LENGTH)
-
-
-def _full_outcome_text(outcome: Outcome) -> str:
     if outcome.failure is not None:
         return f"{outcome.failure.type}: {' '.join(outcome.failure.message.split())}"
     overall = [score for score in outcome.scores if score.invocation is None]

@@ -112,6 +112,8 @@ async def generate_invocations(
 ) -> list[Invocation]:
     """Run a case's conversation and return its invocations.
 
+    The parameters are those of `EvaluationGenerator._generate_inferences_from_root_agent`.
+
     Args:
         live_timeout: seconds; makes the conversation bidirectional.
     """

@@ -76,7 +76,8 @@ def execute_in_children(
         if child.stopped_by or code == -signal.SIGTERM:
             raise StoppedBySignal(child.stopped_by or signal.SIGTERM)
         ending = processes.describe_exit(code)
-        active_runs = _active_runs(active_runs)
+        rows = [retry.run_sync(reload_run, run.pk) for run in active_runs]
+        active_runs = [run for run in rows if run.active]
         if active_runs:
             died(ending)
             active_runs = continue_after_death(active_runs, ProcessDeath(ending), listener)
@@ -85,10 +86,6 @@ def execute_in_children(
 
 def _execute(runs: Sequence[EvalRun], agents: AgentsFolder, app_name: str, listener: RunListener) -> None:
     run_in_loop(execute_runs(runs, agents, app_name, listener), signal.SIGTERM)
-
-
-def _active_runs(runs: Sequence[EvalRun]) -> list[EvalRun]:
-    return [run for run in (retry.run_sync(reload_run, row.pk) for row in runs) if run.active]
 
 
 class _Child:

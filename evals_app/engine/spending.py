@@ -33,26 +33,19 @@ def spending_since(
     sums = ended.aggregate(tokens=Sum("total_tokens"), cost=Sum("cost"))
     realms = [attempt.realm for attempt in running]
     in_flight = AgentSession.objects.filter(realm__in=realms).aggregate(all=Sum("total_tokens"))["all"]
-    before = _earlier_tries(run, since)
-    tokens = (
-        (sums["tokens"] or 0) + (in_flight or 0) + sum(earlier_try["total_tokens"] for earlier_try in before)
-    )
+    tries = _earlier_tries(run, since)
+    tokens = (sums["tokens"] or 0) + (in_flight or 0) + sum(one["total_tokens"] for one in tries)
     if limits.cost is None:
         return Spending(tokens)
     usage = _usage_in(realms)
-    unknown = list(
-        ended.filter(cost=None, total_tokens__gt=0).values_list("by_model", flat=True)[:UNPRICED_SAMPLE]
-    )
+    unknown_costs = ended.filter(cost=None, total_tokens__gt=0)
+    unknown = list(unknown_costs.values_list("by_model", flat=True)[:UNPRICED_SAMPLE])
     models = {model for by_model in unknown for model in json.loads(by_model)}
     unpriced = costs.find_unpriced(sorted(models | usage.keys()))
-    if (
-        unpriced
-        or unknown
-        or any(earlier_try["total_tokens"] and earlier_try["cost"] is None for earlier_try in before)
-    ):
+    if unpriced or unknown or any(one["total_tokens"] and one["cost"] is None for one in tries):
         return Spending(tokens, None, costs.currency, tuple(unpriced))
     now = costs.cost(usage, time.time()) if usage else 0.0
-    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(earlier_try["cost"] or 0.0 for earlier_try in before)
+    cost = (sums["cost"] or 0.0) + (now or 0.0) + sum(one["cost"] or 0.0 for one in tries)
     return Spending(tokens, cost, costs.currency)
 
 

@@ -16,7 +16,7 @@ from evals_app.files.adk_results import AdkEvalStatus, AdkMetricResult, CaseResu
 from evals_app.files.schema import DEFAULT_USER
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs import writes
-from evals_app.runs.writes import ImportedAttempt, Outcome, Score
+from evals_app.runs.writes import Outcome, Score
 from sessions_app import events as wire
 from sessions_app.errors import BadInput
 from sessions_app.ids import SessionKey
@@ -50,7 +50,7 @@ def import_results(app_name: str, agent_folder: Path, report: ImportReport) -> N
             continue
         if _is_imported(app_name, result):
             continue
-        if report.dry_run or _bring(app_name, result, report):
+        if report.dry_run or _import_run(app_name, result, report):
             report.eval_runs += 1
 
 
@@ -64,11 +64,7 @@ def _run_id(app_name: str, result: EvalsetResult) -> str:
     return uuid.uuid5(uuid.NAMESPACE_URL, f"adk-eval/{app_name}/{result.eval_set_result_id}").hex
 
 
-def _bring(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
-    with transaction.atomic():
-        return _import_run(app_name, result, report)
-
-
+@transaction.atomic
 def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> bool:
     run_id = _run_id(app_name, result)
     cases = list(dict.fromkeys(case.eval_id for case in result.eval_case_results))
@@ -78,8 +74,10 @@ def _import_run(app_name: str, result: EvalsetResult, report: ImportReport) -> b
         repetitions[case.eval_id] += 1
         place, repetition = cases.index(case.eval_id), repetitions[case.eval_id]
         realm = writes.realm_of(run_id, place, case.eval_id, repetition)
-        outcome = _outcome(app_name, case, realm, report)
-        attempts.append(ImportedAttempt(place, case.eval_id, repetition, realm, outcome))
+        attempt = EvalAttempt(
+            run_id=run_id, case_index=place, case_id=case.eval_id, repetition=repetition, realm=realm
+        )
+        attempts.append((attempt, _outcome(app_name, case, realm, report)))
     return writes.import_run(
         run_id,
         app_name,

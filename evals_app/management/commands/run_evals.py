@@ -75,7 +75,11 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
-        add = parser.add_argument
+
+        def add(*names: str, **options: Any) -> None:
+            spellings = [name.replace("-", "_").replace("__", "--", 1) for name in names]
+            parser.add_argument(*dict.fromkeys([*names, *spellings]), **options)
+
         add("agent_dir", type=Path, help="folder of the agent")
         add(
             "evalsets",
@@ -84,9 +88,9 @@ class Command(BaseCommand):
             metavar="EVALSET[:case1,case2]",
             help="a file, or the id of one",
         )
-        _add_what_judges(add)
-        _add_how_it_runs(add)
-        _add_what_comes_of_it(add)
+        _add_metric_options(add)
+        _add_execution_options(add)
+        _add_result_options(add)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the evalsets one after the other.
@@ -148,7 +152,7 @@ class Command(BaseCommand):
 Add = Callable[..., Any]
 
 
-def _add_what_judges(add: Add) -> None:
+def _add_metric_options(add: Add) -> None:
     add(
         "--metrics",
         type=_comma_list,
@@ -166,15 +170,14 @@ def _add_what_judges(add: Add) -> None:
     add(
         "--config",
         "--config-file-path",
-        "--config_file_path",
         type=Path,
         metavar="FILE",
         help="a test_config.json",
     )
 
 
-def _add_how_it_runs(add: Add) -> None:
-    add("--num-runs", "--num_runs", type=int, metavar="N", help="repetitions of every case (default: 1)")
+def _add_execution_options(add: Add) -> None:
+    add("--num-runs", type=int, metavar="N", help="repetitions of every case (default: 1)")
     at_once = f"attempts at once (default: {run_orders.DEFAULT_PARALLELISM}, or that of the resumed run)"
     add("--parallelism", type=int, metavar="N", help=at_once)
     add(
@@ -188,14 +191,12 @@ def _add_how_it_runs(add: Add) -> None:
     )
     add(
         "--replay-models",
-        "--replay_models",
         choices=[name for name, _ in MODEL_CHOICES],
         help="default: live",
     )
-    add("--replay-tools", "--replay_tools", choices=[name for name, _ in TOOL_CHOICES], help="default: live")
+    add("--replay-tools", choices=[name for name, _ in TOOL_CHOICES], help="default: live")
     add(
         "--replay-of",
-        "--replay_of",
         metavar="RUN",
         help="the run whose recording is replayed, or compared with: its id, or last",
     )
@@ -203,11 +204,10 @@ def _add_how_it_runs(add: Add) -> None:
     add("--retry", metavar="RUN", help="retry the attempts of a run that failed or erred: its id, or last")
 
 
-def _add_what_comes_of_it(add: Add) -> None:
+def _add_result_options(add: Add) -> None:
     add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
     add(
         "--fail-on",
-        "--fail_on",
         choices=("regression", "any"),
         help="exit 1 only for regressions, or also for unclear results (default: if an attempt did not pass)",
     )

@@ -30,7 +30,7 @@ from evals_app.runs.writes.crashes import (
 )
 from evals_app.runs.writes.imported_runs import import_run
 from evals_app.runs.writes.notes import LONGEST_NOTE, mark_baseline, note_attempt, note_run
-from evals_app.runs.writes.outcomes import Failure, ImportedAttempt, Outcome, RunFacts, Score
+from evals_app.runs.writes.outcomes import Failure, Outcome, RunFacts, Score
 from evals_app.runs.writes.resumption import restart_attempts
 from evals_app.runs.writes.runs import (
     PROCESS_STOPPED,
@@ -52,7 +52,6 @@ __all__ = [
     "PROCESS_STOPPED",
     "UNASSIGNED_S",
     "Failure",
-    "ImportedAttempt",
     "NewRun",
     "Outcome",
     "ProcessDeath",

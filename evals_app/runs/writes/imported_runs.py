@@ -12,7 +12,7 @@ from django.db import transaction
 
 from evals_app.models import EvalAttempt, EvalRun, EvalSet, EvalSetVersion, MetricResult
 from evals_app.runs.writes.attempts import result_row, set_outcome
-from evals_app.runs.writes.outcomes import ImportedAttempt
+from evals_app.runs.writes.outcomes import Outcome
 from evals_app.runs.writes.revisions import COUNT_COLUMNS
 from sessions_app import scopes
 from sessions_app.store import change_notification
@@ -25,19 +25,20 @@ def import_run(
     *,
     content: Mapping[str, Any],
     config: Mapping[str, Any],
-    attempts: Sequence[ImportedAttempt],
+    attempts: Sequence[tuple[EvalAttempt, Outcome]],
     ended_at: float,
 ) -> bool:
     """Store a run that another program executed; return False if it is stored already.
 
     Args:
         content: the evalset as far as it is known: ADK's EvalSet in snake case.
+        attempts: unsaved rows with their outcomes.
         ended_at: when its results were written; its duration is unknown.
     """
     with transaction.atomic():
         version = _version_of(app_name, evalset_id, content, ended_at)
-        counts = Counter(COUNT_COLUMNS[EvalAttempt.Status(attempt.outcome.status)] for attempt in attempts)
-        run, is_new = EvalRun.objects.get_or_create(
+        counts = Counter(COUNT_COLUMNS[EvalAttempt.Status(outcome.status)] for _, outcome in attempts)
+        _, is_new = EvalRun.objects.get_or_create(
             pk=run_id,
             defaults={
                 "evalset": version.evalset,
@@ -47,7 +48,7 @@ def import_run(
                 "source": "import",
                 "config": scopes.dumps(config),
                 "config_source": "the results of adk web",
-                "num_runs": max((attempt.repetition for attempt in attempts), default=1),
+                "num_runs": max((attempt.repetition for attempt, _ in attempts), default=1),
                 "created_at": ended_at,
                 "finished_at": ended_at,
                 "total": len(attempts),
@@ -55,8 +56,8 @@ def import_run(
             },
         )
         if is_new:
-            for attempt in attempts:
-                _import_attempt(run, attempt)
+            for attempt, outcome in attempts:
+                _save_attempt(attempt, outcome, ended_at)
         change_notification.notify_after_commit()
     return is_new
 
@@ -79,19 +80,9 @@ def _version_of(
     return version
 
 
-def _import_attempt(run: EvalRun, imported: ImportedAttempt) -> None:
-    outcome = imported.outcome
-    attempt = EvalAttempt(
-        run=run,
-        case_index=imported.case_index,
-        case_id=scopes.clean_text(imported.case_id),
-        repetition=imported.repetition,
-        status=outcome.status,
-        tries=1,
-        realm=imported.realm,
-        session_id=outcome.session_pk,
-        finished_at=run.finished_at,
-    )
+def _save_attempt(attempt: EvalAttempt, outcome: Outcome, ended_at: float) -> None:
+    attempt.case_id = scopes.clean_text(attempt.case_id)
+    attempt.status, attempt.tries, attempt.finished_at = outcome.status, 1, ended_at
     set_outcome(attempt, outcome)
     attempt.save(force_insert=True)
     MetricResult.objects.bulk_create(result_row(attempt.pk, score) for score in outcome.scores)

@@ -60,17 +60,6 @@ class Outcome:
 
 
 @dataclass(frozen=True)
-class ImportedAttempt:
-    """An attempt that another program executed."""
-
-    case_index: int
-    case_id: str
-    repetition: int
-    realm: str
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
 class RunFacts:
     """Facts in which a later run may differ: code, commit, ADK version, models."""
 
