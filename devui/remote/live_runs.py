@@ -15,6 +15,7 @@ from http import HTTPStatus
 from typing import Any
 from urllib.parse import parse_qsl, urlencode
 
+import anyio
 import httpx
 from typing_extensions import override
 from websockets.asyncio.client import ClientConnection, connect
@@ -87,10 +88,8 @@ class LiveRunSocket:
         self._key = key
         self._query = query
         self._connection: asyncio.Future[ClientConnection] = asyncio.get_running_loop().create_future()
-        self._incoming: asyncio.Queue[Message] = asyncio.Queue(
-            maxsize=1
-        )  # a slow reader slows the server down
-        self._ended = asyncio.Event()
+        # With a buffer of one, a slow reader slows the server down.
+        self._incoming, self._messages = anyio.create_memory_object_stream[Message](1)
         self._error: BaseException | None = None
         self._has_news = asyncio.Event()
         self._seq = 0
@@ -135,18 +134,8 @@ class LiveRunSocket:
         Raises:
             NotReached: the connection broke.
         """
-        ended = asyncio.create_task(self._ended.wait())
-        try:
-            while not (self._ended.is_set() and self._incoming.empty()):
-                hearing = asyncio.create_task(self._incoming.get())
-                try:
-                    await asyncio.wait([hearing, ended], return_when=asyncio.FIRST_COMPLETED)
-                    if hearing.done() or not self._incoming.empty():
-                        yield await hearing
-                finally:
-                    hearing.cancel()
-        finally:
-            ended.cancel()
+        async for message in self._messages:
+            yield message
         if self.closed is None and isinstance(self._error, DevUIError):
             raise self._error
 
@@ -172,7 +161,7 @@ class LiveRunSocket:
             self._fail(error)
             raise
         finally:
-            self._ended.set()
+            self._incoming.close()
 
     async def _pass_on(self, active: ActiveRun, connection: ClientConnection) -> None:
         failure: ReportedFailure | None = None
@@ -188,7 +177,7 @@ class LiveRunSocket:
                         publish_chunks(active, frame.wire)
                     else:
                         self._has_news.set()
-                await self._incoming.put(message)
+                await self._incoming.send(message)
         except ConnectionClosed as closed:
             self.closed = self.closed or _code_and_reason(closed)
             if self.closed is None:

@@ -129,7 +129,7 @@ def test_the_table_of_fields_is_that_of_the_installed_adk():
         **{name: body for name, body in schema["$defs"].items() if "properties" in body},
     }
 
-    ours = {name: " ".join(sorted(words.split())) for name, words in event_schema.field_table().items()}
+    ours = {name: " ".join(sorted(words.split())) for name, words in event_schema.TABLE.items()}
     theirs = {
         name: " ".join(sorted(_word(field, body, models) for field, body in model["properties"].items()))
         for name, model in models.items()

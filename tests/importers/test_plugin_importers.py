@@ -49,7 +49,7 @@ class AcmeSource:
     def states(self):
         yield StoredState(OWNER, {"city": "Oslo"})
         yield StoredState(OWNER, {"city": {1, 2}})
-    def shared(self):
+    def shared_states(self):
         yield SharedState("weather", "ann", {"name": "Ann"}, "never")
     def events(self, only=None):
         EVENTS

@@ -45,15 +45,15 @@ class CheckedSource:
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
-        yield from self._checked("session", self._source.sessions(), _check_session)
+        yield from self._check_all("session", self._source.sessions(), _check_session)
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
-        yield from self._checked("state", self._source.states(), _check_state)
+        yield from self._check_all("state", self._source.states(), _check_state)
 
-    def shared(self) -> Iterator[SharedState | UnreadableRow]:
+    def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users."""
-        yield from self._checked("shared state", self._source.shared(), _check_shared)
+        yield from self._check_all("shared state", self._source.shared_states(), _check_shared)
 
     def count_events(self) -> int | None:
         """Return None: a plugin is asked for its events only."""
@@ -61,7 +61,7 @@ class CheckedSource:
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events."""
-        for item in self._checked("event", self._source.events(only), _check_event):
+        for item in self._check_all("event", self._source.events(only), _check_event):
             if isinstance(item, UnreadableRow) or only is None or item.owner in only:
                 yield item
 
@@ -70,7 +70,7 @@ class CheckedSource:
         with suppress(Exception):
             self._source.close()
 
-    def _checked(
+    def _check_all(
         self, what: str, items: Iterable[Any], check: Callable[[Any], T]
     ) -> Iterator[T | UnreadableRow]:
         for number, item in enumerate(items, 1):

@@ -115,7 +115,9 @@ def _open_path(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
         return _open_sqlite(path, choice, zone)
     importer, failures = find_importer(lambda each: each.matches_file(path, head))
     if importer is None:
-        raise BadInput(f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported(failures))
+        raise BadInput(
+            f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported_formats(failures)
+        )
     return _open(importer, failures, str(path), choice, lambda: importer.open_file(path, choice))
 
 
@@ -150,7 +152,7 @@ def _open_tables(database: Database, location: str, choice: SourceFilter, zone: 
     importer, failures = find_importer(lambda each: each.matches_database(database))
     if importer is None:
         raise BadInput(
-            f"{location!r} is a database, but no store of ADK sessions.", hint=_supported(failures)
+            f"{location!r} is a database, but no store of ADK sessions.", hint=_supported_formats(failures)
         )
     return _open(
         importer,
@@ -184,7 +186,7 @@ def _open(
     return source
 
 
-def _supported(failures: list[str]) -> str:
+def _supported_formats(failures: list[str]) -> str:
     names = ", ".join(importer.name for importer in all_importers())
     return " ".join([f"DevUI reads: {names}.", *failures])
 

@@ -65,7 +65,7 @@ class SessionDocument:
             if isinstance(each.get("state"), dict):
                 yield StoredState(_owner(each), scopes.split_delta(each["state"]).session)
 
-    def shared(self) -> Iterator[SharedState]:
+    def shared_states(self) -> Iterator[SharedState]:
         """Yield the app and user scopes of the merged states, taken from the newest sessions."""
         apps: dict[str, SharedState] = {}
         users: dict[tuple[str, str], SharedState] = {}
@@ -101,7 +101,7 @@ def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | Unreadable
 def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[StoredEvent | UnreadableRow]:
     """Merge the events of several sessions by time. The order within a session does not change."""
 
-    def clocked(
+    def with_times(
         place: int, queue: list[StoredEvent | UnreadableRow]
     ) -> Iterator[tuple[float, int, StoredEvent | UnreadableRow]]:
         now = float("-inf")
@@ -110,7 +110,7 @@ def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[S
                 now = max(now, item.wire["timestamp"])
             yield now, place, item
 
-    merged = heapq.merge(*(clocked(*each) for each in enumerate(queues)), key=lambda entry: entry[:2])
+    merged = heapq.merge(*(with_times(*each) for each in enumerate(queues)), key=lambda entry: entry[:2])
     yield from (item for _, _, item in merged)
 
 

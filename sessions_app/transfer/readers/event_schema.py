@@ -11,7 +11,7 @@ from functools import cache
 LENIENT = frozenset({"Event", "NodeInfo"})
 """Models that ignore unknown fields. All others reject the whole event."""
 
-_TABLE = {
+TABLE = {
     "Event": (
         "actions:EventActions author avgLogprobs branch cacheMetadata:CacheMetadata "
         "citationMetadata:CitationMetadata content:Content customMetadata environmentId errorCode "
@@ -124,7 +124,7 @@ _TABLE = {
 def fields_of(model: str) -> dict[str, tuple[str, str]]:
     """Return the fields of a model as (wire name, kind) by their folded name."""
     fields = {}
-    for word in _TABLE[model].split():
+    for word in TABLE[model].split():
         name, _, kind = word.partition(":")
         fields[fold_name(name)] = (name, kind)
     return fields
@@ -133,8 +133,3 @@ def fields_of(model: str) -> dict[str, tuple[str, str]]:
 def fold_name(name: str) -> str:
     """Return a form of a name that is equal for snake_case, camelCase and PascalCase."""
     return name.replace("_", "").lower()
-
-
-def field_table() -> dict[str, str]:
-    """Return the table: the fields of each model."""
-    return dict(_TABLE)

@@ -229,18 +229,18 @@ def _call_constructor(target: Any, arguments: Any) -> Any:
 
 
 def _limit_text(make: Callable[[str], Any]) -> Callable[[str], Any]:
-    def limited(text: str) -> Any:
+    def make_number(text: str) -> Any:
         if not isinstance(text, str) or len(text) > MAX_LITERAL:
             raise UnsafePickle("it makes a number of no short text")
         return make(text)
 
-    return limited
+    return make_number
 
 
 def _limit_collection(make: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a constructor that accepts only collections: `bytes(10**10)` would exhaust memory."""
 
-    def collected(items: Any = (), *encoding: Any) -> Any:
+    def make_collection(items: Any = (), *encoding: Any) -> Any:
         if encoding and not isinstance(items, str):
             raise UnsafePickle("it gives an encoding to no text")
         if isinstance(items, str) and encoding:
@@ -249,7 +249,7 @@ def _limit_collection(make: Callable[[Any], Any]) -> Callable[..., Any]:
             raise UnsafePickle("it makes a collection of what is none")
         return make(items)
 
-    return collected
+    return make_collection
 
 
 def _path(*parts: str) -> str:

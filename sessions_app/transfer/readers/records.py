@@ -120,7 +120,7 @@ class Source(Protocol):
         """Yield the sessions' own state."""
         ...
 
-    def shared(self) -> Iterator[SharedState | UnreadableRow]:
+    def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users."""
         ...
 

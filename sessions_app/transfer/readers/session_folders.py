@@ -137,7 +137,7 @@ class SessionFolder:
         """Return the fingerprint of the folder's files."""
         return self._walked.fingerprint()
 
-    def named(self, path: Path) -> str:
+    def relative_name(self, path: Path) -> str:
         """Return a file's path relative to the folder."""
         return str(path.relative_to(self._root))
 
@@ -145,14 +145,14 @@ class SessionFolder:
         """Yield the sessions with the names of their files."""
         yield from self.unread
         for file_session in self._file_sessions.values():
-            yield replace(file_session.session, part=self.named(file_session.path))
+            yield replace(file_session.session, part=self.relative_name(file_session.path))
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the session scope of each merged state."""
         for path, owners in self._files():
             yield from (each for each in self._open(path).states() if each.owner in owners)
 
-    def shared(self) -> Iterator[SharedState | UnreadableRow]:
+    def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the app and user scopes of the merged states, taken from the newest sessions."""
         yield from self._shared.values()
 
@@ -187,14 +187,14 @@ class SessionFolder:
             document = self._open(path)
         except BadInput as error:
             if path.suffix.lower() == ".json":
-                self.unread.append(UnreadableRow(self.named(path), error.message))
+                self.unread.append(UnreadableRow(self.relative_name(path), error.message))
             else:
                 self.without_sessions.append(path)
             return
         if document.is_empty:
             self.without_sessions.append(path)
             return
-        for shared in document.shared():
+        for shared in document.shared_states():
             newest = self._shared.get((shared.app_name, shared.user_id))
             if newest is None or newest.updated_at <= shared.updated_at:
                 self._shared[shared.app_name, shared.user_id] = shared
@@ -218,7 +218,7 @@ class SessionFolder:
         )
         self._file_sessions[session.owner] = newer
         self.remarks.append(
-            f"{self.named(older.path)}: its session {session.owner} is in {self.named(newer.path)} too,"
+            f"{self.relative_name(older.path)}: its session {session.owner} is in {self.relative_name(newer.path)} too,"
             " with as many events or more; that one was imported"
         )
 

@@ -81,7 +81,7 @@ class TableSource:
         """Yield the sessions' own state."""
         yield from self._rows(f"{self._session_columns}, state FROM sessions", "state of", self._state)
 
-    def shared(self) -> Iterator[SharedState | UnreadableRow]:
+    def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users, if the store has these tables."""
         for table, names in (("app_states", "app_name"), ("user_states", "app_name, user_id")):
             if self._database.columns(table):

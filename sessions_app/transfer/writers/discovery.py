@@ -8,7 +8,9 @@ from pathlib import Path
 
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.transfer.extensions import folder_importers
-from sessions_app.transfer.readers.agent_folders import find_artifacts, find_session_store
+from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
+from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint, read_head
+from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +40,29 @@ class AgentData:
 
 def find_all_agent_data(folder: AgentsFolder) -> list[AgentData]:
     """Return the data of all agents that have any."""
-    looked_at = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
-    return [data for data in looked_at if data.kinds]
+    candidates = (find_agent_data(name, folder.folder_of(name)) for name in folder.names())
+    return [data for data in candidates if data.kinds]
 
 
 def find_agent_data(app_name: str, folder: Path) -> AgentData:
     """Return the data of one agent."""
-    finders: dict[str, Callable[[Path], dict[str, str]]] = {
-        "sessions": find_session_store,
-        "artifacts": find_artifacts,
-        **{extra.what: extra.find for extra in folder_importers},
+    local = folder / LOCAL_FOLDER
+    kinds = {
+        "sessions": _find(local / SESSION_FILE, _sqlite_fingerprint),
+        "artifacts": _find(local / ARTIFACTS_FOLDER, artifacts_fingerprint),
+        **{extra.what: extra.find(folder) for extra in folder_importers},
     }
-    kinds = {what: stores for what, find in finders.items() if (stores := find(folder))}
-    return AgentData(app_name, folder, kinds)
+    return AgentData(app_name, folder, {what: stores for what, stores in kinds.items() if stores})
+
+
+def _find(path: Path, fingerprint_of: Callable[[Path], str]) -> dict[str, str]:
+    """Return a location with its fingerprint, or {} if it has no data."""
+    fingerprint = fingerprint_of(path)
+    return {str(path.resolve()): fingerprint} if fingerprint else {}
+
+
+def _sqlite_fingerprint(path: Path) -> str:
+    try:
+        return file_fingerprint(path) if read_head(path).startswith(SQLITE_MAGIC) else ""
+    except OSError:
+        return ""

@@ -233,7 +233,7 @@ def _newer_keys(scope: Scope, writes: Iterable[KeyWrite]) -> set[tuple[int, str]
     newer: set[tuple[int, str]] = set()
     for (owner_id, version), key_ids in key_ids_by_owner.items():
         rows = StateChange.objects.filter(scope=scope, owner_id=owner_id, position__gt=version)
-        for some in batched(key_ids):
+        for some in key_batches(key_ids):
             newer_ids = rows.filter(key_id__in=some).values_list("key_id", flat=True).distinct()
             newer.update((owner_id, key_id) for key_id in newer_ids)
     return newer
@@ -248,11 +248,11 @@ def _store_state(cursor: CursorWrapper, scope: Scope, changes: Sequence[StateCha
         if change.removed:
             removed.setdefault(change.owner_id, []).append(change.key_id)
     for owner_id, key_ids in removed.items():
-        for some in batched(key_ids):
+        for some in key_batches(key_ids):
             STATE_ROWS[scope]._default_manager.filter(owner=owner_id, key_id__in=some).delete()
 
 
-def batched(key_ids: Sequence[str]) -> Iterator[Sequence[str]]:
+def key_batches(key_ids: Sequence[str]) -> Iterator[Sequence[str]]:
     """Yield keys in batches for one statement each."""
     for start in range(0, len(key_ids), KEYS_PER_STATEMENT):
         yield key_ids[start : start + KEYS_PER_STATEMENT]

@@ -133,13 +133,13 @@ def _import_folder(folder: Path, how: _ImportOptions) -> ImportReport:
     report = import_sessions(documents, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress)
     report.format = "a folder"
     for path in (*walked.stores, *walked.places):
-        name = documents.named(path)
+        name = documents.relative_name(path)
         try:
             report.add(_import_store(str(path), "", how), name)
         except (BadInput, NotFound) as error:
             report.files.add(f"{name}: skipped. {error.message}")
     for path in documents.without_sessions:
-        report.files.add(f"{documents.named(path)}: skipped, it has no session")
+        report.files.add(f"{documents.relative_name(path)}: skipped, it has no session")
     for unread in documents.unread:
         report.files.add(f"{unread.where}: could not be read")
     if walked.others:

@@ -112,7 +112,10 @@ class _Import:
         if names:
             self._replay(names)
         if self._row and names:
-            states, shared = self._readable(self._source.states()), self._readable(self._source.shared())
+            states, shared = (
+                self._readable(self._source.states()),
+                self._readable(self._source.shared_states()),
+            )
             reconciliation.reconcile_state(
                 self._row, states, shared, self._plans, self._into_app, self._report
             )
@@ -199,9 +202,8 @@ class _Import:
 
     def _import_batch(self, events: list[StoredEvent]) -> None:
         """Compare the stored events and append the new ones in one transaction."""
-        read = [
-            _ParsedEvent(event, _build_record(event)) for event in events
-        ]  # most of the work, done before the transaction
+        # Most of the work is done before the transaction.
+        read = [_ParsedEvent(event, _build_record(event)) for event in events]
         with self._slices.one():
             planned_events = [(self._plan_of(each.event), each) for each in read]
             sessions = self._lock([plan for plan, _ in planned_events if plan])
@@ -209,14 +211,11 @@ class _Import:
             duplicates = Duplicates(keys, (event.wire["id"] for event in events))
             arrivals = []
             for plan, each in planned_events:
-                if (
-                    plan is None
-                    or plan.skip_reason
-                    or not (record := self._find_new_record(plan, each, duplicates))
-                ):
+                if plan is None or plan.skip_reason:
                     continue
-                self._report.events += 1
-                if plan.pk:
+                record = self._find_new_record(plan, each, duplicates)
+                self._report.events += record is not None
+                if record and plan.pk:
                     arrivals.append(PendingEvent(sessions[plan.pk], plan.events_read, record))
             if self._row and arrivals:
                 _append_events(self._row, arrivals)
@@ -308,7 +307,7 @@ def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:
     writes: list[KeyWrite] = []
     for arrival in arrivals:
         writes += owners.writes(arrival)
-        app, user = owners.seen(arrival.session)
+        app, user = owners.shared_owners(arrival.session)
         events.append(import_rows.event_row(arrival, app, user))
         import_rows.count_event(arrival)
     Event.objects.bulk_create(events)
@@ -317,7 +316,7 @@ def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:
     import_rows.save_sessions(sessions.values())
     for session in sessions.values():
         ImportedSession.objects.filter(session=session).update(last_seq=session.last_seq, is_settled=False)
-    owners.release()
+    owners.save_versions()
     change_notification.notify_after_commit()
 
 

@@ -42,12 +42,12 @@ class StateOwners:
         for write in record.writes:
             yield import_rows.event_write(owners[write.scope], write, arrival)
 
-    def seen(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
+    def shared_owners(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
         """Return the app and the user of a session at their present versions."""
         app = self._owners[Scope.APP, _owner_key(Scope.APP, session)]
         return app, self._owners[Scope.USER, _owner_key(Scope.USER, session)]
 
-    def release(self) -> None:
+    def save_versions(self) -> None:
         """Save the versions of the written owners."""
         for (scope, name), owner in self._owners.items():
             if owner and (scope, name) in self._written:

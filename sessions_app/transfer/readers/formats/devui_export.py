@@ -84,7 +84,7 @@ class ExportDocument:
         for owner, record in self._records("session"):
             yield StoredState(owner, record["state"], record.get("seeds") or {})
 
-    def shared(self) -> Iterator[SharedState | UnreadableRow]:
+    def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the state of apps and users."""
         for kind in ("app", "user"):
             for owner, record in self._records(kind):
