@@ -29,7 +29,7 @@ def is_storable(*ids: str) -> bool:
 
 def _require_storable(name: str) -> str:
     if not is_storable(name):
-        raise ValueError("It holds a NUL or a lone surrogate, which no store keeps.")
+        raise ValueError("It contains a NUL or a lone surrogate, which the store cannot hold.")
     return name
 
 
@@ -69,7 +69,7 @@ def check_id(name: str, value: str) -> None:
     """
     if not scopes.is_clean(value):
         raise BadInput(
-            f"The {name} id {value[:40]!r} holds a NUL or a lone surrogate, which no store keeps.",
+            f"The {name} id {value[:40]!r} contains a NUL or a lone surrogate, which the store cannot hold.",
             hint="Choose an id of valid Unicode text.",
         )
     if len(value.encode()) > ID_BYTES:

@@ -50,8 +50,8 @@ def refuse_read_only(session: AgentSession) -> None:
     """
     if is_read_only(session):
         raise BadInput(
-            f"Session {session.session_id!r} is an eval attempt and is kept as it ran.",
-            hint="Do this in a session of its own.",
+            f"Session {session.session_id!r} belongs to an eval attempt and is read-only.",
+            hint="Use another session, or fork this one.",
         )
 
 

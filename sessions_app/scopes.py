@@ -95,7 +95,9 @@ def scope_of(key: str) -> tuple[Scope, str]:
         ValueError: the key is a `temp:` key, which is never stored.
     """
     if key.startswith(TEMP_PREFIX):
-        raise ValueError(f"{key!r} is temporary: it lives in one invocation and no scope stores it.")
+        raise ValueError(
+            f"{key!r} is temporary: temp: keys exist during one invocation and are never stored."
+        )
     if key.startswith(APP_PREFIX):
         return Scope.APP, key.removeprefix(APP_PREFIX)
     if key.startswith(USER_PREFIX):

@@ -25,7 +25,7 @@ def parse(text: str) -> float:
     match = _FORM.fullmatch(text.strip().lower())
     if match is None:
         raise BadInput(
-            f"{text[:40]!r} is no span of time: it is a number and one letter of d, h, m or s.",
+            f"{text[:40]!r} is not a duration: a number followed by d, h, m or s.",
             hint="Write 30d for thirty days, 12h for twelve hours, 90m for ninety minutes.",
         )
     return check_seconds(float(match[1]) * UNITS[match[2]])
@@ -39,7 +39,7 @@ def check_seconds(seconds: float) -> float:
     """
     if not math.isfinite(seconds) or not 0 < seconds <= MAX_S:
         raise BadInput(
-            f"A span of {seconds:g} seconds cannot be used: it is longer than nothing and at most 100 years.",
+            f"A duration of {seconds:g} seconds is out of range: it must be positive and at most 100 years.",
             hint="Write 30d for thirty days, 12h for twelve hours, 90m for ninety minutes.",
         )
     return seconds

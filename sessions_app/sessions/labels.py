@@ -35,7 +35,8 @@ def rename(session_pk: int, title: str) -> None:
     cleaned = " ".join(title.split())
     if len(cleaned) > TITLE_LENGTH:
         raise BadInput(
-            f"The title has {len(cleaned)} characters; {TITLE_LENGTH} is the most.", hint="Shorten it."
+            f"The title has {len(cleaned)} characters; at most {TITLE_LENGTH} are allowed.",
+            hint="Shorten it.",
         )
     rename_session(find_session(session_pk).pk, cleaned)
 
@@ -95,8 +96,8 @@ def tag(pks: Collection[int], text: str) -> int:
         counted = SessionTag.objects.filter(session__in=present).values_list("session__session_id")
         if full := counted.annotate(Count("pk")).filter(pk__count__gt=MOST_TAGS).order_by("session").first():
             raise BadInput(
-                f"Session {full[0]!r} has {MOST_TAGS} tags already, which is the most.",
-                hint="Take one of them away first.",
+                f"Session {full[0]!r} already has {MOST_TAGS} tags, the maximum.",
+                hint="Remove one of them first.",
             )
         change_notification.notify_after_commit()
     return len(present)

@@ -97,4 +97,4 @@ def mark_of(*facts: object) -> str:
 
 
 def _invalid_marks() -> BadInput:
-    return BadInput("The rows shown are not told in the form of this page.", hint="Load the page again.")
+    return BadInput("The parameter `shown` does not come from this page.", hint="Load the page again.")

@@ -177,8 +177,8 @@ def delete_realm(realm: str) -> PurgeReport:
     """
     if not realm:
         raise BadInput(
-            "The empty realm is real life and cannot be deleted.",
-            hint="Name an attempt's, a fork's or a replay's.",
+            "The default realm cannot be deleted.",
+            hint="Name the realm of an eval attempt, a fork or a replay.",
         )
     report = PurgeReport()
     for pk in list(AgentSession.objects.filter(realm=realm).values_list("pk", flat=True)):
@@ -211,7 +211,7 @@ def _purge_one(
         if remember is not None:
             report.memories += remember(session)
         if not _set_aside(pk, criteria, now):
-            report.left.append(f"{name}: it went on meanwhile")
+            report.left.append(f"{name}: it has changed meanwhile")
             return
         _remove_rows(pk, report)
     report.sessions += 1

@@ -56,7 +56,7 @@ def save(name: str, query_string: str, *, replace: bool = False) -> SavedView:
             view.save(update_fields=["query", "updated_at"])
             return view
         if SavedView.objects.count() >= MOST_VIEWS:
-            raise BadInput(f"There are {MOST_VIEWS} views, which is the most.", hint="Delete one first.")
+            raise BadInput(f"There are already {MOST_VIEWS} views, the maximum.", hint="Delete one first.")
         return _save_row(SavedView(name=cleaned, query=query, created_at=now, updated_at=now))
 
 
@@ -103,5 +103,5 @@ def _check_name(text: str) -> str:
 
 def _name_taken(name: str) -> AlreadyExists:
     return AlreadyExists(
-        f"There is a view {name!r} already.", hint="Choose another name, or replace that view."
+        f"A view {name!r} already exists.", hint="Choose another name, or replace that view."
     )

@@ -87,7 +87,7 @@ def put_key(session_pk: int, name: str, value: Any, condition: Condition = ANY) 
     if canonical.note:
         raise BadInput(
             f"The value of {name!r} is not JSON ({canonical.note}).",
-            hint="Send what JSON can hold: no NaN or Infinity, no lone surrogates, at most"
+            hint="Send a JSON value without NaN, Infinity and lone surrogates, with at most"
             f" {scopes.MAX_DEPTH} levels and some 4,200 digits.",
         )
     return _edit_key(session_pk, name, condition, {name: value})
@@ -120,7 +120,7 @@ def parse_name(name: str) -> tuple[Scope, str]:
     """
     if not scopes.is_clean(name):
         raise BadInput(
-            f"The key {name[:80]!r} holds a NUL or a lone surrogate, which no store keeps.",
+            f"The key {name[:80]!r} contains a NUL or a lone surrogate, which the store cannot hold.",
             hint="Use a key of valid Unicode text.",
         )
     try:
@@ -179,9 +179,9 @@ def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition:
     """Raise an error unless the condition holds. Return whether the key has a value."""
     if condition.revision is not None and condition.revision != session.revision:
         raise StaleSession(
-            f"Session {session.session_id!r} has moved on: its revision is {session.revision},"
+            f"Session {session.session_id!r} has changed: its revision is {session.revision},"
             f" not {condition.revision}.",
-            hint="Read the state again, and decide anew.",
+            hint="Read the state again before you change it.",
         )
     _lock_owner(session, scope)
     last = history.last_change(session, scope, bare)
@@ -191,7 +191,7 @@ def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition:
         raise StaleKey(
             f"The key {name!r} was written since you read it"
             + (f", at {scope} version {position}." if scope != Scope.SESSION else f", by event {position}."),
-            hint="Read the key again, and decide anew.",
+            hint="Read the key again before you change it.",
         )
     return has_value
 

@@ -103,8 +103,8 @@ def refuse_artifact(app_name: str) -> None:
     """
     if where := artifact_service_of(app_name):
         raise BadInput(
-            f"The agents of {app_name!r} keep artifacts in {where}: one that is saved here they would not find.",
-            hint="POST /apps/{app}/users/{user}/sessions/{session}/artifacts saves one there.",
+            f"The agents of {app_name!r} keep artifacts in {where} and would not find one that is saved here.",
+            hint="Save it there with POST /apps/{app}/users/{user}/sessions/{session}/artifacts.",
         )
 
 
@@ -116,9 +116,9 @@ def refuse_copy(session: AgentSession) -> None:
     """
     if mirror_of(session) is not None:
         raise BadInput(
-            f"Session {session.session_id!r} is kept by {location_of(session)}; what is here is a copy.",
-            hint="A run or ADK's own paths (PATCH and DELETE /apps/…/sessions/…) change it there, and here with it."
-            " In a fork with state of its own anything may be done.",
+            f"Session {session.session_id!r} belongs to {location_of(session)}; DevUI has a copy.",
+            hint="Change it there with a run or ADK's own paths (PATCH, DELETE /apps/…/sessions/…); the copy follows."
+            " Or fork it with its own state.",
         )
 
 
@@ -132,8 +132,8 @@ def refuse_deletion(session: AgentSession) -> None:
     mirror = mirror_of(session) if where else None
     if mirror and mirror.place == where:
         raise BadInput(
-            f"Session {session.session_id!r} is kept in {where}; what is here is a copy.",
-            hint="DELETE /apps/{app}/users/{user}/sessions/{session} deletes it there, and here with it.",
+            f"Session {session.session_id!r} belongs to {where}; DevUI has a copy.",
+            hint="Delete both with DELETE /apps/{app}/users/{user}/sessions/{session}.",
         )
 
 
@@ -145,9 +145,9 @@ def refuse_new(app_name: str) -> None:
     """
     if where := session_service_of(app_name):
         raise BadInput(
-            f"The agents of {app_name!r} keep their sessions in {where}: one that is made here they would not find.",
-            hint="POST /apps/{app}/users/{user}/sessions makes one there, and here with it; a fork needs state of"
-            " its own.",
+            f"The agents of {app_name!r} keep their sessions in {where} and would not find one that is created here.",
+            hint="Create it there with POST /apps/{app}/users/{user}/sessions; DevUI copies it. Fork a session with"
+            " its own state.",
         )
 
 

@@ -96,7 +96,7 @@ def create_session(
         except IntegrityError as error:
             raise AlreadyExists(
                 f"Session already exists: {key.session_id}",
-                hint="Leave the id out to have one made, or delete the session first.",
+                hint="Leave out the id to get a new one, or delete the session first.",
             ) from error
         with statements.open_statements() as cursor:
             provenance = Provenance(key, session.pk, 0, created_at, cause)
@@ -266,7 +266,7 @@ def _check_same_body(stored_event: tuple[int, str], record: EventRecord) -> int:
     if body != (record.private or record.data):
         raise DuplicateEvent(
             f"Event {record.event_id!r} is already stored in this session with another body.",
-            hint="Give every event an id of its own.",
+            hint="Give every event a unique id.",
         )
     return seq
 
@@ -292,8 +292,8 @@ def _check_current(
         current = row is not None and row[0] == expected.last_event_id
     if not current:
         raise StaleSession(
-            f"The copy of session {key.session_id!r} is stale: the stored one has moved on.",
-            hint="Read the session again and append to the fresh copy.",
+            f"The copy of session {key.session_id!r} is stale: the stored session has changed.",
+            hint="Read the session again and append to the new copy.",
         )
 
 

@@ -172,7 +172,7 @@ def test_a_fork_with_state_of_its_own_is_a_session_of_this_store(copy):
 
 def test_without_its_service_a_copy_can_be_deleted_and_not_be_changed(copy, settings):
     settings.DEVUI_SESSION_SERVICE = ""
-    with pytest.raises(BadInput, match="what is here is a copy"):
+    with pytest.raises(BadInput, match="DevUI has a copy"):
         state_edits.put_key(copy.pk, "n", 3)
     deletion.delete([copy.pk])
     assert not AgentSession.objects.filter(realm="").exists()

@@ -189,7 +189,7 @@ async def test_temp_key_is_refused_with_reason(web, method):
     body = {"json": {"value": 1}} if method == "put" else {}
     answer = await web.request(method.upper(), of(session), params={"key": "temp:draft"}, **body)
     assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
-    assert "lives in one invocation" in answer.json()["detail"]
+    assert "exist during one invocation" in answer.json()["detail"]
     assert await seqs(session) == []
 
 

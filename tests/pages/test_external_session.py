@@ -58,7 +58,7 @@ def test_it_offers_nothing_that_would_change_the_copy_alone(client: Client, sess
 def test_the_form_of_a_key_is_refused(client: Client, session: AgentSession):
     refused = client.get(f"/sessions/id/{session.pk}/state/edit/")
     assert refused.status_code == 400
-    assert "what is here is a copy" in refused.content.decode()
+    assert "DevUI has a copy" in refused.content.decode()
 
 
 def test_fork_of_external_session_defaults_to_own_state(client: Client, session: AgentSession, settings: Any):

@@ -122,7 +122,7 @@ def test_invalid_time_shows_error_beside_filters(client: Client, name: str, labe
     response = client.get(f"/runs/?status=done&{name}=<b>soon")
     page = parse(response.content.decode())
     assert response.status_code == 422
-    assert f"{label}: '<b>soon' is no day or time." in page.one("div", css="empty").text
+    assert f"{label}: '<b>soon' is not a day or time." in page.one("div", css="empty").text
     assert page.one("input", name=name).attrs["value"] == "<b>soon"
     assert not page.all("div", id="watch")
 

@@ -207,9 +207,9 @@ async def test_copy_is_read_only_and_can_be_forked(web, there):
     key = await begin(web)
     await ended(await started(web, key, "Take a note: tea"))
     session = await the_session()
-    with pytest.raises(BadInput, match="is kept by the ADK server http"):
+    with pytest.raises(BadInput, match="belongs to the ADK server http"):
         await units_of_work.write(state_edits.put_key, session.pk, "n", 1)
-    with pytest.raises(BadInput, match="what is here is a copy"):
+    with pytest.raises(BadInput, match="DevUI has a copy"):
         await units_of_work.write(deletion.delete, [session.pk])
     with pytest.raises(BadInput, match="would not find"):
         await units_of_work.run_batched(fork, session.pk, NewFork(seq=2))

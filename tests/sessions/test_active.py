@@ -49,7 +49,7 @@ def test_without_a_ttl_the_apps_own_counts_and_without_that_the_newest(store):
 
 @pytest.mark.parametrize("ttl", [0, -1, float("nan"), float("inf"), 1e12])
 def test_invalid_duration_is_refused_without_creating_session(store, ttl: float):
-    with pytest.raises(BadInput, match="span"):
+    with pytest.raises(BadInput, match="duration"):
         active_session.get_or_create(APP, USER, ttl)
     assert not AgentSession.objects.exists()
 
@@ -78,7 +78,7 @@ async def test_tasks_that_come_at_once_get_the_same_session(ours):
 
 
 async def test_the_service_refuses_a_span_as_adk_refuses_values(ours):
-    with pytest.raises(ValueError, match="span"):
+    with pytest.raises(ValueError, match="duration"):
         await ours.get_or_create_session(**OWNER, ttl_s=0)
 
 

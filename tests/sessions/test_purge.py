@@ -151,7 +151,7 @@ def test_session_continued_during_handover_is_skipped():
         return 0
 
     report = purge.purge(OLD, remember=remember)
-    assert report.left == ["weather / ann / old: it went on meanwhile"]
+    assert report.left == ["weather / ann / old: it has changed meanwhile"]
     assert Event.objects.filter(session=session).count() == 2
 
 
@@ -332,6 +332,6 @@ def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
 
 def test_real_life_is_never_deleted_as_a_realm():
     told("real")
-    with pytest.raises(BadInput, match="real life"):
+    with pytest.raises(BadInput, match="default realm"):
         purge.delete_realm("")
     assert ids() == {"real"}

@@ -160,12 +160,12 @@ def _term_completions(here: CaretWord, names: Collection[str]) -> Iterator[Compl
 def _key_completions(here: CaretWord, keys: Iterable[str]) -> Iterator[Completion]:
     for key in _matching_names(here.typed, keys):
         spelling = str(StateTerm(*scopes.scope_of(key), when=When.EVER)).removesuffix(" ever")
-        yield Completion(here.start, here.end, spelling, key, "key", "key of the state")
+        yield Completion(here.start, here.end, spelling, key, "key", "state key")
 
 
 _COMPARISONS = {
-    "=": "is, as it is now",
-    "!=": "is something else",
+    "=": "equals, now",
+    "!=": "is different",
     ">": "is greater than",
     "<": "is less than",
     "~": "contains",

@@ -85,17 +85,26 @@ def remark_value_types(query: Query, vocabulary: Vocabulary) -> list[Remark]:
 def _other_types(term: StateTerm) -> Iterator[tuple[str, StateTerm]]:
     value = term.value
     if isinstance(value, str) and NUMBER.fullmatch(value):
-        yield f"{value[:40]!r} in quotation marks is a text.", replace(term, value=json.loads(value))
+        yield (
+            f"{value[:40]!r} in quotation marks is compared as text.",
+            replace(term, value=json.loads(value)),
+        )
     elif isinstance(value, str) and value:
-        yield f"{value[:40]!r} is compared letter by letter.", replace(term, op="~")
+        yield (
+            f"{value[:40]!r} must equal the whole text, including upper and lower case.",
+            replace(term, op="~"),
+        )
     elif isinstance(value, int | float) and not isinstance(value, bool):
-        yield f"{value} is a number; as a text it is in quotation marks.", replace(term, value=str(value))
+        yield (
+            f"{value} is compared as a number. Put it in quotation marks to compare it as text.",
+            replace(term, value=str(value)),
+        )
 
 
 def remark_stars(query: Query) -> list[Remark]:
     """Return remarks on words with a star, which is a wildcard in other languages."""
     return [
-        Remark(f"{term.text[:80]!r}: words match whole, and a star stands for nothing else.")
+        Remark(f"{term.text[:80]!r}: a star is not a wildcard; only whole words match.")
         for term in query.words
         if "*" in term.text
     ]
@@ -116,7 +125,7 @@ _KINDS = {
     "tool": "a tool",
     "author": "an author of events",
     "tag": "a tag",
-    "is": "what a session may be",
+    "is": "a value of is:",
     "kind": "a kind of event",
 }
 
@@ -128,7 +137,7 @@ def _names_matching(term: Term, vocabulary: Vocabulary) -> Iterator[tuple[str, s
     text = term.text if isinstance(term, Word) else f"{term.name}:{term.value}"
     if text in vocabulary.keys:
         scope, key = scopes.scope_of(text)
-        yield text, "a key of the state", StateTerm(scope, key, when=When.EVER, negated=term.negated)
+        yield text, "a state key", StateTerm(scope, key, when=When.EVER, negated=term.negated)
     if isinstance(term, Field):
         return
     if name := vocabulary.ids.get(text):
@@ -209,7 +218,7 @@ def _name_in(term: Term) -> tuple[str, str] | None:
 def _unknown_name_remark(query: Query, position: int, kind: str, name: str, vocabulary: Vocabulary) -> Remark:
     what = "No state has a key" if kind == "key" else f"No session has the {kind}"
     if kind in INDEXED_TERMS and not vocabulary.is_whole:
-        what = f"Search, which has yet to read some sessions, knows no {kind}"
+        what = f"Some sessions are not indexed yet. Of the others none has the {kind}"
     message = f"{what} {name[:80]!r}"
     for label, terms in suggest_terms(query, position, name, vocabulary.of(kind)):
         return Remark(f"{message}: did you mean {label!r}?", _replace_terms(query, position, *terms))

@@ -65,7 +65,7 @@ def take_field(scanner: Scanner, atom: Atom, name: str, *, negated: bool) -> Fie
             f"{name}: takes no comparison.",
             follows,
             follows + len(scanner.operator(follows)),
-            hint=f"Write {name}:value; a key of the state of this name stands in quotation marks.",
+            hint=f"Write {name}:value. Put a state key of this name in quotation marks.",
             replacement=(*atom.place, value if name == "session" else quote(atom.text)),
         )
     if not value.strip():
@@ -106,19 +106,23 @@ def take_number(scanner: Scanner, atom: Atom, name: str, value: str, *, negated:
         value = scanner.take_atom().text
     place = (atom.start, scanner.at)
     if op == "~" or (op == "=" and name in AGES and not value):
-        raise scanner.error(f"{name} is a number: it contains nothing.", *place, hint=_example_hint(name))
+        raise scanner.error(
+            f"{name} is a number and cannot be compared with ~ or with nothing.",
+            *place,
+            hint=_example_hint(name),
+        )
     if name in AGES or name == "duration":
         _refuse_unit_apart(scanner, name, op, value, place)
         _check_time(scanner, times.parse_duration, value, place)
     elif not (number := _WHOLE.fullmatch(value)):
         raise scanner.error(
-            f"{value[:40]!r} is no whole number of at most 12 digits.", *place, hint=_example_hint(name)
+            f"{value[:40]!r} is not a whole number of at most 12 digits.", *place, hint=_example_hint(name)
         )
     else:
         value = str(int(number[1]) * _THOUSANDS[number[2].lower()])
     if name in AGES and op not in ORDERS:
         raise scanner.error(
-            f"{name}: is compared by < or >.",
+            f"{name}: is compared with < or >.",
             *place,
             hint=_example_hint(name),
             replacement=(*place, f"{name}:<{value}"),
@@ -145,7 +149,7 @@ def refuse_unknown_name(scanner: Scanner, atom: Atom) -> None:
         f"There is no term {name[:40]!r}{_did_you_mean(close)}",
         atom.start,
         atom.start + at + 1,
-        hint="Text with a colon stands in quotation marks; a key of the state is compared, as in retries = 3.",
+        hint="Put text with a colon in quotation marks. To search for a state key, compare it: retries = 3.",
         replacement=(*atom.place, correction),
     )
 
@@ -160,9 +164,9 @@ def _check_value(scanner: Scanner, name: str, value: str, place: tuple[int, int]
         return plain
     close = [_SYNONYMS[plain]] if _SYNONYMS.get(plain) in values else get_close_matches(plain, values, 1)
     raise scanner.error(
-        f"{value[:40]!r} is no {'trait' if name == 'is' else name}{_did_you_mean(close)}",
+        f"{value[:40]!r} is not a value of {name}:{_did_you_mean(close)}",
         *place,
-        hint=f"{name}: is one of {', '.join(values)}.",
+        hint=f"Values of {name}: are {', '.join(values)}.",
         replacement=(*place, f"{name}:{close[0]}") if close else None,
     )
 
@@ -184,7 +188,7 @@ def _refuse_unit_apart(scanner: Scanner, name: str, op: str, value: str, place: 
         return
     colon = ":" if name in AGES else ""
     raise scanner.error(
-        f"A space stands between {value[:20]} and its unit.",
+        f"There is a space between {value[:20]} and its unit.",
         place[0],
         unit.end(),
         hint=_example_hint(name),
@@ -219,4 +223,4 @@ _EXAMPLES = {
 def _example_hint(name: str) -> str:
     if name in MEASURES:
         return f"Write {_EXAMPLES.get(name, f'{name}>100')}."
-    return f"Write {_EXAMPLES.get(name, f'{name}:value')} without a space behind the colon."
+    return f"Write {_EXAMPLES.get(name, f'{name}:value')} without a space after the colon."

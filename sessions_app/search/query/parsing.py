@@ -74,7 +74,7 @@ def _parse(text: str) -> Query:
             f"A query has at most {MAX_LENGTH:,} characters; this one has {len(text):,}.",
             MAX_LENGTH,
             len(text),
-            hint="Look for a few telling words.",
+            hint="Search for a few distinctive words.",
         )
     return Query(tuple(_take_terms(Scanner(scopes.clean_text(text)))))
 
@@ -87,7 +87,7 @@ def _take_terms(scanner: Scanner) -> list[Term]:
         terms.append(_take_term(scanner))
         if len(terms) > MAX_TERMS:
             raise scanner.error(
-                f"A query has at most {MAX_TERMS} terms.", start, hint="Look for a few telling words."
+                f"A query has at most {MAX_TERMS} terms.", start, hint="Search for a few distinctive words."
             )
         scanner.skip_space()
     return terms
@@ -124,10 +124,10 @@ def _refuse_operator(scanner: Scanner) -> None:
     end = scanner.word_end(scanner.at)
     rest = scanner.text[scanner.at : end]
     raise scanner.error(
-        f"Nothing stands before {op!r}: a comparison has a key on its left.",
+        f"The key before {op!r} is missing.",
         scanner.at,
         scanner.at + len(op),
-        hint='Write user:tier = gold; text goes in quotation marks, as in "=>x".',
+        hint='Write user:tier = gold. Put text in quotation marks: "=>x".',
         replacement=(scanner.at, end, quote(rest)) if tokens.parse_phrase(rest) else None,
     )
 
@@ -143,10 +143,10 @@ def _refuse_second_minus(scanner: Scanner, start: int) -> None:
         word = scanner.text[start:end]
         if tokens.parse_phrase(word):
             raise scanner.error(
-                "Two minus signs stand before a term.",
+                "There are two minus signs before a term.",
                 start,
                 scanner.at + 1,
-                hint="One turns it around; text that begins with them stands in quotation marks.",
+                hint="One minus sign negates a term. Put text that begins with minus signs in quotation marks.",
                 replacement=(start, end, quote(word)),
             )
 
@@ -158,9 +158,9 @@ def _refuse_connective(scanner: Scanner, atom: Atom) -> None:
     rest = scanner.text[atom.end :].lstrip()
     correction = {"AND": rest, "NOT": f"-{rest}", "OR": ""}[atom.text]
     raise scanner.error(
-        f"There is no {atom.text}: every term must hold, and a minus sign before one turns it around.",
+        f"There is no {atom.text}: all terms must match, and a minus sign negates a term.",
         *atom.place,
-        hint=f"Open a list for each side of an OR. The word itself stands in quotation marks: {quote(atom.text)}.",
+        hint=f"Run a search for each side of an OR. To search for the word itself, write {quote(atom.text)}.",
         replacement=(atom.start, len(scanner.text), correction) if rest and correction else None,
     )
 
@@ -175,10 +175,10 @@ def _refuse_no_word(scanner: Scanner, atom: Atom, start: int) -> None:
     if atom.text == "-" and not before:
         after = f"-{after}" if after else ""
     raise scanner.error(
-        f"No letter or digit is in {scanner.text[start : atom.end][:40]!r}: search finds words.",
+        f"{scanner.text[start : atom.end][:40]!r} contains no letter or digit: search finds words.",
         start,
         atom.end,
-        hint="Leave it out; title: and error: and a comparison with ~ find signs too, as in title:*.",
+        hint="Leave it out. To find punctuation use title:, error: or a comparison with ~, such as title:*.",
         replacement=(0, len(scanner.text), f"{before} {after}".strip()) if before or after else None,
     )
 
@@ -200,7 +200,7 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
     scanner.skip_space()
     if scanner.is_at_end:
         raise scanner.error(
-            f"Nothing stands behind {op!r}: {atom.text[:40]} is compared with a value.",
+            f"The value after {op!r} is missing.",
             follows,
             follows + len(op),
             hint='Write user:tier = gold, retries > 3, note = "" for the empty text.',
@@ -209,10 +209,10 @@ def _take_comparison(scanner: Scanner, atom: Atom, *, negated: bool) -> Term:
     value = take_value(scanner)
     if op in ORDERS and (isinstance(value, bool) or not isinstance(value, str | int | float)):
         raise scanner.error(
-            f"{op} compares numbers and texts.",
+            f"{op} compares numbers and texts only.",
             start,
             scanner.at,
-            hint="true, false, null, lists and objects are equal or not: use = or !=.",
+            hint="For true, false, null, lists and objects use = or !=.",
         )
     if op == "~" and not isinstance(value, str):
         value = scanner.text[start : scanner.at]
@@ -225,16 +225,16 @@ def _take_state(scanner: Scanner, atom: Atom, op: str = "", value: Any = None, *
     when = scanner.take_suffix()
     if op and when is When.MISSING:
         raise scanner.error(
-            "A value that is compared cannot be missing.",
+            "A comparison cannot be followed by missing.",
             end,
             scanner.at,
-            hint="Write ever or never behind a comparison, or missing behind the key alone.",
+            hint="Write ever or never after a comparison, or missing after a key.",
         )
     if not op and when is When.NOW:
         raise scanner.error(
-            f"Nothing is said of {atom.text[:40]!r}.",
+            f"There is no comparison after {atom.text[:40]!r}.",
             *atom.place,
-            hint="Compare it, as in cart->items[0].sku = 3, or write ever, missing or never behind it.",
+            hint="Write a comparison, such as cart->items[0].sku = 3, or ever, missing or never after it.",
         )
     scope, key, path = _parse_key(scanner, atom)
     return StateTerm(scope, key, path, op, value, when, negated)
@@ -252,7 +252,7 @@ def _parse_key(scanner: Scanner, atom: Atom) -> tuple[Scope, str, tuple[str | in
         return (*scopes.scope_of(key), path)
     except ValueError:
         raise scanner.error(
-            f"{key[:40]!r} is temporary: it lives in one invocation and no state keeps it.",
+            f"{key[:40]!r} is temporary: temp: keys exist during one invocation and are never stored.",
             *atom.place,
-            hint="The session's page shows temp: keys beside the events that wrote them.",
+            hint="The session page shows temp: keys with the events that wrote them.",
         ) from None

@@ -103,7 +103,7 @@ class Scanner:
                 f"There is no comparison {foreign!r}: did you mean {own_operator!r}?",
                 self.at,
                 self.at + len(foreign),
-                hint="A value that begins with < or > stands in quotation marks.",
+                hint="Put a value that begins with < or > in quotation marks.",
                 replacement=(self.at, self.at + len(foreign), own_operator),
             )
         op = self.operator()
@@ -150,7 +150,7 @@ class Scanner:
             self.at += 1
         end, content = len(self.text), text.rstrip()
         raise self.error(
-            "The quotation mark is never closed.",
+            "The quotation mark is not closed.",
             start,
             end,
             hint=r"Close it, or write \" for a quotation mark inside quoted text.",

@@ -48,7 +48,7 @@ MEASURES = frozenset({"events", "tokens", "errors", "duration"})
 
 DESCRIPTIONS = {
     "app": "sessions of an app",
-    "user": "sessions of a user; with a comparison, a key of the user's state",
+    "user": "sessions of a user; with a comparison, a key of user state",
     "session": "a session's id, or its start",
     "title": "words of the title",
     "tag": "sessions with a tag",
@@ -58,7 +58,7 @@ DESCRIPTIONS = {
     "author": "with an event by this agent or user",
     "tool": "in which a tool was called",
     "error": "with this text in an error's code or message",
-    "key": "in which an event wrote this key of the state",
+    "key": "in which an event wrote this state key",
     "event": "with the event of this id",
     "invocation": "with this invocation",
     "branch": "with events on this branch",

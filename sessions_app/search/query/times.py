@@ -34,7 +34,7 @@ def parse_time(text: str, now: float | None = None) -> float:
         return current - durations.parse(text)
     except BadInput as error:
         raise BadInput(
-            f"{text[:40]!r} is no day or time.",
+            f"{text[:40]!r} is not a day or time.",
             hint="Write 2026-11-01, 2026-11-01T10:30, today, or 2h for two hours ago.",
         ) from error
 

@@ -24,7 +24,7 @@ def take_value(scanner: Scanner) -> Any:
         value = scanner.take_quoted()
         if not scanner.is_at_end and not scanner.text[scanner.at].isspace():
             raise scanner.error(
-                "A space is missing behind the quotation mark.",
+                "There is no space after the closing quotation mark.",
                 scanner.at,
                 scanner.word_end(scanner.at),
                 replacement=(scanner.at, scanner.at, " "),
@@ -51,15 +51,15 @@ def _take_json(scanner: Scanner) -> Any:
     except (ValueError, RecursionError):
         end = scanner.word_end(start)
         raise scanner.error(
-            "This is no JSON list or object.",
+            "This is not a JSON list or object.",
             start,
             end,
-            hint="A text that begins with [ or { stands in quotation marks.",
+            hint="Put text that begins with [ or { in quotation marks.",
             replacement=(start, end, quote(scanner.text[start:end])),
         ) from None
     scanner.at = end
     if not scanner.is_at_end and not scanner.text[end].isspace():
-        raise scanner.error("A space is missing behind the value.", end, end + 1, replacement=(end, end, " "))
+        raise scanner.error("There is no space after the value.", end, end + 1, replacement=(end, end, " "))
     return value
 
 
@@ -87,8 +87,8 @@ def path_of(scanner: Scanner, atom: Atom) -> tuple[str | int, ...]:
     ]
     if not steps or any(isinstance(step, int) and step > MAX_INDEX for step in steps):
         raise scanner.error(
-            "This is no path into a value.",
+            "This is not a path into a value.",
             *atom.place,
-            hint='Write cart->items[0].sku; a name with special characters in quotation marks: cart->"a.b".',
+            hint='Write cart->items[0].sku. Put names with special characters in quotation marks: cart->"a.b".',
         )
     return tuple(steps)
