@@ -81,7 +81,7 @@ async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpR
 async def delete_sessions(request: HttpRequest, body: Sessions) -> Deleted:
     """Delete sessions; the deletion can be undone. Sessions with an active run are skipped; 409 if all have one."""
     result = await units_of_work.write(deletion.delete, body.sessions)
-    return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, left=result.left)
+    return Deleted(deletion=DeletionOut.of(result.batch) if result.batch else None, left=result.skipped)
 
 
 @router.get("/deletions", response=Deletions, tags=["sessions"])

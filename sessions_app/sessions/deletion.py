@@ -48,7 +48,7 @@ class DeletionResult:
     """The result of a deletion: the batch (None if nothing was deleted), and the reasons for skipped sessions."""
 
     batch: DeletionBatch | None
-    left: list[str]
+    skipped: list[str]
 
 
 def delete(pks: Collection[int], *, now: float | None = None) -> DeletionResult:

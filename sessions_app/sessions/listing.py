@@ -100,10 +100,10 @@ def _filter_sessions(filters: SessionFilter) -> QuerySet[AgentSession]:
 
 
 class ScanProgress(NamedTuple):
-    """Progress of earlier scans for a page: sessions scanned and sessions found."""
+    """Progress of earlier scans for a page: the number of scanned and of matching sessions."""
 
-    looked: int = 0
-    found: int = 0
+    sessions: int = 0
+    matches: int = 0
 
 
 NOT_STARTED = ScanProgress()
@@ -115,16 +115,16 @@ class PendingScan:
 
     Attributes:
         place: cursor from which the scan resumes.
-        so_far: its progress.
+        progress: its progress.
         shown: number of sessions on the page so far, including pinned ones.
-        of: number of sessions to scan; None: more than `MOST_COUNTED`, or the scan has just begun.
+        total: number of sessions to scan; None: more than `MOST_COUNTED`, or the scan has just begun.
         back_to: time of the oldest scanned session, in epoch seconds.
     """
 
     place: str
-    so_far: ScanProgress
+    progress: ScanProgress
     shown: int
-    of: int | None
+    total: int | None
     back_to: float
 
 
@@ -138,7 +138,7 @@ class SessionPage:
     pinned: list[AgentSession]
     others: pagination.Page[AgentSession]
     hits: dict[int, execution.Hit]
-    looking: PendingScan | None
+    pending: PendingScan | None
 
     @property
     def rows(self) -> list[AgentSession]:
@@ -146,7 +146,7 @@ class SessionPage:
         return [*self.pinned, *self.others.rows]
 
 
-def list_page(filters: SessionFilter, before: str = "", so_far: ScanProgress = NOT_STARTED) -> SessionPage:
+def list_page(filters: SessionFilter, before: str = "", progress: ScanProgress = NOT_STARTED) -> SessionPage:
     """Return a page of the matching sessions: pinned ones first, then by latest update.
 
     Three queries, plus those of the search. What no index answers is scanned for a short time: two queries a window.
@@ -154,12 +154,12 @@ def list_page(filters: SessionFilter, before: str = "", so_far: ScanProgress = N
     Args:
         filters: the filter.
         before: cursor at the end of the previous page, or of an earlier scan for this page.
-        so_far: progress of earlier scans for this page.
+        progress: progress of earlier scans for this page.
 
     Raises:
         BadInput: `before` is not a cursor.
     """
-    search = execution.Search(filters.query, is_resumed=so_far.looked > 0)
+    search = execution.Search(filters.query, is_resumed=progress.sessions > 0)
     rows = _filter_sessions(filters)
     matching = rows if filters.query.is_empty else search.filter_rows(rows)
     pinned_first = matching.filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
@@ -169,7 +169,7 @@ def list_page(filters: SessionFilter, before: str = "", so_far: ScanProgress = N
     if filters.query.is_empty or not search.plan.tests:
         page_of_others = pagination.paginate(others, "updated_at", before)
     else:
-        page_of_others, pending = _scan_page(rows.filter(*search.plan.of), others, before, so_far, pinned)
+        page_of_others, pending = _scan_page(rows.filter(*search.plan.of), others, before, progress, pinned)
     above = [] if before else pinned
     rows_shown = [*above, *page_of_others.rows]
     read_tags(rows_shown)
@@ -180,23 +180,23 @@ def _scan_page(
     of: QuerySet[AgentSession],
     matching: QuerySet[AgentSession],
     before: str,
-    so_far: ScanProgress,
+    progress: ScanProgress,
     pinned: Collection[AgentSession],
 ) -> tuple[pagination.Page[AgentSession], PendingScan | None]:
     """Return the page as far as a scan gets, and the pending scan if there is more to scan."""
-    limit = max(0, pagination.PAGE_SIZE - so_far.found)
+    limit = max(0, pagination.PAGE_SIZE - progress.matches)
     result = execution.scan(of, matching, before, limit + 1)
     rows = result.rows[:limit]
     if len(result.rows) > limit:
         older = pagination.cursor_of(rows[-1], execution.ORDER_FIELD) if rows else before
         return pagination.Page(rows, older, not before), None
     pending = None
-    found_by_now = so_far.found + len(rows)
+    found_by_now = progress.matches + len(rows)
     if result.to:
-        number = _count_to_scan(of) if so_far.looked else None
+        number = _count_to_scan(of) if progress.sessions else None
         pending = PendingScan(
             result.to,
-            ScanProgress(so_far.looked + result.sessions, found_by_now),
+            ScanProgress(progress.sessions + result.sessions, found_by_now),
             found_by_now + len(pinned),
             number,
             pagination.cursor_time(result.to),

@@ -81,7 +81,8 @@ class PurgeReport:
         files: number of artifact files removed from the data folder.
         finished: number of sessions that an earlier purge had set aside, or whose deletion can no longer be undone.
         copies: number of sessions owned by another service, of which the local copy was removed.
-        left: the skipped sessions, with reasons.
+        names: the removed sessions.
+        skipped: the other sessions, with reasons.
     """
 
     dry_run: bool = False
@@ -92,8 +93,8 @@ class PurgeReport:
     files: int = 0
     finished: int = 0
     copies: int = 0
-    named: list[str] = field(default_factory=list)
-    left: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    skipped: list[str] = field(default_factory=list)
 
 
 def purge(
@@ -205,19 +206,19 @@ def _purge_one(
     is_copy = storage_location.mirror_of(session) is not None
     name = f"{session.app_name} / {session.user_id} / {session.session_id}"
     if run := runs.active_run(pk):
-        report.left.append(f"{name}: run {run.pk} is {run.status}")
+        report.skipped.append(f"{name}: run {run.pk} is {run.status}")
         return
     if not report.dry_run:
         if remember is not None:
             report.memories += remember(session)
         if not _set_aside(pk, criteria, now):
-            report.left.append(f"{name}: it has changed meanwhile")
+            report.skipped.append(f"{name}: it has changed meanwhile")
             return
         _remove_rows(pk, report)
     report.sessions += 1
     report.copies += is_copy
     report.events += session.last_seq
-    report.named.append(name)
+    report.names.append(name)
 
 
 def _set_aside(pk: int, criteria: PurgeFilter, now: float) -> bool:

@@ -57,7 +57,7 @@ def index(request: HttpRequest) -> HttpResponse:
     since = None
     if page.others.is_first:
         since = max((row.updated_at for row in page.rows), default=0.0)
-        if page.looking and not page.rows:
+        if page.pending and not page.rows:
             since = listing.newest_update(filters)
     context |= {
         **_filter_context(request, form),
@@ -87,22 +87,22 @@ def _page_context(
 ) -> dict[str, Any]:
     """Return the context of the rows and of the links to further pages."""
     look_url = further = ""
-    if page.looking:
-        place = {"before": page.looking.place, "looked": str(page.looking.so_far.looked)}
+    if page.pending:
+        place = {"before": page.pending.place, "looked": str(page.pending.progress.sessions)}
         look_url = _page_query(request, **place)
-        here = {"found": str(page.looking.so_far.found), **({"top": "1"} if is_first else {})}
+        here = {"found": str(page.pending.progress.matches), **({"top": "1"} if is_first else {})}
         further = _page_query(request, **place, **here)
     older = page.others.older
     return {
         "rows": page.others.rows,
         "hits": page.hits,
-        "looking": page.looking,
+        "pending": page.pending,
         "look_url": look_url,
         "further": further,
         "newest_url": "" if is_first else _page_query(request),
         "older_url": _page_query(request, before=older) if older else "",
-        "is_nothing": not page.rows and not progress.found and not page.looking,
-        "found_by_now": progress.found + len(page.rows),
+        "is_nothing": not page.rows and not progress.matches and not page.pending,
+        "found_by_now": progress.matches + len(page.rows),
     }
 
 

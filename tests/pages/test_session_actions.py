@@ -73,7 +73,7 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
     ticked = {"act": "delete", "session": [busy.pk, idle.pk]}
     toast = parse(client.post(ACTS, ticked, headers=SCRIPT).content).one("div", css="toast")
     assert "Deleted 1 session" in toast.text
-    assert f"Left alone: busy: run {run.id} is queued" in toast.text
+    assert f"Skipped: busy: run {run.id} is queued" in toast.text
     refused = client.post(ACTS, {"act": "delete", "session": [busy.pk]})
     assert refused.status_code == 409
     assert run.id in parse(refused.content).one("h1").text

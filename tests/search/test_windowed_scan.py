@@ -53,15 +53,15 @@ def walked(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing
     """Return the rows of each page, as looks bring them, and every answer."""
     pages: list[list[int]] = [[]]
     answers_given = []
-    before, so_far = "", listing.NOT_STARTED
+    before, progress = "", listing.NOT_STARTED
     while True:
-        answer = listing.list_page(wanted, before, so_far)
+        answer = listing.list_page(wanted, before, progress)
         answers_given.append(answer)
         pages[-1] += [row.pk for row in answer.rows]
-        if answer.looking:
-            before, so_far = answer.looking.place, answer.looking.so_far
+        if answer.pending:
+            before, progress = answer.pending.place, answer.pending.progress
         elif answer.others.older:
-            before, so_far = answer.others.older, listing.NOT_STARTED
+            before, progress = answer.others.older, listing.NOT_STARTED
             pages.append([])
         else:
             return pages, answers_given
@@ -83,30 +83,35 @@ def test_windowed_rows_equal_one_complete_query(text: str, seed: int, monkeypatc
         *(row.pk for row in whole if row.pk not in above),
     ]
     assert all(len(page) == 4 for page in pages[1:-1])
-    assert any(answer.looking for answer in answered)
+    assert any(answer.pending for answer in answered)
 
 
 def test_scan_reports_its_progress():
     make(20, Random(1))
     wanted = listing.SessionFilter(query=parse("title:nowhere"))
-    looking = listing.list_page(wanted).looking
-    assert looking is not None
-    assert (looking.so_far.looked, looking.so_far.found, looking.shown, looking.of) == (3, 0, 0, None)
+    pending = listing.list_page(wanted).pending
+    assert pending is not None
+    assert (pending.progress.sessions, pending.progress.matches, pending.shown, pending.total) == (
+        3,
+        0,
+        0,
+        None,
+    )
     third = AgentSession.objects.order_by("-updated_at", "-pk")[2]
-    assert looking.back_to == third.updated_at
-    looking = listing.list_page(wanted, looking.place, looking.so_far).looking
-    assert looking is not None
-    assert (looking.so_far.looked, looking.of) == (6, 20)
+    assert pending.back_to == third.updated_at
+    pending = listing.list_page(wanted, pending.place, pending.progress).pending
+    assert pending is not None
+    assert (pending.progress.sessions, pending.total) == (6, 20)
 
 
 def test_query_for_one_app_scans_only_its_sessions():
     make(20, Random(1))
     wanted = listing.SessionFilter(query=parse("app:weather title:nowhere"))
-    looking = listing.list_page(wanted).looking
-    assert looking is not None
-    looking = listing.list_page(wanted, looking.place, looking.so_far).looking
-    assert looking is not None
-    assert looking.of == AgentSession.objects.filter(app_name="weather").count()
+    pending = listing.list_page(wanted).pending
+    assert pending is not None
+    pending = listing.list_page(wanted, pending.place, pending.progress).pending
+    assert pending is not None
+    assert pending.total == AgentSession.objects.filter(app_name="weather").count()
 
 
 def test_indexed_terms_are_not_scanned(monkeypatch: pytest.MonkeyPatch):
@@ -125,7 +130,7 @@ def test_query_answered_by_an_index_scans_no_window(
     monkeypatch.setattr(execution, "scan", lambda *given, **_: looks.append(given))
     wanted = listing.SessionFilter(query=parse(text))
     with django_assert_max_num_queries(12):
-        assert listing.list_page(wanted).looking is None
+        assert listing.list_page(wanted).pending is None
     assert looks == []
 
 
@@ -139,10 +144,10 @@ def test_a_place_that_is_none_is_refused():
 def test_continued_scan_needs_few_queries(django_assert_max_num_queries: DjangoAssertNumQueries):
     make(20, Random(1))
     wanted = listing.SessionFilter(query=parse("title:nowhere"))
-    looking = listing.list_page(wanted).looking
-    assert looking is not None
+    pending = listing.list_page(wanted).pending
+    assert pending is not None
     with django_assert_max_num_queries(4):
-        listing.list_page(wanted, looking.place, looking.so_far)
+        listing.list_page(wanted, pending.place, pending.progress)
 
 
 def test_new_sessions_are_scanned_for_a_short_time(monkeypatch: pytest.MonkeyPatch):
@@ -162,7 +167,7 @@ def test_without_scripts_a_link_continues_the_scan(get: Get):
     while address:
         page = get(address)
         told += [line.text for line in page.all("div", css="looking")]
-        on = [link for link in page.all("a", rel="next") if "Look on" in link.text]
+        on = [link for link in page.all("a", rel="next") if "Continue" in link.text]
         address = f"/sessions/{on[0].attrs['href']}" if on else ""
     assert len(told) == 3
     assert "No match among the newest 3 sessions" in told[0]

@@ -108,7 +108,7 @@ def test_among_others_it_is_left_alone_and_named():
     busy, idle = Story("busy"), Story("idle")
     run = runs.create_run(busy.pk, {})
     done = deletion.delete([busy.pk, idle.pk])
-    assert done.left == [f"busy: run {run.id} is queued"]
+    assert done.skipped == [f"busy: run {run.id} is queued"]
     assert listed() == {busy.pk}
 
 
@@ -116,7 +116,7 @@ def test_deleting_deleted_session_is_no_error():
     story = Story("s1")
     deletion.delete([story.pk])
     again = deletion.delete([story.pk, 99_999])
-    assert (again.batch, again.left) == (None, [])
+    assert (again.batch, again.skipped) == (None, [])
 
 
 def test_a_day_later_it_is_removed_for_good_and_shared_state_stays():

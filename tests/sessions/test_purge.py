@@ -89,7 +89,7 @@ def test_sessions_without_an_event_for_so_long_go_and_all_others_stay():
     told("young", days=20)
     told("attempt", realm="eval/1")
     report = purge.purge(OLD)
-    assert (report.sessions, report.events, report.left) == (1, 1, [])
+    assert (report.sessions, report.events, report.skipped) == (1, 1, [])
     assert ids() == {"young", "attempt"}
 
 
@@ -137,7 +137,7 @@ def test_a_session_with_an_active_run_is_left_alone_and_named():
     told("old")
     run = runs.create_run(busy.pk, {})
     report = purge.purge(OLD)
-    assert report.left == [f"weather / ann / busy: run {run.pk} is queued"]
+    assert report.skipped == [f"weather / ann / busy: run {run.pk} is queued"]
     assert ids() == {"busy"}
 
 
@@ -151,7 +151,7 @@ def test_session_continued_during_handover_is_skipped():
         return 0
 
     report = purge.purge(OLD, remember=remember)
-    assert report.left == ["weather / ann / old: it has changed meanwhile"]
+    assert report.skipped == ["weather / ann / old: it has changed meanwhile"]
     assert Event.objects.filter(session=session).count() == 2
 
 
@@ -289,7 +289,7 @@ def test_command_exits_1_and_names_skipped_sessions():
     runs.create_run(busy.pk, {})
     said = command("--older-than", "30d", status=1)
     assert "0 session(s)" in said
-    assert "Left alone (1):" in said
+    assert "Skipped (1):" in said
     assert "\x1b" not in said
 
 

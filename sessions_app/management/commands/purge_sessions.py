@@ -78,7 +78,7 @@ class Command(BaseCommand):
             self.stderr.write("Stopped. Removed sessions stay removed; run the command again to continue.")
             sys.exit(130)
         self._tell(report, to_memory=options["to_memory"])
-        if report.left:
+        if report.skipped:
             sys.exit(INCOMPLETE)
 
     def _purge(self, selection: PurgeFilter, options: dict[str, Any]) -> PurgeReport:
@@ -100,7 +100,7 @@ class Command(BaseCommand):
         verb = "would be removed" if report.dry_run else "removed"
         write(f"{report.sessions} session(s) with {report.events} event(s) {verb}.")
         if report.dry_run:
-            self._list(report.named)
+            self._list(report.names)
         else:
             write(f"{report.artifacts} artifact(s) and {report.files} file(s) removed with them.")
             if to_memory:
@@ -114,9 +114,9 @@ class Command(BaseCommand):
                 f"{report.copies} of them are copies of sessions that one of ADK's services keeps: those are not"
                 " touched, and their copies come back when it is read. DELETE on ADK's own paths removes both."
             )
-        if report.left:
-            write(f"Left alone ({len(report.left)}):")
-            self._list(report.left)
+        if report.skipped:
+            write(f"Skipped ({len(report.skipped)}):")
+            self._list(report.skipped)
 
     def _list(self, lines: list[str]) -> None:
         for line in lines[:MOST_LINES]:
