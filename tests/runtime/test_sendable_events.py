@@ -113,7 +113,7 @@ async def test_run_on_impossible_session_id_is_404(stage: Stage, path):
 @pytest.mark.parametrize(
     ("events", "words"),
     [
-        ([{"author": "a", "id": "a\x00b"}], "holds a NUL"),
+        ([{"author": "a", "id": "a\x00b"}], "contains a NUL"),
         (
             [{"author": "a", "id": "same", "timestamp": 1}, {"author": "b", "id": "same", "timestamp": 2}],
             "already stored",

@@ -194,7 +194,7 @@ def test_a_session_has_a_bounded_number_of_tags():
     story = Story("s1")
     for number in range(labels.MOST_TAGS):
         labels.tag([story.pk], f"tag {number}")
-    with pytest.raises(BadInput, match="'s1' has 20 tags already"):
+    with pytest.raises(BadInput, match="'s1' already has 20 tags"):
         labels.tag([story.pk], "one more")
     assert SessionTag.objects.count() == labels.MOST_TAGS
 
@@ -262,7 +262,7 @@ def test_empty_or_too_long_view_name_is_refused(name: str):
 def test_there_is_a_bounded_number_of_views():
     for number in range(saved_views.MOST_VIEWS):
         saved_views.save(f"View {number}", "q=a")
-    with pytest.raises(BadInput, match=f"There are {saved_views.MOST_VIEWS} views"):
+    with pytest.raises(BadInput, match=f"already {saved_views.MOST_VIEWS} views"):
         saved_views.save("Other", "q=b")
     assert SavedView.objects.count() == saved_views.MOST_VIEWS
 
