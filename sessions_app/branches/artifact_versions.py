@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterator
 
 from django.db.models import QuerySet
 
-from sessions_app.artifacts.artifact_versions import USER_PREFIX, FileKey
 from sessions_app.models import AgentSession, Artifact, Event
 
 CHUNK = 500
@@ -69,14 +68,6 @@ def artifacts_of(session: AgentSession) -> QuerySet[Artifact]:
         user_id=session.user_id,
         session_id=session.session_id,
     ).defer("content")
-
-
-def file_key(session: AgentSession, name: str) -> FileKey:
-    """Return the key of a file by its name in the session's events."""
-    owner = (session.realm, session.app_name, session.user_id)
-    if name.startswith(USER_PREFIX):
-        return FileKey(*owner, "", name.removeprefix(USER_PREFIX))
-    return FileKey(*owner, session.session_id, name)
 
 
 def _deltas(

@@ -211,7 +211,7 @@ def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
 
 def _save(session: AgentSession, file: FilePlan) -> int:
     """Save the next version of a file: its old content, or the mark that hides it. Return the version number."""
-    key = artifact_versions.file_key(session, file.name)
+    key = artifacts.file_key(session.realm, session.app_name, session.user_id, session.session_id, file.name)
     if file.fate != FileOutcome.RESTORED or file.then is None:
         mark = VersionMetadata(
             Artifact.Holding.DATA,

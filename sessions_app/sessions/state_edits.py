@@ -184,7 +184,7 @@ def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition:
             hint="Read the state again before you change it.",
         )
     _lock_owner(session, scope)
-    last = history.last_change(session, scope, bare)
+    last = history.change_at(session, None, scope, bare)
     position = last.position if last else 0
     has_value = last is not None and not last.removed
     if condition.position not in (None, position) or (condition.absent and has_value):

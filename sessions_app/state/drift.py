@@ -150,15 +150,10 @@ def find_drift(session: AgentSession, *, from_events: bool = False, most: int = 
     for scope in (Scope.SESSION, Scope.USER, Scope.APP):
         if scope not in owners.ids:
             continue
-        for limit in (most + PAGE, _ANYWHERE) if most else (_ANYWHERE,):
-            suspects, total = _find_suspects(
-                session, scope, owners.ids[scope], every=from_events, limit=limit
-            )
-            drifted, checked = _check_suspects(session, scope, suspects, folded, most)
-            if len(drifted) >= most or checked == total:
-                break
+        suspects = _find_suspects(session, scope, owners.ids[scope], every=from_events)
+        drifted, checked = _check_suspects(session, scope, suspects, folded, most)
         keys += drifted
-        unread += total - checked
+        unread += len(suspects) - checked
     untracked = UntrackedKey.objects.filter(session=session).order_by("-pk")
     return DriftReport(keys, list(untracked[:MOST_UNTRACKED]), unread)
 
@@ -186,21 +181,13 @@ class _Suspect:
 
 
 _LAST_AND_STORED = f"""
-, suspects(is_explained, key_id, change_id, row_id) AS (
-    SELECT CASE WHEN {{is_explained}} THEN 1 ELSE 0 END, keys.key_id, last.id, stored.id
-    FROM keys
-    JOIN sessions_app_statechange AS last ON last.id = {history.last_write_sql("anywhere")}
-    LEFT JOIN {{table}} AS stored ON stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
-    WHERE keys.key_id IS NOT NULL {{besides}}
-)
-SELECT * FROM suspects WHERE is_explained = 0
-UNION ALL SELECT * FROM (SELECT * FROM suspects WHERE is_explained = 1 ORDER BY key_id LIMIT %(limit)s) AS first
-UNION ALL SELECT {{total}}, NULL, NULL, count(*) FROM suspects WHERE is_explained = 1
+SELECT CASE WHEN {{is_explained}} THEN 1 ELSE 0 END, keys.key_id, last.id, stored.id
+FROM keys
+JOIN sessions_app_statechange AS last ON last.id = {history.last_write_sql("anywhere")}
+LEFT JOIN {{table}} AS stored ON stored.owner_id = %(owner)s AND stored.key_id = keys.key_id
+WHERE keys.key_id IS NOT NULL {{besides}}
 """  # noqa: S608 - pieces of our own
-"""The first keys that the ledger explains; the last row counts them."""
-
-_TOTAL = 2
-"""Marks the row that counts."""
+"""Keys with their last ledger row and their stored row, and whether the ledger explains the stored value."""
 
 _IS_EXPLAINED = """(
     last.removed <> %(no)s AND stored.id IS NULL
@@ -225,21 +212,11 @@ WHERE stored.owner_id = %(owner)s AND (
 """Stored keys without a ledger row."""
 
 
-def _find_suspects(
-    session: AgentSession, scope: Scope, owner_id: int, *, every: bool, limit: int = _ANYWHERE
-) -> tuple[list[_Suspect], int]:
-    """Return the keys that may have drifted, unexplained ones first, and their number.
-
-    Args:
-        session: the session.
-        scope: the scope of the keys.
-        owner_id: the owner of the scope.
-        every: return all keys.
-        limit: maximum number of keys that the ledger explains.
-    """
+def _find_suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool) -> list[_Suspect]:
+    """Return the keys that may have drifted, those first that the ledger does not explain; `every`: all keys."""
     table = STATE_ROWS[scope]._meta.db_table
     statement = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
-        is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN, total=_TOTAL
+        is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN
     )
     params: dict[str, str | int] = {
         "scope": str(scope),
@@ -247,16 +224,14 @@ def _find_suspects(
         "session": session.pk,
         "anywhere": _ANYWHERE,
         "no": False,
-        "limit": limit,
     }
     with connection.cursor() as cursor:
         cursor.execute(statement, params)
-        *rows, (_, _, _, explained) = cursor.fetchall()
+        rows = cursor.fetchall()
         cursor.execute(_UNRECORDED.format(table=table), params)
         rows += cursor.fetchall()
     suspects = [_Suspect(bool(row[0]), *row[1:]) for row in rows]
-    total = explained + sum(not suspect.is_explained for suspect in suspects)
-    return sorted(suspects, key=lambda suspect: (suspect.is_explained, suspect.key_id)), total
+    return sorted(suspects, key=lambda suspect: (suspect.is_explained, suspect.key_id))
 
 
 def _check_suspects(
@@ -282,8 +257,18 @@ def _check_suspects(
             write, row = last.get(suspect.change_pk or 0), stored.get(suspect.row_pk or 0)
             mine, is_known = own[write.pk] if write else (None, True)
             key = write.key if write else row.key if row else suspect.key_id
-            drift = _compare(scope, key, _KeyFacts(session, row, write, mine, is_known), folded)
-            drifted += [drift] if drift else []
+            ledger = _NOTHING if write is None or write.removed else _texts_of(write)
+            now, expected = _texts_of(row) if row else _NOTHING, _event_value(mine)
+            disagrees = False
+            if folded is not None:
+                name = scopes.PREFIX[scope] + key
+                exact = _canonical_texts(folded[name], key) if name in folded else _NOTHING
+                disagrees = is_known and exact != expected
+                expected, is_known = exact, True
+            is_foreign = ledger != now or disagrees
+            if is_foreign or not is_known or expected != now:
+                why = DriftCause.FOREIGN if is_foreign else _cause_of(session, write)
+                drifted.append(Drift(scope, key, now.public, expected.public, is_known, why, write))
     return sorted(drifted, key=lambda entry: entry.key), checked
 
 
@@ -312,42 +297,15 @@ def _ledger_rows(pks: Sequence[int]) -> dict[int, StateChange]:
     return StateChange.objects.select_related("session").in_bulk(pks) if pks else {}
 
 
-@dataclass(frozen=True, slots=True)
-class _KeyFacts:
-    """The stored row of a key, its last write, and the session's own last write by an event."""
-
-    session: AgentSession
-    row: StateRow | None
-    last: StateChange | None
-    own: StateChange | None
-    is_known: bool
-
-
-def _compare(scope: Scope, key: str, facts: _KeyFacts, folded: Mapping[str, Any] | None) -> Drift | None:
-    row, last, is_known = facts.row, facts.last, facts.is_known
-    now = _ValueTexts(row.value, row.private or row.value) if row else _NOTHING
-    expected = _event_value(facts.own)
-    disagrees = False
-    if folded is not None:
-        name = scopes.PREFIX[scope] + key
-        exact = _canonical_texts(folded[name], key) if name in folded else _NOTHING
-        disagrees = is_known and exact != expected
-        expected, is_known = exact, True
-    ledger = _NOTHING if last is None or last.removed else _ValueTexts(last.value, last.private or last.value)
-    if ledger != now or disagrees:
-        why = DriftCause.FOREIGN
-    elif is_known and expected == now:
-        return None
-    else:
-        why = _cause_of(facts.session, last)
-    return Drift(scope, key, now.public, expected.public, is_known, why, last)
+def _texts_of(row: StateRow | StateChange) -> _ValueTexts:
+    return _ValueTexts(row.value, row.private or row.value)
 
 
 def _event_value(own: StateChange | None) -> _ValueTexts:
     """Return the value that the session's last event for a key gives; null for a removal."""
     if own is None:
         return _NOTHING
-    return _ValueTexts("null", "null") if own.removed else _ValueTexts(own.value, own.private or own.value)
+    return _ValueTexts("null", "null") if own.removed else _texts_of(own)
 
 
 def _cause_of(session: AgentSession, last: StateChange | None) -> DriftCause:

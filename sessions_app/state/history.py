@@ -188,14 +188,11 @@ def count_of_writes() -> Func:
     )
 
 
-def last_change(session: AgentSession, scope: Scope, key: str) -> StateChange | None:
-    """Return the last write of a key that a session reads, possibly a removal; None if it was never written."""
-    owner_id = owners_at(session).ids.get(scope)
-    return None if owner_id is None else history_of_key(scope, owner_id, key).first()
-
-
 def change_at(session: AgentSession, event: Event | None, scope: Scope, key: str) -> StateChange | None:
-    """Return the last write of a key up to an event, or the latest. One seek, whatever the state's size."""
+    """Return the last write of a key up to an event, or the latest, possibly a removal; None: never written.
+
+    One seek, whatever the state's size.
+    """
     owners = owners_at(session, event)
     if scope not in owners.ids:
         return None

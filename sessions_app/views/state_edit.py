@@ -47,7 +47,7 @@ def edit(request: HttpRequest, pk: int) -> HttpResponse:
     name = KeyQuery(request.GET).read()["key"]
     is_new = "key" not in request.GET
     scope, key = state_edits.parse_name(name)
-    current = None if is_new else history.last_change(session, scope, key)
+    current = None if is_new else history.change_at(session, None, scope, key)
     form = KeyEditForm(initial=_initial_values(scope, key, current))
     return _render_form(request, session, form, scope, current, is_new=is_new)
 
@@ -74,7 +74,7 @@ def remove(request: HttpRequest, pk: int) -> HttpResponse:
             )
         except DevUIError as error:
             status, problem = error.status, error
-    current = history.last_change(session, scope, key)
+    current = history.change_at(session, None, scope, key)
     if current is None or current.removed:
         raise NotFound(f"The key {name!r} has no value.", hint="It was removed already; reload the page.")
     context = {
@@ -101,7 +101,7 @@ def _submit(request: HttpRequest, session: AgentSession) -> HttpResponse:
             return _finish(request, session, edited)
         except DevUIError as error:
             problem = error
-    current = history.last_change(session, scope, key)
+    current = history.change_at(session, None, scope, key)
     return _render_form(
         request,
         session,

@@ -184,7 +184,7 @@ def test_a_seed_of_a_key_that_events_wrote_leaves_its_last_writer_alone(tmp_path
     assert [(row.scope, row.key, row.value, row.seq) for row in rows] == told
     session = AgentSession.objects.get()
     for scope, key in ((Scope.SESSION, "a"), (Scope.USER, "u"), (Scope.APP, "p")):
-        written = history.last_change(session, scope, key)
+        written = history.change_at(session, None, scope, key)
         assert written is not None
         assert written.event_id == "e1"
     assert (UserScope.objects.get().version, AppScope.objects.get().version) == (1, 1)
