@@ -18,7 +18,6 @@ urlpatterns = [
     ApiUrls("", ADK),
 ]
 
-handler400 = "devui.web.error_responses.handler400"
-handler403 = "devui.web.error_responses.handler403"
+handler400 = handler403 = "devui.web.error_responses.answer_refusal"
 handler404 = "devui.web.error_responses.handler404"
 handler500 = "devui.web.error_responses.handler500"

@@ -22,7 +22,7 @@ from devui.runtime.host import RuntimeHost
 from devui.runtime.model_preview import PreviewRequest, preview_model
 from devui.runtime.runs import MAX_MESSAGE
 from sessions_app import scopes
-from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable
+from sessions_app.errors import DevUIError, NotFound
 from sessions_app.runs import lifecycle
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.store import units_of_work
@@ -88,11 +88,7 @@ def _add_process_endpoints(router: APIRouter, host: RuntimeHost) -> None:
 
     @router.get("/describe")
     async def describe() -> dict[str, Any]:
-        if host.failure is not None:
-            raise RuntimeUnavailable(
-                f"Agent {host.config.app_name!r} could not be loaded: {host.error['message']}",
-                hint="The agent's page shows where it failed.",
-            )
+        host.check_loaded()
         return host.description
 
     @router.post("/drain", status_code=202)

@@ -312,17 +312,21 @@ class RuntimeHost:
             credential_service=self.server.credential_service,
         )
 
+    def check_loaded(self) -> None:
+        """Raise `RuntimeUnavailable` if the agent could not be loaded."""
+        if self.failure is not None:
+            raise RuntimeUnavailable(
+                f"Agent {self.config.app_name!r} could not be loaded: {self.error['message']}",
+                hint="The agent's page shows where it failed.",
+            )
+
     async def ready_runner(self, realm: str) -> ManagedRunner:
         """Return the app's runner for a realm.
 
         Raises:
             RuntimeUnavailable: the agent could not be loaded.
         """
-        if self.failure is not None:
-            raise RuntimeUnavailable(
-                f"Agent {self.config.app_name!r} could not be loaded: {self.error['message']}",
-                hint="The agent's page shows where it failed.",
-            )
+        self.check_loaded()
         return await self._runner_of(realm)
 
     async def _runner_of(self, realm: str) -> ManagedRunner:

@@ -7,7 +7,7 @@ instruction providers and toolsets, which are the agent's code, are called only 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
@@ -238,23 +238,16 @@ async def _tools(agent: LlmAgent, context: InvocationContext, ask: bool) -> Any:
                 yield {"name": name, "toolset": True, "asked": False}
                 continue
             try:
-                tools = await _within(tool.get_tools_with_prefix(ReadonlyContext(context)))
+                resolving = tool.get_tools_with_prefix(ReadonlyContext(context))
+                tools = await asyncio.wait_for(resolving, PROVIDER_TIMEOUT_S)
             except Exception as error:
-                yield {
-                    "name": name,
-                    "toolset": True,
-                    "asked": True,
-                    "error": f"{type(error).__name__}: {error}",
-                }
+                why = f"{type(error).__name__}: {error}"
+                yield {"name": name, "toolset": True, "asked": True, "error": why}
                 continue
             for toolset_tool in tools:
                 yield _declaration(toolset_tool)
         else:
             yield _declaration(tool if isinstance(tool, BaseTool) else FunctionTool(tool))
-
-
-async def _within(asked: Awaitable[list[BaseTool]]) -> list[BaseTool]:
-    return await asyncio.wait_for(asked, PROVIDER_TIMEOUT_S)
 
 
 def _declaration(tool: BaseTool) -> dict[str, Any]:

@@ -19,7 +19,7 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class EvaluationOptions:
-    """How attempts are run and judged: the arguments of `devui_evalset` of the same names."""
+    """Options of an evaluation: the arguments of `devui_evalset` with the same names."""
 
     metrics: Sequence[str] | None
     criteria: Mapping[str, float | str] | None

@@ -157,13 +157,8 @@ def handler500(request: HttpRequest) -> HttpResponse:
     return problem_response(request, FAILED)
 
 
-def handler400(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a request that Django refused before any view."""
-    return problem_response(request, problem_of(exception))
-
-
-def handler403(request: HttpRequest, exception: Exception) -> HttpResponse:
-    """Answer a refusal outside of views."""
+def answer_refusal(request: HttpRequest, exception: Exception) -> HttpResponse:
+    """Answer a request that was refused outside of views (400, 403)."""
     return problem_response(request, problem_of(exception))
 
 

@@ -159,7 +159,7 @@ def record_invocation(run_id: str, invocation_id: str) -> None:
 
 
 class RunError(TypedDict, total=False):
-    """Why a run failed: the error's type, its message, and its traceback."""
+    """Error of a failed run: its type, message and traceback."""
 
     error_type: str
     error: str

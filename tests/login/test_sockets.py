@@ -88,7 +88,9 @@ async def test_open_socket_is_closed_when_its_login_ends(login, end):
         credentials_file.set_password("another long password")
     elif end == "logout":
         value = headers[0][1].decode().partition(f"{login.cookie}=")[2]
-        authentication.revoke_login(authentication.login_id(login, {login.cookie: value}))
+        credentials_file.end_login(
+            authentication.login_id(login, {login.cookie: value}), authentication.AGE_S
+        )
     else:
         credentials_file.login_file().write_text("")
     closed = await answer_to(socket, {"type": "websocket.receive", "text": "still there?"})

@@ -56,10 +56,5 @@ def new_cookie(login: Login) -> str:
     return _signer(login).sign(secrets.token_urlsafe(16))
 
 
-def revoke_login(number: str) -> None:
-    """End a login by its id, in every process that shares the data folder."""
-    credentials_file.end_login(number, AGE_S)
-
-
 def _signer(login: Login) -> TimestampSigner:
     return TimestampSigner(key=login.key, salt=SALT, fallback_keys=[])

@@ -143,7 +143,7 @@ def login_file() -> Path:
 
 
 def end_login(number: str, remembered_s: float) -> None:
-    """Record that the login of this id has ended, and forget those that ended `remembered_s` seconds ago."""
+    """End a login by its id for every process, and forget those that ended `remembered_s` seconds ago."""
     folder = _data_folder() / ENDED_FOLDER
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     oldest = time.time() - remembered_s

@@ -55,7 +55,7 @@ def log_out(request: HttpRequest) -> HttpResponse:
     """
     login = _require_login_set_up()
     if number := authentication.login_id(login, request.COOKIES):
-        authentication.revoke_login(number)
+        credentials_file.end_login(number, authentication.AGE_S)
     response = HttpResponseRedirect(reverse("devui-login"), status=303)
     response.delete_cookie(login.cookie, path=_root(), samesite="Strict")
     return response
@@ -65,8 +65,8 @@ def safe_path(target: str) -> str:
     """Return the requested path if it belongs to DevUI and is not login or logout, else the home page."""
     is_ours = target.startswith("/") and url_has_allowed_host_and_scheme(target, allowed_hosts=None)
     path = posixpath.normpath(unquote(urlsplit(target).path)) + "/" if is_ours else ""
-    is_door = path in {reverse("devui-login"), reverse("devui-logout")}
-    return target if is_ours and not is_door else reverse("home")
+    is_login_page = path in {reverse("devui-login"), reverse("devui-logout")}
+    return target if is_ours and not is_login_page else reverse("home")
 
 
 def _require_login_set_up() -> Login:
