@@ -164,8 +164,8 @@ class EvalAttempt(models.Model):
     class Status(models.TextChoices):
         """Status of an attempt, or its outcome once it has ended.
 
-        An error is the agent's, or that of a model that stayed unavailable (`standing.WITHOUT_OUTCOME`); incomplete:
-        no metric failed, but one could not run or none judged.
+        An error is the agent's, or that of something that the case depends on (`attempt_status.NO_OUTCOME_TYPES`).
+        Incomplete: no metric failed, but one could not run or none judged.
         """
 
         PENDING = "pending"

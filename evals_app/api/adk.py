@@ -218,9 +218,9 @@ for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:re
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:
     body = request_bodies.validate(request_bodies.parse(request), RunBody)
     ordered = await dispatch.create_and_deliver(partial(_order, app_name, evalset_id, body))
-    async with subscribe() as ring:
+    async with subscribe() as notifications:
         while (ended_run := await retry.read(_wait_for_end, ordered.pk)) is None:
-            await ring.wait()
+            await notifications.wait()
     if ended_run.status == EvalRun.Status.FAILED:
         raise BadInput(
             f"{ended_run.error_type}: {ended_run.error}", hint=ended_run.hint or "The run's page says where."

@@ -15,18 +15,18 @@ class AttemptAdmission:
 
     def __init__(self) -> None:
         self._inside: set[int] = set()
-        self._is_taken = False
+        self._is_exclusive = False
         self._waiting: dict[RetryCallback, None] = {}
 
     def enter(self, attempt_pk: int, alone: bool, retry: RetryCallback) -> bool:
         """Admit an attempt; if there is no capacity, return False and call `retry` later."""
         is_next = next(iter(self._waiting), retry) == retry
-        if not is_next or self._is_taken or (alone and self._inside):
+        if not is_next or self._is_exclusive or (alone and self._inside):
             self._waiting.setdefault(retry)
             return False
         self._waiting.pop(retry, None)
         self._inside.add(attempt_pk)
-        self._is_taken = alone
+        self._is_exclusive = alone
         return True
 
     def leave(self, attempt_pk: int) -> None:
@@ -34,7 +34,7 @@ class AttemptAdmission:
         if attempt_pk not in self._inside:
             return
         self._inside.discard(attempt_pk)
-        self._is_taken = False
+        self._is_exclusive = False
         self._call_next()
 
     def forget(self, retry: RetryCallback) -> None:

@@ -42,7 +42,6 @@ async def execute_run(
 
     Args:
         eval_run_id: the run; ignored unless it is pending.
-        agent_source: the source of the agent.
         cancelled: set it to stop the run.
         runtime_id: the `RuntimeProcess` that executes the run; when that process dies, the run has crashed.
         progress: called for every attempt that starts or ends.

@@ -36,42 +36,42 @@ class Executor(Protocol):
         """Return when nothing is left to do.
 
         Raises:
-            Exception: what carrying an attempt out raised beside its outcome, such as a store that is gone.
+            Exception: an attempt could not be carried out, for example because the store is gone.
         """
 
     async def stop(self) -> None:
-        """Let go of everything that waits and runs."""
+        """Cancel everything that waits and runs."""
 
 
 class LocalExecutor:
-    """Carries attempts out as tasks of this event loop. One that does not let go in time is left behind."""
+    """Carries attempts out as tasks of this event loop. One that ignores its cancellation is left behind."""
 
     def __init__(
-        self, work: AttemptWork, parallelism: int, room: AttemptAdmission = PROCESS_ADMISSION
+        self, work: AttemptWork, parallelism: int, admission: AttemptAdmission = PROCESS_ADMISSION
     ) -> None:
         self._work = work
         self._parallelism = parallelism
-        self._room = room
+        self._admission = admission
         self._waiting: dict[int, bool] = {}
         self._running: dict[int, asyncio.Future[None]] = {}
-        self._let_go: set[asyncio.Future[None]] = set()
+        self._cancelled_tasks: set[asyncio.Future[None]] = set()
         self._failure: BaseException | None = None
-        self._quiet = asyncio.Event()
-        self._quiet.set()
+        self._all_ended = asyncio.Event()
+        self._all_ended.set()
 
     def enqueue(self, attempt_pk: int, *, alone: bool = False) -> None:
         """Carry out an attempt when there is capacity; `alone`: with no other attempt of any run in its process."""
         self._waiting[attempt_pk] = alone
-        self._quiet.clear()
+        self._all_ended.clear()
         self._fill()
 
     def cancel(self, attempt_pk: int) -> None:
         """Cancel an attempt that waits or runs; its place is free at once."""
         self._waiting.pop(attempt_pk, None)
         if task := self._running.pop(attempt_pk, None):
-            self._let_go.add(task)
+            self._cancelled_tasks.add(task)
             task.cancel()
-            self._room.leave(attempt_pk)
+            self._admission.leave(attempt_pk)
         self._fill()
 
     def resize(self, parallelism: int) -> None:
@@ -81,39 +81,39 @@ class LocalExecutor:
 
     async def join(self) -> None:
         """Return when no attempt waits or runs."""
-        await self._quiet.wait()
+        await self._all_ended.wait()
         if self._failure is not None:
             raise self._failure
 
     async def stop(self) -> None:
         """Cancel all attempts and wait up to `CANCEL_GRACE_S` for agents to end."""
         self._waiting.clear()
-        self._room.forget(self._fill)
+        self._admission.forget(self._fill)
         for attempt_pk in list(self._running):
             self.cancel(attempt_pk)
-        if self._let_go:
-            await asyncio.wait(self._let_go, timeout=CANCEL_GRACE_S)
+        if self._cancelled_tasks:
+            await asyncio.wait(self._cancelled_tasks, timeout=CANCEL_GRACE_S)
 
     def _fill(self) -> None:
         while self._waiting and len(self._running) < self._parallelism and self._failure is None:
             attempt_pk, alone = next(iter(self._waiting.items()))
-            if not self._room.enter(attempt_pk, alone, self._fill):
+            if not self._admission.enter(attempt_pk, alone, self._fill):
                 break
             del self._waiting[attempt_pk]
             task = asyncio.ensure_future(self._work(attempt_pk))
             self._running[attempt_pk] = task
             task.add_done_callback(partial(self._note_task_end, attempt_pk))
         else:
-            self._room.forget(self._fill)
+            self._admission.forget(self._fill)
         if self._failure is not None or not (self._waiting or self._running):
-            self._quiet.set()
+            self._all_ended.set()
 
     def _note_task_end(self, attempt_pk: int, task: asyncio.Future[None]) -> None:
         error = None if task.cancelled() else task.exception()
-        if task in self._let_go:  # nobody waits for it any more
-            self._let_go.discard(task)
+        if task in self._cancelled_tasks:  # nobody waits for it any more
+            self._cancelled_tasks.discard(task)
             return
         del self._running[attempt_pk]
-        self._failure = self._failure or error  # before there is room: nothing else shall begin
-        self._room.leave(attempt_pk)
+        self._failure = self._failure or error  # before capacity frees: nothing else shall begin
+        self._admission.leave(attempt_pk)
         self._fill()

@@ -32,12 +32,9 @@ log = logging.getLogger(__name__)
 
 
 async def create_and_deliver(create: Callable[[str], EvalRun]) -> EvalRun:
-    """Create a run and deliver it to its agent's process. A cancelled caller undoes neither.
+    """Create a run by `create(run_id)` and deliver it to its agent's process. A cancelled caller undoes neither.
 
     If the store fails, the run is cancelled: it may have been stored nevertheless, and the caller will create it again.
-
-    Args:
-        create: creates the run with the given id.
 
     Raises:
         StoreFault: the store failed; also what `create` raises.
@@ -118,11 +115,12 @@ async def _send_to_process(run_id: str, app_name: str, runtimes: RuntimeProvider
 
 
 async def _ensure_cancelled(run_id: str) -> None:
-    async with subscribe() as ring:
+    active = EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE)
+    async with subscribe() as notifications:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(CANCEL_GRACE_S):
-                while await retry.read(_is_active, run_id):
-                    await ring.wait()
+                while await retry.read(active.exists):
+                    await notifications.wait()
                 return
     runtime_id = await retry.read(EvalRun.objects.values_list("runtime_id", flat=True).get, pk=run_id)
     if not await retry.write(writes.finish_run, run_id, EvalRun.Status.CANCELLED) or not runtime_id:
@@ -131,7 +129,3 @@ async def _ensure_cancelled(run_id: str) -> None:
     with contextlib.suppress(RuntimeUnavailable):
         if await provider().end_process(runtime_id, why):
             log.warning(why)
-
-
-def _is_active(run_id: str) -> bool:
-    return EvalRun.objects.filter(pk=run_id, status__in=EvalRun.ACTIVE).exists()

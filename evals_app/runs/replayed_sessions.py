@@ -33,14 +33,13 @@ REPLAY_DESCRIPTION = (
 def order_replay(
     session: AgentSession, conversation: Sequence[dict[str, Any]], models: str, tools: str, run_id: str = ""
 ) -> EvalRun:
-    """Create a pending run of the user messages of a session, from the session's initial state.
+    """Create a pending run of the user messages of a session, from its initial state. An empty `run_id` is generated.
 
     The recorded tool calls, answers and final state are the expected ones.
 
     Args:
         conversation: the result of `cases.session_cases.fetch_conversation` for the session.
         models, tools: how they answer, see `replay.policy`.
-        run_id: id of the run; empty: generated.
 
     Raises:
         BadInput: the policy is invalid, or the session has no user message.

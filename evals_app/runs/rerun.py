@@ -23,9 +23,7 @@ def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
     No attempt that ended is repeated. Attempts that were in flight run again, and show that. Attempts that a person
     cancelled stay cancelled.
 
-    Args:
-        run: a run that has ended.
-        agents: the folder of its agent; None: this server's.
+    `agents` is the folder of its agent; None: this server's.
 
     Raises:
         EvalRunActive: the run has not ended.
@@ -43,7 +41,6 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
     """Restart an ended run with attempts that failed, erred or could not be judged; return it as pending.
 
     Args:
-        run: a run that has ended.
         attempts: keys of the attempts to retry, whatever their status; empty: all that did not pass.
         agents: the folder of its agent; None: this server's.
 
@@ -67,10 +64,7 @@ def retry(run: EvalRun, attempts: Collection[int] = (), agents: AgentsFolder | N
 def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
     """Create a run with the evalset version, cases, configuration, numbers, limits, policy and prices of another.
 
-    The current code of the agent runs; both runs show their code version.
-
-    Args:
-        run_id: id of the new run; empty: generated.
+    The current code of the agent runs; both runs show their code version. An empty `run_id` is generated.
     """
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
     order = writes.NewRun(

@@ -131,7 +131,11 @@ def build_form(
     ]
     offers.sort(key=lambda offer: (offer.always, not offer.chosen))
     scenarios = any(case.get("conversation_scenario") for case in cases)
-    simulator = _simulator(config, posted) if scenarios or config.data.get("user_simulator_config") else []
+    settings = config.data.get(simulator_options.NAME)
+    simulator = [
+        _option_field(simulator_options.NAME, option, settings, posted)
+        for option in (simulator_options.OPTIONS if scenarios or settings else ())
+    ]
     if posted is None:
         return RunForm(offers, simulator, runs=runs)
     return RunForm(
@@ -232,8 +236,8 @@ def _metric_field(
     if posted is not None:
         chosen = metric.name in posted.getlist("metric")
         threshold = _float(posted.get(f"threshold:{metric.name}", ""), threshold)
-    if threshold is None:
-        threshold = _suggested_threshold(metric)
+    if threshold is None:  # suggest the middle of the range
+        threshold = ((metric.low or 0.0) + (1.0 if metric.high is None else metric.high)) / 2
     return MetricField(
         metric,
         chosen or always,
@@ -259,21 +263,8 @@ def _option_field(
     )
 
 
-def _simulator(config: RunConfig, posted: QueryDict | None) -> list[OptionField]:
-    settings = config.data.get("user_simulator_config")
-    return [
-        _option_field(simulator_options.NAME, option, settings, posted)
-        for option in simulator_options.OPTIONS
-    ]
-
-
 def _field_name(name: str, option: Option) -> str:
     return f"option:{name}:{option.name}"
-
-
-def _suggested_threshold(metric: Metric) -> float:
-    """Return the threshold that the form suggests for a metric without a default."""
-    return ((metric.low or 0.0) + (1.0 if metric.high is None else metric.high)) / 2
 
 
 def _unavailable_metrics() -> dict[str, str]:
@@ -342,9 +333,8 @@ def _number(posted: QueryDict, name: str, default: int) -> int:
         return default
     number = _int(text)
     if number is None:
-        raise BadInput(
-            f"{name.replace('_', ' ').capitalize()} is no whole number: {text!r}.", hint="Give one."
-        )
+        label = name.replace("_", " ").capitalize()
+        raise BadInput(f"{label} is no whole number: {text!r}.", hint="Give one.")
     return number
 
 

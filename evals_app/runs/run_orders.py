@@ -44,10 +44,7 @@ class RunOrder:
 
 
 def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
-    """Create a pending run of an evalset.
-
-    Args:
-        run_id: id of the run; empty: generated.
+    """Create a pending run of an evalset. An empty `run_id` is generated.
 
     Raises:
         BadFile: the evalset's file is invalid.

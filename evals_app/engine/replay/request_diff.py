@@ -26,7 +26,7 @@ MAX_TEXT_LENGTH = 20_000
 def compare_requests(recorded: Mapping[str, Any], now: Mapping[str, Any]) -> Json:
     """Return the differences of a request from the recorded one; {} without relevant ones.
 
-    Both are requests as `traces.calls.whole_request` returns them. Keys, each only where it differs: model
+    Both are requests as `traces.model_calls.request_json` returns them. Keys, each only where it differs: model
     {recorded, now}, instruction {recorded, now} (texts), history [{change, place, content}] (added, removed, or moved
     as in agents that run in parallel; place from 1 on its own side), history_cut (number of omitted changes), tools
     {added, removed, changed} (names), declarations {tool: {recorded, now}} of the changed ones (without those that are

@@ -26,16 +26,10 @@ ASSIGNED_COLUMNS = {"realm", "earlier", "revision"}
 
 
 def restart_attempts(run_id: str, condition: Q, reason: str) -> int:
-    """Reset the matching attempts and queue their run; return how many they are.
+    """Reset the matching attempts and queue their run; return their number, 0 if the run has not ended.
 
-    A try that had started is stored in `earlier`, with its session; the next try has a realm of its own.
-
-    Args:
-        which: condition on ended attempts.
-        why: reason of the new try, stored with the earlier one.
-
-    Returns:
-        0 if no attempt matches or the run has not ended: nothing is changed then.
+    A try that had started is stored in `earlier`, with its session and the reason of the next try, which has a realm
+    of its own.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()

@@ -54,12 +54,9 @@ class NewRun:
 
 
 def create_run(order: NewRun, run_id: str = "") -> EvalRun:
-    """Create a pending run with one pending attempt per case and repetition.
+    """Create a pending run with one pending attempt per case and repetition. An empty `run_id` is generated.
 
     This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
-
-    Args:
-        run_id: id of the run; empty: generated.
     """
     as_json = ("config", "case_ids", "limits", "policy", "prices", "warnings")
     as_they_are = ("version", "config_source", "num_runs", "parallelism", "source", "repeats")
@@ -190,16 +187,12 @@ def finish_run(
     because: str = "",
     now: float | None = None,
 ) -> bool:
-    """End an active run. Unfinished attempts are cancelled with the reason.
+    """End an active run; return False if it has ended already. Unfinished attempts are cancelled with the reason.
 
     Args:
-        status: final status.
         failure: why the run could not run.
         because: the limit that stopped it.
         now: time of the run's stopwatch; None: see `end_run`.
-
-    Returns:
-        False if it had ended already.
     """
     with transaction.atomic():
         run = EvalRun.objects.select_for_update().filter(pk=run_id).first()
