@@ -15,7 +15,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path
 
-from evals_app.analysis import report
+from evals_app.analysis import case_matrix
 from evals_app.files import library
 from evals_app.models import EvalRun, EvalSet
 from sessions_app.agents.folder import configured_folder
@@ -176,20 +176,20 @@ def changes(run_id: str, cursor: int) -> dict[str, Any] | None:
         return {"type": "end", "cursor": cursor, "rows": [], "many": False, "attempts": [], "summary": ""}
     if run.revision <= cursor and run.active:
         return None
-    changed = report.changed_since(run, cursor)
-    many = len(changed) > report.PAGE
-    rows = [] if many else report.rows_of(run, changed)
+    changed = case_matrix.changed_since(run, cursor)
+    many = len(changed) > case_matrix.PAGE
+    rows = [] if many else case_matrix.rows_of(run, changed)
     return {
         "type": "run" if run.active else "end",
         "cursor": run.revision,
         "rows": [{"id": row.dom_id, "html": _row(run, row)} for row in rows],
         "many": many,
         "attempts": list(run.attempts.filter(revision__gt=cursor).values_list("pk", flat=True)),
-        "summary": render_to_string("devui/evals/run.html#summary", report.run_context(run)),
+        "summary": render_to_string("devui/evals/run.html#summary", case_matrix.run_context(run)),
     }
 
 
-def _row(run: EvalRun, row: report.CaseRow) -> str:
+def _row(run: EvalRun, row: case_matrix.CaseRow) -> str:
     return render_to_string("devui/evals/run_case.html", {"row": row, "run": run})
 
 

@@ -1,19 +1,23 @@
-"""Runs as eval results of ADK's front end: `EvalSetResult`, camel case (`google/adk/evaluation/eval_result.py`)."""
+"""Runs as eval results of ADK: camel case for its front end, snake case for its files."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
-from pydantic.alias_generators import to_camel
-
 from evals_app.files import adk_results
-from evals_app.files.schema import Invocation
-from evals_app.files.spelling import to_snake_case
+from evals_app.files.adk_results import (
+    AdkEvalStatus,
+    AdkMetricResult,
+    CaseResult,
+    EvalsetResult,
+    MetricDetails,
+    TurnResult,
+)
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from sessions_app.errors import NotFound
 from sessions_app.models import AgentSession
@@ -22,25 +26,18 @@ from sessions_app.transfer.exports import snake_case
 
 Json = dict[str, Any]
 
-PASSED, FAILED, NOT_EVALUATED, INFORMATIONAL = 1, 2, 3, 4
-ATTEMPT = {
-    EvalAttempt.Status.PASSED: PASSED,
-    EvalAttempt.Status.FAILED: FAILED,
-    EvalAttempt.Status.ERROR: FAILED,
+ATTEMPT_STATUS = {
+    EvalAttempt.Status.PASSED: AdkEvalStatus.PASSED,
+    EvalAttempt.Status.FAILED: AdkEvalStatus.FAILED,
+    EvalAttempt.Status.ERROR: AdkEvalStatus.FAILED,
 }
-METRIC = {
-    MetricResult.Status.PASSED: PASSED,
-    MetricResult.Status.FAILED: FAILED,
-    MetricResult.Status.NOT_EVALUATED: NOT_EVALUATED,
-    MetricResult.Status.INFORMATIONAL: INFORMATIONAL,
-}
-"""ADK's numbers (`EvalStatus`). Other statuses are not evaluated."""
+"""Other statuses are not evaluated."""
 
-SPENT = {"token_usage_v1": "tokenUsageDetails", "invocation_duration_v1": "durationDetails"}
-"""Where ADK tells what the score of a metric is the sum of."""
+AMOUNTS = {"token_usage_v1": "token_usage_details", "invocation_duration_v1": "duration_details"}
+"""Metric → ADK's field for the amounts that its score sums up."""
 
 WHY = "why"
-"""Rubric under which the reason stands why something was not evaluated: ADK has no field for it, and shows these."""
+"""Rubric that holds the reason why something was not evaluated: ADK has no field for it, and shows rubrics."""
 
 
 def ids(app_name: str, agent_folder: Path) -> list[str]:
@@ -63,118 +60,110 @@ def result(app_name: str, agent_folder: Path, result_id: str) -> Json:
     """
     run = _run(app_name, result_id)
     if run is not None:
-        return {
-            "evalSetResultId": result_id,
-            "evalSetResultName": result_id,
-            "evalSetId": run.evalset.evalset_id,
-            "evalCaseResults": list(case_results(run)),
-            "creationTimestamp": run.created_at,
-        }
+        return _dump(_evalset_result(run, result_id, case_results(run)))
     for path in adk_results.find_result_files(agent_folder):
         if path.name == f"{result_id}{adk_results.SUFFIX}":
-            data = adk_results.read_result(path).model_dump(mode="json", by_alias=True, exclude_none=True)
-            return {**data, "evalSetResultName": result_id}
+            return _dump(adk_results.read_result(path).model_copy(update={"eval_set_result_name": result_id}))
     raise NotFound(f"Eval set result `{result_id}` not found.", hint="GET …/eval_results lists them.")
 
 
-def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[Json]:
+def case_results_json(run: EvalRun) -> list[Json]:
+    """Return the results of the cases, one per repetition, as ADK's front end reads them."""
+    return [_dump(case_result) for case_result in case_results(run)]
+
+
+def case_results(run: EvalRun, *, sessions: bool = False) -> Iterator[CaseResult]:
     """Yield the results of the cases, one per repetition.
 
     Args:
         sessions: include the session and the criteria of each, as ADK's own files do.
     """
     attempts = run.attempts.select_related("session").prefetch_related("results")
-    criteria = json.loads(run.config).get("criteria") or {}
-    expected = {
-        index: case.get("conversation") or []
-        for index, case in enumerate(json.loads(run.version.content)["eval_cases"])
-    }
+    criteria = (json.loads(run.config).get("criteria") or {}) if sessions else {}
+    cases = json.loads(run.version.content)["eval_cases"]
     for attempt in attempts.order_by("case_index", "repetition"):
-        case_result = _case(run, attempt, expected.get(attempt.case_index, []))
-        if sessions:
-            _add_criteria(case_result, criteria)
-            if attempt.session:
-                case_result["sessionDetails"] = _session(attempt.session)
+        case = cases[attempt.case_index] if attempt.case_index < len(cases) else {}
+        case_result = _case(run, attempt, case.get("conversation") or [], criteria)
+        if sessions and attempt.session:
+            case_result.session_details = _session(attempt.session)
         yield case_result
 
 
-def _add_criteria(case: Json, criteria: Mapping[str, Any]) -> None:
-    """Put beside each overall score what it was held to, where that is more than a threshold."""
-    for metric in case["overallEvalMetricResults"]:
-        criterion = criteria.get(metric["metricName"])
-        if isinstance(criterion, Mapping):
-            metric["criterion"] = dict(criterion)
-
-
-def _case(run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json]) -> Json:
+def _case(
+    run: EvalRun, attempt: EvalAttempt, expected: Iterable[Json], criteria: Mapping[str, Any]
+) -> CaseResult:
     rows = sorted(attempt.results.all(), key=lambda row: row.position)
     session = attempt.session
-    overall = [_metric(row) for row in rows if row.invocation is None]
-    return {
-        "evalSetFile": run.evalset.evalset_id,  # so ADK, which has no use for it any more
-        "evalSetId": run.evalset.evalset_id,
-        "evalId": attempt.case_id,
-        "finalEvalStatus": ATTEMPT.get(EvalAttempt.Status(attempt.status), NOT_EVALUATED),
-        "evalMetricResults": [],
-        "overallEvalMetricResults": overall or _failure(attempt),
-        "evalMetricResultPerInvocation": list(_turns(attempt, expected, rows)),
-        "sessionId": session.session_id if session else "",
-        "userId": session.user_id if session else "",
-    }
+    overall = [_metric(row, criteria) for row in rows if row.invocation is None]
+    return CaseResult(
+        eval_set_file=run.evalset.evalset_id,
+        eval_set_id=run.evalset.evalset_id,
+        eval_id=attempt.case_id,
+        final_eval_status=ATTEMPT_STATUS.get(EvalAttempt.Status(attempt.status), AdkEvalStatus.NOT_EVALUATED),
+        overall_eval_metric_results=overall or _failure(attempt),
+        eval_metric_result_per_invocation=list(_turns(attempt, expected, rows)),
+        session_id=session.session_id if session else "",
+        user_id=session.user_id if session else "",
+    )
 
 
-def _turns(attempt: EvalAttempt, expected: Iterable[Json], rows: Iterable[MetricResult]) -> Iterator[Json]:
-    by_turn: dict[int, list[Json]] = {}
+def _turns(
+    attempt: EvalAttempt, expected: Iterable[Json], rows: Iterable[MetricResult]
+) -> Iterator[TurnResult]:
+    by_turn: dict[int, list[AdkMetricResult]] = {}
     for row in rows:
         if row.invocation is not None:
-            by_turn.setdefault(row.invocation, []).append(_metric(row))
+            by_turn.setdefault(row.invocation, []).append(_metric(row, {}))
     for number, (actual, expected_turn) in enumerate(zip_longest(json.loads(attempt.actual), expected)):
         if actual is None:
             return
-        turn = {"actualInvocation": _camel(actual), "evalMetricResults": by_turn.get(number, [])}
-        yield turn if expected_turn is None else {**turn, "expectedInvocation": _camel(expected_turn)}
+        turn = {"actual_invocation": actual, "expected_invocation": expected_turn}
+        yield TurnResult.model_validate({**turn, "eval_metric_results": by_turn.get(number, [])})
 
 
-def _metric(row: MetricResult) -> Json:
-    data: Json = {
-        "metricName": row.metric,
-        "evalStatus": METRIC[MetricResult.Status(row.status)],
-        "details": {},
-    }
-    for name, value in (("threshold", row.threshold), ("score", row.score)):
-        if value is not None and math.isfinite(value):
-            data[name] = value
-    details = json.loads(row.details)
-    rubrics = details.get("rubrics") or []
-    scores = [
-        {"rubricId": rubric.get("rubric_id", ""), **_select_values(rubric, "rationale", "score")}
-        for rubric in rubrics
+def _metric(row: MetricResult, criteria: Mapping[str, Any]) -> AdkMetricResult:
+    stored = json.loads(row.details)
+    rubrics = [
+        {name: rubric.get(name) for name in ("rubric_id", "rationale", "score")}
+        for rubric in stored.get("rubrics") or []
         if isinstance(rubric, Mapping)
     ]
     if row.reason and row.status == MetricResult.Status.NOT_EVALUATED:
-        scores.append({"rubricId": WHY, "rationale": row.reason})
-    if scores:
-        data["details"] = {"rubricScores": scores}
-    amounts = {to_camel(name): amount for name, amount in details.items() if isinstance(amount, int | float)}
-    if amounts and row.metric in SPENT:
-        data["details"][SPENT[row.metric]] = amounts
-    return data
+        rubrics.append({"rubric_id": WHY, "rationale": row.reason})
+    details: Json = {"rubric_scores": [_without_none(rubric) for rubric in rubrics] or None}
+    if row.metric in AMOUNTS:
+        amounts = {name: amount for name, amount in stored.items() if isinstance(amount, int | float)}
+        details[AMOUNTS[row.metric]] = amounts or None
+    criterion = criteria.get(row.metric)
+    return AdkMetricResult(
+        metric_name=row.metric,
+        threshold=_finite(row.threshold),
+        criterion=dict(criterion) if isinstance(criterion, Mapping) else None,
+        score=_finite(row.score),
+        eval_status=AdkEvalStatus[MetricResult.Status(row.status).name],
+        details=MetricDetails.model_validate(details),
+    )
 
 
-def _failure(attempt: EvalAttempt) -> list[Json]:
+def _failure(attempt: EvalAttempt) -> list[AdkMetricResult]:
     """Return why an attempt has no scores, in the field where ADK's front end shows scores."""
     if not attempt.error:
         return []
-    why = {"rubricId": WHY, "rationale": f"{attempt.error_type}: {attempt.error}"}
-    return [{"metricName": "run", "evalStatus": FAILED, "details": {"rubricScores": [why]}}]
+    why = {"rubric_id": WHY, "rationale": f"{attempt.error_type}: {attempt.error}"}
+    details = MetricDetails(rubric_scores=[why])
+    return [AdkMetricResult(metric_name="run", eval_status=AdkEvalStatus.FAILED, details=details)]
 
 
-def _select_values(values: Mapping[str, Any], *names: str) -> Json:
-    return {name: values[name] for name in names if values.get(name) is not None}
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None
 
 
-def _camel(invocation: Json) -> Json:
-    return Invocation.model_validate(invocation).model_dump(mode="json", by_alias=True, exclude_none=True)
+def _without_none(values: Json) -> Json:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _dump(model: EvalsetResult | CaseResult) -> Json:
+    return model.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
 def result_id_of(run: EvalRun) -> str:
@@ -187,28 +176,18 @@ def result_file(run: EvalRun) -> str:
 
     It belongs in `<agent>/.adk/eval_history/<id>.evalset_result.json`. Each case contains its session.
     """
-    result_id = result_id_of(run)
-    document = {
-        "eval_set_result_id": result_id,
-        "eval_set_result_name": result_id,
-        "eval_set_id": run.evalset.evalset_id,
-        "eval_case_results": [_snake(case) for case in case_results(run, sessions=True)],
-        "creation_timestamp": run.created_at,
-    }
-    return json.dumps(document, indent=2, ensure_ascii=False)
+    result = _evalset_result(run, result_id_of(run), case_results(run, sessions=True))
+    return json.dumps(result.model_dump(mode="json", exclude_none=True), indent=2, ensure_ascii=False)
 
 
-def _snake(value: Any) -> Any:
-    """Return our own camel case as ADK's files spell it; what it holds of agents is spelled by its own model."""
-    if isinstance(value, list):
-        return [_snake(item) for item in value]
-    if not isinstance(value, dict):
-        return value
-    return {to_snake_case(name): _AS_STORED.get(name, _snake)(item) for name, item in value.items()}
-
-
-def _invocation(value: Json) -> Json:
-    return Invocation.model_validate(value).model_dump(mode="json", exclude_none=True)
+def _evalset_result(run: EvalRun, result_id: str, cases: Iterable[CaseResult]) -> EvalsetResult:
+    return EvalsetResult(
+        eval_set_result_id=result_id,
+        eval_set_result_name=result_id,
+        eval_set_id=run.evalset.evalset_id,
+        eval_case_results=list(cases),
+        creation_timestamp=run.created_at,
+    )
 
 
 def _session(session: AgentSession) -> Json:
@@ -222,14 +201,6 @@ def _session(session: AgentSession) -> Json:
         "events": [snake_case("Event", json.loads(data)) for data in events],
         "last_update_time": session.updated_at,
     }
-
-
-_AS_STORED: dict[str, Callable[[Any], Any]] = {
-    "actualInvocation": _invocation,
-    "expectedInvocation": _invocation,
-    "sessionDetails": lambda value: value,
-    "criterion": lambda value: value,
-}
 
 
 def _run(app_name: str, result_id: str) -> EvalRun | None:

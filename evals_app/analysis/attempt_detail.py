@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import zip_longest
 from typing import Any
 
-from evals_app.analysis import repetitions, report
+from evals_app.analysis import repetitions, run_summary
 from evals_app.analysis.repetitions import Repetitions
 from evals_app.cases import version_contents
 from evals_app.metrics import expected_state, invocations
@@ -69,11 +69,6 @@ class MetricVerdict:
             for rubric in verdict.details.get("rubrics") or []
             if rubric.get("rubric_id") == rubric_id
         ]
-
-    @property
-    def answers(self) -> list[str]:
-        """The judge's replies, one per sample."""
-        return list(self.details.get("judge_answers") or [])
 
     @property
     def breakdown(self) -> list[tuple[str, float]]:
@@ -173,12 +168,6 @@ class Detail:
         """Number of state keys that are not as expected."""
         return sum(not check.matches for check in self.checks)
 
-    @property
-    def scenario(self) -> Mapping[str, Any] | None:
-        """The scenario of a simulated conversation."""
-        scenario: Mapping[str, Any] | None = self.case.get("conversation_scenario")
-        return scenario
-
 
 def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     """Return an attempt of a run (whose version and results are read).
@@ -188,10 +177,13 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     """
     run = attempt.run
     case = case_of(attempt)
-    results = [MetricVerdict(result, report.details_of(result)) for result in _results_of(attempt)]
+    results = [
+        MetricVerdict(result, run_summary.details_of(result))
+        for result in sorted(attempt.results.all(), key=lambda result: result.position)
+    ]
     overall = [_whole_of(verdict, results) for verdict in results if verdict.result.invocation is None]
     criteria = json.loads(run.config).get("criteria") or {}
-    session_pk = report.sessions_of([attempt]).get(attempt.pk)
+    session_pk = run_summary.sessions_of([attempt]).get(attempt.pk)
     actual = json.loads(attempt.actual)
     pairing = _Turns(criteria.get(TRAJECTORY), _event_of_calls(session_pk), results, _traces(session_pk))
     turns = pairing.pair(case.get("conversation") or [], actual)
@@ -200,8 +192,8 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     return Detail(
         attempt=attempt,
         case=case,
-        verdicts=[verdict for verdict in overall if not report.is_informational(verdict.result.metric)],
-        reported=[verdict for verdict in overall if report.is_informational(verdict.result.metric)],
+        verdicts=[verdict for verdict in overall if not run_summary.is_informational(verdict.result.metric)],
+        reported=[verdict for verdict in overall if run_summary.is_informational(verdict.result.metric)],
         turns=turns,
         session_pk=session_pk,
         repetitions=repetitions.of_case(run, attempt.case_index) if whole else None,
@@ -214,13 +206,8 @@ def detail(attempt: EvalAttempt, *, whole: bool = True) -> Detail:
     )
 
 
-def _results_of(attempt: EvalAttempt) -> list[MetricResult]:
-    """Return what metrics said of an attempt, in the run's order; asks nothing where that was read before."""
-    return sorted(attempt.results.all(), key=lambda result: result.position)
-
-
 def _whole_of(verdict: MetricVerdict, results: Sequence[MetricVerdict]) -> MetricVerdict:
-    """Return what a metric said of the whole, with what it said of the turns."""
+    """Return the verdict on a whole attempt with those on its turns."""
     metric = verdict.result.metric
     of_turns = [
         result
@@ -272,37 +259,18 @@ def _moment(
 
 @dataclass(frozen=True)
 class ExpectedTurn:
-    """A user message and the expected turn. `said`: (author, text) of intermediate messages."""
+    """A user message and the expected turn. `messages`: (author, text) of intermediate messages."""
 
     user: str
     answer: str
     calls: list[dict[str, Any]]
-    said: list[tuple[str, str]]
+    messages: list[tuple[str, str]]
     rubrics: list[Mapping[str, Any]]
 
 
-@dataclass(frozen=True)
-class Expectation:
-    """A case as its file contains it."""
-
-    case: Mapping[str, Any]
-    turns: list[ExpectedTurn]
-
-    @property
-    def scenario(self) -> Mapping[str, Any] | None:
-        """The scenario of a simulated conversation."""
-        scenario: Mapping[str, Any] | None = self.case.get("conversation_scenario")
-        return scenario
-
-    @property
-    def start(self) -> Mapping[str, Any]:
-        """Initial session of the case."""
-        return self.case.get("session_input") or {}
-
-
-def expected_of(case: Mapping[str, Any]) -> Expectation:
-    """Return what a case expects."""
-    turns = [
+def expected_turns(case: Mapping[str, Any]) -> list[ExpectedTurn]:
+    """Return the turns that a case expects."""
+    return [
         ExpectedTurn(
             invocations.user_text(turn),
             invocations.answer_text(turn),
@@ -312,7 +280,6 @@ def expected_of(case: Mapping[str, Any]) -> Expectation:
         )
         for turn in case.get("conversation") or []
     ]
-    return Expectation(case, turns)
 
 
 def case_of(attempt: EvalAttempt) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import sha256
-from typing import Any, NamedTuple
+from typing import Any
 
 from django.db.models import Count, Exists, OuterRef, Q, QuerySet
 
@@ -183,40 +183,19 @@ def _judged_by(config: str) -> str:
     return _digest({**config_data, "criteria": criteria})
 
 
-class _Row(NamedTuple):
-    """Columns of an attempt that are read; a run may have thousands of attempts."""
-
-    case_index: int
-    pk: int
-    status: str
-    error_type: str
-    session: int | None
-    tokens: int
-    cost: float | None
-    started_at: float | None
-    finished_at: float | None
-    waited_seconds: float
-
-    @property
-    def seconds(self) -> float | None:
-        """Duration in seconds, without waits for unavailable models."""
-        if self.started_at is None or self.finished_at is None:
-            return None
-        return self.finished_at - self.started_at - self.waited_seconds
-
-
 _COLUMNS = (
-    *("case_index", "pk", "status", "error_type", "session_id", "total_tokens"),
+    *("id", "run_id", "case_index", "status", "error_type", "session_id", "total_tokens"),
     *("cost", "started_at", "finished_at", "waited_seconds"),
 )
+"""Columns of an attempt that are read; a run may have thousands of attempts."""
 
 
 def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[CaseKey, Outcomes]:
     """Return what each case of a run's version came to; those that it did not run are there without an outcome."""
-    rows: dict[int, list[_Row]] = defaultdict(list)
+    rows: dict[int, list[EvalAttempt]] = defaultdict(list)
     attempts = run.attempts if case_ids is None else run.attempts.filter(case_id__in=case_ids)
-    for row in attempts.order_by("case_index", "repetition").values_list(*_COLUMNS):
-        rows[row[0]].append(_Row(*row))
+    for row in attempts.order_by("case_index", "repetition").only(*_COLUMNS):
+        rows[row.case_index].append(row)
     return {
         case.key: _outcomes(sameness_of(run, case.digest), rows[index])
         for index, case in enumerate(cases_of(run.version))
@@ -224,7 +203,7 @@ def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[C
     }
 
 
-def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
+def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
     passed = [attempt for attempt in attempts if attempt.status == Status.PASSED]
     judged = [attempt for attempt in attempts if has_outcome(attempt.status, attempt.error_type)]
     failed = [attempt for attempt in judged if attempt.status != Status.PASSED]
@@ -235,11 +214,16 @@ def _outcomes(same: Sameness, attempts: Sequence[_Row]) -> Outcomes:
         failed=len(failed),
         unjudged=len(attempts) - len(judged),
         attempt=attempt_to_open.pk if attempt_to_open else None,
-        session=attempt_to_open.session if attempt_to_open else None,
-        tokens=_mean(attempt.tokens or None for attempt in judged),
-        seconds=_mean(attempt.seconds for attempt in judged),
-        cost=_mean(attempt.cost if attempt.tokens else None for attempt in judged),
+        session=attempt_to_open.session_id if attempt_to_open else None,
+        tokens=_mean(attempt.total_tokens or None for attempt in judged),
+        seconds=_mean(_active_seconds(attempt) for attempt in judged),
+        cost=_mean(attempt.cost if attempt.total_tokens else None for attempt in judged),
     )
+
+
+def _active_seconds(attempt: EvalAttempt) -> float | None:
+    """Return the duration of an attempt without waits for unavailable models."""
+    return None if attempt.seconds is None else attempt.seconds - attempt.waited_seconds
 
 
 def _mean(values: Iterable[float | None]) -> float | None:

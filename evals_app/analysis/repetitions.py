@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 from evals_app.analysis import baselines, statistics
 from evals_app.analysis.comparison import CaseChange, CaseKey, Past
-from evals_app.analysis.report import columns_of
+from evals_app.analysis.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate, Spread
-from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import has_outcome
 
@@ -20,19 +19,8 @@ Status = EvalAttempt.Status
 class Scores:
     """Spread of one metric's scores over the repetitions."""
 
-    metric: str
-    threshold: float | None
+    metric: Column
     spread: Spread
-
-    @property
-    def label(self) -> str:
-        """The metric's short name."""
-        return label_of(self.metric)
-
-    @property
-    def scattered(self) -> bool:
-        """Tell whether the scores differ."""
-        return self.spread.low != self.spread.high
 
 
 @dataclass(frozen=True)
@@ -55,19 +43,14 @@ class Repetitions:
     change: CaseChange | None = None
 
     @property
-    def stored(self) -> int:
+    def past_count(self) -> int:
         """Number of stored outcomes of the case."""
         return sum(past.passed + past.failed for past in self.past)
 
     @property
-    def varied(self) -> list[Past]:
+    def flaky(self) -> list[Past]:
         """The stored outcomes that differ although code, data and models were the same."""
         return [past for past in self.past if past.varies]
-
-    @property
-    def flaky(self) -> bool:
-        """Tell whether the case came to different outcomes on the same code, data and models."""
-        return bool(self.varied)
 
 
 def of_case(run: EvalRun, case_index: int) -> Repetitions:
@@ -113,4 +96,4 @@ def _scores(run: EvalRun, attempts: Sequence[EvalAttempt]) -> list[Scores]:
         if score is not None:
             by_metric.setdefault(metric, []).append(score)
     spreads = [(column, statistics.spread(by_metric.get(column.name, ()))) for column in columns_of(run)]
-    return [Scores(column.name, column.threshold, spread) for column, spread in spreads if spread]
+    return [Scores(column, spread) for column, spread in spreads if spread]

@@ -40,6 +40,11 @@ class Spread:
     low: float
     high: float
 
+    @property
+    def varies(self) -> bool:
+        """Tell whether the scores differ."""
+        return self.low != self.high
+
 
 @dataclass(frozen=True)
 class Effect:

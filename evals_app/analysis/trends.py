@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
 
+from django.core.paginator import Page, Paginator
 from django.db.models import Count, Min, Q, Sum
 
 from evals_app.analysis import baselines
@@ -97,10 +98,8 @@ class Trend:
     """The newest runs of an evalset, the oldest first, and a page of its cases."""
 
     points: list[Point]
-    histories: list[CaseHistory]
+    histories: Page[CaseHistory]
     baseline: Point | None
-    page: int
-    pages: int
 
     @property
     def drawing(self) -> Drawing:
@@ -108,7 +107,7 @@ class Trend:
         return Drawing(self.points, self.baseline)
 
 
-def trend_of(evalset: EvalSet, page: int = 1) -> Trend:
+def trend_of(evalset: EvalSet, page: str = "") -> Trend:
     """Return the trend of an evalset over its newest runs that have ended."""
     runs = (
         EvalRun.objects.select_related("version").filter(evalset=evalset).exclude(status__in=EvalRun.ACTIVE)
@@ -120,15 +119,8 @@ def trend_of(evalset: EvalSet, page: int = 1) -> Trend:
     histories = sorted(
         _histories(shown_runs, stops), key=lambda history: (-history.turns, history.rate.value or 0.0)
     )
-    pages = max(1, -(-len(histories) // CASES))
-    page = min(max(1, page), pages)
-    return Trend(
-        points,
-        histories[(page - 1) * CASES : page * CASES],
-        next((point for point in points if point.run.baseline), None),
-        page,
-        pages,
-    )
+    baseline = next((point for point in points if point.run.baseline), None)
+    return Trend(points, Paginator(histories, CASES).get_page(page), baseline)
 
 
 Stops = Mapping[str, Mapping[int, Stop]]

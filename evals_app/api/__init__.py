@@ -10,7 +10,7 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import exports, report
+from evals_app.analysis import exports, run_summary
 from evals_app.api.cases import router as cases
 from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
@@ -18,7 +18,7 @@ from evals_app.api.run_actions import router as control
 from evals_app.api.session_replays import router as replays
 from evals_app.files import library
 from evals_app.metrics import config
-from evals_app.metrics.catalog import all_metrics, missing_requirement
+from evals_app.metrics.catalog import all_metrics, describe
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import deletion, dispatch, run_form, run_orders
 from sessions_app.agents.folder import configured_folder
@@ -145,18 +145,7 @@ async def list_evalsets(request: HttpRequest, app: str = "") -> list[EvalSetOut]
 @router.get("/metrics", response={200: list[MetricOut]})
 def list_metrics(request: HttpRequest) -> list[dict[str, Any]]:
     """List ADK's metrics, DevUI's own, and those of installed packages."""
-    return [
-        {
-            "name": metric.name,
-            "kind": str(metric.kind),
-            "says": metric.description,
-            "low": metric.low,
-            "high": metric.high,
-            "default": metric.default,
-            "reason": missing_requirement(metric.name),
-        }
-        for metric in all_metrics().values()
-    ]
+    return [describe(metric) for metric in all_metrics().values()]
 
 
 @router.post("/runs", response={202: dict[str, Any], **REFUSALS})
@@ -197,7 +186,7 @@ async def delete_run(request: HttpRequest, run_id: RunId) -> Status[None]:
 @router.get("/runs/{run_id}/results", response={200: None, **REFUSALS})
 async def get_results(request: HttpRequest, run_id: RunId) -> Any:
     """Return a run with all attempts, their scores, errors and what the agent did."""
-    return json_text(await units_of_work.read(lambda: exports.run_json(report.find_run(run_id))))
+    return json_text(await units_of_work.read(lambda: exports.run_json(run_summary.find_run(run_id))))
 
 
 @router.get("/attempts/{int:attempt}", response={200: dict[str, Any], **REFUSALS})
@@ -209,7 +198,7 @@ async def get_attempt(request: HttpRequest, attempt: int) -> dict[str, Any]:
 @router.post("/runs/{run_id}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Request the cancellation of a run. A run that has ended stays as it is."""
-    await units_of_work.read(report.find_run, run_id)
+    await units_of_work.read(run_summary.find_run, run_id)
     await dispatch.cancel_run(run_id)
     return Status(202, await read_facts(run_id))
 

@@ -18,7 +18,7 @@ from pydantic.alias_generators import to_camel
 
 from evals_app.analysis import adk_result_json
 from evals_app.api.cases import call_with_evalset
-from evals_app.cases import adk_edits, session_cases
+from evals_app.cases import adk_edits, api_edits, session_cases
 from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
@@ -151,7 +151,7 @@ async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case
 
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
-    await call_with_evalset(app_name, evalset_id, adk_edits.remove_case, case_id)
+    await call_with_evalset(app_name, evalset_id, api_edits.remove_case, case_id)
     return _json(None)
 
 
@@ -225,7 +225,7 @@ async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Jso
         raise BadInput(
             f"{ended_run.error_type}: {ended_run.error}", hint=ended_run.hint or "The run's page says where."
         )
-    return await retry.read(lambda: list(adk_result_json.case_results(ended_run)))
+    return await retry.read(lambda: adk_result_json.case_results_json(ended_run))
 
 
 def _order(app_name: str, evalset_id: str, body: RunBody, run_id: str) -> EvalRun:

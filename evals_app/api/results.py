@@ -9,7 +9,7 @@ from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import baselines, exports, report, trends
+from evals_app.analysis import baselines, exports, run_summary, trends
 from evals_app.api.run_actions import RunId
 from evals_app.files import library
 from evals_app.runs import run_orders, writes
@@ -86,6 +86,6 @@ async def get_prices(request: HttpRequest) -> dict[str, Any]:
 
 
 def _compare_runs(run_id: str, against: str) -> dict[str, Any]:
-    now = report.find_run(run_id)
+    now = run_summary.find_run(run_id)
     then = baselines.find_baseline(now, against)
     return exports.comparison_facts(then, now, baselines.compare_runs(then, now))

@@ -9,7 +9,7 @@ from ninja import P, PathEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
-from evals_app.analysis import exports, report
+from evals_app.analysis import exports, run_summary
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
 from sessions_app.api.schemas import REFUSALS
@@ -43,7 +43,7 @@ class RetryIn(Schema):
 async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Resume a run: execute its unfinished attempts. Ended attempts stay as they are."""
     return await accepted_response(
-        await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id)))
+        await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(run_summary.find_run(run_id)))
     )
 
 
@@ -51,7 +51,9 @@ async def resume_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, An
 async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Status[dict[str, Any]]:
     """Retry attempts. The result of an earlier try stays with its attempt."""
     return await accepted_response(
-        await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(report.find_run(run_id), body.attempts))
+        await dispatch.resume_and_deliver(
+            run_id, lambda: rerun.retry(run_summary.find_run(run_id), body.attempts)
+        )
     )
 
 
@@ -59,14 +61,16 @@ async def retry_run(request: HttpRequest, run_id: RunId, body: RetryIn) -> Statu
 async def repeat_run(request: HttpRequest, run_id: RunId) -> Status[dict[str, Any]]:
     """Start a run that repeats this one exactly, with the current code."""
     return await accepted_response(
-        await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), "api", new_id))
+        await dispatch.create_and_deliver(
+            lambda new_id: rerun.repeat(run_summary.find_run(run_id), "api", new_id)
+        )
     )
 
 
 @router.put("/runs/{run_id}/parallelism", response={200: dict[str, Any], **REFUSALS})
 async def set_parallelism(request: HttpRequest, run_id: RunId, body: Parallelism) -> dict[str, Any]:
     """Change how many attempts of a run execute at once. A run that has ended stays as it is."""
-    await units_of_work.read(report.find_run, run_id)
+    await units_of_work.read(run_summary.find_run, run_id)
     run_orders.check_parallelism(body.parallelism)
     await units_of_work.write(writes.set_parallelism, run_id, body.parallelism)
     return await read_facts(run_id)
@@ -75,7 +79,7 @@ async def set_parallelism(request: HttpRequest, run_id: RunId, body: Parallelism
 @router.post("/runs/{run_id}/attempts/{int:attempt}/cancel", response={202: dict[str, Any], **REFUSALS})
 async def cancel_attempt(request: HttpRequest, run_id: RunId, attempt: int) -> Status[dict[str, Any]]:
     """Request the cancellation of an attempt. One that has ended stays as it is."""
-    run = await units_of_work.read(report.find_run, run_id)
+    run = await units_of_work.read(run_summary.find_run, run_id)
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
     await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
     return Status(
@@ -98,4 +102,4 @@ async def read_facts(run_id: str) -> dict[str, Any]:
 
 
 def _facts(run_id: str) -> dict[str, Any]:
-    return exports.run_facts(report.find_run(run_id))
+    return exports.run_facts(run_summary.find_run(run_id))

@@ -78,20 +78,6 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
     edit_file(evalset, edit, "api")
 
 
-def remove_case(evalset: EvalSet, case_id: str) -> None:
-    """Remove a case from an evalset's file.
-
-    Raises:
-        NotFound: the evalset has no such case.
-        BadInput: the file cannot be changed.
-    """
-
-    def edit(sheet: Sheet) -> None:
-        del sheet.cases[case_index(sheet, evalset, case_id)]
-
-    edit_file(evalset, edit, "api")
-
-
 def case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
     """Return the index of a case.
 

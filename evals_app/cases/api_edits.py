@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from typing import Any, ClassVar
 
 from evals_app.cases import adk_edits, edits
-from evals_app.cases.edits import free_id, require_free_id
 from evals_app.files import BadFile, file_changes
 from evals_app.files.editing import Sheet, case_json
 from evals_app.files.file_changes import EvalsetChange
@@ -98,7 +98,7 @@ def add_case(evalset: EvalSet, case: Json) -> TaggedCase:
         IdTaken: another case has its id.
         BadInput: the file cannot be changed.
     """
-    return _written_case(file_changes.edit_file(evalset, edits.append_case(case), ORIGIN), -1)
+    return _written_case(file_changes.edit_file(evalset, partial(edits.append_case, case=case), ORIGIN), -1)
 
 
 def put_case(evalset: EvalSet, case_id: str, case: Json, etag: str | None) -> TaggedCase:
@@ -115,13 +115,12 @@ def put_case(evalset: EvalSet, case_id: str, case: Json, etag: str | None) -> Ta
     def edit(sheet: Sheet) -> None:
         nonlocal place
         place = _require_case(sheet, evalset, case_id, etag)
-        require_free_id(sheet, case, place)
-        sheet.cases[place] = case
+        edits.replace_case(sheet, place, case)
 
     return _written_case(file_changes.edit_file(evalset, edit, ORIGIN), place)
 
 
-def remove_case(evalset: EvalSet, case_id: str, etag: str | None) -> None:
+def remove_case(evalset: EvalSet, case_id: str, etag: str | None = None) -> None:
     """Remove a case. `etag` None skips the check.
 
     Raises:
@@ -148,9 +147,7 @@ def duplicate_case(evalset: EvalSet, case_id: str, new_id: str) -> TaggedCase:
     def edit(sheet: Sheet) -> None:
         source = sheet.cases[adk_edits.case_index(sheet, evalset, case_id)]
         ids = {str(one["eval_id"]) for one in sheet.cases}
-        copy = {**source, "eval_id": new_id or free_id(case_id, ids)}
-        require_free_id(sheet, copy, None)
-        sheet.cases.append(copy)
+        edits.append_case(sheet, {**source, "eval_id": new_id or edits.free_id(case_id, ids)})
 
     return _written_case(file_changes.edit_file(evalset, edit, ORIGIN), -1)
 

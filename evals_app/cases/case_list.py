@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
+from django.core.paginator import Page, Paginator
+
 PAGE_SIZE = 100
 """Cases per page."""
 
@@ -23,19 +25,11 @@ class CaseRow:
 
 @dataclass(frozen=True)
 class CaseList:
-    """Page of the cases that match a text.
-
-    Attributes:
-        total: number of cases of the evalset.
-        found: number of matching cases.
-    """
+    """Page of the cases that match a text. `total`: number of cases of the evalset."""
 
     text: str
-    rows: Sequence[CaseRow]
+    page: Page[CaseRow]
     total: int
-    found: int
-    page: int
-    pages: int
 
     @classmethod
     def of(
@@ -43,7 +37,7 @@ class CaseList:
         summaries: Sequence[Mapping[str, Any]],
         contents: Sequence[Mapping[str, Any]],
         text: str = "",
-        page: int = 1,
+        page: str = "1",
         opened: int | None = None,
         size: int = PAGE_SIZE,
     ) -> Self:
@@ -53,7 +47,7 @@ class CaseList:
             summaries: of all cases (`library.cases_of`).
             contents: of all cases in the same order; empty for an invalid file.
             text: searched in ids and all texts, case-insensitively.
-            page: from 1; 0 for the page with the `opened` case.
+            page: number of the page; empty: the page with the `opened` case.
             opened: index of a case.
             size: cases per page.
         """
@@ -62,23 +56,10 @@ class CaseList:
             CaseRow(place, **{name: one[name] for name in _SHOWN}) for place, one in enumerate(summaries)
         ]
         if needle:
-            cases = [one for one in cases if _matches(one, contents, needle)]
-        if page < 1:
-            page = next((at // size + 1 for at, one in enumerate(cases) if one.place == opened), 1)
-        pages = max(1, -(-len(cases) // max(1, size)))
-        page = min(page, pages)
-        page_cases = cases[(page - 1) * size : page * size]
-        return cls(text.strip(), page_cases, len(summaries), len(cases), page, pages)
-
-    @property
-    def previous(self) -> int:
-        """The page before."""
-        return self.page - 1
-
-    @property
-    def next(self) -> int:
-        """The page after."""
-        return self.page + 1
+            cases = [case for case in cases if _matches(case, contents, needle)]
+        places = [case.place for case in cases]
+        number = page or (places.index(opened) // size + 1 if opened in places else 1)
+        return cls(text.strip(), Paginator(cases, max(1, size)).get_page(number), len(summaries))
 
 
 _SHOWN = ("id", "turns", "scenario", "says")

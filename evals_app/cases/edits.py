@@ -1,10 +1,10 @@
-"""Edits of the list of cases in an evalset file: functions that return an `Edit`."""
+"""Edits of the cases in an evalset file. Each changes a `Sheet`; callers bind its other arguments."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from evals_app.files.editing import Edit, Sheet
+from evals_app.files.editing import Sheet
 from sessions_app.errors import AlreadyExists, BadInput, NotFound
 
 Json = dict[str, Any]
@@ -17,93 +17,65 @@ class IdTaken(AlreadyExists, BadInput):
     code = AlreadyExists.code
 
 
-def append_case(case: Json) -> Edit:
-    """Return the edit that adds a case at the end.
+def append_case(sheet: Sheet, case: Json) -> None:
+    """Add a case at the end.
 
-    The edit raises:
+    Raises:
         IdTaken: another case has its id.
     """
-
-    def edit(sheet: Sheet) -> None:
-        require_free_id(sheet, case, None)
-        sheet.cases.append(case)
-
-    return edit
+    require_free_id(sheet, case, None)
+    sheet.cases.append(case)
 
 
-def append_cases(cases: list[Json]) -> Edit:
-    """Return the edit that adds cases at the end; a case whose id is taken gets a number."""
-
-    def edit(sheet: Sheet) -> None:
-        ids = {str(case.get("eval_id")) for case in sheet.cases}
-        for case in cases:
-            name = free_id(str(case.get("eval_id")), ids)
-            ids.add(name)
-            sheet.cases.append({**case, "eval_id": name})
-
-    return edit
+def append_cases(sheet: Sheet, cases: list[Json]) -> None:
+    """Add cases at the end; a case whose id is taken gets a number."""
+    ids = {str(case.get("eval_id")) for case in sheet.cases}
+    for case in cases:
+        name = free_id(str(case.get("eval_id")), ids)
+        ids.add(name)
+        sheet.cases.append({**case, "eval_id": name})
 
 
-def replace_case(index: int, case: Json) -> Edit:
-    """Return the edit that replaces the case at `index`.
+def replace_case(sheet: Sheet, index: int, case: Json) -> None:
+    """Replace the case at `index`.
 
-    The edit raises:
-        IdTaken: another case has its id.
+    Raises:
+        IdTaken: another case has the new id.
     """
-
-    def edit(sheet: Sheet) -> None:
-        require_free_id(sheet, case, index)
-        sheet.cases[index] = case
-
-    return edit
+    require_free_id(sheet, case, index)
+    sheet.cases[index] = case
 
 
-def remove_case(index: int, case_id: str) -> Edit:
-    """Return the edit that removes a case.
+def remove_case(sheet: Sheet, index: int, case_id: str) -> None:
+    """Remove a case.
 
-    The edit raises:
+    Raises:
         NotFound: the case at `index` has another id.
     """
-
-    def edit(sheet: Sheet) -> None:
-        _require_case_at(sheet, index, case_id)
-        del sheet.cases[index]
-
-    return edit
+    _require_case_at(sheet, index, case_id)
+    del sheet.cases[index]
 
 
-def move_case(index: int, case_id: str, to: int) -> Edit:
-    """Return the edit that moves a case to the index `to`, or to the end when the list is shorter.
+def move_case(sheet: Sheet, index: int, case_id: str, to: int) -> None:
+    """Move a case to the index `to`, or to the end when the list is shorter.
 
-    The edit raises:
+    Raises:
         NotFound: the case at `index` has another id.
     """
-
-    def edit(sheet: Sheet) -> None:
-        _require_case_at(sheet, index, case_id)
-        sheet.cases.insert(max(to, 0), sheet.cases.pop(index))
-
-    return edit
+    _require_case_at(sheet, index, case_id)
+    sheet.cases.insert(max(to, 0), sheet.cases.pop(index))
 
 
-def describe_evalset(name: str, description: str) -> Edit:
-    """Return the edit that sets an evalset's name and description."""
-
-    def edit(sheet: Sheet) -> None:
-        for field, text in (("name", name), ("description", description)):
-            if text != (sheet.about.get(field) or ""):
-                sheet.about[field] = text or None
-
-    return edit
+def describe_evalset(sheet: Sheet, name: str, description: str) -> None:
+    """Set an evalset's name and description."""
+    for field, text in (("name", name), ("description", description)):
+        if text != (sheet.about.get(field) or ""):
+            sheet.about[field] = text or None
 
 
-def upgrade_form(evalset_id: str) -> Edit:
-    """Return the edit that rewrites a file of an older form in ADK's present form."""
-
-    def edit(sheet: Sheet) -> None:
-        sheet.present_form = evalset_id
-
-    return edit
+def upgrade_form(sheet: Sheet, evalset_id: str) -> None:
+    """Rewrite a file of an older form in ADK's present form."""
+    sheet.present_form = evalset_id
 
 
 def require_free_id(sheet: Sheet, case: Json, index: int | None) -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 from evals_app.cases import edits
@@ -18,7 +19,7 @@ from evals_app.cases.form_fields import Nested
 from evals_app.cases.versions import pair_cases
 from evals_app.files import BadFile, Problem, file_changes, library
 from evals_app.files.atomic_writes import FileChanged, digest_of
-from evals_app.files.editing import case_json
+from evals_app.files.editing import Edit, case_json
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.files.pairing import is_same_json
 from evals_app.files.parsing import parse_case
@@ -95,26 +96,18 @@ def base_case(evalset: EvalSet, base: FormBase) -> Json:
 CaseAndErrors = tuple[Json, dict[str, str]]
 
 
-def form_parser(data: Nested, app_name: str) -> Callable[[Json], CaseAndErrors]:
-    """Return a function that applies form data to the case on which the form was opened."""
-
-    def parse(base: Json) -> CaseAndErrors:
-        applied = AppliedForm(data, base, app_name)
-        return applied.case, applied.errors
-
-    return parse
+def parse_form(base: Json, data: Nested, app_name: str) -> CaseAndErrors:
+    """Apply form data to the case on which the form was opened."""
+    applied = AppliedForm(data, base, app_name)
+    return applied.case, applied.errors
 
 
-def json_parser(text: str) -> Callable[[Json], CaseAndErrors]:
-    """Return a function that parses a case from JSON in snake case or camel case."""
-
-    def parse(base: Json) -> CaseAndErrors:
-        try:
-            return case_json(parse_case(text)), {}
-        except BadFile as error:
-            return base, {"raw": "\n".join(_message(problem) for problem in error.problems)}
-
-    return parse
+def parse_json(base: Json, text: str) -> CaseAndErrors:
+    """Parse a case from JSON in snake case or camel case. An invalid text leaves the case on which it was opened."""
+    try:
+        return case_json(parse_case(text)), {}
+    except BadFile as error:
+        return base, {"raw": "\n".join(_message(problem) for problem in error.problems)}
 
 
 def _message(problem: Problem) -> str:
@@ -136,7 +129,7 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
         return CaseReview(case, errors)
     file = file_changes.read_evalset_file(evalset)
     if base.is_new:
-        change = file_changes.plan_change(evalset, edits.append_case(case), file)
+        change = file_changes.plan_change(evalset, partial(edits.append_case, case=case), file)
         return CaseReview(case, change=change)
     digest = digest_of(file.text)
     present_cases = [case_json(present) for present in file.content.cases]
@@ -146,7 +139,9 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
         conflict = CaseConflict(original, case, theirs)
         if base.over != conflict.mark:
             return CaseReview(case, conflict=conflict)
-    edit = edits.append_case(case) if index is None else edits.replace_case(index, case)
+    edit: Edit = partial(edits.append_case, case=case)
+    if index is not None:
+        edit = partial(edits.replace_case, index=index, case=case)
     change = file_changes.plan_change(evalset, edit, file)
     return CaseReview(case, change=change, moved_on=digest != base.digest)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -44,15 +45,12 @@ class VersionRow:
     runs: int
     is_current: bool
 
-    def count(self, kind: str) -> int:
-        """Return the number of changes of a kind."""
-        return sum(change.kind == kind for change in self.changes)
-
     @property
     def tally(self) -> list[tuple[str, int]]:
         """Return (kind, number) for each kind of change that occurs."""
+        counts = Counter(change.kind for change in self.changes)
         kinds = ("added", "removed", "renamed", "changed", "moved")
-        return [(kind, count) for kind in kinds if (count := self.count(kind))]
+        return [(kind, counts[kind]) for kind in kinds if counts[kind]]
 
 
 def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
@@ -68,16 +66,8 @@ def list_versions(evalset: EvalSet, case_id: str = "") -> list[VersionRow]:
         changes = diff_cases(older, contents[at]["eval_cases"], with_lines=False)
         if case_id and not any(case_id in (one.case_id, one.was) and one.kind != "moved" for one in changes):
             continue
-        version_rows.append(
-            VersionRow(
-                row,
-                before,
-                changes,
-                len(contents[at]["eval_cases"]),
-                row.run_count,
-                row.digest == evalset.digest,
-            )
-        )
+        cases, is_current = len(contents[at]["eval_cases"]), row.digest == evalset.digest
+        version_rows.append(VersionRow(row, before, changes, cases, row.run_count, is_current))
     return version_rows
 
 

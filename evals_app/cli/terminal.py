@@ -7,7 +7,7 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from evals_app.analysis import report
+from evals_app.analysis import run_summary
 from evals_app.cli.ci_gate import GateResult
 from evals_app.cli.terminal_text import LineWriter, Output, as_single_line, pad_to_columns, shorten
 from evals_app.metrics.score_text import format_score
@@ -56,7 +56,7 @@ class Console:
         cases = run.total // run.num_runs
         times = f" × {run.num_runs}" if run.num_runs > 1 else ""
         metrics = ", ".join(
-            f"{column.name} ≥ {format_score(column.threshold)}" for column in report.columns_of(run)
+            f"{column.name} ≥ {format_score(column.threshold)}" for column in run_summary.columns_of(run)
         )
         self._line(f"{run.evalset.path}: {cases} case{'s' * (cases != 1)}{times}")
         self._line(f"  {metrics or 'no metric with a verdict'} ({run.config_source})")

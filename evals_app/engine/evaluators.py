@@ -61,18 +61,12 @@ def describe_metrics() -> list[dict[str, Any]]:
 
 
 def _describe_metric(metric: Metric, info: MetricInfo | None) -> dict[str, Any]:
-    reason = missing_requirement(metric.name)
+    description = known.describe(metric)
     return {
-        "name": metric.name,
-        "kind": str(metric.kind),
-        "says": metric.description,
+        **description,
         "how": metric.how,
         "description": (info.description or "") if info else "",
-        "low": metric.low,
-        "high": metric.high,
-        "default": metric.default,
-        "available": not reason,
-        "reason": reason,
+        "available": not description["reason"],
     }
 
 

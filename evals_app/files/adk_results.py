@@ -1,4 +1,4 @@
-"""Reader of the result files of `adk web` and `adk eval`: `.adk/eval_history/*.evalset_result.json`.
+"""Result files of `adk web` and `adk eval`: `.adk/eval_history/*.evalset_result.json`.
 
 `google/adk/evaluation/{eval_result,_eval_set_results_manager_utils}.py`, read tolerantly: both spellings, older
 files with JSON inside a JSON string, and the overall scores' deprecated name.
@@ -41,7 +41,7 @@ class _BothSpellings(BaseModel):
 class MetricDetails(_BothSpellings):
     """Details of a metric's result beside its score."""
 
-    rubric_scores: list[dict[str, Any]] | None = None
+    rubric_scores: list[Metadata] | None = None
     token_usage_details: Metadata | None = None
     duration_details: Metadata | None = None
 
@@ -66,10 +66,13 @@ class TurnResult(_BothSpellings):
 
 
 class CaseResult(_BothSpellings):
-    """Result of one repetition of a case."""
+    """Result of one repetition of a case. ADK has no use for `eval_set_file` any more."""
 
+    eval_set_file: str | None = None
+    eval_set_id: str | None = None
     eval_id: str = ""
     final_eval_status: AdkEvalStatus
+    eval_metric_results: list[Any] | None = Field(default_factory=list)
     overall_eval_metric_results: list[AdkMetricResult] = Field(default_factory=list)
     eval_metric_result_per_invocation: list[TurnResult] = Field(default_factory=list)
     session_id: str = ""
@@ -81,6 +84,7 @@ class EvalsetResult(_BothSpellings):
     """Result of a run of an evalset."""
 
     eval_set_result_id: str
+    eval_set_result_name: str | None = None
     eval_set_id: str
     eval_case_results: list[CaseResult] = Field(default_factory=list)
     creation_timestamp: float = 0.0

@@ -9,9 +9,6 @@ from typing import Any
 from evals_app.files.positions import position_of
 from evals_app.files.syntax_tree import Child, Node, parse_tree
 
-MAX_LISTED = 20
-"""Most duplicate keys that are listed; the rest is counted."""
-
 
 def load_json(text: str) -> tuple[Any, bool]:
     """Parse JSON and tell whether an object has a duplicate key.
@@ -30,18 +27,13 @@ def load_json(text: str) -> tuple[Any, bool]:
     return json.loads(text, object_pairs_hook=made), repeated
 
 
-def describe_duplicates(text: str, kind: str) -> list[str]:
-    """Return a warning with line and column for each duplicate key of a text (json or yaml)."""
-    duplicates = list(_find_duplicates(parse_tree(text, kind)))
-    messages = [_message(text, first, again) for first, again in duplicates[:MAX_LISTED]]
-    return (
-        [*messages, f"{len(duplicates) - MAX_LISTED} more keys are named again."]
-        if len(duplicates) > MAX_LISTED
-        else messages
-    )
+def find_duplicates(text: str, kind: str) -> list[tuple[Child, Child]]:
+    """Return (first entry, duplicate) for each duplicate key of a text (json or yaml)."""
+    return list(_find_duplicates(parse_tree(text, kind)))
 
 
-def _message(text: str, first: Child, again: Child) -> str:
+def describe(text: str, first: Child, again: Child) -> str:
+    """Return a warning with line and column for a duplicate key."""
     place, before = position_of(text, again.start), position_of(text, first.start)
     return (
         f"Line {place.line}, column {place.column}: the key {str(again.key)!r} stands on line {before.line} "

@@ -27,17 +27,18 @@ MAX_TRIES = 3
 
 @dataclass(frozen=True)
 class EvalsetChange:
-    """Planned change of an evalset file."""
+    """Planned change of an evalset file. `was` and `evalset` are None for a new file."""
 
-    evalset: EvalSet
+    app_name: str
     path: Path
-    was: EvalsetFile
     will_be: EvalsetFile
+    evalset: EvalSet | None = None
+    was: EvalsetFile | None = None
 
     @property
     def before(self) -> str:
-        """The present text."""
-        return self.was.text
+        """The present text; "" for a new file."""
+        return self.was.text if self.was else ""
 
     @property
     def after(self) -> str:
@@ -45,35 +46,14 @@ class EvalsetChange:
         return self.will_be.text
 
     @property
-    def is_none(self) -> bool:
-        """True if nothing would change."""
-        return self.before == self.after
+    def shown_as(self) -> str:
+        """The path of the file below the agents folder."""
+        return self.evalset.path if self.evalset else f"{self.app_name}/{self.path.name}"
 
     @property
     def mark(self) -> str:
-        """Digest of both texts, which identifies the change."""
-        return digest_of(f"{digest_of(self.before)}{digest_of(self.after)}")
-
-
-@dataclass(frozen=True)
-class NewEvalsetFile:
-    """Planned new evalset file."""
-
-    app_name: str
-    path: str
-    will_be: EvalsetFile
-
-    before = ""
-
-    @property
-    def after(self) -> str:
-        """The text of the file."""
-        return self.will_be.text
-
-    @property
-    def mark(self) -> str:
-        """Digest of path and text, which identifies the file."""
-        return digest_of(f"{self.path}\n{self.after}")
+        """Digest of path and texts, which identifies the change."""
+        return digest_of("\n".join(map(digest_of, (self.shown_as, self.before, self.after))))
 
 
 def agents_folder() -> AgentsFolder:
@@ -132,12 +112,7 @@ def read_cases(evalset: EvalSet) -> list[EvalCase]:
 
 
 def plan_change(evalset: EvalSet, edit: editing.Edit, file: EvalsetFile | None = None) -> EvalsetChange:
-    """Return the change that an edit makes to an evalset's file. Nothing is written.
-
-    Args:
-        evalset: the evalset to edit.
-        edit: the edit.
-        file: the parsed file, if the caller has it.
+    """Return the change that an edit makes to an evalset's file (`file`, if the caller has it). Nothing is written.
 
     Raises:
         NotFound: the file does not exist.
@@ -146,7 +121,7 @@ def plan_change(evalset: EvalSet, edit: editing.Edit, file: EvalsetFile | None =
     """
     path = _editable_path(evalset)
     was = file or read_evalset_file(evalset)
-    return EvalsetChange(evalset, path, was, editing.apply_edit(was, edit))
+    return EvalsetChange(evalset.app_name, path, editing.apply_edit(was, edit), evalset, was)
 
 
 def save_change(change: EvalsetChange, origin: str = "page") -> EvalSet:
@@ -157,9 +132,11 @@ def save_change(change: EvalsetChange, origin: str = "page") -> EvalSet:
         FileChanged: the file has changed.
         BadInput: the file cannot be written.
     """
-    if not change.is_none:
+    if change.evalset is None:
+        return add_file(change.app_name, change.will_be, origin=origin)
+    if change.before != change.after:
         try:
-            atomic_writes.replace_file(change.path, change.evalset.path, change.before, change.after)
+            atomic_writes.replace_file(change.path, change.shown_as, change.before, change.after)
         except OSError as error:
             raise write_error(change.path, error) from error
     return library.refresh_evalset(agents_folder(), change.evalset, origin, change.will_be)
@@ -172,16 +149,14 @@ def edit_file(evalset: EvalSet, edit: editing.Edit, origin: str = "page") -> Eva
         FileChanged: the file changed at every attempt.
         Exception: errors of `plan_change` and `save_change`.
     """
-    for _ in range(MAX_TRIES - 1):
+    for tries_left in reversed(range(MAX_TRIES)):
+        change = plan_change(evalset, edit)
         try:
-            return _save_and_return(plan_change(evalset, edit), origin)
+            save_change(change, origin)
+            break
         except FileChanged:
-            continue
-    return _save_and_return(plan_change(evalset, edit), origin)
-
-
-def _save_and_return(change: EvalsetChange, origin: str) -> EvalsetChange:
-    save_change(change, origin)
+            if not tries_left:
+                raise
     return change
 
 
@@ -197,9 +172,7 @@ def create_evalset(
     """Create an evalset file in an agent's folder, in ADK's present form.
 
     Args:
-        app_name: name of the agent.
         evalset_id: the file's name without its suffix.
-        cases: in ADK's present form.
         form: json or yaml.
         origin: stored as origin of the version.
         more: further fields of the evalset, such as its name.
@@ -211,22 +184,15 @@ def create_evalset(
     return add_file(app_name, _build_new_file(evalset_id, cases, form, more), origin=origin)
 
 
-def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> NewEvalsetFile:
-    """Return the file that `create_evalset` would write. Nothing is written.
-
-    Args:
-        app_name: name of the agent.
-        evalset_id: the file's name without its suffix.
-        cases: in ADK's present form.
-        created_at: seconds since the epoch.
+def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> EvalsetChange:
+    """Return the file that `create_evalset` would write. Nothing is written. `created_at`: seconds since the epoch.
 
     Raises:
         NotFound: the app does not exist.
         BadInput: the id is invalid or taken, or a case is invalid.
     """
     file = _build_new_file(evalset_id, cases, "json", {"creation_timestamp": created_at})
-    _free_path(app_name, file.file_name)
-    return NewEvalsetFile(app_name, f"{app_name}/{file.file_name}", file)
+    return EvalsetChange(app_name, _free_path(app_name, file.file_name), file)
 
 
 def _build_new_file(evalset_id: str, cases: list[Json], form: str, more: Json) -> EvalsetFile:

@@ -6,7 +6,7 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +22,9 @@ from sessions_app.errors import NotFound
 from sessions_app.store.gc_tuning import pause_collector
 
 YAML_SUFFIXES = (".yaml", ".yml")
+
+MAX_WARNINGS = 20
+"""Most warnings of a kind that are listed; the rest is counted."""
 
 
 @dataclass(frozen=True)
@@ -195,28 +198,23 @@ class LoadedDocument:
     @property
     def warnings(self) -> list[str]:
         """Warnings about duplicate keys and about numbers that are not valid JSON."""
-        messages = duplicate_keys.describe_duplicates(self.text, self.kind) if self.repeats else []
+        duplicates = duplicate_keys.find_duplicates(self.text, self.kind) if self.repeats else []
+        messages = [duplicate_keys.describe(self.text, *pair) for pair in duplicates[:MAX_WARNINGS]]
+        messages += _rest(duplicates, "keys are named again")
         if _NON_JSON_NUMBER.search(self.text):
-            messages += self._no_numbers()
+            numbers = find_non_json_numbers(self.document)
+            problems = from_pydantic(self.shown_as, self.text, self.document, numbers, self.kind)
+            messages += [
+                f"Line {problem.line}, column {problem.column}: {problem.subject} {problem.what}."
+                for problem in problems[:MAX_WARNINGS]
+            ]
+            messages += _rest(problems, "numbers are not valid JSON")
         return messages
 
-    def _no_numbers(self) -> list[str]:
-        """Return a warning with position for each NaN and infinity, which other JSON parsers reject."""
-        problems = from_pydantic(
-            self.shown_as, self.text, self.document, find_non_json_numbers(self.document), self.kind
-        )
-        messages = [
-            f"Line {one.line}, column {one.column}: {_subject(one)} {one.what}."
-            for one in problems[: duplicate_keys.MAX_LISTED]
-        ]
-        rest = len(problems) - duplicate_keys.MAX_LISTED
-        return [*messages, f"{rest} more numbers are not valid JSON."] if rest > 0 else messages
 
-
-def _subject(problem: Problem) -> str:
-    """Return the case and field of a problem."""
-    case = f"case {problem.case!r}" if problem.case else ""
-    return ", ".join(filter(None, (case, problem.field)))
+def _rest(found: Sequence[object], what: str) -> list[str]:
+    """Return the warning that counts what is not listed."""
+    return [f"{len(found) - MAX_WARNINGS} more {what}."] if len(found) > MAX_WARNINGS else []
 
 
 @pause_collector()

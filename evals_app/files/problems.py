@@ -34,11 +34,15 @@ class Problem:
         """Return the problem as JSON values."""
         return asdict(self)
 
+    @property
+    def subject(self) -> str:
+        """The case and field of the problem."""
+        case = f"case {self.case!r}" if self.case else ""
+        return ", ".join(filter(None, (case, self.field)))
+
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}:{self.column}" if self.line else self.file
-        case = f"case {self.case!r}" if self.case else ""
-        subject = ", ".join(part for part in (case, self.field) if part)
-        return f"{place}: {subject}: {self.what}" if subject else f"{place}: {self.what}"
+        return ": ".join(filter(None, (place, self.subject, self.what)))
 
 
 class BadFile(BadInput):

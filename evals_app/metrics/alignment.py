@@ -7,9 +7,10 @@ IN_ORDER allows others between them, ANY_ORDER allows others and any order; argu
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from itertools import zip_longest
 from typing import Any
 
 from evals_app.metrics.catalog import IGNORE_ARGS, MATCH_TYPE
@@ -154,50 +155,35 @@ def _pair_in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     """Align at the least cost: equal calls are free, other arguments cost 1, an unpaired call costs 1."""
     if max(len(expected), len(actual)) > MAX_ALIGNED_CALLS:
         return _pair_by_position(expected, actual)
-    rows, columns = len(expected), len(actual)
-    cost = [[0] * (columns + 1) for _ in range(rows + 1)]
-    for row in range(rows, -1, -1):
-        for column in range(columns, -1, -1):
-            cost[row][column] = min(_possible_costs(cost, expected, actual, row, column), default=0)
+    costs = [[0] * (len(actual) + 1) for _ in range(len(expected) + 1)]
+    for row in reversed(range(len(expected) + 1)):
+        for column in reversed(range(len(actual) + 1)):
+            steps = _steps(costs, expected, actual, row, column)
+            costs[row][column] = min((cost for cost, _, _ in steps), default=0)
     pairs: Pairs = []
     row = column = 0
-    while row < rows or column < columns:
-        if (
-            row < rows
-            and column < columns
-            and cost[row][column] == _pair_cost(cost, expected, actual, row, column)
-        ):
-            pairs.append((expected[row], actual[column]))
-            row, column = row + 1, column + 1
-        elif row < rows and cost[row][column] == 1 + cost[row + 1][column]:
-            pairs.append((expected[row], None))
-            row += 1
-        else:
-            pairs.append((None, actual[column]))
-            column += 1
+    while row < len(expected) or column < len(actual):
+        steps = _steps(costs, expected, actual, row, column)
+        _, next_row, next_column = min(steps, key=lambda step: step[0])
+        expected_call = expected[row] if next_row > row else None
+        pairs.append((expected_call, actual[column] if next_column > column else None))
+        row, column = next_row, next_column
     return pairs
 
 
-def _possible_costs(
-    cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
-) -> list[int]:
-    choices = []
-    if row < len(expected):
-        choices.append(1 + cost[row + 1][column])
-    if column < len(actual):
-        choices.append(1 + cost[row][column + 1])
+def _steps(
+    costs: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
+) -> Iterator[tuple[int, int, int]]:
+    """Yield (cost to the end, next row, next column): pair two calls, or leave one of them alone."""
     if row < len(expected) and column < len(actual):
-        choices.append(_pair_cost(cost, expected, actual, row, column))
-    return choices
-
-
-def _pair_cost(
-    cost: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
-) -> int:
-    expected_call, actual_call = expected[row], actual[column]
-    if expected_call.get("name") != actual_call.get("name"):
-        return 3 + cost[row + 1][column + 1]
-    return int(expected_call.get("args") != actual_call.get("args")) + cost[row + 1][column + 1]
+        expected_call, actual_call = expected[row], actual[column]
+        same_tool = expected_call.get("name") == actual_call.get("name")
+        cost = int(expected_call.get("args") != actual_call.get("args")) if same_tool else 3
+        yield cost + costs[row + 1][column + 1], row + 1, column + 1
+    if row < len(expected):
+        yield 1 + costs[row + 1][column], row + 1, column
+    if column < len(actual):
+        yield 1 + costs[row][column + 1], row, column + 1
 
 
 def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
@@ -219,16 +205,10 @@ def _pair_in_any_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pair
 
 def _pair_by_position(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
     pairs: Pairs = []
-    for index in range(max(len(expected), len(actual))):
-        expected_call = expected[index] if index < len(expected) else None
-        actual_call = actual[index] if index < len(actual) else None
-        if (
-            expected_call is not None
-            and actual_call is not None
-            and expected_call.get("name") == actual_call.get("name")
-        ):
-            pairs.append((expected_call, actual_call))
+    for pair in zip_longest(expected, actual):
+        expected_call, actual_call = pair
+        if expected_call and actual_call and expected_call.get("name") != actual_call.get("name"):
+            pairs += [(expected_call, None), (None, actual_call)]
         else:
-            pairs += [(expected_call, None)] if expected_call is not None else []
-            pairs += [(None, actual_call)] if actual_call is not None else []
+            pairs.append(pair)
     return pairs

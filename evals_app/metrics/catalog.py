@@ -10,6 +10,7 @@ import importlib.util
 import logging
 from collections.abc import Iterable, Mapping
 from functools import cache
+from typing import Any
 
 from evals_app.metrics.criterion_options import JUDGE, Option, Widget
 from evals_app.metrics.metric import Metric, MetricKind
@@ -103,33 +104,13 @@ ADK_METRICS = {metric.name: metric for metric in _TABLE}
 INFORMATIONAL_METRICS = tuple(metric.name for metric in _TABLE if metric.kind is MetricKind.INFORMATIONAL)
 
 FORMER_NAMES = {
-    "tool_trajectory": "tool_trajectory_avg_score",
-    "tool_trajectory_score": "tool_trajectory_avg_score",
-    "response_match": "response_match_score",
     "response_quality": "rubric_based_final_response_quality_v1",
-    "final_response_match": "final_response_match_v2",
     "final_response_match_v1": "response_match_score",
     "final_response_quality": "rubric_based_final_response_quality_v1",
-    "rubric_based_final_response_quality": "rubric_based_final_response_quality_v1",
-    "rubric_based_tool_use_quality": "rubric_based_tool_use_quality_v1",
-    "rubric_based_tool_use": "rubric_based_tool_use_quality_v1",
     "tool_use_quality": "rubric_based_tool_use_quality_v1",
-    "hallucination": "hallucinations_v1",
-    "hallucinations": "hallucinations_v1",
-    "hallucination_score": "hallucinations_v1",
-    "safety": "safety_v1",
-    "response_evaluation": "response_evaluation_score",
     "coherence": "response_evaluation_score",
-    "user_simulator_quality": "per_turn_user_simulator_quality_v1",
-    "multi_turn_task_success": "multi_turn_task_success_v1",
-    "multi_turn_trajectory_quality": "multi_turn_trajectory_quality_v1",
-    "multi_turn_tool_use_quality": "multi_turn_tool_use_quality_v1",
-    "tool_call_count": "tool_call_count_v1",
-    "inference_call_count": "inference_call_count_v1",
-    "token_usage": "token_usage_v1",
-    "invocation_duration": "invocation_duration_v1",
 }
-"""Former name of a metric of ADK → its current name."""
+"""Former name of a metric of ADK → its current name, where it is not the most similar one."""
 
 
 @cache
@@ -164,6 +145,19 @@ def missing_requirement(name: str) -> str:
     if metric is None or metric.kind is not MetricKind.VERTEX:
         return ""
     return NEEDS_VERTEX if any(importlib.util.find_spec(module) is None for module in _VERTEX_MODULES) else ""
+
+
+def describe(metric: Metric) -> dict[str, Any]:
+    """Return a metric as JSON values. `reason` says why it cannot run here; "" if it can."""
+    return {
+        "name": metric.name,
+        "kind": str(metric.kind),
+        "says": metric.description,
+        "low": metric.low,
+        "high": metric.high,
+        "default": metric.default,
+        "reason": missing_requirement(metric.name),
+    }
 
 
 def suggest_name(name: str, names: Iterable[str]) -> str:

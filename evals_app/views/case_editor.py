@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
@@ -26,6 +27,7 @@ from evals_app.cases.form_fields import FormField, Nested, parse_nested, rearran
 from evals_app.cases.review import CaseReview, FormBase
 from evals_app.cases.versions import find_version as find_version
 from evals_app.files import BadFile, library
+from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
 from sessions_app import scopes
 from sessions_app.errors import DevUIError
@@ -92,6 +94,20 @@ def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
     return f"{path}?{urlencode({'saved': saved}, doseq=True)}" if saved else path
 
 
+def change_context(change: EvalsetChange | None, error: DevUIError | None) -> dict[str, Any]:
+    """Return the template context of a planned change, or of why there is none."""
+    diff = text_diff.diff_lines(change.before, change.after) if change else []
+    added, removed = text_diff.count_changes(diff)
+    return {
+        "change": change,
+        "lines": diff,
+        "added": added,
+        "removed": removed,
+        "error": error,
+        "problems": error.problems if isinstance(error, BadFile) else [],
+    }
+
+
 def _open_form(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     library.check_usable(evalset)
@@ -137,7 +153,9 @@ def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> Page:
         page = replace(page, kept=case_review.base_case(evalset, opened))
         if act.startswith(REARRANGING):
             return replace(page, data=rearrange_rows(data, act, NEW_ROW_DEFAULTS))
-        make = case_review.json_parser(raw) if as_text else case_review.form_parser(data, app_name)
+        make = partial(case_review.parse_form, data=data, app_name=app_name)
+        if as_text:
+            make = partial(case_review.parse_json, text=raw)
         return replace(page, review=case_review.review_case(evalset, opened, make))
     except DevUIError as error:
         return replace(page, error=error)
@@ -157,23 +175,15 @@ def _read_opened(post: QueryDict) -> FormBase:
 def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> HttpResponse:
     evalset = library.find_evalset(app_name, evalset_id)
     errors = page.review.errors if page.review else {}
-    change = page.review.change if page.review else None
-    diff = text_diff.diff_lines(change.before, change.after) if change else []
-    added, removed = text_diff.count_changes(diff)
     context = {
+        **change_context(page.review.change if page.review else None, page.error),
         "evalset": evalset,
         "page": page,
         "draft": CaseForm.of(page.data, page.kept, errors),
         "raw": FormField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
         "case_id": page.kept.get("eval_id", "") if not page.opened.is_new else "",
-        "change": change,
-        "lines": diff,
-        "added": added,
-        "removed": removed,
         "conflict": _sides(page.review),
-        "error": page.error,
-        "problems": page.error.problems if isinstance(page.error, BadFile) else [],
         "faults": [FormField(name, error=error) for name, error in errors.items()],
         "personas": PERSONAS_OFFERED,
         "rubric_types": RUBRIC_TYPES,

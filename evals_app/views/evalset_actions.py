@@ -7,18 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from evals_app.cases import edits, review, text_diff, uploads
-from evals_app.files import BadFile, file_changes, library
+from evals_app.cases import edits, review, uploads
+from evals_app.files import file_changes, library
 from evals_app.files.editing import Edit
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
-from evals_app.views.case_editor import evalset_url
+from evals_app.views.case_editor import change_context, evalset_url
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.store import units_of_work
 
@@ -63,26 +63,23 @@ class FileAct:
             NotFound: there is no such case.
             BadFile: the file whose cases are to be added cannot be used.
         """
-        get = self.fields.get
+        fields = self.fields
+        case_id, to = fields.get("id", ""), fields.get("to", "")
         if self.act in ("remove", "move"):
-            place = review.case_index(evalset, get("id", ""), get("at", ""))
+            place = review.case_index(evalset, case_id, fields.get("at", ""))
             if self.act == "remove":
-                return edits.remove_case(place, get("id", ""))
-            to = get("to", "")
-            return (
-                edits.move_case(place, get("id", ""), int(to) - 1) if to.isdecimal() and len(to) < 8 else None
-            )
-        if self.act == "describe":
-            return (
-                edits.describe_evalset(get("name", ""), get("description", ""))
-                if "name" in self.fields
-                else None
-            )
-        if self.act == "add":
-            if "file_text" not in self.fields:
-                return None
-            return edits.append_cases(uploads.cases_of(get("file_name", ""), get("file_text", "")))
-        return edits.upgrade_form(evalset.evalset_id)
+                return partial(edits.remove_case, index=place, case_id=case_id)
+            if to.isdecimal() and len(to) < 8:
+                return partial(edits.move_case, index=place, case_id=case_id, to=int(to) - 1)
+        elif self.act == "describe" and "name" in fields:
+            description = fields.get("description", "")
+            return partial(edits.describe_evalset, name=fields["name"], description=description)
+        elif self.act == "add" and "file_text" in fields:
+            cases = uploads.cases_of(fields.get("file_name", ""), fields["file_text"])
+            return partial(edits.append_cases, cases=cases)
+        elif self.act == "modernise":
+            return partial(edits.upgrade_form, evalset_id=evalset.evalset_id)
+        return None
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
@@ -143,20 +140,13 @@ def _show(
             worked_out = _worked_out(app_name, evalset_id, asked)
         except DevUIError as refused:
             error = refused
-    diff = text_diff.diff_lines(worked_out.before, worked_out.after) if worked_out else []
-    added, removed = text_diff.count_changes(diff)
-    context: dict[str, Any] = {
+    context = {
+        **change_context(worked_out, error),
         "evalset": evalset,
         "title": TITLES[asked.act],
         "asked": asked,
         "fields": {"name": evalset.name, "description": evalset.description, **asked.fields},
         "place": _place(evalset, asked),
-        "change": worked_out,
-        "lines": diff,
-        "added": added,
-        "removed": removed,
-        "error": error,
-        "problems": error.problems if isinstance(error, BadFile) else [],
         "has_changed": has_changed,
         "most": uploads.MAX_BYTES,
     }

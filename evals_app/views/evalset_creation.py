@@ -5,19 +5,20 @@ from __future__ import annotations
 import re
 import time
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse, QueryDict
 from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import edits, review, session_cases, text_diff, uploads
+from evals_app.cases import edits, review, session_cases, uploads
 from evals_app.cases.session_cases import CaseOptions, SessionTurn, WrittenKey
 from evals_app.files import BadFile, file_changes, library
-from evals_app.files.file_changes import EvalsetChange, NewEvalsetFile
+from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
-from evals_app.views.case_editor import evalset_url
-from sessions_app.agents.folder import configured_folder
+from evals_app.views.case_editor import change_context, evalset_url
+from evals_app.views.evalsets import runnable_apps
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession
@@ -58,7 +59,7 @@ async def new(request: HttpRequest) -> HttpResponse:
 
 
 def _new(request: HttpRequest, fields: QueryDict, error: DevUIError | None = None) -> HttpResponse:
-    context = {"given": fields, "apps": _apps(), "error": error}
+    context = {"given": fields, "apps": runnable_apps(), "error": error}
     return render(request, NEW, context, status=error.status if error else 200)
 
 
@@ -112,7 +113,7 @@ def _upload(
     faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]
     context = {
         "given": fields,
-        "apps": _apps(),
+        "apps": runnable_apps(),
         "done": done,
         "refused": faults,
         "most": uploads.MAX_BYTES,
@@ -196,13 +197,13 @@ async def record(request: HttpRequest) -> HttpResponse:
     if request.method != "POST" or fields.get("act") == "choose":
         return await units_of_work.read(_record, request, wish, sources)
     try:
-        conversations = {
-            source.session.pk: await session_cases.fetch_conversation(source.session) for source in sources
-        }
-        cases = await units_of_work.read(_cases, wish, sources, conversations)
+        cases = []
+        for source in sources:
+            conversation = await session_cases.fetch_conversation(source.session)
+            cases.append(await units_of_work.read(_case, wish, source, conversation))
         worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
-        if wish.seen == worked_out.mark:
-            saved = await units_of_work.write(_save_change, worked_out)
+        if wish.seen:
+            saved = await units_of_work.write(review.save_reviewed, worked_out, wish.seen, "session")
             if saved is not None:
                 added = worked_out.will_be.content.cases[-len(cases) :]  # under the ids that were free
                 return redirect(evalset_url(saved, [case.eval_id for case in added]))
@@ -211,16 +212,11 @@ async def record(request: HttpRequest) -> HttpResponse:
     return await units_of_work.read(_record, request, wish, sources, worked_out, None)
 
 
-def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetChange | NewEvalsetFile:
+def _worked_out(app_name: str, wish: CasesWish, cases: list[Json]) -> EvalsetChange:
     if not wish.target:
         return file_changes.plan_new_file(app_name, wish.new_id, cases, wish.created)
-    return file_changes.plan_change(library.find_evalset(app_name, wish.target), edits.append_cases(cases))
-
-
-def _save_change(worked_out: EvalsetChange | NewEvalsetFile) -> EvalSet | None:
-    if isinstance(worked_out, NewEvalsetFile):
-        return file_changes.add_file(worked_out.app_name, worked_out.will_be, origin="session")
-    return review.save_reviewed(worked_out, worked_out.mark, "session")
+    evalset = library.find_evalset(app_name, wish.target)
+    return file_changes.plan_change(evalset, partial(edits.append_cases, cases=cases))
 
 
 def _sources(wish: CasesWish) -> list[Source]:
@@ -252,31 +248,20 @@ def _source(session: AgentSession, wish: CasesWish, place: int, used_ids: set[st
     return Source(session, turns, part, keys, name)
 
 
-def _cases(wish: CasesWish, sources: list[Source], conversations: dict[int, list[Json]]) -> list[Json]:
-    """Return a case of each session."""
-    return [
-        session_cases.build_case(
-            source.session,
-            source.part,
-            conversations[source.session.pk],
-            source.case_id,
-            wish.options,
-            wish.created,
-        )
-        for source in sources
-    ]
+def _case(wish: CasesWish, source: Source, conversation: list[Json]) -> Json:
+    return session_cases.build_case(
+        source.session, source.part, conversation, source.case_id, wish.options, wish.created
+    )
 
 
 def _record(
     request: HttpRequest,
     wish: CasesWish,
     sources: list[Source],
-    change: EvalsetChange | NewEvalsetFile | None = None,
+    change: EvalsetChange | None = None,
     error: DevUIError | None = None,
 ) -> HttpResponse:
     app_name = sources[0].session.app_name
-    diff = text_diff.diff_lines(change.before, change.after) if change else []
-    added, removed = text_diff.count_changes(diff)
     targets = EvalSet.objects.filter(app_name=app_name, gone=False, problems="[]").order_by("evalset_id")
     context = {
         "wish": wish,
@@ -284,14 +269,9 @@ def _record(
         "only": sources[0] if len(sources) == 1 else None,
         "app_name": app_name,
         "targets": list(targets.values_list("evalset_id", flat=True)),
-        "change": change,
-        "evalset": change.evalset if isinstance(change, EvalsetChange) else change,
-        "lines": diff,
-        "added": added,
-        "removed": removed,
-        "error": error,
+        **change_context(change, error),
         "has_changed": bool(change and wish.seen),
-        "apps": _apps(),
+        "apps": runnable_apps(),
     }
     return render(request, RECORD, context, status=error.status if error else 200)
 
@@ -299,9 +279,3 @@ def _record(
 def _moment(text: str) -> float:
     """Return when a form was opened, which its cases keep: what is shown and what is written are the same."""
     return float(text) if re.fullmatch(r"\d{1,12}(\.\d{1,9})?", text) else round(time.time(), 3)
-
-
-def _apps() -> list[str]:
-    """Return the agents beside which files can be put."""
-    folder = configured_folder()
-    return folder.names() if folder else []

@@ -92,10 +92,10 @@ def _ids_of_cases_with(evalset_row: EvalSet, text: str) -> list[str]:
         BadInput: none has it.
     """
     listed = library.cases_of(evalset_row)
-    rows = CaseList.of(listed, _contents(evalset_row), text, size=len(listed)).rows
-    if not rows:
+    cases = CaseList.of(listed, _contents(evalset_row), text, size=len(listed)).page
+    if not cases:
         raise BadInput(f"No case has {text!r} any more.", hint="Look for other cases, or run all.")
-    return [case.id for case in rows]
+    return [case.id for case in cases]
 
 
 def _evalset_page(
@@ -110,10 +110,9 @@ def _evalset_page(
     opened = request.GET.get("case", "")
     listed, contents = library.cases_of(evalset_row), _contents(evalset_row)
     place = int(opened) if opened.isdecimal() and int(opened) < len(listed) else None
-    page = request.GET.get("page", "")
-    cases = CaseList.of(
-        listed, contents, request.GET.get("q", ""), int(page) if page.isdecimal() else 0, opened=place
-    )
+    case = contents[place] if place is not None and place < len(contents) else {}
+    query = request.GET
+    cases = CaseList.of(listed, contents, query.get("q", ""), query.get("page", ""), opened=place)
     context = {
         "evalset": evalset_row,
         "problems": problems,
@@ -122,14 +121,15 @@ def _evalset_page(
         "opened": place,
         "opened_id": "" if place is None else listed[place]["id"],
         "saved": request.GET.getlist("saved"),
-        "case": _case(evalset_row, opened),
+        "case": case,
+        "expected_turns": attempt_detail.expected_turns(case),
         "config": config,
         "choices": run_form.build_form(
             config, request.POST if error else None, cases=contents, runs=_replayable_runs(evalset_row)
         ),
         "error": error,
         "runs": progress.annotate_actions(evalset_row.runs.order_by("-created_at"))[:RUNS_SHOWN],
-        "runnable": not problems and not evalset_row.gone and evalset_row.app_name in _runnable_apps(),
+        "runnable": not problems and not evalset_row.gone and evalset_row.app_name in runnable_apps(),
     }
     part, target = ("file", FILE) if wants_partial(request, FILE) else ("case", "case")
     return render_partial(
@@ -142,19 +142,10 @@ def _evalset_page(
     )
 
 
-def _runnable_apps() -> list[str]:
+def runnable_apps() -> list[str]:
     """Return the apps that this server can run."""
     folder = configured_folder()
     return folder.names() if folder else []
-
-
-def _case(evalset_row: EvalSet, opened: str) -> attempt_detail.Expectation | None:
-    """Return the case that is opened, as the file says it."""
-    version = evalset_row.versions.filter(digest=evalset_row.digest).first()
-    if version is None or not opened.isdecimal():
-        return None
-    cases = json.loads(version.content)["eval_cases"]
-    return attempt_detail.expected_of(cases[int(opened)]) if int(opened) < len(cases) else None
 
 
 def _contents(evalset_row: EvalSet) -> list[dict[str, Any]]:

@@ -7,10 +7,8 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from evals_app.analysis import report
-from evals_app.models import EvalAttempt
-from evals_app.runs import writes
-from sessions_app.errors import NotFound
+from evals_app.analysis import run_summary
+from evals_app.runs import rerun, writes
 from sessions_app.store import units_of_work
 
 
@@ -31,16 +29,7 @@ async def note_run(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def note_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Keep a note about an attempt."""
-    await units_of_work.read(_find, run_id, attempt)
+    run = await units_of_work.read(run_summary.find_run, run_id)
+    await units_of_work.read(rerun.find_attempt, run, attempt)
     await units_of_work.write(writes.note_attempt, attempt, request.POST.get("note", ""))
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt}")
-
-
-def _find(run_id: str, attempt: int) -> None:
-    """Refuse an attempt that the run does not have.
-
-    Raises:
-        NotFound: no such run, or no such attempt in it.
-    """
-    if not EvalAttempt.objects.filter(run=report.find_run(run_id), pk=attempt).exists():
-        raise NotFound(f"The run has no attempt {attempt}.", hint="Open the run without it.")

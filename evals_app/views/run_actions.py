@@ -7,7 +7,7 @@ from django.shortcuts import redirect
 from django.urls import reverse
 from django.views.decorators.http import require_POST
 
-from evals_app.analysis import report
+from evals_app.analysis import run_summary
 from evals_app.models import EvalRun
 from evals_app.runs import dispatch, rerun, run_orders, writes
 from sessions_app.errors import BadInput
@@ -17,7 +17,7 @@ from sessions_app.store import units_of_work
 @require_POST
 async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
     """Request the cancellation of a run. A process that does not react is ended."""
-    await units_of_work.read(report.find_run, run_id)
+    await units_of_work.read(run_summary.find_run, run_id)
     await dispatch.cancel_run(run_id)
     return redirect("eval-run", run_id=run_id)
 
@@ -25,7 +25,7 @@ async def cancel(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> HttpResponse:
     """Request the cancellation of one attempt."""
-    run = await units_of_work.read(report.find_run, run_id)
+    run = await units_of_work.read(run_summary.find_run, run_id)
     attempt_row = await units_of_work.read(rerun.find_attempt, run, attempt)
     await units_of_work.write(writes.request_cancel_attempt, attempt_row.pk)
     return redirect(f"{reverse('eval-run', kwargs={'run_id': run_id})}?attempt={attempt_row.pk}")
@@ -34,7 +34,7 @@ async def cancel_attempt(request: HttpRequest, run_id: str, attempt: int) -> Htt
 @require_POST
 async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
     """Change how many attempts of a run execute at once (`at_once`)."""
-    run = await units_of_work.read(report.find_run, run_id)
+    run = await units_of_work.read(run_summary.find_run, run_id)
     number = _whole(request.POST.get("at_once", ""))
     run_orders.check_parallelism(number)
     await units_of_work.write(writes.set_parallelism, run.id, number)
@@ -44,7 +44,9 @@ async def set_parallelism(request: HttpRequest, run_id: str) -> HttpResponse:
 @require_POST
 async def resume(request: HttpRequest, run_id: str) -> HttpResponse:
     """Resume a run with its unfinished attempts."""
-    return _page_of(await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(report.find_run(run_id))))
+    return _page_of(
+        await dispatch.resume_and_deliver(run_id, lambda: rerun.resume(run_summary.find_run(run_id)))
+    )
 
 
 @require_POST
@@ -52,7 +54,7 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
     """Retry attempts that failed or erred, or the attempt `attempt` alone."""
     chosen = [_whole(key) for key in request.POST.getlist("attempt")]
     return _page_of(
-        await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(report.find_run(run_id), chosen))
+        await dispatch.resume_and_deliver(run_id, lambda: rerun.retry(run_summary.find_run(run_id), chosen))
     )
 
 
@@ -60,7 +62,9 @@ async def retry(request: HttpRequest, run_id: str) -> HttpResponse:
 async def repeat(request: HttpRequest, run_id: str) -> HttpResponse:
     """Repeat the whole run."""
     return _page_of(
-        await dispatch.create_and_deliver(lambda new_id: rerun.repeat(report.find_run(run_id), run_id=new_id))
+        await dispatch.create_and_deliver(
+            lambda new_id: rerun.repeat(run_summary.find_run(run_id), run_id=new_id)
+        )
     )
 
 

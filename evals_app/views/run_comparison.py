@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from django.core.paginator import Paginator
 from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import baselines, report
+from evals_app.analysis import baselines, run_summary
 from evals_app.analysis.comparison import CaseChange, Comparison, Outcomes, Verdict
 from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalRun
@@ -23,7 +24,7 @@ def compare(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run.
     """
-    now = report.find_run(run_id)
+    now = run_summary.find_run(run_id)
     baseline_name = request.GET.get("with", "")
     then = (
         baselines.find_baseline(now, baseline_name)
@@ -44,9 +45,6 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         for case in comparison.cases
         if (not verdict or case.verdict == verdict) and text.casefold() in case.key.id.casefold()
     ]
-    asked = request.GET.get("page", "1")
-    pages = max(1, -(-len(cases) // PAGE))
-    page = min(max(1, int(asked) if asked.isdecimal() else 1), pages)
     return {
         "found": comparison,
         "before_rate": _rate(comparison, lambda case: case.before),
@@ -54,11 +52,9 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         "changed": baselines.what_changed(then, now),
         "currency": baselines.currency_of(now),
         "one_currency": baselines.currency_of(then) == baselines.currency_of(now),
-        "cases": cases[(page - 1) * PAGE : page * PAGE],
+        "cases": Paginator(cases, PAGE).get_page(request.GET.get("page")),
         "verdict": verdict if verdict in list(Verdict) else "",
         "text": text,
-        "page": page,
-        "pages": pages,
     }
 
 

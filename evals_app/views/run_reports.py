@@ -9,7 +9,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from evals_app.analysis import adk_result_json, attempt_detail, baselines, exports, report
+from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, exports, run_summary
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
 from sessions_app.errors import NotFound
@@ -26,13 +26,13 @@ def run(request: HttpRequest, run_id: str) -> HttpResponse:
     Raises:
         NotFound: no such run, or no such attempt in it.
     """
-    eval_run = report.find_run(run_id)
-    filters = report.Filters.read(request.GET, order="file" if eval_run.active else "worst")
+    eval_run = run_summary.find_run(run_id)
+    filters = case_matrix.Filters.read(request.GET, order="file" if eval_run.active else "worst")
     baseline = None if eval_run.active else baselines.baseline_of(eval_run)
     against = baselines.compare_runs(baseline, eval_run) if baseline else None
     context = {
-        **report.run_context(eval_run),
-        "matrix": report.matrix(eval_run, filters),
+        **case_matrix.run_context(eval_run),
+        "matrix": case_matrix.matrix(eval_run, filters),
         "filters": filters,
         "kept": [(name, request.GET[name]) for name in KEPT if request.GET.get(name)],
         "baseline": baseline,
@@ -74,7 +74,7 @@ def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
     """Download a run as JSON, JUnit XML, CSV, one HTML page, or the file that ADK keeps of a run."""
     if kind not in EXPORTS:
         raise Http404
-    eval_run = report.find_run(run_id)
+    eval_run = run_summary.find_run(run_id)
     ending, content_type, render = EXPORTS[kind]
     name = adk_result_json.result_id_of(eval_run) if kind == "adk" else f"eval-{eval_run.id}"
     answer = HttpResponse(render([eval_run]), content_type=content_type)

@@ -21,8 +21,7 @@ def trend(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponse:
         NotFound: no evalset has this app and id.
     """
     evalset = library.find_evalset(app_name, evalset_id)
-    page = request.GET.get("page", "1")
-    context = {"evalset": evalset, "trend": trends.trend_of(evalset, int(page) if page.isdecimal() else 1)}
+    context = {"evalset": evalset, "trend": trends.trend_of(evalset, request.GET.get("page", ""))}
     return render_partial(request, "devui/evals/trend.html", context, partial="histories")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Page, expect
 
-from evals_app.analysis import report, trends
+from evals_app.analysis import case_matrix, trends
 from evals_app.engine.execution import execute_run
 from evals_app.models import EvalRun
 from sessions_app.agents.folder import AgentsFolder
@@ -165,7 +165,7 @@ def test_click_meant_for_cancel_hits_no_other_button(page: Page, process: Proces
 
 
 def test_of_very_many_changes_a_page_shows_its_own_cases(page: Page, process: Process, monkeypatch):
-    monkeypatch.setattr(report, "PAGE", 1)
+    monkeypatch.setattr(case_matrix, "PAGE", 1)
     start(page)
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.click("text=Cancel")

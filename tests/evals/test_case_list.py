@@ -87,6 +87,6 @@ async def test_a_text_that_no_case_has_runs_nothing(many, process):
 
 def test_cases_of_unreadable_file_are_searched_by_listed_fields():
     summaries = [{"id": "a", "turns": 1, "scenario": False, "says": "Hello there"}]
-    assert [one.id for one in CaseList.of(summaries, [], "HELLO").rows] == ["a"]
-    assert CaseList.of(summaries, [], "gone").rows == []
-    assert CaseList.of([], [], "").pages == 1
+    assert [one.id for one in CaseList.of(summaries, [], "HELLO").page] == ["a"]
+    assert not CaseList.of(summaries, [], "gone").page
+    assert CaseList.of([], [], "").page.paginator.num_pages == 1

@@ -11,7 +11,7 @@ from asgiref.testing import ApplicationCommunicator
 from channels.routing import URLRouter
 
 from evals_app import live
-from evals_app.analysis import report
+from evals_app.analysis import case_matrix
 from evals_app.files import library
 from evals_app.metrics import config
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
@@ -173,7 +173,7 @@ async def test_an_evalset_that_does_not_exist_is_followed_no_further(web):
 
 
 async def test_a_page_asks_for_its_own_cases_when_more_changed_than_it_shows(run, monkeypatch):
-    monkeypatch.setattr(report, "PAGE", 2)
+    monkeypatch.setattr(case_matrix, "PAGE", 2)
     await units_of_work.write(writes.request_cancel, run.id)
     await units_of_work.write(writes.finish_run, run.id, EvalRun.Status.CANCELLED)
     told = await units_of_work.read(live.changes, run.id, run.revision)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from evals_app.analysis import exports, report
+from evals_app.analysis import case_matrix, exports
 from evals_app.engine import run_monitor
 from evals_app.engine.run_monitor import MAX_LOST_TRIES
 from evals_app.files import library
@@ -90,7 +90,7 @@ async def test_an_attempt_that_always_loses_the_store_has_no_outcome_and_can_be_
     assert (run.status, run.errors, attempt.tries) == (EvalRun.Status.DONE, 1, MAX_LOST_TRIES)
     assert (attempt.status, attempt.error_type) == ("error", attempt_status.STORE_LOST)
     assert attempt.error == "The store is away."
-    assert (await units_of_work.read(report.tally, run)).rate.total == 0
+    assert (await units_of_work.read(case_matrix.tally, run)).rate.total == 0
 
     resumed = await units_of_work.write(rerun.resume, run)
     assert (resumed.status, resumed.errors) == (EvalRun.Status.PENDING, 0)

@@ -22,7 +22,7 @@ from google.adk.models.llm_response import LlmResponse
 from google.adk.models.registry import LLMRegistry
 from google.genai import errors, types
 
-from evals_app.analysis import baselines, repetitions, report, trends
+from evals_app.analysis import baselines, case_matrix, repetitions, trends
 from evals_app.cli.ci_gate import Gate
 from evals_app.engine import _adk, model_retry
 from evals_app.engine.model_retry import RetriedCall, Retries, is_temporary
@@ -375,7 +375,7 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
 
     def check():
         assert (after.passed, after.errors, after.failed) == (4, 2, 0)
-        tally = report.tally(after)
+        tally = case_matrix.tally(after)
         assert (tally.rate.passed, tally.rate.total, tally.mixed) == (2.0, 2, 0)
         assert repetitions.of_case(after, 0).rate.total == 0
         point = next(one for one in trends.trend_of(after.evalset).points if one.run.pk == after.pk)
@@ -401,7 +401,7 @@ async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
     run = await play(document, agent(model), num_runs=3, parallelism=1)
 
     def check():
-        matrix = report.matrix(run)
+        matrix = case_matrix.matrix(run)
         assert (run.passed, run.errors) == (2, 1)
         assert (matrix.mixed, matrix.rows[0].mixed, matrix.rows[0].rate.total) == (0, False, 2)
         assert not repetitions.of_case(run, 0).flaky

@@ -9,9 +9,9 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from evals_app.analysis import baselines, exports, repetitions, report, trends
+from evals_app.analysis import baselines, case_matrix, exports, repetitions, run_summary, trends
+from evals_app.analysis.case_matrix import Filters
 from evals_app.analysis.comparison import Verdict
-from evals_app.analysis.report import Filters
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import attempt_status, writes
 from sessions_app.errors import BadInput, NotFound
@@ -85,7 +85,7 @@ def test_the_matrix_shows_failures_first_grouped_by_cause_the_commonest_first():
         stored_runs.version(cases("a", "b", "c", "d", "e")),
         {"a": [passed()], "b": [failed()], "c": [failed(OSLO)], "d": [failed(OSLO)], "e": [broken()]},
     )
-    matrix = report.matrix(run)
+    matrix = case_matrix.matrix(run)
     assert [(group.status, group.cause, [row.id for row in group.rows]) for group in matrix.groups] == [
         ("failed", "get_weather: other city", ["c", "d"]),
         ("failed", "get_weather: not called", ["b"]),
@@ -118,18 +118,18 @@ def test_filters_of_the_address_narrow_the_matrix(query, shown):
             "none": [failed(), failed()],
         },
     )
-    assert [row.id for row in report.matrix(run, Filters.read(query)).rows] == shown
+    assert [row.id for row in case_matrix.matrix(run, Filters.read(query)).rows] == shown
 
 
 def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
     run = stored_runs.run(
         stored_runs.version(cases("a", "b")), {"a": [passed(), failed(), passed()], "b": [passed()] * 3}
     )
-    row = next(row for row in report.matrix(run).rows if row.id == "a")
+    row = next(row for row in case_matrix.matrix(run).rows if row.id == "a")
     assert (row.rate.passed, row.rate.total, row.mixed) == (2, 3, True)
-    assert row.cells[0].scattered
+    assert row.cells[0].spread.varies
     assert row.cells[0].score == pytest.approx(2 / 3)
-    tally = report.tally(run)
+    tally = case_matrix.tally(run)
     assert tally.rate.value == pytest.approx((2 / 3 + 1) / 2)
     assert [round(chance, 3) for _, chance in tally.reliable] == [0.833, 0.667, 0.5]
     assert tally.mixed == 1
@@ -140,13 +140,13 @@ def test_unpriced_tokens_have_unknown_cost_and_priced_ones_a_sum():
     unknown = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]}
     )
-    assert (report.summary(unknown).spent.cost, report.summary(unknown).spent.unpriced) == (None, 1)
+    assert (run_summary.summary(unknown).spent.cost, run_summary.summary(unknown).spent.unpriced) == (None, 1)
     known = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent, cost=0.25)]}
     )
-    assert (report.summary(known).spent.cost, report.summary(known).tokens) == (0.75, 20)
+    assert (run_summary.summary(known).spent.cost, run_summary.summary(known).tokens) == (0.75, 20)
     without = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
-    assert report.summary(without).spent.cost is None
+    assert run_summary.summary(without).spent.cost is None
 
 
 def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
@@ -159,7 +159,7 @@ def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
     run = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(judge=judge), passed(judge=judge)]}, prices=prices
     )
-    spent = report.summary(run).spent
+    spent = run_summary.summary(run).spent
     assert (spent.judge_cost, spent.currency, spent.judge_tokens) == (4.0, "EUR", 2_000_000)
 
 
@@ -260,11 +260,11 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     )
     run = stored_runs.run(of, {"a": [passed(), gone, passed()]})
     before = stored_runs.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
-    [row] = report.matrix(run).rows
+    [row] = case_matrix.matrix(run).rows
     assert (row.rate.passed, row.rate.total, row.mixed) == (2, 2, False)
-    assert report.matrix(run).mixed == 0
-    assert not report.matrix(run, Filters(mixed=True)).rows
-    tally = report.tally(run)
+    assert case_matrix.matrix(run).mixed == 0
+    assert not case_matrix.matrix(run, Filters(mixed=True)).rows
+    tally = case_matrix.tally(run)
     assert (tally.rate.value, tally.reliable, tally.mixed) == (1.0, [(1, 1.0), (2, 1.0)], 0)
     of_case = repetitions.of_case(run, 0)
     assert (of_case.rate.passed, of_case.rate.total, len(of_case.reliable)) == (2, 2, 2)
@@ -406,8 +406,8 @@ def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
         run = stored_runs.run(of, {name: [failed()] for name in names}, code="v2")
         counts.append(
             [
-                queries(lambda run=run: report.run_context(run)),
-                queries(lambda run=run: report.matrix(run)),
+                queries(lambda run=run: case_matrix.run_context(run)),
+                queries(lambda run=run: case_matrix.matrix(run)),
                 queries(lambda run=run, first=first: baselines.compare_runs(first, run)),
                 queries(lambda run=run: trends.trend_of(run.evalset)),
                 queries(lambda run=run: repetitions.of_case(run, 0)),

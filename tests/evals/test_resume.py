@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from evals_app.analysis import repetitions, report, trends
+from evals_app.analysis import case_matrix, repetitions, run_summary, trends
 from evals_app.engine.execution import execute_run
 from evals_app.engine.spending import spending_since
 from evals_app.files import library
@@ -92,7 +92,7 @@ async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed, f
 async def test_leftovers_of_a_dead_process_count_in_no_pass_rate(crashed):
     def rates():
         point = trends.trend_of(crashed.evalset).points[0]
-        return point.rate, repetitions.of_case(crashed, 1).rate, report.tally(crashed).rate
+        return point.rate, repetitions.of_case(crashed, 1).rate, case_matrix.tally(crashed).rate
 
     trend, of_case, of_run = await units_of_work.read(rates)
     assert (trend.total, of_case.total, of_run.total) == (1, 0, 1)
@@ -463,7 +463,7 @@ def test_usage_of_interrupted_attempt_is_known_by_model(in_flight, ended):
     assert list(json.loads(in_flight.by_model)) == ["priced"]
     spent = spending_since(in_flight.run, [], 0.0, Limits(cost=100.0), PRICED)
     assert (spent.cost, spent.tokens) == (5.0, 1_000_000)
-    assert report.summary(in_flight.run).spent.cost == 5.0
+    assert run_summary.summary(in_flight.run).spent.cost == 5.0
 
 
 def test_the_cost_is_unknown_when_a_process_died_before_it_wrote_down_all_calls(in_flight):

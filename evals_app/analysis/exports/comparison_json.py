@@ -20,23 +20,12 @@ def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dic
         "differences": [asdict(difference) for difference in baselines.what_changed(then, now)],
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
-            "cases": whole.cases,
-            "worse": whole.worse,
-            "better": whole.better,
+            **_select(whole, "cases", "worse", "better", "probability", "test", "regressed", "fixed"),
             "effect": whole.effect.mean if whole.effect else None,
             "interval": [whole.effect.interval.low, whole.effect.interval.high] if whole.effect else None,
-            "probability": whole.probability,
-            "test": whole.test,
-            "regressed": whole.regressed,
-            "fixed": whole.fixed,
         },
         "amounts": {
-            difference.name: {
-                "before": difference.before,
-                "after": difference.after,
-                "cases": difference.cases,
-            }
-            for difference in comparison.amounts
+            amount.name: _select(amount, "before", "after", "cases") for amount in comparison.amounts
         },
         "regressions": comparison.regressions,
         "cases": [_case(case) for case in comparison.cases],
@@ -48,9 +37,7 @@ def _case(case: CaseChange) -> dict[str, Any]:
         "case": case.key.id,
         "number": case.key.number,
         "verdict": str(case.verdict),
-        "because": case.because,
-        "repetitions": case.repetitions,
-        "probability": case.probability,
+        **_select(case, "because", "repetitions", "probability"),
         "before": _side(case.before),
         "after": _side(case.after),
     }
@@ -60,7 +47,11 @@ def _side(side: Outcomes | None) -> dict[str, Any] | None:
     if side is None:
         return None
     names = ("passed", "failed", "unjudged", "attempt", "session", "tokens", "seconds", "cost")
-    return {name: getattr(side, name) for name in names}
+    return _select(side, *names)
+
+
+def _select(values: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(values, name) for name in names}
 
 
 def trend_facts(trend: Trend) -> list[dict[str, Any]]:
@@ -68,16 +59,11 @@ def trend_facts(trend: Trend) -> list[dict[str, Any]]:
     return [
         {
             "run": point.run.pk,
-            "created_at": point.run.created_at,
-            "baseline": point.run.baseline,
-            "note": point.run.note,
+            **_select(point.run, "created_at", "baseline", "note"),
+            **_select(point, "seconds", "tokens", "cost", "currency"),
             "rate": point.rate.value,
             "interval": [point.rate.interval.low, point.rate.interval.high],
             "cases": point.rate.total,
-            "seconds": point.seconds,
-            "tokens": point.tokens,
-            "cost": point.cost,
-            "currency": point.currency,
             "changes": [asdict(change) for change in point.changes],
         }
         for point in trend.points

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.template.loader import render_to_string
 
-from evals_app.analysis import attempt_detail, baselines, report
+from evals_app.analysis import attempt_detail, baselines, case_matrix, run_summary
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
@@ -23,14 +23,14 @@ def as_html(runs: Iterable[EvalRun]) -> str:
 
 def _section(run: EvalRun) -> dict[str, Any]:
     baseline = baselines.baseline_of(run)
-    order = sorted(attempts_of(run), key=lambda attempt: -report.SEVERITY[Status(attempt.status)])
+    order = sorted(attempts_of(run), key=lambda attempt: -case_matrix.SEVERITY[Status(attempt.status)])
     return {
         "run": run,
-        "summary": report.summary(run),
-        "tally": report.tally(run),
-        "bar": report.bar(run),
-        "groups": report.matrix(run, size=max(1, run.total)).groups,
-        "columns": report.columns_of(run),
+        "summary": run_summary.summary(run),
+        "tally": case_matrix.tally(run),
+        "bar": run_summary.bar(run),
+        "groups": case_matrix.matrix(run, size=max(1, run.total)).groups,
+        "columns": run_summary.columns_of(run),
         "baseline": baseline,
         "against": baselines.compare_runs(baseline, run) if baseline else None,
         "currency": prices.prices_from_json(json.loads(run.prices)).currency,

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from evals_app.analysis import report
+from evals_app.analysis import run_summary
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 
@@ -23,7 +23,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def as_csv(runs: Iterable[EvalRun]) -> str:
     """Return the attempts of runs as CSV (RFC 4180). Unknown values are empty, never 0."""
     run_list = list(runs)
-    metrics = list(dict.fromkeys(column.name for run in run_list for column in report.columns_of(run)))
+    metrics = list(dict.fromkeys(column.name for run in run_list for column in run_summary.columns_of(run)))
     text = io.StringIO()
     writer = csv.writer(text)
     writer.writerow([*FACTS, *metrics])

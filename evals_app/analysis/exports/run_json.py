@@ -6,7 +6,7 @@ import json
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from evals_app.analysis import report
+from evals_app.analysis import case_matrix, run_summary
 from evals_app.metrics.score_text import format_score
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 
@@ -27,12 +27,12 @@ def run_json(run: EvalRun) -> str:
 def _run_json(run: EvalRun) -> dict[str, Any]:
     return {
         **run_facts(run),
-        "rate": _rate_json(report.tally(run)),
+        "rate": _rate_json(case_matrix.tally(run)),
         "attempts": [attempt_json(attempt) for attempt in attempts_of(run)],
     }
 
 
-def _rate_json(tally: report.Tally) -> dict[str, Any]:
+def _rate_json(tally: case_matrix.Tally) -> dict[str, Any]:
     """Return how the cases did: their pass rate with its interval (95 %, Wilson), and pass^k by k."""
     interval = tally.rate.interval
     return {
@@ -44,70 +44,46 @@ def _rate_json(tally: report.Tally) -> dict[str, Any]:
     }
 
 
+RUN_COLUMNS = (
+    *("id", "status", "config_source", "num_runs", "parallelism", "code_version", "git_revision"),
+    *("adk_version", "baseline", "note", "resumed", "stopped_because", "source"),
+    *("created_at", "started_at", "finished_at"),
+)
+RUN_JSON_COLUMNS = ("config", "case_ids", "warnings", "policy", "limits", "prices")
+RUN_COUNTS = ("total", "passed", "failed", "incomplete", "cancelled")
+
+
 def run_facts(run: EvalRun) -> dict[str, Any]:
     """Return the facts of a run without its attempts."""
     return {
-        "id": run.id,
+        **{name: getattr(run, name) for name in RUN_COLUMNS},
+        **{name: json.loads(getattr(run, name)) for name in RUN_JSON_COLUMNS},
         "app": run.app_name,
         "evalset": run.evalset.evalset_id,
         "path": run.evalset.path,
-        "status": run.status,
-        "counts": {
-            "total": run.total,
-            "passed": run.passed,
-            "failed": run.failed,
-            "error": run.errors,
-            "incomplete": run.incomplete,
-            "cancelled": run.cancelled,
-        },
-        "config": json.loads(run.config),
-        "config_source": run.config_source,
-        "case_ids": json.loads(run.case_ids),
-        "num_runs": run.num_runs,
-        "parallelism": run.parallelism,
-        "warnings": json.loads(run.warnings),
+        "counts": {**{name: getattr(run, name) for name in RUN_COUNTS}, "error": run.errors},
         "evalset_digest": run.version.digest,
-        "code_version": run.code_version,
-        "git_revision": run.git_revision,
-        "adk_version": run.adk_version,
         "models": json.loads(run.agent_models),
-        "policy": json.loads(run.policy),
-        "limits": json.loads(run.limits),
-        "prices": json.loads(run.prices),
-        "baseline": run.baseline,
-        "note": run.note,
-        "resumed": run.resumed,
-        "stopped_because": run.stopped_because,
-        "source": run.source,
-        "created_at": run.created_at,
-        "started_at": run.started_at,
-        "finished_at": run.finished_at,
         "error": _error(run.error_type, run.error, run.traceback),
     }
+
+
+ATTEMPT_COLUMNS = (
+    *("case_index", "repetition", "status", "realm", "tries", "seconds", "waited_seconds"),
+    *("model_seconds", "total_tokens", "cost", "cause", "note", "stopped_because"),
+)
 
 
 def attempt_facts(attempt: EvalAttempt) -> dict[str, Any]:
     """Return the facts of an attempt without its turns."""
     return {
+        **{name: getattr(attempt, name) for name in ATTEMPT_COLUMNS},
         "id": attempt.pk,
         "case": attempt.case_id,
-        "case_index": attempt.case_index,
-        "repetition": attempt.repetition,
-        "status": attempt.status,
         "session": attempt.session_id,
-        "realm": attempt.realm,
-        "tries": attempt.tries,
         "earlier": attempt.tried_before,
-        "seconds": attempt.seconds,
-        "waited_seconds": attempt.waited_seconds,
-        "model_seconds": attempt.model_seconds,
-        "total_tokens": attempt.total_tokens,
         "by_model": json.loads(attempt.by_model),
         "judges": json.loads(attempt.judge),
-        "cost": attempt.cost,
-        "cause": attempt.cause,
-        "note": attempt.note,
-        "stopped_because": attempt.stopped_because,
         "error": _error(attempt.error_type, attempt.error, attempt.traceback),
     }
 
@@ -121,7 +97,7 @@ def metric_json(result: MetricResult) -> dict[str, Any]:
         "threshold": result.threshold,
         "status": result.status,
         "reason": result.reason,
-        "details": report.details_of(result),
+        "details": run_summary.details_of(result),
     }
 
 

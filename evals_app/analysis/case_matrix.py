@@ -8,14 +8,16 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Self
 
+from django.core.paginator import Page, Paginator
 from django.db.models import Case, Count, IntegerField, Max, Min, Q, Value, When
 
 from evals_app.analysis import statistics
-from evals_app.analysis.report.run_summary import Column, columns_of
+from evals_app.analysis.run_summary import Column, bar, columns_of, summary
 from evals_app.analysis.statistics import Rate
 from evals_app.metrics.metric import label_of
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
 from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
+from evals_app.runs.progress import progress_of
 
 Status = EvalAttempt.Status
 SEVERITY = {
@@ -43,16 +45,12 @@ class Filters:
     text: str = ""
     mixed: bool = False
     order: str = "worst"
-    page: int = 1
+    page: str = ""
 
     @classmethod
     def read(cls, query: Mapping[str, Any], *, order: str = "worst") -> Self:
         """Return the filters of a query string; invalid values are ignored."""
-        status, page, requested_order = (
-            query.get("status", ""),
-            query.get("page", "1"),
-            query.get("order", order),
-        )
+        status, requested_order = query.get("status", ""), query.get("order", order)
         return cls(
             status=status if status in Status.values else "",
             cause=query.get("cause", ""),
@@ -60,7 +58,7 @@ class Filters:
             text=query.get("q", "").strip(),
             mixed=query.get("mixed") == "1",
             order=requested_order if requested_order in {"worst", "file"} else order,
-            page=int(page) if page.isdecimal() else 1,
+            page=query.get("page", ""),
         )
 
     @property
@@ -85,11 +83,6 @@ class Cell:
     def label(self) -> str:
         """The metric's short name."""
         return label_of(self.metric)
-
-    @property
-    def scattered(self) -> bool:
-        """Tell whether repetitions have different scores."""
-        return self.spread is not None and self.spread.low != self.spread.high
 
 
 @dataclass(frozen=True)
@@ -210,9 +203,7 @@ class Matrix:
 
     columns: list[Column]
     groups: list[Group]
-    page: int
-    pages: int
-    total: int
+    page: Page[_CaseSummary]
     statuses: list[tuple[str, int]]
     causes: list[Group]
     mixed: int
@@ -221,16 +212,6 @@ class Matrix:
     def rows(self) -> list[CaseRow]:
         """The cases of the page."""
         return [row for group in self.groups for row in group.rows]
-
-    @property
-    def previous(self) -> int:
-        """The page before."""
-        return self.page - 1
-
-    @property
-    def next(self) -> int:
-        """The page after."""
-        return self.page + 1
 
 
 @dataclass(frozen=True)
@@ -266,20 +247,27 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         matching_cases.sort(
             key=lambda case: (-case.worst, -sizes[case.worst, case.cause], case.cause, case.index)
         )
-    pages = max(1, -(-len(matching_cases) // size))
-    page = min(max(1, filters.page), pages)
-    window = matching_cases[(page - 1) * size : page * size]
-    rows = {row.index: row for row in rows_of(run, [case.index for case in window])}
+    page = Paginator(matching_cases, size).get_page(filters.page)
+    rows = {row.index: row for row in rows_of(run, [case.index for case in page])}
     return Matrix(
         columns=columns_of(run),
-        groups=_group_rows(window, rows, sizes if filters.order == "worst" else None),
+        groups=_group_rows(list(page), rows, sizes if filters.order == "worst" else None),
         page=page,
-        pages=pages,
-        total=len(matching_cases),
         statuses=_statuses(cases),
         causes=_causes(cases),
         mixed=sum(case.mixed for case in cases),
     )
+
+
+def run_context(run: EvalRun) -> dict[str, Any]:
+    """Return the template context of a run's summary, for its page and its socket."""
+    return {
+        "run": run,
+        "summary": summary(run),
+        "tally": tally(run),
+        "bar": bar(run),
+        "progress": progress_of(run),
+    }
 
 
 def tally(run: EvalRun) -> Tally:
