@@ -37,24 +37,24 @@ class FileFilter:
     name: str = ""
 
 
-def newest_versions(wanted: FileFilter) -> QuerySet[Artifact]:
+def newest_versions(criteria: FileFilter) -> QuerySet[Artifact]:
     """Return the newest version of each matching file, without its content."""
-    if wanted.realm.startswith(realms.HIDDEN):
+    if criteria.realm.startswith(realms.HIDDEN):
         return Artifact.objects.none()
-    found = Artifact.objects.filter(realm=wanted.realm)
-    if wanted.app:
-        found = found.filter(app_name=wanted.app)
-    if wanted.user:
-        found = found.filter(user_id=wanted.user)
-    if wanted.session or wanted.users_own:
-        found = found.filter(session_id="" if wanted.users_own else wanted.session)
-    if wanted.name:
-        found = found.filter(_name_matches(wanted.name))
+    files = Artifact.objects.filter(realm=criteria.realm)
+    if criteria.app:
+        files = files.filter(app_name=criteria.app)
+    if criteria.user:
+        files = files.filter(user_id=criteria.user)
+    if criteria.session or criteria.users_own:
+        files = files.filter(session_id="" if criteria.users_own else criteria.session)
+    if criteria.name:
+        files = files.filter(_name_matches(criteria.name))
     same = ("realm", "app_name", "user_id", "session_id", "filename_id")
     newer = Artifact.objects.filter(
         **{name: OuterRef(name) for name in same}, version__gt=OuterRef("version")
     )
-    return found.filter(~Exists(newer)).defer(*LARGE_FIELDS)
+    return files.filter(~Exists(newer)).defer(*LARGE_FIELDS)
 
 
 def _name_matches(part: str) -> Q:
@@ -77,13 +77,13 @@ def fetch_saving_sessions(artifacts: Iterable[Artifact]) -> dict[SessionKey, Age
 
 def fetch_sessions_by_key(keys: Iterable[SessionKey]) -> dict[SessionKey, AgentSession]:
     """Return the existing sessions by their keys. Takes at most one query."""
-    wanted = {key for key in keys if key.session_id}
-    if not wanted:
+    keys_with_id = {key for key in keys if key.session_id}
+    if not keys_with_id:
         return {}
-    fields = zip(SessionKey._fields, zip(*wanted, strict=True), strict=True)
+    fields = zip(SessionKey._fields, zip(*keys_with_id, strict=True), strict=True)
     rows = AgentSession.objects.filter(**{f"{name}__in": set(values) for name, values in fields})
-    found = {SessionKey(row.realm, row.app_name, row.user_id, row.session_id): row for row in rows}
-    return {key: found[key] for key in wanted & found.keys()}
+    sessions = {SessionKey(row.realm, row.app_name, row.user_id, row.session_id): row for row in rows}
+    return {key: sessions[key] for key in keys_with_id & sessions.keys()}
 
 
 def find_saving_event(artifact: Artifact, name: str, session: AgentSession) -> int | None:

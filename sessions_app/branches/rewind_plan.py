@@ -125,6 +125,7 @@ class RewindPlan:
     Attributes:
         first: the first event of the invocation; it and all later events are rewound, and remain in the history.
         events, invocations: number of rewound events and invocations.
+        first_message: start of the user's first message in the rewound events; empty if there is none.
         revision: the session's revision; a rewind of another revision is refused.
         keys: session keys that change or are removed.
         files: session artifacts that change.
@@ -135,7 +136,7 @@ class RewindPlan:
     session_pk: int
     revision: int
     first: Event
-    said: str
+    first_message: str
     events: int
     invocations: int
     keys: list[KeyPlan]

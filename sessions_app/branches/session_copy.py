@@ -84,13 +84,13 @@ class SessionCopy:
             self._copy_shared(Scope.APP, app.pk, start, then)
             self._settle(AppState, Scope.APP, app.pk, app.version)
 
-    def events(self, seen: dict[str, int]) -> None:
+    def events(self, versions: dict[str, int]) -> None:
         """Copy the events.
 
         Args:
-            seen: versions of shared state for all events; empty: each keeps its own.
+            versions: versions of shared state for all events; empty: each keeps its own.
         """
-        changed = {"session_id": self.new.pk, **seen}
+        changed = {"session_id": self.new.pk, **versions}
 
         def copy(seqs: Sequence[int]) -> None:
             which = "session_id = %s AND seq BETWEEN %s AND %s"

@@ -79,7 +79,7 @@ def dialog_head(content: str, back: str, icon: str = "", scope: str = "") -> Saf
 
 
 @register.simple_block_tag
-def dialog_acts(
+def dialog_buttons(
     content: str,
     back: str,
     icon: str,
@@ -88,7 +88,7 @@ def dialog_acts(
     is_danger: bool = False,
     is_off: object = False,
 ) -> SafeString:
-    """`{% dialog_acts back "fork" %}Fork{% enddialog_acts %}`: submit button and cancel link of a dialog.
+    """`{% dialog_buttons back "fork" %}Fork{% enddialog_buttons %}`: submit button and cancel link of a dialog.
 
     `is_danger` marks a destructive action, `is_off` disables the button.
     """

@@ -54,8 +54,8 @@ def can_repeat(run: Run) -> bool:
 
 
 @register.filter
-def can_be_spoken_with(session: AgentSession) -> bool:
-    """`{% if session|can_be_spoken_with %}`: the session's agent may support live runs. At most one query.
+def may_support_live_runs(session: AgentSession) -> bool:
+    """`{% if session|may_support_live_runs %}`: the session's agent may support live runs. At most one query.
 
     True for an agent that was never loaded; false for sessions of realms, which ADK's live socket does not find.
     """

@@ -23,7 +23,7 @@ class Action:
     Attributes:
         name: the field of `EventActions`.
         icon: name of the icon.
-        said: description as a sentence.
+        description: description as a sentence.
         value: value to show as JSON; None if the sentence is complete.
         pointer: JSON pointer to `value` in the event.
         is_known: whether the field is one of ADK's `EventActions`.
@@ -31,7 +31,7 @@ class Action:
 
     name: str
     icon: str
-    said: str
+    description: str
     value: Any = None
     pointer: str = ""
     is_known: bool = True

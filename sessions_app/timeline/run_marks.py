@@ -50,21 +50,21 @@ class RunMark:
 
     Attributes:
         with_traceback: show the traceback, because no event beside it does.
-        asked: the user's message, if no event shows it.
+        message: the user's message, if no event shows it.
         lost_toolsets: toolsets that failed to load.
         is_attempt: one of several runs of an interrupted invocation, which are all shown.
     """
 
     run: Run
     with_traceback: bool = True
-    asked: str = ""
+    message: str = ""
     lost_toolsets: Sequence[str] = ()
     is_attempt: bool = False
 
     @classmethod
     def alone(cls, run: Run, request: str) -> RunMark:
         """Return the mark of a run without events."""
-        return cls(run, asked=request_text(request))
+        return cls(run, message=request_text(request))
 
     @property
     def seconds(self) -> float | None:
@@ -102,8 +102,8 @@ class RunMark:
 def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run]:
     """Return the runs of the events' invocations, and runs without events that ended among them. One query.
 
-    Runs without events have their request as `asked`; for others it is empty. They are placed after the event that was
-    the session's last when they started; runs before any event belong to the first or an empty window.
+    Runs without events have their request as `request_message`; for others it is empty. They are placed after the
+    event that was the session's last when they started; runs before any event belong to the first or an empty window.
     """
     first, last = (events[0].seq, events[-1].seq) if events else (0, 0)
     of_events = Q(invocation_id__in={event.invocation_id for event in events} - {""})
@@ -112,7 +112,7 @@ def read_window_runs(session: AgentSession, events: Sequence[Event]) -> list[Run
         invocation_id="", status__in=UNSUCCESSFUL, place__gte=0 if first <= 1 else first, place__lte=last
     )
     request = Case(When(invocation_id="", then=F("request")), default=Value(""), output_field=TextField())
-    runs = Run.objects.filter(session=session).annotate(place=place, asked=request)
+    runs = Run.objects.filter(session=session).annotate(place=place, request_message=request)
     return list(runs.filter(of_events | alone).defer("request").order_by("created_at", "pk"))
 
 

@@ -93,7 +93,7 @@ def _add_runs(group: InvocationGroup, runs: list[Run], toolsets: list[str]) -> N
 
 
 def _mark_without_events(run: Run) -> RunMark:
-    return RunMark.alone(run, run.asked)  # type: ignore[attr-defined]  # annotated by `read_window_runs`
+    return RunMark.alone(run, run.request_message)  # type: ignore[attr-defined]  # annotated by `read_window_runs`
 
 
 def _event_before(session: AgentSession, event: Event) -> Event | None:

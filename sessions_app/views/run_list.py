@@ -46,12 +46,12 @@ class RunRow:
     """A run as the list shows it; `seconds` and `events` are None until the run has ended.
 
     Attributes:
-        asked: the beginning of its message, once that is an event of its session.
+        message: the beginning of its message, once that is an event of its session.
         lost_toolsets: toolsets that failed to load in it.
     """
 
     run: Run
-    asked: str
+    message: str
     is_active: bool
     can_repeat: bool
     seconds: float | None
@@ -131,11 +131,11 @@ def changes(request: HttpRequest) -> HttpResponse:
 
 
 def _runs() -> QuerySet[Run]:
-    """Return runs without their large requests; `said` is the summary of the message's event."""
+    """Return runs without their large requests; `message_summary` is the summary of the message's event."""
     messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
     is_repeatable = ExpressionWrapper(rerun.REPEATABLE, output_field=BooleanField())
     runs = Run.objects.select_related("session").annotate(
-        is_repeatable=is_repeatable, said=Subquery(messages.values("summary")[:1])
+        is_repeatable=is_repeatable, message_summary=Subquery(messages.values("summary")[:1])
     )
     return runs.defer("request")
 
@@ -176,5 +176,5 @@ def _build_row(run: Run, lost_toolsets: Sequence[str]) -> RunRow:
     events = run.last_seq - run.first_seq if run.last_seq is not None and run.first_seq is not None else None
     is_active = run.status in lifecycle.ACTIVE
     can_repeat = not is_active and bool(run.is_repeatable)  # type: ignore[attr-defined]  # annotated by `_runs`
-    summary = json.loads(run.said or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
+    summary = json.loads(run.message_summary or "{}")  # type: ignore[attr-defined]  # annotated by `_runs`
     return RunRow(run, summary.get("text", ""), is_active, can_repeat, seconds, events, lost_toolsets)

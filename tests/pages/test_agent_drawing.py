@@ -134,11 +134,11 @@ def test_path_of_an_invocation_is_marked(get: Get, agents_dir: Path):
         for box in page.one("figure").one("svg", role="group").all("a")
     }
     assert boxes == {
-        "Agent lead, heard at place 1": True,
+        "Agent lead, step 1": True,
         "Tool look_up, called": True,
         "Agent line": True,
-        "Agent first, heard at place 2": True,
-        "Agent second, heard at place 3": True,
+        "Agent first, step 2": True,
+        "Agent second, step 3": True,
         "Agent other": False,
     }
     assert "lead → first → second" in page.one("figcaption").text

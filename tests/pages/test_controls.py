@@ -87,7 +87,7 @@ def test_dialog_head_has_title_icon_and_close_button():
 )
 def test_dialog_foot_has_action_and_cancel(how: str, css: str, is_off: bool):
     acts = rendered(
-        f'{{% dialog_acts back "delete" leave="Keep it" {how} %}}Go{{% enddialog_acts %}}',
+        f'{{% dialog_buttons back "delete" leave="Keep it" {how} %}}Go{{% enddialog_buttons %}}',
         back="/<b>",
         run="r1",
     )

@@ -151,7 +151,7 @@ def test_every_field_of_adks_actions_has_words():
     beside = {"stateDelta", "artifactDelta", "transferReason", "compaction"}
     assert {action.name for action in said} == {to_camel(name) for name in EventActions.model_fields} - beside
     assert all(action.is_known for action in said)
-    words = {action.name: action.said for action in said}
+    words = {action.name: action.description for action in said}
     assert words["transferToAgent"] == "Transfers to other: knows more"
     assert words["route"] == "The workflow continues by route left, 1, True"
     assert words["requestedToolConfirmations"] == "Requests confirmation of 1 call: sure?"
@@ -166,7 +166,7 @@ def test_details_without_a_sentence_are_shown_as_json():
 
 def test_unknown_action_is_kept():
     [action] = actions_of({"beam/up": [1], "stateDelta": {"a": 1}, "escalate": None})
-    assert (action.said, action.value, action.pointer, action.is_known) == (
+    assert (action.description, action.value, action.pointer, action.is_known) == (
         "beam/up",
         [1],
         "/actions/beam~1up",
@@ -175,7 +175,7 @@ def test_unknown_action_is_kept():
 
 
 def test_reason_without_transfer_and_refused_escalation_are_shown():
-    said = [action.said for action in actions_of({"transferReason": "why", "escalate": False})]
+    said = [action.description for action in actions_of({"transferReason": "why", "escalate": False})]
     assert said == ["Reason of the transfer: why", "Does not escalate to the parent agent"]
 
 

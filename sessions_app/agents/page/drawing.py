@@ -76,8 +76,8 @@ class Box:
     @property
     def label(self) -> str:
         """Its full name and role, for screen readers."""
-        heard = f", heard at place {self.step}" if self.step else ", called" if self.is_called else ""
-        return f"{SHAPES[self.shape]} {self.name}{heard}"
+        step = f", step {self.step}" if self.step else ", called" if self.is_called else ""
+        return f"{SHAPES[self.shape]} {self.name}{step}"
 
     @property
     def is_called(self) -> bool:
@@ -149,13 +149,13 @@ class Drawing:
         return max((box.middle for box in self.boxes), default=0.0) + HEIGHT / 2 + MARGIN
 
 
-def draw(tree: Node, heard: Sequence[str] = (), called: Mapping[str, set[str]] | None = None) -> Drawing:
+def draw(tree: Node, speakers: Sequence[str] = (), called: Mapping[str, set[str]] | None = None) -> Drawing:
     """Return the drawing of a prepared description.
 
-    `heard` names the agents of the shown invocation, in order; `called` the tools that each of them called.
+    `speakers` names the agents of the shown invocation, in order; `called` the tools that each of them called.
     """
     pen = _DrawingBuilder(
-        {name: step for step, name in reversed(list(enumerate(heard, start=1)))}, called or {}
+        {name: step for step, name in reversed(list(enumerate(speakers, start=1)))}, called or {}
     )
     pen.node(tree)
     _assign_positions(pen.drawing)

@@ -33,7 +33,7 @@ class InvocationPath:
     is_cut: bool = False
 
     @property
-    def heard(self) -> list[str]:
+    def agents(self) -> list[str]:
         """The distinct agents, in the order of their first events."""
         return list(dict.fromkeys(self.turns))
 

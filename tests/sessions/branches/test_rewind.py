@@ -147,7 +147,7 @@ def test_dry_run_lists_changed_and_unchanged_keys():
     found = plan(story)
     keys = {key.key: (key.now and key.now.public, key.then and key.then.public) for key in found.keys}
     assert keys == {"b": ("2", "1"), "c": ("9", None), "seed": ("2", "1")}
-    assert (found.events, found.invocations, found.said) == (6, 2, "two")
+    assert (found.events, found.invocations, found.first_message) == (6, 2, "two")
     shared = {
         key.name: (key.before and key.before.public, key.now and key.now.public) for key in found.shared.shown
     }
