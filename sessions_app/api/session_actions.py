@@ -9,7 +9,7 @@ from ninja import P, QueryEx, Router, Schema
 from pydantic import ConfigDict, Field
 
 from sessions_app.api.schemas import REFUSALS, Problem
-from sessions_app.forms import MAX_SESSIONS_PER_ACTION
+from sessions_app.forms.lists import MAX_SESSIONS_PER_ACTION
 from sessions_app.http import download
 from sessions_app.ids import RowKey
 from sessions_app.sessions import deletion

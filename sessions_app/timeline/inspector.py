@@ -50,14 +50,6 @@ class ShownChange:
 
 
 @dataclass(frozen=True, slots=True)
-class SavedArtifact:
-    """A version of an artifact that the event saved."""
-
-    name: str
-    version: Any
-
-
-@dataclass(frozen=True, slots=True)
 class Inspection:
     """An event as the inspector shows it.
 
@@ -98,12 +90,9 @@ class Inspection:
         return event_actions.actions_of(self._actions)
 
     @property
-    def saved(self) -> list[SavedArtifact]:
-        """The artifacts that the event saved."""
-        return [
-            SavedArtifact(name, version)
-            for name, version in object_field(self._actions, "artifactDelta").items()
-        ]
+    def saved_versions(self) -> dict[str, Any]:
+        """Version of each artifact that the event saved, by name."""
+        return object_field(self._actions, "artifactDelta")
 
     @property
     def changes_count(self) -> int:
@@ -118,7 +107,7 @@ class Inspection:
     @property
     def actions_count(self) -> int:
         """Number of actions besides state writes."""
-        return len(self.actions) + len(self.saved) + bool(self.compaction)
+        return len(self.actions) + len(self.saved_versions) + bool(self.compaction)
 
     @property
     def is_answer(self) -> bool:

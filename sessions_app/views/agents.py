@@ -14,7 +14,7 @@ from sessions_app.agents.page import invocation_path
 from sessions_app.agents.page.description import prepare_description
 from sessions_app.agents.page.drawing import draw
 from sessions_app.errors import DevUIError, NotFound
-from sessions_app.forms import SessionTtlForm
+from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
 from sessions_app.paths import seg_reverse

@@ -7,7 +7,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_POST
 
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.forms import SessionTtlForm
+from sessions_app.forms.sessions import SessionTtlForm
 from sessions_app.http import wants_partial
 from sessions_app.paths import seg_reverse
 from sessions_app.sessions import app_settings, overview

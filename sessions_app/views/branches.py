@@ -12,7 +12,7 @@ from sessions_app.branches import session_comparison as comparing
 from sessions_app.branches.fork import fork, title_of
 from sessions_app.branches.rewind import plan_rewind, rewind
 from sessions_app.errors import AlreadyExists, BadInput, StaleSession
-from sessions_app.forms import CompareQuery, ForkForm, ForkQuery, RewindQuery
+from sessions_app.forms.branches import CompareQuery, ForkForm, ForkQuery, RewindQuery
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.lookup import find_event, find_session
 from sessions_app.models import AgentSession, Event, Scope

@@ -14,7 +14,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app.errors import EventMissing
-from sessions_app.forms import JsonPieceQuery, QueryForm
+from sessions_app.forms.query import QueryForm
+from sessions_app.forms.state import JsonPieceQuery
 from sessions_app.http import json_text
 from sessions_app.lookup import find_session, load_event_body
 from sessions_app.models import AgentSession

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.errors import DevUIError
 from sessions_app.external import resources
-from sessions_app.forms import QueryForm
+from sessions_app.forms.query import QueryForm
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.presentation import file_type

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_versions
 from sessions_app.errors import NotFound
-from sessions_app.forms import QueryForm
+from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_session, load_event_body
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type, json_tree, visible_text

@@ -16,7 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 
 from sessions_app import realms
 from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.forms import PageQuery
+from sessions_app.forms.query import PageQuery
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.memory import memory_entries, memory_list

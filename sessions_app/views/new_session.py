@@ -12,7 +12,7 @@ from django.views.decorators.http import require_http_methods
 from sessions_app.agents.folder import initial_state_of
 from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
-from sessions_app.forms import NewSessionForm
+from sessions_app.forms.sessions import NewSessionForm
 from sessions_app.http import redirect_to, render_partial, wants_partial
 from sessions_app.ids import SessionKey, is_storable
 from sessions_app.models import AgentSession

@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 
 from sessions_app.branches import edit_message, fork
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.forms import EditMessageForm
+from sessions_app.forms.branches import EditMessageForm
 from sessions_app.http import redirect_to, render_partial
 from sessions_app.models import Event, Run
 from sessions_app.paths import session_url
@@ -53,7 +53,7 @@ async def edit(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
         else:
             form.add_error("message", "The message is empty.")
     context = {
-        "said": sent_message,
+        "user_message": sent_message,
         "session": sent_message.session,
         "form": form,
         "back": session_url(sent_message.session),

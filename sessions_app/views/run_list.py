@@ -14,7 +14,7 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
-from sessions_app.forms import RunQuery, RunWatch
+from sessions_app.forms.lists import RunQuery, RunWatch
 from sessions_app.http import render_partial
 from sessions_app.models import Event, Run
 from sessions_app.runs import lifecycle, rerun

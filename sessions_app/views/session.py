@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app import expiry
 from sessions_app.errors import DevUIError, EventMissing, SessionMissing
-from sessions_app.forms import TABS, SessionPageQuery
+from sessions_app.forms.session_page import TABS, SessionPageQuery
 from sessions_app.http import wants_partial
 from sessions_app.lookup import find_event, session_missing
 from sessions_app.models import AgentSession, Event, MirroredSession

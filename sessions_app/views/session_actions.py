@@ -17,7 +17,8 @@ from django.views.decorators.http import require_http_methods, require_POST
 
 from sessions_app import realms
 from sessions_app.errors import AlreadyExists, BadInput
-from sessions_app.forms import SavedViewForm, SessionActionForm, SessionTitleForm
+from sessions_app.forms.lists import SavedViewForm, SessionActionForm
+from sessions_app.forms.sessions import SessionTitleForm
 from sessions_app.http import download, redirect_to, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.sessions import deletion, labels, saved_views

@@ -10,7 +10,8 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app import expiry
-from sessions_app.forms import CompletionQuery, SessionListQuery, SessionQuery, SessionWatch
+from sessions_app.forms.lists import SessionListQuery, SessionQuery, SessionWatch
+from sessions_app.forms.query import CompletionQuery
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.models import AgentSession
 from sessions_app.search import execution, vocabulary

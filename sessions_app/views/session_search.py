@@ -9,7 +9,8 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
-from sessions_app.forms import CompletionQuery, SessionPageQuery
+from sessions_app.forms.query import CompletionQuery
+from sessions_app.forms.session_page import SessionPageQuery
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution import EVENT_FIELDS

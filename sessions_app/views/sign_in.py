@@ -15,7 +15,7 @@ from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from sessions_app.errors import BadInput, DevUIError, NotFound
-from sessions_app.forms import QueryForm
+from sessions_app.forms.query import QueryForm
 from sessions_app.lookup import find_session
 from sessions_app.paths import session_url
 from sessions_app.realms import refuse_read_only

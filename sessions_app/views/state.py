@@ -11,7 +11,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app import realms
 from sessions_app.errors import NotFound
-from sessions_app.forms import HistoryQuery, JsonPieceQuery, StateQuery, WholeValueQuery
+from sessions_app.forms.state import HistoryQuery, JsonPieceQuery, StateQuery, WholeValueQuery
 from sessions_app.http import json_text, render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange

@@ -13,7 +13,7 @@ from django.views.decorators.http import require_http_methods
 
 from sessions_app import realms, scopes
 from sessions_app.errors import DevUIError, NotFound
-from sessions_app.forms import KeyEditForm, KeyQuery, KeyRemovalForm
+from sessions_app.forms.state import KeyEditForm, KeyQuery, KeyRemovalForm
 from sessions_app.http import redirect_to, render_partial, wants_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Scope, StateChange

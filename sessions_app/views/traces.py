@@ -11,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app import scopes
-from sessions_app.forms import PageQuery, QueryForm
+from sessions_app.forms.query import PageQuery, QueryForm
 from sessions_app.http import render_partial, wants_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.lookup import find_event, find_session

@@ -56,8 +56,8 @@ async def test_rerun_form_shows_message_and_consequences(story):
     assert page.one("textarea", name="message").text.strip() == "And tomorrow?"
     assert json.loads(page.one("textarea", name="state_delta").text) == {"day": 2}
     told = page.one("form", css="dialog-body").text
-    assert "begins with 2 events" in told
-    assert "2 events from here on are left out" in told
+    assert "with the 2 events before this message" in told
+    assert "The 2 events from this message on are not copied" in told
     assert "1 file" in told
 
 

@@ -129,7 +129,7 @@ def test_summary_and_summarized_events_link_to_each_other(open_page, story):
         actions={"compaction": {"startTimestamp": start, "endTimestamp": end, "compactedContent": content}},
     )
     page = open_page(story)
-    event(page, 1).get_by_role("link", name="summed up in 3").click()
+    event(page, 1).get_by_role("link", name="summarized in 3").click()
     expect(page.locator("#inspector-title")).to_contain_text("event 3")
     event(page, 3).get_by_role("link", name="2", exact=True).click()
     expect(page.locator("#inspector-title")).to_contain_text("event 2")

@@ -239,7 +239,7 @@ async def test_live_runs_are_offered_only_where_supported(web, here, language):
     assert refusal.value.response.status_code == 403
     assert f"/runs/live/{session.pk}/" not in page
     assert f"http://{address}" in live.one("div", css="empty").text
-    assert "that has no live runs" in live.one("div", css="empty").text
+    assert "does not support live runs" in live.one("div", css="empty").text
 
 
 async def test_page_offers_live_runs_of_python_agents(there, web):

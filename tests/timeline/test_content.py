@@ -227,7 +227,7 @@ def test_compaction_names_its_events(story, get):
     summary = event(page, 3).one("section", "compaction")
     assert "Summary of events 1 to 2" in summary.text
     assert summary.all("strong")[1].text == "one"
-    assert "summed up in 3" in event(page, 1).text
+    assert "summarized in 3" in event(page, 1).text
 
 
 def test_silence_is_marked_in_the_words_of_a_person(story, get):
@@ -282,7 +282,7 @@ def test_text_after_a_call_is_separate_from_its_arguments(story, get):
     answer = story.answers("ask", "c1", author="user")
     page = get(session_path(story))
     assert "k6=6 2 more arguments long-running" in event(page, seq).text
-    assert f" asked in {seq}" in event(page, answer).text
+    assert f" called in {seq}" in event(page, answer).text
 
 
 def test_delta_of_very_many_keys_reads_only_shown_ones(story, get, django_assert_max_num_queries):

@@ -116,7 +116,7 @@ def test_a_rewind_names_the_first_event_it_takes_back(story):
 
 def test_saved_artifacts_are_things_the_event_does(story):
     shown = opened(story, story.says("x", actions={"artifactDelta": {"a.txt": 3}, "escalate": True}))
-    assert [(saved.name, saved.version) for saved in shown.saved] == [("a.txt", 3)]
+    assert shown.saved_versions == {"a.txt": 3}
     assert shown.actions_count == 2
 
 

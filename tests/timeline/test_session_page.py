@@ -270,10 +270,10 @@ def test_rewound_and_compacted_events_say_so(story, get):
     story.invocation = "i3"
     story.add(author="user", actions={"compaction": span})
     page = get(session_path(story))
-    assert "summed up in 4" in event(page, 1).text
+    assert "summarized in 4" in event(page, 1).text
     assert "rewound by 3" in event(page, 2).text
     assert "rewind to before i2" in event(page, 3).text
-    assert "takes back events 2 to 2" in event(page, 3).text
+    assert "rewinds events 2 to 2" in event(page, 3).text
     assert "rewound by" not in event(page, 3).text
 
 
@@ -375,7 +375,7 @@ def test_board_marks_earlier_and_later_changes(story, get):
     story.says("b", delta={"x": 2, "z": 3})
     page = get(session_path(story, "?seq=1"))
     assert "now 2" in page.one("li", "entry", data_key="x").text
-    assert "came later" in page.one("li", "entry", data_key="z").text
+    assert "created later" in page.one("li", "entry", data_key="z").text
     assert "2 keys changed since" in page.one("section", "board").text
 
 

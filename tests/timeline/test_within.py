@@ -404,7 +404,7 @@ def test_searching_page_says_so_and_continues_without_scripts(long, get):
     line = page.one("p", css="search-hits")
     assert "data-counting" in line.attrs
     assert (line.attrs["data-counted"], line.attrs["data-count"]) == ("3", "0")
-    assert line.one("progress").attrs == {"max": "40", "value": "3", "aria-label": "Events looked at"}
+    assert line.one("progress").attrs == {"max": "40", "value": "3", "aria-label": "Events searched"}
     further = line.one("noscript").one("a").attrs["href"]
     again = get(page_of(long, further)).one("p", css="search-hits")
     assert again.attrs["data-counted"] == "6"

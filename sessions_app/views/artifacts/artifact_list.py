@@ -15,7 +15,7 @@ from django.views.decorators.http import require_safe
 
 from sessions_app.artifacts import artifact_list
 from sessions_app.artifacts.artifact_versions import FileKey
-from sessions_app.forms import ListWatch, PageQuery
+from sessions_app.forms.query import ListWatch, PageQuery
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import AgentSession, Artifact

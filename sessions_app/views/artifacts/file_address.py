@@ -13,7 +13,7 @@ from sessions_app import realms
 from sessions_app.artifacts import artifact_versions
 from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import BadInput, NotFound
-from sessions_app.forms import QueryForm
+from sessions_app.forms.query import QueryForm
 from sessions_app.ids import ID_BYTES
 from sessions_app.models import Artifact
 

@@ -73,8 +73,8 @@ def file(request: HttpRequest) -> HttpResponse:
         "others": [each for each in versions if each.version != artifact.version],
         "source": query["view"] == "source",
         "url": file_url(key, artifact.version),
-        "acts": urlencode(key_parameters(key)),
-        "is_kept": key.realm.startswith(realms.ATTEMPT),
+        "key_query": urlencode(key_parameters(key)),
+        "is_read_only": key.realm.startswith(realms.ATTEMPT),
         **(
             _difference_context(key, artifact, content, query["against"])
             if query["against"] is not None
