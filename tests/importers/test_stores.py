@@ -259,3 +259,13 @@ def test_state_changed_behind_the_events_ends_as_the_source_has_it(load, read, t
     assert read()["state"] == {"a": 2, "c": 1, "d": 4}
     removed = StateChange.objects.get(key="b", removed=True)
     assert (removed.position, removed.seq) == (1, 0)
+
+
+def test_damaged_database_is_refused_as_damaged(load, tmp_path):
+    store = copy_of(stores.V0, tmp_path)
+    content = bytearray(store.read_bytes())
+    content[4096:] = b"\xff" * len(content[4096:])
+    store.write_bytes(content)
+
+    with pytest.raises(DevUIError, match=r"is damaged|cannot be read as"):
+        load(store)

@@ -149,8 +149,10 @@ class SessionFolder:
 
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the session scope of each merged state."""
-        for path, owners in self._files():
-            yield from (each for each in self._open(path).states() if each.owner in owners)
+        for path in dict.fromkeys(each.path for each in self._file_sessions.values()):
+            for state in self._open(path).states():
+                if self._file_sessions[state.owner].path == path:
+                    yield state
 
     def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
         """Yield the app and user scopes of the merged states, taken from the newest sessions."""
@@ -221,12 +223,6 @@ class SessionFolder:
             f"{self.relative_name(older.path)}: its session {session.owner} is in {self.relative_name(newer.path)} too,"
             " with as many events or more; that one was imported"
         )
-
-    def _files(self) -> Iterator[tuple[Path, set[Owner]]]:
-        owners: dict[Path, set[Owner]] = {}
-        for owner, file_session in self._file_sessions.items():
-            owners.setdefault(file_session.path, set()).add(owner)
-        yield from owners.items()
 
     def _events_of(
         self, owner: Owner, opened: dict[Path, SessionDocument]

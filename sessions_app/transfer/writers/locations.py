@@ -14,7 +14,6 @@ from sessions_app.sessions import storage_location
 from sessions_app.transfer.extensions import FolderImporter, folder_importers
 from sessions_app.transfer.readers import (
     ArtifactFolder,
-    FolderScan,
     SessionFolder,
     SourceFilter,
     find_artifacts_folder,
@@ -115,8 +114,10 @@ def _import_store(location: str, agent: str, how: _ImportOptions) -> ImportRepor
         import_artifacts(files, report, into_app=how.into_app, dry_run=how.dry_run)
     for extra in importers:
         extra.bring(app_name, folder, report)
-        if not how.dry_run:
-            _save_fingerprints(extra.what, extra.find(folder))
+        for place, text in extra.find(folder).items() if not how.dry_run else ():
+            ImportSource.objects.update_or_create(
+                location=place, defaults={"format": extra.what, "fingerprint": text, "read_at": time.time()}
+            )
     return report
 
 
@@ -127,7 +128,7 @@ def _import_folder(folder: Path, how: _ImportOptions) -> ImportReport:
     if not (walked.places or walked.stores or documents.holds_any or documents.unread):
         raise NotFound(
             f"The folder {str(folder)!r} holds nothing to import: no session JSON, no store, no agent's"
-            f" `.adk`. {_describe_other_files(walked)}",
+            f" `.adk`. It has {walked.others + len(walked.documents)} file(s) of other kinds.",
             hint="Name a folder of session JSON, the folder of an agent that `adk web` has run, or a store.",
         )
     report = import_sessions(documents, into_app=how.into_app, dry_run=how.dry_run, progress=how.progress)
@@ -145,14 +146,3 @@ def _import_folder(folder: Path, how: _ImportOptions) -> ImportReport:
     if walked.others:
         report.remarks.add(f"{walked.others} other file(s) are neither JSON nor databases")
     return report
-
-
-def _describe_other_files(walked: FolderScan) -> str:
-    return f"It has {walked.others + len(walked.documents)} file(s) of other kinds."
-
-
-def _save_fingerprints(what: str, fingerprints: dict[str, str]) -> None:
-    for location, text in fingerprints.items():
-        ImportSource.objects.update_or_create(
-            location=location, defaults={"format": what, "fingerprint": text, "read_at": time.time()}
-        )

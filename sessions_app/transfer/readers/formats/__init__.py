@@ -37,15 +37,15 @@ def _importers_in(modules: Iterable[Any]) -> list[Importer]:
 
 
 def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None, list[str]]:
-    """Return the first importer that matches, and descriptions of those that failed."""
+    """Return the first importer that matches, and descriptions of the plugins' importers that failed."""
     failures: list[str] = []
     for importer in all_importers():
         try:
             if matches(importer):
                 return importer, failures
-        except DevUIError:
-            raise
         except Exception as error:
+            if isinstance(error, DevUIError) or not is_plugin(importer):
+                raise
             log.exception("The importer %r failed.", importer.name)
             failures.append(describe_failure(importer.name, error))
     return None, failures
