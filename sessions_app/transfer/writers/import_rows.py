@@ -18,7 +18,6 @@ from sessions_app.models import (
     AgentSession,
     AppScope,
     ChangeCause,
-    Event,
     ImportedScope,
     ImportSource,
     Scope,
@@ -26,8 +25,8 @@ from sessions_app.models import (
     UserScope,
 )
 from sessions_app.search import indexing
-from sessions_app.sessions.event_rows import PREVIEW_LIMIT
-from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY, KeyRow
+from sessions_app.sessions import event_rows
+from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY, KeyRow, OwnerPositions
 
 KEYS_PER_STATEMENT = 1_000
 """Most keys in one statement: databases limit its parameters."""
@@ -97,47 +96,15 @@ def save_versions(source: ImportSource, owner: StateOwner) -> None:
     )
 
 
-def event_row(arrival: PendingEvent, app: StateOwner | None, user: StateOwner | None) -> Event:
-    """Return the row of an event. `app` and `user` have the versions that the event saw."""
-    record = arrival.record
-    return Event(
-        session=arrival.session,
-        seq=arrival.seq,
-        event_id=record.event_id,
-        invocation_id=record.invocation_id,
-        author=record.author,
-        kind=record.kind,
-        timestamp=record.timestamp,
-        branch=record.branch,
-        app_version=app.version if app else 0,
-        user_version=user.version if user else 0,
-        is_final=record.is_final,
-        total_tokens=record.total_tokens,
-        summary=record.summary,
-        data=record.data,
-        private=record.private,
-    )
-
-
-def count_event(arrival: PendingEvent) -> None:
-    """Update the session's counters with an event, as `writes.append_event` does."""
-    session, record = arrival.session, arrival.record
-    preview = " ".join(record.text.split())[:PREVIEW_LIMIT]
-    if record.author == "user":
-        session.first_text = session.first_text or preview
-    session.last_text = preview or session.last_text
-    session.error_count += record.is_error
-    session.total_tokens += record.total_tokens
-    session.updated_at = record.timestamp
-    session.last_seq = arrival.seq
-    session.revision += 1
-
-
-def save_sessions(sessions: Iterable[AgentSession]) -> None:
-    """Save what `count_event` changed."""
-    fields = ["first_text", "last_text", "error_count", "total_tokens", "updated_at", "last_seq", "revision"]
-    for session in sessions:
-        session.save(update_fields=fields)
+def store_events(events_with_owners: Sequence[tuple[PendingEvent, OwnerPositions]]) -> None:
+    """Append events to their sessions. The owners have the versions that each event saw."""
+    with connection.cursor() as cursor:
+        rows = [event_rows.event_row(owners, event.seq, event.record) for event, owners in events_with_owners]
+        cursor.executemany(event_rows.INSERT_EVENT, rows)
+        counts = [
+            event_rows.advance(event.session.pk, event.seq, event.record) for event, _ in events_with_owners
+        ]
+        cursor.executemany(event_rows.ADVANCE_SESSION, counts)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,8 @@ from sessions_app import events
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, check_ids
-from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
+from sessions_app.models import AgentSession, ImportedSession, ImportSource
+from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
 from sessions_app.transfer.readers import (
@@ -303,19 +304,15 @@ def _count_session(report: ImportReport, plan: SessionPlan) -> None:
 
 def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:
     owners = StateOwners(source, arrivals)
-    events: list[Event] = []
+    events_with_owners: list[tuple[PendingEvent, OwnerPositions]] = []
     writes: list[KeyWrite] = []
     for arrival in arrivals:
         writes += owners.writes(arrival)
-        app, user = owners.shared_owners(arrival.session)
-        events.append(import_rows.event_row(arrival, app, user))
-        import_rows.count_event(arrival)
-    Event.objects.bulk_create(events)
+        events_with_owners.append((arrival, owners.positions(arrival.session)))
+    import_rows.store_events(events_with_owners)
     import_rows.store_writes(writes)
-    sessions = {arrival.session.pk: arrival.session for arrival in arrivals}
-    import_rows.save_sessions(sessions.values())
-    for session in sessions.values():
-        ImportedSession.objects.filter(session=session).update(last_seq=session.last_seq, is_settled=False)
+    for session_pk, seq in {arrival.session.pk: arrival.seq for arrival in arrivals}.items():
+        ImportedSession.objects.filter(session=session_pk).update(last_seq=seq, is_settled=False)
     owners.save_versions()
     change_notification.notify_after_commit()
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, ImportSource, Scope
+from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.transfer.writers import import_rows
 from sessions_app.transfer.writers.import_rows import KeyWrite, PendingEvent, StateOwner
 
@@ -42,10 +43,11 @@ class StateOwners:
         for write in record.writes:
             yield import_rows.event_write(owners[write.scope], write, arrival)
 
-    def shared_owners(self, session: AgentSession) -> tuple[StateOwner | None, StateOwner | None]:
-        """Return the app and the user of a session at their present versions."""
-        app = self._owners[Scope.APP, _owner_key(Scope.APP, session)]
-        return app, self._owners[Scope.USER, _owner_key(Scope.USER, session)]
+    def positions(self, session: AgentSession) -> OwnerPositions:
+        """Return the present versions of a session's app and user."""
+        owners = {scope: self._owners[scope, _owner_key(scope, session)] for scope in _SHARED}
+        versions = {scope: owner.version for scope, owner in owners.items() if owner}
+        return OwnerPositions({Scope.SESSION: session.pk}, versions)
 
     def save_versions(self) -> None:
         """Save the versions of the written owners."""
