@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from django.db import transaction
-from django.db.models import Q
 
 from sessions_app import scopes
 from sessions_app.errors import BadInput, NotFound, StaleKey, StaleSession
@@ -200,8 +199,8 @@ def _lock_owner(session: AgentSession, scope: Scope) -> None:
     """Lock the row that every writer of a shared scope locks, so that the checked state cannot change."""
     if scope == Scope.SESSION:
         return
-    owner = Q(realm=session.realm, app_name=session.app_name)
+    owner = {"realm": session.realm, "app_name": session.app_name}
     if scope == Scope.USER:
-        list(UserScope.objects.select_for_update().filter(owner, user_id=session.user_id))
+        list(UserScope.objects.select_for_update().filter(**owner, user_id=session.user_id))
     else:
-        list(AppScope.objects.select_for_update().filter(owner))
+        list(AppScope.objects.select_for_update().filter(**owner))

@@ -48,7 +48,8 @@ class EventQuery:
             condition = self._condition(term, first, last)
             if condition is not None:
                 rows = rows.exclude(condition) if term.negated else rows.filter(condition)
-                is_listed = is_listed or (_has_index(term) and not term.negated)
+                has_index = not isinstance(term, Field) or term.name == "key"
+                is_listed = is_listed or (has_index and not term.negated)
         return rows.filter(_range_condition(first, last, is_sought=not is_listed)).order_by("seq")
 
     def _condition(self, term: Term, first: int, last: int) -> Q | None:
@@ -79,11 +80,6 @@ class EventQuery:
         if term.scope is Scope.SESSION:  # a seq is a position there, by which the index of a key is sorted
             rows = rows.filter(position__gte=first, position__lte=last)
         return Q(seq__in=rows.filter(value_condition("value", term)).values("seq"))
-
-
-def _has_index(term: Term) -> bool:
-    """Return whether an index lists the events of a term."""
-    return not isinstance(term, Field) or term.name == "key"
 
 
 def _range_condition(first: int, last: int, *, is_sought: bool) -> Q:

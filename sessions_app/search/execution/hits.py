@@ -73,7 +73,11 @@ def _hit_seqs(query: Query, pks: list[int], tail: UnindexedTail) -> dict[int, in
         return _id_hits(id_fields[-1], pks)
     if trait_fields := [term for term in fields if term.name in trait_terms.TRAIT_NAMES]:
         return _trait_hits(trait_fields[-1], pks, tail)
-    value_terms = [term for term in query.states if _is_own_value(term)]
+    value_terms = [
+        term
+        for term in query.states
+        if term.scope is Scope.SESSION and term.when in (When.NOW, When.EVER) and not term.negated
+    ]
     return _value_hits(value_terms[-1], pks) if value_terms else {}
 
 
@@ -105,10 +109,6 @@ def _trait_hits(term: Field, pks: list[int], tail: UnindexedTail) -> dict[int, i
     page_pks = set(pks)
     events = [event for event in tail.events_with_trait(matches) if event.session_id in page_pks]
     return places | {event.session_id: event.seq for event in reversed(events)}
-
-
-def _is_own_value(term: StateTerm) -> bool:
-    return term.scope is Scope.SESSION and term.when in (When.NOW, When.EVER) and not term.negated
 
 
 def _value_hits(term: StateTerm, pks: list[int]) -> dict[int, int]:
