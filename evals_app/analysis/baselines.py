@@ -94,19 +94,19 @@ def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None =
     """
     if then.evalset_id != now.evalset_id:
         raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
-    left, right = outcomes_of(then, case_ids), outcomes_of(now, case_ids)
-    for side, other in ((left, right), (right, left)):
+    earlier, later = outcomes_of(then, case_ids), outcomes_of(now, case_ids)
+    for side, other in ((earlier, later), (later, earlier)):
         for key in [key for key, outcomes in side.items() if not outcomes.ran and not _ran(other.get(key))]:
             del side[key]
     differing = [
         key
-        for key in left.keys() & right.keys()
-        if (left[key].passed, left[key].failed) != (right[key].passed, right[key].failed)
+        for key in earlier.keys() & later.keys()
+        if (earlier[key].passed, earlier[key].failed) != (later[key].passed, later[key].failed)
     ]
     return comparison.compare(
-        left,
-        right,
-        history(now, differing, {key: right[key].same for key in differing}),
+        earlier,
+        later,
+        history(now, differing, {key: later[key].same for key in differing}),
         one_currency=currency_of(then) == currency_of(now),
     )
 
@@ -144,8 +144,8 @@ def _cases(pk: int, digest: str) -> Sequence[_Case]:
 def _comparable_case(value: Any) -> Any:
     """Return a case without what judges and agents never see: times of creation, ids of turns, and empty fields."""
     if isinstance(value, Mapping):
-        kept = {name: _comparable_case(one) for name, one in value.items() if name not in _UNSEEN}
-        return {name: one for name, one in kept.items() if one not in (None, [], {})}
+        fields = {name: _comparable_case(one) for name, one in value.items() if name not in _UNSEEN}
+        return {name: one for name, one in fields.items() if one not in (None, [], {})}
     return [_comparable_case(one) for one in value] if isinstance(value, list) else value
 
 
@@ -247,8 +247,8 @@ def history(
     if not keys:
         return {}
     runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
-    known = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
-    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(known))
+    runs_by_pk = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
+    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(runs_by_pk))
     if len(keys) <= MOST_IDS:
         judged = judged.filter(case_id__in={key.id for key in keys})
     counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
@@ -256,7 +256,7 @@ def history(
         passed=Count("pk", filter=Q(status=Status.PASSED)), all=Count("pk")
     )
     for run_id, index, passed, total in by_case:
-        one = known[run_id]
+        one = runs_by_pk[run_id]
         case = cases_of(one.version)[index]
         case_versions = same.get(case.key)
         if (

@@ -43,7 +43,7 @@ class Filters:
     cause: str = ""
     metric: str = ""
     text: str = ""
-    mixed: bool = False
+    flaky: bool = False
     order: str = "worst"
     page: str = ""
 
@@ -56,7 +56,7 @@ class Filters:
             cause=query.get("cause", ""),
             metric=query.get("metric", ""),
             text=query.get("q", "").strip(),
-            mixed=query.get("mixed") == "1",
+            flaky=query.get("mixed") == "1",
             order=requested_order if requested_order in {"worst", "file"} else order,
             page=query.get("page", ""),
         )
@@ -64,7 +64,7 @@ class Filters:
     @property
     def narrow(self) -> bool:
         """Tell whether a filter is set."""
-        return bool(self.status or self.cause or self.metric or self.text or self.mixed)
+        return bool(self.status or self.cause or self.metric or self.text or self.flaky)
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ class CaseRow:
         return Rate(ended.count(Status.PASSED), len(ended))
 
     @property
-    def mixed(self) -> bool:
+    def is_flaky(self) -> bool:
         """Tell whether repetitions have different outcomes with the same code, data and models."""
         return 0 < self.rate.passed < self.rate.total
 
@@ -151,7 +151,7 @@ class CaseRow:
         return next(filter(None, running), "")
 
     @property
-    def noted(self) -> str:
+    def notes(self) -> str:
         """Notes on its attempts."""
         return "\n".join(attempt.note for attempt in self.attempts if attempt.note)
 
@@ -177,12 +177,12 @@ class Tally:
 
     Attributes:
         reliable: (k, pass^k): the probability that k repetitions of a case all pass, over all cases.
-        mixed: number of cases whose repetitions have different outcomes.
+        flaky: number of cases whose repetitions have different outcomes.
     """
 
     rate: Rate
     reliable: list[tuple[int, float]]
-    mixed: int
+    flaky: int
 
     @property
     def last(self) -> tuple[int, float] | None:
@@ -198,7 +198,7 @@ class Matrix:
         groups: the rows of the page by outcome and cause; one group without a name in the order of the file.
         statuses: (outcome, cases) of the whole run, the worst first.
         causes: the commonest causes of the whole run, however the page is filtered.
-        mixed: how many cases have repetitions that came to different outcomes.
+        flaky: number of cases have repetitions that came to different outcomes.
     """
 
     columns: list[Column]
@@ -206,7 +206,7 @@ class Matrix:
     page: Page[_CaseSummary]
     statuses: list[tuple[str, int]]
     causes: list[Group]
-    mixed: int
+    flaky: int
 
     @property
     def rows(self) -> list[CaseRow]:
@@ -226,7 +226,7 @@ class _CaseSummary:
     judged: int
 
     @property
-    def mixed(self) -> bool:
+    def is_flaky(self) -> bool:
         return 0 < self.passed < self.judged
 
 
@@ -255,7 +255,7 @@ def matrix(run: EvalRun, filters: Filters | None = None, size: int = PAGE) -> Ma
         page=page,
         statuses=_statuses(cases),
         causes=_causes(cases),
-        mixed=sum(case.mixed for case in cases),
+        flaky=sum(case.is_flaky for case in cases),
     )
 
 
@@ -279,8 +279,8 @@ def tally(run: EvalRun) -> Tally:
         known_chances = [chance for chance in chances if chance is not None]
         if known_chances and len(known_chances) == len(judged):
             reliable.append((k, sum(known_chances) / len(known_chances)))
-    mixed = sum(case.mixed for case in judged)
-    return Tally(Rate(sum(case.passed / case.judged for case in judged), len(judged)), reliable, mixed)
+    flaky = sum(case.is_flaky for case in judged)
+    return Tally(Rate(sum(case.passed / case.judged for case in judged), len(judged)), reliable, flaky)
 
 
 def _case_summaries(run: EvalRun) -> list[_CaseSummary]:
@@ -307,7 +307,7 @@ def _is_wanted(case: _CaseSummary, filters: Filters) -> bool:
     return (
         (not filters.status or BY_SEVERITY.get(case.worst) == filters.status)
         and (not filters.cause or case.cause == filters.cause)
-        and (not filters.mixed or case.mixed)
+        and (not filters.flaky or case.is_flaky)
         and filters.text.casefold() in case.id.casefold()
     )
 
@@ -328,8 +328,8 @@ def _group_rows(
     for case in window:
         groups[case.worst, case.cause].append(rows[case.index])
     return [
-        Group(BY_SEVERITY[worst], cause, sizes[worst, cause], found)
-        for (worst, cause), found in groups.items()
+        Group(BY_SEVERITY[worst], cause, sizes[worst, cause], case_rows)
+        for (worst, cause), case_rows in groups.items()
     ]
 
 
@@ -340,15 +340,15 @@ def _statuses(cases: Iterable[_CaseSummary]) -> list[tuple[str, int]]:
 
 def _causes(cases: Iterable[_CaseSummary]) -> list[Group]:
     counted = Counter((case.worst, case.cause) for case in cases if case.cause)
-    common = sorted(counted.items(), key=lambda found: (-found[1], -found[0][0], found[0][1]))
+    common = sorted(counted.items(), key=lambda item: (-item[1], -item[0][0], item[0][1]))
     return [Group(BY_SEVERITY[worst], cause, count) for (worst, cause), count in common[:CAUSES_SHOWN]]
 
 
 def rows_of(run: EvalRun, indexes: Sequence[int]) -> list[CaseRow]:
     """Return the rows of the matrix for these cases, in this order."""
     attempts: dict[int, list[EvalAttempt]] = defaultdict(list)
-    found = run.attempts.filter(case_index__in=indexes).defer("actual", "traceback", "differences", "earlier")
-    for attempt in found.order_by("case_index", "repetition"):
+    rows = run.attempts.filter(case_index__in=indexes).defer("actual", "traceback", "differences", "earlier")
+    for attempt in rows.order_by("case_index", "repetition"):
         attempts[attempt.case_index].append(attempt)
     results = _results([attempt for case in attempts.values() for attempt in case])
     columns = columns_of(run)

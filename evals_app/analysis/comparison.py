@@ -64,19 +64,19 @@ class Outcomes:
     cost: float | None = None
 
     @property
-    def judged(self) -> int:
+    def outcome_count(self) -> int:
         """Number of repetitions with an outcome."""
         return self.passed + self.failed
 
     @property
     def ran(self) -> bool:
         """Tell whether the run had it run at all: a run may choose among the cases."""
-        return bool(self.judged or self.unjudged)
+        return bool(self.outcome_count or self.unjudged)
 
     @property
     def rate(self) -> float:
         """Share of the outcomes that passed; ask only where there are outcomes."""
-        return self.passed / self.judged
+        return self.passed / self.outcome_count
 
 
 @dataclass(frozen=True)
@@ -109,14 +109,16 @@ class CaseChange:
     probability: float | None = None
 
     @property
-    def compared(self) -> bool:
+    def is_comparable(self) -> bool:
         """Tell whether the two runs' outcomes are about the same thing."""
         return self.verdict not in {Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE}
 
     @property
     def difference(self) -> float | None:
         """Pass rate after minus before; None where they cannot be compared."""
-        return self.after.rate - self.before.rate if self.compared and self.after and self.before else None
+        return (
+            self.after.rate - self.before.rate if self.is_comparable and self.after and self.before else None
+        )
 
 
 @dataclass(frozen=True)
@@ -139,12 +141,12 @@ class Whole:
         return self.probability <= ALPHA
 
     @property
-    def regressed(self) -> bool:
+    def is_worse(self) -> bool:
         """Tell whether the run as a whole is worse, and not by chance."""
         return self.significant and self.effect is not None and self.effect.mean < 0
 
     @property
-    def fixed(self) -> bool:
+    def is_better(self) -> bool:
         """Tell whether the run as a whole is better, and not by chance."""
         return self.significant and self.effect is not None and self.effect.mean > 0
 
@@ -186,7 +188,7 @@ class Comparison:
     def regressions(self) -> list[str]:
         """Reasons for a regression, one sentence each; empty without one."""
         sentences = [f"{case.key.id}: {case.because}" for case in self.of(Verdict.REGRESSED)]
-        if self.whole.regressed and self.whole.effect:
+        if self.whole.is_worse and self.whole.effect:
             points = abs(100 * self.whole.effect.mean)
             fell = f"the pass rate fell by {points:.1f} points over {self.whole.cases} cases"
             sentences.append(
@@ -251,13 +253,13 @@ def _incomparable(before: Outcomes, after: Outcomes) -> str:
     sides = (("before", before), ("after", after))
     if absent := [name for name, side in sides if not side.ran]:
         return f"It did not run {' and '.join(absent)}."
-    unjudged = [name for name, side in sides if not side.judged]
+    unjudged = [name for name, side in sides if not side.outcome_count]
     return f"No repetition was judged {' and '.join(unjudged)}." if unjudged else ""
 
 
 def _judge_case(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequence[Past]) -> CaseChange:
     split = (after.passed, after.failed, before.passed, before.failed)
-    counts = f"{before.passed} of {before.judged} passed before, {after.passed} of {after.judged} after"
+    counts = f"{before.passed} of {before.outcome_count} passed before, {after.passed} of {after.outcome_count} after"
     moved = Verdict.REGRESSED if after.rate < before.rate else Verdict.FIXED
     varied = any(past.varies for past in history)
     own = before.same == after.same and before.rate != after.rate
@@ -265,11 +267,13 @@ def _judge_case(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequen
     def change(verdict: Verdict, why: str, probability: float | None = None) -> CaseChange:
         needed = None
         if verdict in {Verdict.FLAKY, Verdict.UNCLEAR}:
-            needed = statistics.repetitions_to_tell(after.passed, after.judged, before.passed, before.judged)
+            needed = statistics.repetitions_to_tell(
+                after.passed, after.outcome_count, before.passed, before.outcome_count
+            )
         return CaseChange(key, verdict, why, before, after, needed, probability)
 
     if statistics.separate(*split):
-        if min(before.judged, after.judged) > 1:
+        if min(before.outcome_count, after.outcome_count) > 1:
             return change(moved, f"{counts}: the outcomes separate.")
         if not varied and not own:
             return change(moved, f"{counts}, and no stored outcome of it varied.")
@@ -290,8 +294,7 @@ def _judge_case(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequen
 
 def whole_of(cases: Sequence[CaseChange]) -> Whole:
     """Judge the cases that can be compared by a paired test: each case is its own control."""
-    found = [case.difference for case in cases]
-    differences = [difference for difference in found if difference is not None]
+    differences = [case.difference for case in cases if case.difference is not None]
     worse, better = (
         sum(difference < 0 for difference in differences),
         sum(difference > 0 for difference in differences),
@@ -305,7 +308,9 @@ def whole_of(cases: Sequence[CaseChange]) -> Whole:
 
 def _amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:
     for name in ("cost", "tokens", "seconds"):
-        pairs = [(getattr(case.before, name), getattr(case.after, name)) for case in cases if case.compared]
+        pairs = [
+            (getattr(case.before, name), getattr(case.after, name)) for case in cases if case.is_comparable
+        ]
         complete_pairs = [pair for pair in pairs if None not in pair]
         if not complete_pairs or (name == "cost" and not one_currency):
             yield Amount(name, 0, None, None)

@@ -44,7 +44,7 @@ class Reason:
 
 
 @dataclass(frozen=True)
-class Spent:
+class ModelUsage:
     """Model usage of a run. The cost is None if an attempt that used tokens has no price.
 
     Attributes:
@@ -75,14 +75,14 @@ class Summary:
 
     run: EvalRun
     seconds: float | None
-    spent: Spent
+    usage: ModelUsage
     means: list[tuple[Column, float | None]] = field(default_factory=list)
     reasons: list[Reason] = field(default_factory=list)
 
     @property
     def tokens(self) -> int:
         """Tokens of the agent, over all attempts."""
-        return self.spent.tokens
+        return self.usage.tokens
 
     @property
     def passes(self) -> bool:
@@ -131,7 +131,7 @@ def summary(run: EvalRun) -> Summary:
     return Summary(run, elapsed_seconds(run), model_usage(run), _means(run), _reasons(run))
 
 
-def model_usage(run: EvalRun) -> Spent:
+def model_usage(run: EvalRun) -> ModelUsage:
     """Return the model usage of a run so far."""
     table = prices.prices_from_json(json.loads(run.prices))
     sums = run.attempts.aggregate(
@@ -140,7 +140,7 @@ def model_usage(run: EvalRun) -> Spent:
         **{f"all_{name}": Sum(f"{name}_tokens") for name in ("total", "prompt", "output", "cached")},
     )
     judges = _judges(run)
-    return Spent(
+    return ModelUsage(
         tokens=sums["all_total"] or 0,
         prompt=sums["all_prompt"] or 0,
         output=sums["all_output"] or 0,

@@ -119,9 +119,9 @@ def fisher_exact(passed: int, failed: int, passed_then: int, failed_then: int) -
     return float(unlikely / math.comb(ours + theirs, passes))
 
 
-def mcnemar_exact(lost: int, won: int) -> float:
+def mcnemar_exact(worse: int, better: int) -> float:
     """Return McNemar's exact probability of so uneven a split of the cases whose outcome changed."""
-    total, fewer = lost + won, min(lost, won)
+    total, fewer = worse + better, min(worse, better)
     tail: int = sum(math.comb(total, count) for count in range(fewer + 1))
     return min(1.0, 2 * tail / (1 << total))
 

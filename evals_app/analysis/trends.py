@@ -51,7 +51,7 @@ class Point:
     tokens: int
     changes: list[Difference]
 
-    def changed(self, names: set[str]) -> list[Difference]:
+    def changes_of(self, names: set[str]) -> list[Difference]:
         """Return the changes of some names."""
         return [change for change in self.changes if change.what in names]
 
@@ -286,9 +286,9 @@ class Drawing:
                 name,
                 self.bottom + 18 + LANE * number,
                 [
-                    Mark(self.x(place), found)
+                    Mark(self.x(place), changes)
                     for place, point in enumerate(self.points)
-                    if (found := point.changed(names))
+                    if (changes := point.changes_of(names))
                 ],
             )
             for number, (name, names) in enumerate(LANES)

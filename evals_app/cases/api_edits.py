@@ -45,7 +45,7 @@ class CaseChanged(DevUIError):
         name = now.case["eval_id"]
         super().__init__(
             f"Case {name!r} of {evalset.path} was changed since it had the ETag {etag}; nothing was written.",
-            hint="Lay your change over `case`, and send it with If-Match `etag`.",
+            hint="Apply your change to `case` and send it with If-Match `etag`.",
         )
         self.errors = {"message": self.message, "if_match": etag, "etag": now.etag, "case": now.case}
 

@@ -141,7 +141,7 @@ class AppliedForm:
         _set_field(turn, "final_response", answer)
         old = base.get("intermediate_data")
         data = expected_steps.with_steps(
-            old, self._calls(at, form, old), self._said(at, form, old), self._app_name
+            old, self._calls(at, form, old), self._texts(at, form, old), self._app_name
         )
         _set_field(turn, "intermediate_data", data)
         _set_field(turn, "rubrics", self._rubrics(form, "rubrics", base.get("rubrics"), f"turns.{at}."))
@@ -160,7 +160,7 @@ class AppliedForm:
             calls.append(expected_steps.ExpectedCall(name, args or {}, origin))
         return calls
 
-    def _said(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
+    def _texts(self, at: int, form: Nested, base: Json | None) -> list[expected_steps.ExpectedText]:
         listed = expected_steps.texts_of(base)
         texts = []
         for place, row in enumerate(form_rows(form, "said")):

@@ -94,13 +94,13 @@ def require_free_id(sheet: Sheet, case: Json, index: int | None) -> None:
         )
 
 
-def free_id(case_id: str, taken: set[str]) -> str:
-    """Return `case_id`, with a number appended when it is taken."""
-    if case_id not in taken:
+def free_id(case_id: str, used_ids: set[str]) -> str:
+    """Return `case_id`, with a number appended when it is in use."""
+    if case_id not in used_ids:
         return case_id
     stem, dash, number = case_id.rpartition("-")
     base, at = (stem, int(number)) if dash and number.isdecimal() and len(number) < 8 else (case_id, 1)
-    while f"{base}-{at + 1}" in taken:
+    while f"{base}-{at + 1}" in used_ids:
         at += 1
     return f"{base}-{at + 1}"
 

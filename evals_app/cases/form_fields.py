@@ -39,7 +39,7 @@ class FormField:
     error: str = ""
 
     @property
-    def shown(self) -> str:
+    def page_text(self) -> str:
         """The text in the form that a page can hold."""
         return browser_text(self.value)
 

@@ -104,7 +104,7 @@ def _runs_foreign_code(metric: EvalMetric) -> bool:
     adk_metric = ADK_METRICS.get(metric.metric_name)
     if metric.custom_function_path or adk_metric is None:
         return True
-    return adk_metric.judged or adk_metric.kind is MetricKind.VERTEX
+    return adk_metric.uses_judge or adk_metric.kind is MetricKind.VERTEX
 
 
 def verdict(scores: Iterable[Score]) -> EvalAttempt.Status:

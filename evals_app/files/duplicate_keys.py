@@ -18,13 +18,13 @@ def load_json(text: str) -> tuple[Any, bool]:
     """
     repeated = False
 
-    def made(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    def build_object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
         nonlocal repeated
         members = dict(pairs)
         repeated = repeated or len(members) < len(pairs)
         return members
 
-    return json.loads(text, object_pairs_hook=made), repeated
+    return json.loads(text, object_pairs_hook=build_object), repeated
 
 
 def find_duplicates(text: str, kind: str) -> list[tuple[Child, Child]]:

@@ -216,7 +216,7 @@ def add_file(app_name: str, file: EvalsetFile, *, origin: str = "page") -> EvalS
         raise EvalsetIdTaken(f"{file.file_name} is there already.", hint="Choose another id.") from error
     except OSError as error:
         raise write_error(path, error) from error
-    library.refresh(agents_folder(), app_name, origin, written=file)
+    library.refresh(agents_folder(), app_name, origin, new_file=file)
     return library.find_evalset(app_name, library.id_of_file(file.file_name))
 
 

@@ -62,7 +62,7 @@ class _JsonWriter:
             return self._object(node, old, new, pad)
         if node.kind == "array" and isinstance(old, list) and isinstance(new, list) and new:
             return self._array(node, old, new, pad)
-        return self.dumped(new, pad if self._is_spread(node) or not node.children else None)
+        return self.dump(new, pad if self._is_spread(node) or not node.children else None)
 
     def _object(self, node: Node, old: dict[str, Any], new: dict[str, Any], pad: str) -> str:
         shape = self._shape(node, pad)
@@ -73,11 +73,11 @@ class _JsonWriter:
             for child in remaining
         ]
         texts += [
-            f"{self._string(name)}{self.colon}{self.dumped(value, shape.pad)}"
+            f"{self._string(name)}{self.colon}{self.dump(value, shape.pad)}"
             for name, value in new.items()
             if name not in names
         ]
-        return self._joined(node, [*remaining, *[None] * (len(texts) - len(remaining))], texts, shape)
+        return self._join(node, [*remaining, *[None] * (len(texts) - len(remaining))], texts, shape)
 
     def _member(self, node: Node, child: Child, old: Any, new: Any, shape: _Shape) -> str:
         if node.child(child.key) is not child:  # an earlier one of the same name, which no reader sees
@@ -89,14 +89,14 @@ class _JsonWriter:
         places = pair_items(old, new)
         children = [None if place is None else node.children[place] for place in places]
         texts = [
-            self.dumped(item, shape.pad)
+            self.dump(item, shape.pad)
             if child is None or place is None
             else self.value(child.node, old[place], item, shape.pad or "")
             for item, place, child in zip(new, places, children, strict=True)
         ]
-        return self._joined(node, children, texts, shape)
+        return self._join(node, children, texts, shape)
 
-    def _joined(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
+    def _join(self, node: Node, children: list[Child | None], texts: list[str], shape: _Shape) -> str:
         """Return entries in brackets. Each keeps its leading white space; new ones get the usual one."""
         leads = {child.start: self._lead(node, at) for at, child in enumerate(node.children) if at}
         joined = shape.first + texts[0]
@@ -130,7 +130,7 @@ class _JsonWriter:
     def _string(self, value: str) -> str:
         return json.dumps(value, ensure_ascii=self.ascii_only)
 
-    def dumped(self, value: Any, pad: str | None) -> str:
+    def dump(self, value: Any, pad: str | None) -> str:
         """Return a new value on its own lines indented by `pad`, or on one line if `pad` is None."""
         options: dict[str, Any] = {"ensure_ascii": self.ascii_only, "allow_nan": False}
         if pad is None or not self.indent:

@@ -56,17 +56,17 @@ def id_of_file(name: str) -> str:
 
 
 def refresh(
-    agents: AgentsFolder, app_name: str, origin: str = ORIGIN_DISK, *, written: EvalsetFile | None = None
+    agents: AgentsFolder, app_name: str, origin: str = ORIGIN_DISK, *, new_file: EvalsetFile | None = None
 ) -> None:
     """Update the rows of an app's evalsets from their files. `origin` is stored with new versions.
 
-    `written` is a file that the caller has just written, which need not be parsed again.
+    `new_file` is a file that the caller has just written, which need not be parsed again.
     """
     rows = {row.evalset_id: row for row in EvalSet.objects.filter(app_name=app_name)}
     files = find_files(agents.folder_of(app_name))
     for evalset_id, path in files.items():
         with contextlib.suppress(FileNotFoundError, NotFound):  # removed in between
-            _mirror(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, written)
+            _mirror(agents, app_name, evalset_id, path, rows.get(evalset_id), origin, new_file)
     missing = [row for name, row in rows.items() if name not in files and not row.gone]
     if gone_pks := [row.pk for row in missing if not _exists(agents, row)]:
         mark_gone(gone_pks)
@@ -101,15 +101,15 @@ def register_file(agents: AgentsFolder, app_name: str, path: Path) -> EvalSet:
 
 
 def refresh_evalset(
-    agents: AgentsFolder, evalset: EvalSet, origin: str = ORIGIN_DISK, written: EvalsetFile | None = None
+    agents: AgentsFolder, evalset: EvalSet, origin: str = ORIGIN_DISK, new_file: EvalsetFile | None = None
 ) -> EvalSet:
     """Return an evalset's row, updated from its file, or marked as gone.
 
-    `written` is the file if the caller has just written it, so that it need not be parsed again.
+    `new_file` is the file if the caller has just written it, so that it need not be parsed again.
     """
     path = path_of(agents, evalset)
     with contextlib.suppress(FileNotFoundError, NotFound):
-        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, written)
+        return _mirror(agents, evalset.app_name, evalset.evalset_id, path, evalset, origin, new_file)
     mark_gone([evalset.pk])
     evalset.gone = True
     return evalset
@@ -172,7 +172,7 @@ def _mirror(
     path: Path,
     row: EvalSet | None,
     origin: str = ORIGIN_DISK,
-    written: EvalsetFile | None = None,
+    new_file: EvalsetFile | None = None,
 ) -> EvalSet:
     stamp = _stamp(path)
     if row is not None and row.stamp == stamp and not row.gone:
@@ -185,8 +185,8 @@ def _mirror(
             raise BadFile([Problem(display_path, "has a name that is not UTF-8: rename the file")])
         text = read_text(path, display_path)
         columns["digest"] = digest_of(text)
-        is_known = written is not None and (written.file_name, written.text) == (path.name, text)
-        content = written.content if written and is_known else parse(text, path.name, display_path)
+        is_known = new_file is not None and (new_file.file_name, new_file.text) == (path.name, text)
+        content = new_file.content if new_file and is_known else parse(text, path.name, display_path)
     except BadFile as error:
         return mirror(app_name, evalset_id, {**columns, "problems": scopes.dumps(error.as_json())}, None)
     return mirror(app_name, evalset_id, {**columns, **_summary(content)}, content.as_adk(), origin)

@@ -212,9 +212,9 @@ class LoadedDocument:
         return messages
 
 
-def _rest(found: Sequence[object], what: str) -> list[str]:
+def _rest(warnings: Sequence[object], what: str) -> list[str]:
     """Return the warning that counts what is not listed."""
-    return [f"{len(found) - MAX_WARNINGS} more {what}."] if len(found) > MAX_WARNINGS else []
+    return [f"{len(warnings) - MAX_WARNINGS} more {what}."] if len(warnings) > MAX_WARNINGS else []
 
 
 @pause_collector()

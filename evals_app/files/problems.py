@@ -154,7 +154,7 @@ def _case_of(document: Any, path: list[PathKey]) -> tuple[str, list[PathKey]]:
 
 _MESSAGES = {
     "missing": "is required",
-    "extra_forbidden": "is no field that ADK knows here: mend the name or leave it out",
+    "extra_forbidden": "is not a field that ADK knows here: correct the name or omit it",
     "string_type": "must be text",
     "list_type": "must be a list",
     "dict_type": "must be an object",

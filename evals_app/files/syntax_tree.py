@@ -118,9 +118,9 @@ class _YamlTreeBuilder:
 
     def node(self, event: Any) -> Node:
         """Return the node that starts with an event."""
-        return self._named(event)[0]
+        return self._node_and_text(event)[0]
 
-    def _named(self, event: Any) -> tuple[Node, str]:
+    def _node_and_text(self, event: Any) -> tuple[Node, str]:
         """Return the node that starts with an event, and its text if it is a scalar."""
         start, end = event.start_mark.index, event.end_mark.index
         if isinstance(event, yaml.AliasEvent):
@@ -131,14 +131,14 @@ class _YamlTreeBuilder:
             scalar = str(event.value)
             node = Node("scalar", start, _scalar_end(self.text, start, end, event.style), event.style or "")
         elif isinstance(event, yaml.MappingStartEvent):
-            node = self._filled("object", event, yaml.MappingEndEvent)
+            node = self._collection("object", event, yaml.MappingEndEvent)
         else:
-            node = self._filled("array", event, yaml.SequenceEndEvent)
+            node = self._collection("array", event, yaml.SequenceEndEvent)
         if event.anchor is not None:
             self.anchors[event.anchor] = node, scalar
         return node, scalar
 
-    def _filled(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
+    def _collection(self, kind: NodeKind, begins: Any, ends: Any) -> Node:
         """Return a collection with its children."""
         node = Node(kind, begins.start_mark.index, begins.end_mark.index)
         event: Any = next(self.events)
@@ -155,7 +155,7 @@ class _YamlTreeBuilder:
         start = event.start_mark.index
         if kind == "array":
             return Child(start, index, start, self.node(event))
-        _, name = self._named(event)
+        _, name = self._node_and_text(event)
         return Child(start, name, event.end_mark.index, self.node(next(self.events)))
 
 

@@ -121,10 +121,10 @@ def own_metrics() -> Mapping[str, OwnMetric]:
     """
     metrics: dict[str, OwnMetric] = {}
     for source in (*import_modules("evals_app.metrics.own"), *load_plugins(METRICS)):
-        named = objects_in(source, OwnMetric)
-        if not named:
+        found_metrics = objects_in(source, OwnMetric)
+        if not found_metrics:
             log.error("The plugin %r names no OwnMetric.", source)
-        for metric in named:
+        for metric in found_metrics:
             if metric.name in ADK_METRICS or metrics.setdefault(metric.name, metric) is not metric:
                 log.error("The metric %r of %s is omitted: the name is in use.", metric.name, metric.module)
     return metrics

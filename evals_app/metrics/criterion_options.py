@@ -51,7 +51,11 @@ class Option:
 JUDGE = (
     Option("judge_model_options.judge_model", "Judge model", Widget.TEXT, placeholder="of the run"),
     Option(
-        "judge_model_options.num_samples", "Samples a verdict", Widget.NUMBER, None, placeholder="of the run"
+        "judge_model_options.num_samples",
+        "Samples per verdict",
+        Widget.NUMBER,
+        None,
+        placeholder="of the run",
     ),
     Option("judge_model_options.parallelism_limit", "Asked at once", Widget.NUMBER, None, placeholder="1"),
 )
@@ -86,18 +90,18 @@ def check_criterion(name: str, options: Sequence[Option], criterion: Criterion, 
         value = _stored_value(criterion, option, MISSING)
         if value is MISSING or (value is not None and _is_valid(option, value)):
             continue
-        shown = "null or NaN" if value is None else repr(value)
+        value_text = "null or NaN" if value is None else repr(value)
         if option.widget is Widget.CHOICE:
             allowed = [choice for choice, _ in option.choices]
             near = difflib.get_close_matches(normalize_choice(value or ""), allowed, n=1, cutoff=0.4)
             raise BadInput(
-                f"{source}: {option.name} of {name} is {shown}, which is none of {', '.join(allowed)}.",
+                f"{source}: {option.name} of {name} is {value_text}, which is not one of {', '.join(allowed)}.",
                 hint=f"Did you mean {near[0]}?" if near else "Write one of them.",
             )
         value_name = VALUE_NAMES[option.widget].format(least=option.least)
         raise BadInput(
-            f"{source}: {option.name} of {name} is {shown}, which is not {value_name}.",
-            hint="Mend it, or leave it out.",
+            f"{source}: {option.name} of {name} is {value_text}, which is not {value_name}.",
+            hint="Correct it or omit it.",
         )
 
 
@@ -256,7 +260,7 @@ def _number(option: Option, text: str) -> int | None:
     try:
         number = int(text)
     except ValueError:
-        raise BadInput(f"{option.label} is no whole number: {text!r}.", hint="Give one.") from None
+        raise BadInput(f"{option.label} is not a whole number: {text!r}.", hint="Give one.") from None
     if not option.least <= number <= option.most:
         raise BadInput(
             f"{option.label} must be {option.least} to {option.most}, not {number}.",

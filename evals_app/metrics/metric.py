@@ -55,7 +55,7 @@ class Metric:
     options: tuple[Option, ...] = ()
 
     @property
-    def judged(self) -> bool:
+    def uses_judge(self) -> bool:
         """Tell whether the metric uses a judge model."""
         return self.kind in {MetricKind.JUDGE, MetricKind.RUBRICS, MetricKind.SIMULATOR}
 

@@ -98,7 +98,7 @@ class RunForm:
     @property
     def judges(self) -> bool:
         """Tell whether a judge model is used."""
-        return any(offer.chosen and offer.metric.judged for offer in self.offers)
+        return any(offer.chosen and offer.metric.uses_judge for offer in self.offers)
 
     @property
     def models(self) -> tuple[tuple[str, str], ...]:
@@ -311,7 +311,7 @@ def _with_judge(data: Mapping[str, Any], model: str, samples: str) -> dict[str, 
     number = criteria.read_input(count, [samples], None)
     chosen = dict(data["criteria"])
     for name, criterion in chosen.items():
-        if name not in ADK_METRICS or not ADK_METRICS[name].judged:
+        if name not in ADK_METRICS or not ADK_METRICS[name].uses_judge:
             continue
         for option, value in ((judge, model), (count, number)):
             if value and not criteria.value_of(criterion, option):

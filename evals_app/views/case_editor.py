@@ -51,7 +51,7 @@ class Page:
     """Context of the form's page besides its fields."""
 
     opened: FormBase
-    kept: Json
+    base: Json
     data: Nested
     raw: str = ""
     as_text: bool = False
@@ -150,7 +150,7 @@ def _read_posted_form(post: QueryDict, app_name: str, evalset_id: str) -> Page:
     page = Page(opened, {}, data, raw, as_text)
     act = post.get("act", "review")
     try:
-        page = replace(page, kept=case_review.base_case(evalset, opened))
+        page = replace(page, base=case_review.base_case(evalset, opened))
         if act.startswith(REARRANGING):
             return replace(page, data=rearrange_rows(data, act, NEW_ROW_DEFAULTS))
         make = partial(case_review.parse_form, data=data, app_name=app_name)
@@ -179,10 +179,10 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
         **change_context(page.review.change if page.review else None, page.error),
         "evalset": evalset,
         "page": page,
-        "draft": CaseForm.of(page.data, page.kept, errors),
+        "draft": CaseForm.of(page.data, page.base, errors),
         "raw": FormField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
-        "case_id": page.kept.get("eval_id", "") if not page.opened.is_new else "",
+        "case_id": page.base.get("eval_id", "") if not page.opened.is_new else "",
         "conflict": _sides(page.review),
         "faults": [FormField(name, error=error) for name, error in errors.items()],
         "personas": PERSONAS_OFFERED,

@@ -93,35 +93,35 @@ async def change(request: HttpRequest, app_name: str, evalset_id: str) -> HttpRe
     await units_of_work.write(library.refresh_known, app_name)
     if request.method != "POST":
         return await units_of_work.read(_show, request, app_name, evalset_id, FileAct.of(request.GET))
-    asked = FileAct.of(request.POST)
+    action = FileAct.of(request.POST)
     worked_out, has_changed = None, False
     try:
-        asked = await units_of_work.read(_with_file, request, asked)
-        worked_out = await units_of_work.read(_worked_out, app_name, evalset_id, asked)
+        action = await units_of_work.read(_with_file, request, action)
+        worked_out = await units_of_work.read(_worked_out, app_name, evalset_id, action)
         if worked_out and "seen" in request.POST:
             saved = await units_of_work.write(review.save_reviewed, worked_out, request.POST["seen"])
             if saved is not None:
                 return redirect(evalset_url(saved))
             has_changed = True
     except DevUIError as error:
-        return await units_of_work.read(_show, request, app_name, evalset_id, asked, error)
+        return await units_of_work.read(_show, request, app_name, evalset_id, action, error)
     return await units_of_work.read(
-        _show, request, app_name, evalset_id, asked, None, worked_out, has_changed
+        _show, request, app_name, evalset_id, action, None, worked_out, has_changed
     )
 
 
-def _with_file(request: HttpRequest, asked: FileAct) -> FileAct:
+def _with_file(request: HttpRequest, action: FileAct) -> FileAct:
     """Return what is asked for with the file that was sent along."""
     file = request.FILES.get("file")
     if file is None:
-        return asked
+        return action
     name = uploads.base_name(file.name or "")
-    return FileAct(asked.act, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
+    return FileAct(action.act, {"file_name": name, "file_text": uploads.decode_upload(name, file.read())})
 
 
-def _worked_out(app_name: str, evalset_id: str, asked: FileAct) -> EvalsetChange | None:
+def _worked_out(app_name: str, evalset_id: str, action: FileAct) -> EvalsetChange | None:
     evalset = library.find_evalset(app_name, evalset_id)
-    edit = asked.edit(evalset)
+    edit = action.edit(evalset)
     return file_changes.plan_change(evalset, edit) if edit else None
 
 
@@ -129,7 +129,7 @@ def _show(
     request: HttpRequest,
     app_name: str,
     evalset_id: str,
-    asked: FileAct,
+    action: FileAct,
     error: DevUIError | None = None,
     worked_out: EvalsetChange | None = None,
     has_changed: bool = False,
@@ -137,26 +137,26 @@ def _show(
     evalset = library.find_evalset(app_name, evalset_id)
     if error is None and worked_out is None:
         try:
-            worked_out = _worked_out(app_name, evalset_id, asked)
+            worked_out = _worked_out(app_name, evalset_id, action)
         except DevUIError as refused:
             error = refused
     context = {
         **change_context(worked_out, error),
         "evalset": evalset,
-        "title": TITLES[asked.act],
-        "asked": asked,
-        "fields": {"name": evalset.name, "description": evalset.description, **asked.fields},
-        "place": _place(evalset, asked),
+        "title": TITLES[action.act],
+        "action": action,
+        "fields": {"name": evalset.name, "description": evalset.description, **action.fields},
+        "place": _place(evalset, action),
         "has_changed": has_changed,
         "most": uploads.MAX_BYTES,
     }
     return render(request, CHANGE, context, status=error.status if error else 200)
 
 
-def _place(evalset: EvalSet, asked: FileAct) -> int:
+def _place(evalset: EvalSet, action: FileAct) -> int:
     """Return where the case stands that is meant, from 1; 0 when none is."""
     try:
-        return review.case_index(evalset, asked.fields.get("id", ""), asked.fields.get("at", "")) + 1
+        return review.case_index(evalset, action.fields.get("id", ""), action.fields.get("at", "")) + 1
     except NotFound:
         return 0
 

@@ -154,7 +154,7 @@ class CasesWish:
     target: str
     new_id: str
     options: CaseOptions
-    seen: str
+    reviewed: str
     created: float
 
     @classmethod
@@ -202,8 +202,8 @@ async def record(request: HttpRequest) -> HttpResponse:
             conversation = await session_cases.fetch_conversation(source.session)
             cases.append(await units_of_work.read(_case, wish, source, conversation))
         worked_out = await units_of_work.read(_worked_out, app_name, wish, cases)
-        if wish.seen:
-            saved = await units_of_work.write(review.save_reviewed, worked_out, wish.seen, "session")
+        if wish.reviewed:
+            saved = await units_of_work.write(review.save_reviewed, worked_out, wish.reviewed, "session")
             if saved is not None:
                 added = worked_out.will_be.content.cases[-len(cases) :]  # under the ids that were free
                 return redirect(evalset_url(saved, [case.eval_id for case in added]))
@@ -270,7 +270,7 @@ def _record(
         "app_name": app_name,
         "targets": list(targets.values_list("evalset_id", flat=True)),
         **change_context(change, error),
-        "has_changed": bool(change and wish.seen),
+        "has_changed": bool(change and wish.reviewed),
         "apps": runnable_apps(),
     }
     return render(request, RECORD, context, status=error.status if error else 200)

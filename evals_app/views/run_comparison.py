@@ -46,7 +46,7 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
         if (not verdict or case.verdict == verdict) and text.casefold() in case.key.id.casefold()
     ]
     return {
-        "found": comparison,
+        "comparison": comparison,
         "before_rate": _rate(comparison, lambda case: case.before),
         "after_rate": _rate(comparison, lambda case: case.after),
         "changed": baselines.what_changed(then, now),
@@ -60,6 +60,6 @@ def _comparison_context(request: HttpRequest, then: EvalRun, now: EvalRun) -> di
 
 def _rate(comparison: Comparison, side: Callable[[CaseChange], Outcomes | None]) -> Rate:
     """Return the pass rate of one side over the cases that can be compared, each with the same weight."""
-    outcomes = [side(case) for case in comparison.cases if case.compared]
+    outcomes = [side(case) for case in comparison.cases if case.is_comparable]
     rates = [side_outcomes.rate for side_outcomes in outcomes if side_outcomes is not None]
     return Rate(sum(rates), len(rates))

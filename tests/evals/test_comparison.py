@@ -104,8 +104,8 @@ def test_the_whole_is_judged_by_mcnemar_when_each_case_ran_once():
     assert (found.whole.cases, found.whole.worse, found.whole.better) == (20, 9, 1)
     assert found.whole.probability == pytest.approx(0.021484375)
     assert found.whole.test == "exact McNemar test"
-    assert found.whole.regressed
-    assert not found.whole.fixed
+    assert found.whole.is_worse
+    assert not found.whole.is_better
     assert found.regressions[-1].startswith(
         "The run as a whole: the pass rate fell by 40.0 points over 20 cases"
     )
@@ -115,7 +115,7 @@ def test_the_whole_is_judged_by_permutation_when_cases_were_repeated():
     found = runs([(3, 2)] * 8, before=3, after=3)
     assert found.whole.test == "exact paired permutation test"
     assert found.whole.probability == pytest.approx(2 / 2**8)
-    assert found.whole.regressed
+    assert found.whole.is_worse
     assert not found.of(Verdict.REGRESSED)
     assert len(found.regressions) == 1
     assert len(found.doubts) == 8
@@ -125,7 +125,7 @@ def test_a_whole_of_nothing_proves_nothing():
     found = compare({}, {CASE: of(1)})
     assert found.whole.cases == 0
     assert found.whole.effect is None
-    assert not found.whole.regressed
+    assert not found.whole.is_worse
     assert found.regressions == []
 
 

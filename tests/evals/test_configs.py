@@ -88,17 +88,17 @@ TOOLS = "tool_trajectory_avg_score"
 @pytest.mark.parametrize(
     ("metric", "said", "told", "way_out"),
     [
-        (TOOLS, {"match_type": "EXCAT"}, "none of EXACT, IN_ORDER, ANY_ORDER", "Did you mean EXACT?"),
+        (TOOLS, {"match_type": "EXCAT"}, "not one of EXACT, IN_ORDER, ANY_ORDER", "Did you mean EXACT?"),
         (TOOLS, {"matchType": "in_ordr"}, "'in_ordr'", "Did you mean IN_ORDER?"),
-        (TOOLS, {"match_type": 3}, "is 3, which is none of", "Write one of them."),
-        (TOOLS, {"ignore_args": "perhaps"}, "not true or false", "Mend it, or leave it out."),
-        (JUDGED, {"judge_model_options": {"num_samples": "many"}}, "not a whole number", "Mend it"),
-        (JUDGED, {"judge_model_options": {"num_samples": 0}}, "is 0, .* of at least 1", "Mend it"),
-        (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Mend it"),
+        (TOOLS, {"match_type": 3}, "is 3, which is not one of", "Write one of them."),
+        (TOOLS, {"ignore_args": "perhaps"}, "not true or false", "Correct it or omit it."),
+        (JUDGED, {"judge_model_options": {"num_samples": "many"}}, "not a whole number", "Correct it"),
+        (JUDGED, {"judge_model_options": {"num_samples": 0}}, "is 0, .* of at least 1", "Correct it"),
+        (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Correct it"),
         (JUDGED, {"judge_model_options": {"num_samples": None}}, "num_samples of .* is null or NaN", "Mend"),
-        (JUDGED, {"judge_model_options": None}, "judge_model of .* is null or NaN", "Mend it"),
+        (JUDGED, {"judge_model_options": None}, "judge_model of .* is null or NaN", "Correct it"),
         ("rubric_based_tool_use_quality_v1", {"rubrics": None}, "null or NaN, .* a list of rubrics", "Mend"),
-        (TOOLS, {"match_type": None}, "is null or NaN, which is none of", "Write one of them."),
+        (TOOLS, {"match_type": None}, "is null or NaN, which is not one of", "Write one of them."),
     ],
 )
 def test_invalid_criterion_is_refused_when_ordered(metric, said, told, way_out):

@@ -109,7 +109,7 @@ def test_the_evaluators_are_those_of_adks_registry():
             assert f"from .{module} import {cls}" in registered, name
 
 
-@pytest.mark.parametrize("name", [name for name, metric in catalog.ADK_METRICS.items() if metric.judged])
+@pytest.mark.parametrize("name", [name for name, metric in catalog.ADK_METRICS.items() if metric.uses_judge])
 def test_judge_model_is_where_we_read_it(name):
     options = {"judge_model": "judge-yes"}
     config = EvalConfig.model_validate(

@@ -376,7 +376,7 @@ async def test_refused_attempts_count_in_no_rate_or_test(play):
     def check():
         assert (after.passed, after.errors, after.failed) == (4, 2, 0)
         tally = case_matrix.tally(after)
-        assert (tally.rate.passed, tally.rate.total, tally.mixed) == (2.0, 2, 0)
+        assert (tally.rate.passed, tally.rate.total, tally.flaky) == (2.0, 2, 0)
         assert repetitions.of_case(after, 0).rate.total == 0
         point = next(one for one in trends.trend_of(after.evalset).points if one.run.pk == after.pk)
         assert (point.rate.passed, point.rate.total) == (2.0, 2)
@@ -403,7 +403,7 @@ async def test_a_case_that_passed_but_for_a_refusal_is_not_flaky(play):
     def check():
         matrix = case_matrix.matrix(run)
         assert (run.passed, run.errors) == (2, 1)
-        assert (matrix.mixed, matrix.rows[0].mixed, matrix.rows[0].rate.total) == (0, False, 2)
+        assert (matrix.flaky, matrix.rows[0].is_flaky, matrix.rows[0].rate.total) == (0, False, 2)
         assert not repetitions.of_case(run, 0).flaky
 
     await units_of_work.read(check)

@@ -126,13 +126,13 @@ def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
         stored_runs.version(cases("a", "b")), {"a": [passed(), failed(), passed()], "b": [passed()] * 3}
     )
     row = next(row for row in case_matrix.matrix(run).rows if row.id == "a")
-    assert (row.rate.passed, row.rate.total, row.mixed) == (2, 3, True)
+    assert (row.rate.passed, row.rate.total, row.is_flaky) == (2, 3, True)
     assert row.cells[0].spread.varies
     assert row.cells[0].score == pytest.approx(2 / 3)
     tally = case_matrix.tally(run)
     assert tally.rate.value == pytest.approx((2 / 3 + 1) / 2)
     assert [round(chance, 3) for _, chance in tally.reliable] == [0.833, 0.667, 0.5]
-    assert tally.mixed == 1
+    assert tally.flaky == 1
 
 
 def test_unpriced_tokens_have_unknown_cost_and_priced_ones_a_sum():
@@ -140,13 +140,13 @@ def test_unpriced_tokens_have_unknown_cost_and_priced_ones_a_sum():
     unknown = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]}
     )
-    assert (run_summary.summary(unknown).spent.cost, run_summary.summary(unknown).spent.unpriced) == (None, 1)
+    assert (run_summary.summary(unknown).usage.cost, run_summary.summary(unknown).usage.unpriced) == (None, 1)
     known = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent, cost=0.25)]}
     )
-    assert (run_summary.summary(known).spent.cost, run_summary.summary(known).tokens) == (0.75, 20)
+    assert (run_summary.summary(known).usage.cost, run_summary.summary(known).tokens) == (0.75, 20)
     without = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
-    assert run_summary.summary(without).spent.cost is None
+    assert run_summary.summary(without).usage.cost is None
 
 
 def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
@@ -159,7 +159,7 @@ def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
     run = stored_runs.run(
         stored_runs.version(cases("a")), {"a": [passed(judge=judge), passed(judge=judge)]}, prices=prices
     )
-    spent = run_summary.summary(run).spent
+    spent = run_summary.summary(run).usage
     assert (spent.judge_cost, spent.currency, spent.judge_tokens) == (4.0, "EUR", 2_000_000)
 
 
@@ -261,11 +261,11 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     run = stored_runs.run(of, {"a": [passed(), gone, passed()]})
     before = stored_runs.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
     [row] = case_matrix.matrix(run).rows
-    assert (row.rate.passed, row.rate.total, row.mixed) == (2, 2, False)
-    assert case_matrix.matrix(run).mixed == 0
-    assert not case_matrix.matrix(run, Filters(mixed=True)).rows
+    assert (row.rate.passed, row.rate.total, row.is_flaky) == (2, 2, False)
+    assert case_matrix.matrix(run).flaky == 0
+    assert not case_matrix.matrix(run, Filters(flaky=True)).rows
     tally = case_matrix.tally(run)
-    assert (tally.rate.value, tally.reliable, tally.mixed) == (1.0, [(1, 1.0), (2, 1.0)], 0)
+    assert (tally.rate.value, tally.reliable, tally.flaky) == (1.0, [(1, 1.0), (2, 1.0)], 0)
     of_case = repetitions.of_case(run, 0)
     assert (of_case.rate.passed, of_case.rate.total, len(of_case.reliable)) == (2, 2, 2)
     [change] = baselines.compare_runs(before, run).cases

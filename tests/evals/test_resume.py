@@ -463,7 +463,7 @@ def test_usage_of_interrupted_attempt_is_known_by_model(in_flight, ended):
     assert list(json.loads(in_flight.by_model)) == ["priced"]
     spent = spending_since(in_flight.run, [], 0.0, Limits(cost=100.0), PRICED)
     assert (spent.cost, spent.tokens) == (5.0, 1_000_000)
-    assert run_summary.summary(in_flight.run).spent.cost == 5.0
+    assert run_summary.summary(in_flight.run).usage.cost == 5.0
 
 
 def test_the_cost_is_unknown_when_a_process_died_before_it_wrote_down_all_calls(in_flight):

@@ -132,7 +132,7 @@ def test_default_judge_is_used_for_metrics_without_one():
     [
         ("tool_trajectory_avg_score", {"match_type": "SOMEHOW"}, "none of the choices"),
         ("hallucinations_v1", {"judge_model_options__num_samples": "0"}, "must be 1 to 50"),
-        ("hallucinations_v1", {"judge_model_options__num_samples": "many"}, "no whole number"),
+        ("hallucinations_v1", {"judge_model_options__num_samples": "many"}, "not a whole number"),
         ("rubric_based_tool_use_quality_v1", {"rubrics": "a: x\na: y"}, "Two rubrics have the id 'a'"),
         ("rubric_based_tool_use_quality_v1", {"rubrics": "a:"}, "has no text"),
     ],

@@ -20,7 +20,9 @@ def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dic
         "differences": [asdict(difference) for difference in baselines.what_changed(then, now)],
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
-            **_select(whole, "cases", "worse", "better", "probability", "test", "regressed", "fixed"),
+            **_select(whole, "cases", "worse", "better", "probability", "test"),
+            "regressed": whole.is_worse,
+            "fixed": whole.is_better,
             "effect": whole.effect.mean if whole.effect else None,
             "interval": [whole.effect.interval.low, whole.effect.interval.high] if whole.effect else None,
         },

@@ -40,7 +40,7 @@ def _rate_json(tally: case_matrix.Tally) -> dict[str, Any]:
         "passed": tally.rate.value,
         "interval": [interval.low, interval.high],
         "pass_hat_k": {str(k): chance for k, chance in tally.reliable},
-        "flaky": tally.mixed,
+        "flaky": tally.flaky,
     }
 
 
