@@ -95,9 +95,19 @@ TOOLS = "tool_trajectory_avg_score"
         (JUDGED, {"judge_model_options": {"num_samples": "many"}}, "not a whole number", "Correct it"),
         (JUDGED, {"judge_model_options": {"num_samples": 0}}, "is 0, .* of at least 1", "Correct it"),
         (JUDGED, {"judgeModelOptions": {"judgeModel": 7}}, "judge_model of final_.* is 7", "Correct it"),
-        (JUDGED, {"judge_model_options": {"num_samples": None}}, "num_samples of .* is null or NaN", "Mend"),
+        (
+            JUDGED,
+            {"judge_model_options": {"num_samples": None}},
+            "num_samples of .* is null or NaN",
+            "Correct",
+        ),
         (JUDGED, {"judge_model_options": None}, "judge_model of .* is null or NaN", "Correct it"),
-        ("rubric_based_tool_use_quality_v1", {"rubrics": None}, "null or NaN, .* a list of rubrics", "Mend"),
+        (
+            "rubric_based_tool_use_quality_v1",
+            {"rubrics": None},
+            "null or NaN, .* a list of rubrics",
+            "Correct",
+        ),
         (TOOLS, {"match_type": None}, "is null or NaN, which is not one of", "Write one of them."),
     ],
 )
