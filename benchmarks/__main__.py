@@ -1,4 +1,4 @@
-"""Run benchmarks, each in a process of its own, and print what they measured.
+"""Run benchmarks, each in a process of its own, and print their figures.
 
     python -m benchmarks                    all of them, on SQLite
     python -m benchmarks append get_session
@@ -6,7 +6,7 @@
     python -m benchmarks evals --adk-eval ~/with-eval/bin/python
     python -m benchmarks --postgres postgresql://postgres@127.0.0.1:5432/bench
 
-The database that `--postgres` names must be an empty one: what is in it is measured too.
+The database that `--postgres` names must be empty, because its content would affect the figures.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ALL = (
     "evals",
     "start",
 )
-BUSY = "Above one a processor every time is worse than it need be; ratios are measured under the same load."
+BUSY = "Above one per processor all times are longer; ratios are measured under the same load."
 ON_POSTGRES = ("append", "concurrent_appends", "get_session", "list_sessions", "rest_get", "state_at")
 ALONE_ON_POSTGRES = "session_list_page"
 """Benchmark that fills a whole database: on PostgreSQL it runs only on request, and alone."""
@@ -45,17 +45,17 @@ ALONE_ON_POSTGRES = "session_list_page"
 
 def main() -> int:
     """Run the selected benchmarks. Return 1 if one failed; a missed budget is shown but is no failure."""
-    asked = arguments()
+    options = arguments()
     failed = False
-    found: list[Figure] = []
-    for name in asked.names or ALL:
-        if asked.postgres and name not in ON_POSTGRES and asked.names != [ALONE_ON_POSTGRES]:
+    measured: list[Figure] = []
+    for name in options.names or ALL:
+        if options.postgres and name not in ON_POSTGRES and options.names != [ALONE_ON_POSTGRES]:
             continue
         print(f"measuring {name} …", file=sys.stderr, flush=True)
-        figures = measured(name, asked)
+        figures = run_benchmark(name, options)
         failed = failed or figures is None
-        found += figures or []
-    print(table(found))
+        measured += figures or []
+    print(table(measured))
     print(f"\nLoad average {os.getloadavg()[0]:.1f} on {os.cpu_count()} processors.", BUSY)
     return int(failed)
 
@@ -74,35 +74,35 @@ def arguments() -> argparse.Namespace:
         default="",
         help="an interpreter with google-adk[eval], to measure `adk eval` too",
     )
-    asked = parser.parse_args()
-    if unknown := set(asked.names) - set(ALL):
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(ALL):
         parser.error(f"no benchmark is called {', '.join(sorted(unknown))}: choose from {', '.join(ALL)}")
-    return asked
+    return options
 
 
-def measured(name: str, asked: argparse.Namespace) -> list[Figure] | None:
+def run_benchmark(name: str, options: argparse.Namespace) -> list[Figure] | None:
     """Run a benchmark in its own process and return its figures, or None if it failed."""
     with tempfile.TemporaryDirectory(prefix="devui-bench-", ignore_cleanup_errors=True) as folder:
-        store = asked.postgres or f"sqlite:///{Path(folder) / 'devui.sqlite3'}"
-        done = subprocess.run(
+        store = options.postgres or f"sqlite:///{Path(folder) / 'devui.sqlite3'}"
+        process = subprocess.run(
             [sys.executable, "-m", f"benchmarks.{name}"],
             env={
                 **{name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"},
                 "PYTHONPYCACHEPREFIX": str(Path(folder) / "bytecode"),
                 "DATABASE_URL": store,
                 "BENCH_FOLDER": folder,
-                "BENCH_FULL": "1" if asked.full else "",
-                "BENCH_ADK_EVAL": asked.adk_eval,
+                "BENCH_FULL": "1" if options.full else "",
+                "BENCH_ADK_EVAL": options.adk_eval,
                 "DEVUI_LOG_LEVEL": "ERROR",
             },
             stdout=subprocess.PIPE,
             text=True,
             check=False,
         )
-    if done.returncode:
+    if process.returncode:
         print(f"{name} failed, see above.", file=sys.stderr)
         return None
-    return [Figure(**json.loads(line)) for line in done.stdout.splitlines() if line.startswith("{")]
+    return [Figure(**json.loads(line)) for line in process.stdout.splitlines() if line.startswith("{")]
 
 
 if __name__ == "__main__":

@@ -31,15 +31,15 @@ LARGE_STATE_KB = 10_000
 BUDGET = None if ON_POSTGRES else 1.0
 
 
-async def append_time(service: BaseSessionService, name: str, **given: object) -> float:
+async def append_time(service: BaseSessionService, name: str, **options: object) -> float:
     """Return the median of an append to a new session, in milliseconds."""
-    return await time_on(service, await session_of(service, name, **given))
+    return await time_on(service, await session_of(service, name, **options))
 
 
 async def time_on(service: BaseSessionService, session: Session) -> float:
     """Return the median of an append to a session. Its events are created before, as an agent has them anyway."""
-    made = [event(turn) for turn in range(TURNS + WARM_UP)]
-    return await median_of(lambda _: service.append_event(session, made.pop()), TURNS, warm_up=WARM_UP)
+    events = [event(turn) for turn in range(TURNS + WARM_UP)]
+    return await median_of(lambda _: service.append_event(session, events.pop()), TURNS, warm_up=WARM_UP)
 
 
 async def long_history_time() -> float:
@@ -62,15 +62,15 @@ async def main() -> None:
     """Measure and print."""
     what = "append_event, median"
     plain = await append_time(ours(), "plain")
-    found = peers()
-    for name, peer in found.items():
+    peer_services = peers()
+    for name, peer in peer_services.items():
         time = await append_time(peer, "plain")
         print(Figure(what, "ms", plain, BUDGET, time, name).as_line())
-    if "DatabaseSessionService" not in found:
+    if "DatabaseSessionService" not in peer_services:
         print(Figure(what, "ms", plain, BUDGET, None, missing_peers()).as_line())
     print(Figure(f"{what}, after {HISTORY:,} events", "ms", await long_history_time(), BUDGET).as_line())
     large = await append_time(ours(), "large", state=state_of(STATE_KB))
-    peer_name, peer = next(iter(found.items()), ("", None))
+    peer_name, peer = next(iter(peer_services.items()), ("", None))
     peer_large = await append_time(peer, "large", state=state_of(STATE_KB)) if peer else None
     print(Figure(f"{what}, state of 1 MB", "ms", large, BUDGET, peer_large, peer_name).as_line())
     larger = await append_time(ours(), "larger", state=state_of(LARGE_STATE_KB))

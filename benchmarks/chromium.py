@@ -19,9 +19,9 @@ STAY_HERE = "--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1"
 @contextlib.contextmanager
 def chromium() -> Iterator[Browser]:
     """Start the Chromium of `BENCH_CHROMIUM`, else the first on the path."""
-    found = os.environ.get("BENCH_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
+    executable = os.environ.get("BENCH_CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", STAY_HERE])
+        browser = playwright.chromium.launch(executable_path=executable, args=["--no-sandbox", STAY_HERE])
         yield browser
         browser.close()
 
@@ -31,7 +31,7 @@ def new_page(browser: Browser) -> Page:
     return browser.new_page(viewport=SIZE)
 
 
-def held(page: Page) -> dict[str, float]:
+def performance_metrics(page: Page) -> dict[str, float]:
     """Return a page's figures after garbage collection: `Nodes`, `JSHeapUsedSize` in bytes, and more."""
     protocol = page.context.new_cdp_session(page)
     protocol.send("HeapProfiler.collectGarbage")

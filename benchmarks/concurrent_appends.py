@@ -41,13 +41,13 @@ async def main() -> None:
     """Measure and print."""
     what = f"{SESSIONS} sessions x {APPENDS} concurrent appends that share user: and app: keys"
     own, _ = await rate(ours())
-    found = peers()
-    for name, peer in found.items():
+    peer_services = peers()
+    for name, peer in peer_services.items():
         peers_rate, refused = await rate(peer)
-        told = f"{name}, {refused} refused: database is locked" if refused else name
+        peer_label = f"{name}, {refused} refused: database is locked" if refused else name
         budget = max(BUDGET, TIMES * peers_rate) if ON_POSTGRES else BUDGET
-        print(Figure(what, "/s", own, budget, peers_rate, told, more_is_better=True).as_line())
-    if "DatabaseSessionService" not in found:
+        print(Figure(what, "/s", own, budget, peers_rate, peer_label, more_is_better=True).as_line())
+    if "DatabaseSessionService" not in peer_services:
         print(Figure(what, "/s", own, BUDGET, None, missing_peers(), more_is_better=True).as_line())
 
 

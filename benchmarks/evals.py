@@ -62,11 +62,11 @@ def time_of(
 
     `new_stores`: use a new store each time, as a CI build does.
     """
-    times, said = [], ""
+    times, passed_count = [], ""
     for turn in range(TURNS + 1):
         store = {"DATABASE_URL": f"sqlite:///{FOLDER / f'new{turn}.sqlite3'}"} if new_stores else {}
         start = time.perf_counter()
-        done = subprocess.run(
+        process = subprocess.run(
             command,
             cwd=ROOT,
             env={**os.environ, "PYTHONPATH": str(agents), **store},
@@ -75,24 +75,24 @@ def time_of(
             check=False,
         )
         times.append(time.perf_counter() - start)
-        if not (found := passed.search(done.stdout)):
-            raise SystemExit(f"{' '.join(command)} told no result:\n{done.stdout}\n{done.stderr}")
-        said = found[1]
-    return statistics.median(times[1:]), said
+        if not (match := passed.search(process.stdout)):
+            raise SystemExit(f"{' '.join(command)} printed no result:\n{process.stdout}\n{process.stderr}")
+        passed_count = match[1]
+    return statistics.median(times[1:]), passed_count
 
 
 def many_attempts(agent: Path, evalset: Path) -> Figure:
     """Return the duration of a large evalset, including the start."""
     command = (sys.executable, str(ROOT / "manage.py"), "run_evals", str(agent), str(evalset))
     start = time.perf_counter()
-    done = subprocess.run(
+    process = subprocess.run(
         (*command, f"--num-runs={REPETITIONS}"), cwd=ROOT, capture_output=True, text=True, check=False
     )
-    took = time.perf_counter() - start
-    if not (found := PASSED["DevUI"].search(done.stdout)):
-        raise SystemExit(f"told no result:\n{done.stdout[-2000:]}\n{done.stderr}")
-    what = f"evalset of {MANY:,} cases × {REPETITIONS}, command line ({found[1]} passed)"
-    return Figure(what, "s", took, MANY_BUDGET if FULL else None)
+    seconds = time.perf_counter() - start
+    if not (match := PASSED["DevUI"].search(process.stdout)):
+        raise SystemExit(f"printed no result:\n{process.stdout[-2000:]}\n{process.stderr}")
+    what = f"evalset of {MANY:,} cases × {REPETITIONS}, command line ({match[1]} passed)"
+    return Figure(what, "s", seconds, MANY_BUDGET if FULL else None)
 
 
 def memory_of_the_web(agent: Path, evalset: Path) -> list[Figure]:
@@ -100,15 +100,15 @@ def memory_of_the_web(agent: Path, evalset: Path) -> list[Figure]:
     name = evalset.name.removesuffix(".evalset.json")
     with server(OURS, agents=agent.parent) as (address, _):
         _post(address, "/api/v1/evals/runs", {"app": agent.name, "evalset": name, "cases": ["case-0"]})
-        _settled(address)
+        _wait_until_settled(address)
         before = _resident(address)
         order = {"app": agent.name, "evalset": name, "num_runs": REPETITIONS}
         run = _post(address, "/api/v1/evals/runs", order)
         page = f"/evals/runs/{run['id']}/"
         first = 0.0
-        while not _settled(address, patience=1.0):
+        while not _wait_until_settled(address, patience=1.0):
             _get(address, page)
-            first = first or (_resident(address) if _ended(address, run["id"]) >= MANY else 0.0)
+            first = first or (_resident(address) if _count_ended(address, run["id"]) >= MANY else 0.0)
         after = _resident(address)
     return [
         Figure(f"memory of the web while {MANY:,} attempts run", "MB", first - before),
@@ -116,7 +116,7 @@ def memory_of_the_web(agent: Path, evalset: Path) -> list[Figure]:
     ]
 
 
-def _ended(address: str, run_id: str) -> int:
+def _count_ended(address: str, run_id: str) -> int:
     """Return the number of ended attempts of a run."""
     runs = json.loads(_get(address, "/api/v1/evals/runs?limit=5"))["runs"]
     [counts] = [run["counts"] for run in runs if run["id"] == run_id]
@@ -134,7 +134,7 @@ def _resident(address: str) -> float:
     raise SystemExit(f"no process serves {address}")
 
 
-def _settled(address: str, patience: float = 600.0) -> bool:
+def _wait_until_settled(address: str, patience: float = 600.0) -> bool:
     """Tell whether all eval runs end within some seconds."""
     deadline = time.monotonic() + patience
     while time.monotonic() < deadline:
@@ -151,8 +151,8 @@ def _get(address: str, path: str) -> bytes:
 
 
 def _post(address: str, path: str, body: Mapping[str, Any]) -> Any:
-    told = {"Content-Type": "application/json"}
-    request = urllib.request.Request(address + path, json.dumps(body).encode(), told)
+    headers = {"Content-Type": "application/json"}
+    request = urllib.request.Request(address + path, json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request) as answer:
         return json.load(answer)
 

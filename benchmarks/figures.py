@@ -31,7 +31,7 @@ class Figure:
 
     @property
     def met(self) -> str:
-        """Whether the budget is met."""
+        """`met`, `MISSED`, or empty without a budget."""
         if self.budget is None:
             return ""
         return (

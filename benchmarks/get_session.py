@@ -67,14 +67,14 @@ async def main() -> None:
     first = await cold_time(own)
     what = f"get_session, {EVENTS:,} events, first read"
     next_turn = await next_turn_time()
-    found = peers()
-    for name, peer in found.items():
+    peer_services = peers()
+    for name, peer in peer_services.items():
         await session_of(peer, "big")
         await asyncio.to_thread(FILLERS[name], "big", events)
         print(Figure(what, "ms", first, 500, await cold_time(peer), name).as_line())
-        told = "the next turn, two events later, in a runtime"
-        print(Figure(f"… {told}", "ms", next_turn, 20, await cold_time(peer), name).as_line())
-    if "DatabaseSessionService" not in found:
+        next_turn_label = "the next turn, two events later, in a runtime"
+        print(Figure(f"… {next_turn_label}", "ms", next_turn, 20, await cold_time(peer), name).as_line())
+    if "DatabaseSessionService" not in peer_services:
         print(Figure(what, "ms", first, 500, None, missing_peers()).as_line())
 
 

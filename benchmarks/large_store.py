@@ -84,7 +84,7 @@ def fill(sessions: int) -> None:
         for start in range(1, sessions + 1, BATCH):
             for number in range(start, min(start + BATCH, sessions + 1)):
                 _session(number, sessions, now - (sessions - number) * 10.0)
-            _put()
+            _flush()
     if ON_POSTGRES:
         _advance_sequences()
     with connection.cursor() as cursor:
@@ -100,7 +100,7 @@ def _add(rows: Rows, *values: object) -> None:
     _waiting.setdefault(rows, []).append(values)
 
 
-def _put() -> None:
+def _flush() -> None:
     """Write the collected rows, sessions first."""
     with transaction.atomic(), connection.cursor() as cursor:
         if ON_POSTGRES:
@@ -201,15 +201,15 @@ def _session(number: int, sessions: int, moment: float) -> None:
 
 def _event(number: int, seq: int, moment: float, text: str, odd: str) -> None:
     author, kind = TURNS[seq % len(TURNS) - 1]
-    said = f"{text} {odd}" if seq == EVENTS // 2 else text
-    summary, data = f'{{"text":"{said}"}}', f'{{"content":{{"parts":[{{"text":"{said}"}}]}}}}'
+    content = f"{text} {odd}" if seq == EVENTS // 2 else text
+    summary, data = f'{{"text":"{content}"}}', f'{{"content":{{"parts":[{{"text":"{content}"}}]}}}}'
     event_id, invocation = f"e{number}-{seq}", f"i{number}-{(seq - 1) // len(TURNS)}"
     _add(
         EVENT,
         *(number, seq, event_id, invocation, author, kind, moment - EVENTS + seq, "", 0, 0, seq % 4 == 0, 60),
         *(summary, data),
     )
-    words = said.lower().replace("?", "").replace(",", "").replace(".", "").split()
+    words = content.lower().replace("?", "").replace(",", "").replace(".", "").split()
     ids = {"event": event_id, "invocation": invocation}
     _words.append(event_index.make_entry(number, seq, words, ids, _seen.setdefault(number, set())))
 

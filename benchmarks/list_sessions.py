@@ -26,29 +26,29 @@ async def list_time(service: BaseSessionService, app: str, users: int, state: di
             app_name=app, user_id=f"user{number % users}", session_id=f"s{number}", state=state
         )
 
-    async def listed(_: int) -> None:
-        found = await service.list_sessions(app_name=app, user_id="user0" if users == 1 else None)
-        assert len(found.sessions) == SESSIONS
+    async def list_all(_: int) -> None:
+        response = await service.list_sessions(app_name=app, user_id="user0" if users == 1 else None)
+        assert len(response.sessions) == SESSIONS
 
-    return await median_of(listed, 15, warm_up=2)
+    return await median_of(list_all, 15, warm_up=2)
 
 
 async def main() -> None:
     """Measure and print."""
-    found = peers()
+    peer_services = peers()
     for users, state, of in (
         (1, STATE, "with 2 KB each, one user"),
         (USERS, {"turn": 1, "topic": "weather", "user:last": 2, "app:total": 3}, f"{USERS} users"),
     ):
         what, app = f"list_sessions, {SESSIONS:,} sessions {of}", f"{APP}-{users}"
         own = await list_time(ours(), app, users, state)
-        for name, peer in found.items():
+        for name, peer in peer_services.items():
             times = await list_time(peer, app, users, state)
             budget = (
                 SHARE * times if users == 1 and not ON_POSTGRES and name == "SqliteSessionService" else None
             )
             print(Figure(what, "ms", own, budget, times, name).as_line())
-        if "DatabaseSessionService" not in found:
+        if "DatabaseSessionService" not in peer_services:
             print(Figure(what, "ms", own, None, None, missing_peers()).as_line())
 
 

@@ -111,7 +111,7 @@ def agents() -> Path:
 
 
 @contextlib.contextmanager
-def watched(browser: Browser, address: str, name: str, query: str = "") -> Iterator[Page]:
+def open_live_page(browser: Browser, address: str, name: str, query: str = "") -> Iterator[Page]:
     """Open the live page of a session."""
     page = new_page(browser)
     page.goto(f"{address}/sessions/{APP}/{USER}/{name}/{query}")
@@ -143,8 +143,8 @@ def delays(page: Page, tell: threading.Thread) -> list[float]:
         timeout=600_000,
     )
     tell.join()
-    found: list[float] = page.evaluate("[...window.shown.values()]")
-    return found
+    delays_ms: list[float] = page.evaluate("[...window.shown.values()]")
+    return delays_ms
 
 
 def shift(page: Page, name: str) -> float:
@@ -158,8 +158,8 @@ def shift(page: Page, name: str) -> float:
         timeout=120_000,
     )
     page.wait_for_timeout(500)
-    found: float = page.evaluate("window.shift")
-    return found
+    layout_shift: float = page.evaluate("window.shift")
+    return layout_shift
 
 
 async def sessions(*names: str) -> None:
@@ -175,24 +175,24 @@ def main() -> None:
     for name in ("followed", "read"):
         tell_from_afar(name, 100, 0.0)
     with server(OURS, agents=agents()) as (address, _), chromium() as browser:
-        with watched(browser, address, "followed") as page:
+        with open_live_page(browser, address, "followed") as page:
             followed = shift(page, "followed")
-        with watched(browser, address, "read") as page:
+        with open_live_page(browser, address, "read") as page:
             page.locator("#timeline-scroll").hover()
             page.mouse.wheel(0, -600)
             read = shift(page, "read")
-        with watched(browser, address, "afar") as page:
+        with open_live_page(browser, address, "afar") as page:
             tell = threading.Thread(target=tell_from_afar, args=("afar", TIMED, PAUSE))
             afar = delays(page, tell)
-        with watched(browser, address, "near") as page:
+        with open_live_page(browser, address, "near") as page:
             near = delays(page, threading.Thread(target=tell_from_runtime, args=(address, "near")))
     what = f"layout shift while {ARRIVING} events arrive"
     print(Figure(f"{what}, followed", "", followed, 0).as_line())
     print(Figure(f"{what}, scrolled up", "", read, 0).as_line())
-    for found, whence, budget in ((near, "a runtime", 100), (afar, "a foreign process", 300)):
+    for delays_ms, whence, budget in ((near, "a runtime", 100), (afar, "a foreign process", 300)):
         what = f"event of {whence} on the screen"
-        print(Figure(f"{what}, p50", "ms", statistics.median(found)).as_line())
-        print(Figure(f"{what}, p99", "ms", statistics.quantiles(found, n=100)[-1], budget).as_line())
+        print(Figure(f"{what}, p50", "ms", statistics.median(delays_ms)).as_line())
+        print(Figure(f"{what}, p99", "ms", statistics.quantiles(delays_ms, n=100)[-1], budget).as_line())
 
 
 if __name__ == "__main__":

@@ -55,8 +55,8 @@ def longest_wait(address: str, done: threading.Event) -> list[float]:
 
 def new_session(address: str) -> str:
     """Create a session; return its id."""
-    made = httpx.post(f"{address}/apps/{APP}/users/{USER}/sessions", json={}, trust_env=False)
-    return str(made.raise_for_status().json()["id"])
+    response = httpx.post(f"{address}/apps/{APP}/users/{USER}/sessions", json={}, trust_env=False)
+    return str(response.raise_for_status().json()["id"])
 
 
 def run_seconds(address: str, session: str) -> float:
@@ -86,7 +86,7 @@ def main() -> None:
         waits: list[float] = []
         asking = threading.Thread(target=lambda: waits.extend(longest_wait(address, done)))
         asking.start()
-        took = run_seconds(address, session)
+        duration = run_seconds(address, session)
         late = json.loads(listeners.stdout.readline())
         done.set()
         asking.join()
@@ -96,12 +96,12 @@ def main() -> None:
     print(Figure("… median", "s", sorted(late)[len(late) // 2]).as_line())
     print(Figure("… `/health` meanwhile, worst", "s", max(waits), 1).as_line())
     what = f"… the run of {EVENTS} events, {PAUSE} s apart"
-    print(Figure(what, "s", took, peer=alone, peer_name="the same run without sockets").as_line())
+    print(Figure(what, "s", duration, peer=alone, peer_name="the same run without sockets").as_line())
 
 
 async def listen(address: str) -> None:
     """Open the sockets; print the delay of each event at the last of them, when all have received all."""
-    heard: dict[str, list[float]] = {}
+    delays: dict[str, list[float]] = {}
     gate = asyncio.Semaphore(OPENED_AT_ONCE)
     opened = asyncio.Barrier(SOCKETS + 1)
 
@@ -114,13 +114,13 @@ async def listen(address: str) -> None:
                 proxy=None,
             )
         await opened.wait()
-        known = 0
+        received = 0
         async for message in socket:
             now = time.time()
             for moment in MADE.findall(str(message)):
-                heard.setdefault(moment, []).append(now - float(moment))
-                known += 1
-            if known == EVENTS:
+                delays.setdefault(moment, []).append(now - float(moment))
+                received += 1
+            if received == EVENTS:
                 break
         await socket.close()
 
@@ -129,9 +129,9 @@ async def listen(address: str) -> None:
             group.create_task(follow())
         await opened.wait()
         print("open", flush=True)
-    if sorted(map(len, heard.values())) != [SOCKETS] * EVENTS:
-        raise RuntimeError("A socket missed an event, or heard one twice.")
-    print(json.dumps([max(times) for times in heard.values()]), flush=True)
+    if sorted(map(len, delays.values())) != [SOCKETS] * EVENTS:
+        raise RuntimeError("A socket missed an event or received one twice.")
+    print(json.dumps([max(times) for times in delays.values()]), flush=True)
 
 
 if __name__ == "__main__":

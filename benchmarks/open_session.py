@@ -18,7 +18,7 @@ from google.adk.events.event import Event
 from google.adk.sessions.sqlite_session_service import SqliteSessionService
 from playwright.sync_api import Browser, Error, TimeoutError
 
-from benchmarks.chromium import chromium, held, new_page
+from benchmarks.chromium import chromium, new_page, performance_metrics
 from benchmarks.figures import Figure
 from benchmarks.serving import ADK_WEB, OURS, NeverServed, server
 from benchmarks.stores import APP, FOLDER, FULL, USER, WORDS, event, fill_sqlite, long_session
@@ -47,7 +47,7 @@ class Opened:
     heap: float
 
 
-def opened(browser: Browser, url: str, row: str, patience: float = 60.0) -> Opened:
+def open_page(browser: Browser, url: str, row: str, patience: float = 60.0) -> Opened:
     """Open a page and wait for the first element that `row` selects.
 
     Raises:
@@ -61,37 +61,37 @@ def opened(browser: Browser, url: str, row: str, patience: float = 60.0) -> Open
         seconds = time.perf_counter() - start
         page.wait_for_load_state("load", timeout=patience * 1000)
         page.wait_for_timeout(REST_MS)
-        found = held(page)
-        return Opened(seconds, found["Nodes"], found["JSHeapUsedSize"] / 1e6)
+        metrics = performance_metrics(page)
+        return Opened(seconds, metrics["Nodes"], metrics["JSHeapUsedSize"] / 1e6)
     finally:
         page.close()
 
 
 def median_of(times: Iterable[Opened]) -> Opened:
     """Return the median of each figure."""
-    columns = zip(*((one.seconds, one.nodes, one.heap) for one in times), strict=True)
+    columns = zip(*((page.seconds, page.nodes, page.heap) for page in times), strict=True)
     return Opened(*map(statistics.median, columns))
 
 
-def own(browser: Browser) -> tuple[Opened, Opened]:
+def own_figures(browser: Browser) -> tuple[Opened, Opened]:
     """Return the figures of the long session, and of the one that the peer opens, too."""
     with server(OURS) as (address, _):
-        found = [
+        medians = [
             median_of(
-                opened(browser, f"{address}/sessions/{APP}/{USER}/{name}/", "[data-seq]")
+                open_page(browser, f"{address}/sessions/{APP}/{USER}/{name}/", "[data-seq]")
                 for _ in range(TURNS)
             )
             for name in ("warm-up", "long", "short")
         ]
-    return found[1], found[2]
+    return medians[1], medians[2]
 
 
 def events(number: int) -> Iterable[Event]:
     """Yield the events of `long_session` as ADK's."""
     for seq in range(1, number + 1):
-        made = event(seq)
-        made.author = "user" if seq % 4 == 0 else "agent"
-        yield made
+        agent_event = event(seq)
+        agent_event.author = "user" if seq % 4 == 0 else "agent"
+        yield agent_event
 
 
 def peers_agents() -> Path:
@@ -107,7 +107,7 @@ def peers_agents() -> Path:
     return folder
 
 
-def theirs(browser: Browser, agents: Path) -> Opened:
+def adk_web_figures(browser: Browser, agents: Path) -> Opened:
     """Return the figures of `adk web`.
 
     Raises:
@@ -116,7 +116,7 @@ def theirs(browser: Browser, agents: Path) -> Opened:
     """
     with server(ADK_WEB, "/dev-ui/", agents=agents) as (address, _):
         url = f"{address}/dev-ui/?app={PEER_APP}&userId={USER}&session=short"
-        return median_of(opened(browser, url, f"text={WORDS[:20]}", PATIENCE) for _ in range(PEER_TURNS))
+        return median_of(open_page(browser, url, f"text={WORDS[:20]}", PATIENCE) for _ in range(PEER_TURNS))
 
 
 def main() -> None:
@@ -128,23 +128,23 @@ def main() -> None:
     agents = peers_agents()
     peer, peer_name = None, "adk web"
     with chromium() as browser:
-        long, short = own(browser)
+        long, short = own_figures(browser)
         try:
-            peer = theirs(browser, agents)
+            peer = adk_web_figures(browser, agents)
         except TimeoutError:
             peer_name = f"adk web: nothing within {PATIENCE:.0f} s"
         except (NeverServed, Error) as error:
             peer_name = f"adk web: {str(error).splitlines()[0]}"
-    tell(EVENTS, long, None, "")
-    tell(PEER_EVENTS, short, peer, peer_name)
+    print_figures(EVENTS, long, None, "")
+    print_figures(PEER_EVENTS, short, peer, peer_name)
 
 
-def tell(number: int, own: Opened, peer: Opened | None, name: str) -> None:
+def print_figures(number: int, own_figures: Opened, peer: Opened | None, name: str) -> None:
     """Print the figures of one session."""
     what = f"session of {number:,} events opened in Chromium"
-    print(Figure(f"{what}, first rows", "s", own.seconds, 0.8, peer and peer.seconds, name).as_line())
-    print(Figure(f"{what}, nodes", "", own.nodes, 4000, peer and peer.nodes, name).as_line())
-    print(Figure(f"{what}, JavaScript heap", "MB", own.heap, 30, peer and peer.heap, name).as_line())
+    print(Figure(f"{what}, first rows", "s", own_figures.seconds, 0.8, peer and peer.seconds, name).as_line())
+    print(Figure(f"{what}, nodes", "", own_figures.nodes, 4000, peer and peer.nodes, name).as_line())
+    print(Figure(f"{what}, JavaScript heap", "MB", own_figures.heap, 30, peer and peer.heap, name).as_line())
 
 
 if __name__ == "__main__":

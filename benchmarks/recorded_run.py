@@ -34,9 +34,9 @@ class Writer(BaseAgent):
 
     async def _run_async_impl(self, ctx: InvocationContext) -> AsyncGenerator[Event, None]:
         for number in range(EVENTS + WARM_UP):
-            made = event(number)
-            made.invocation_id, made.author = ctx.invocation_id, self.name
-            yield made
+            agent_event = event(number)
+            agent_event.invocation_id, agent_event.author = ctx.invocation_id, self.name
+            yield agent_event
 
 
 class Short(BaseLlm):
@@ -63,7 +63,7 @@ async def event_time(plugins: Plugins) -> float:
     async with runner(Writer(name="writer"), plugins) as running:
         before = time.perf_counter()
         async for _ in running.run_async(
-            user_id=USER, session_id=f"events-{len(plugins)}", new_message=said("go")
+            user_id=USER, session_id=f"events-{len(plugins)}", new_message=message("go")
         ):
             now = time.perf_counter()
             times.append((now - before) * 1000)
@@ -78,26 +78,26 @@ async def turn_time(plugins: Plugins) -> float:
         for number in range(CALLS + WARM_UP):
             before = time.perf_counter()
             async for _ in running.run_async(
-                user_id=USER, session_id=f"turns-{len(plugins)}", new_message=said(f"question {number}")
+                user_id=USER, session_id=f"turns-{len(plugins)}", new_message=message(f"question {number}")
             ):
                 pass
             times.append((time.perf_counter() - before) * 1000)
     return statistics.median(times[WARM_UP:])
 
 
-def said(text: str) -> types.Content:
+def message(text: str) -> types.Content:
     """Return a message."""
     return types.Content(role="user", parts=[types.Part(text=text)])
 
 
 async def rows() -> list[Figure]:
     """Measure both without and with the recorder. The peer of a row is the same without."""
-    found = []
+    figures = []
     for what, measure in (
         ("event of a run, stored", event_time),
         (f"turn with a model call, {CALLS} in a session", turn_time),
     ):
         alone, recorded = await measure([]), await measure([Recorder()])
-        found.append(Figure(what, "ms", alone))
-        found.append(Figure(f"{what}, recorder on", "ms", recorded, None, alone, "recorder off"))
-    return found
+        figures.append(Figure(what, "ms", alone))
+        figures.append(Figure(f"{what}, recorder on", "ms", recorded, None, alone, "recorder off"))
+    return figures

@@ -27,13 +27,13 @@ from sessions_app.store import units_of_work
 EVENTS = 10_000
 
 
-async def own_answer(_: int) -> int:
+async def own_response(_: int) -> int:
     """Join the response from the stored texts; return its length."""
     snapshot = await units_of_work.read(snapshots.take_snapshot, APP, USER, "big")
     return sum([len(text) async for text in snapshots.stream_json(snapshot)])
 
 
-async def peers_answer(_: int) -> int:
+async def peers_response(_: int) -> int:
     """Build the response like ADK's server (`cli/api_server.py`), over its own store; return its length."""
     session = await peers()["SqliteSessionService"].get_session(app_name=APP, user_id=USER, session_id="big")
     assert session is not None
@@ -46,15 +46,15 @@ async def main() -> None:
     events = [event(number) for number in range(EVENTS)]
     await session_of(ours(), "big")
     await asyncio.to_thread(fill_ours, "big", events)
-    what = f"REST GET of {EVENTS:,} events, answer made"
-    time = await median_of(own_answer, 5, warm_up=1)
+    what = f"REST GET of {EVENTS:,} events, response body built"
+    time = await median_of(own_response, 5, warm_up=1)
     if ON_POSTGRES:
         print(Figure(what, "ms", time, 100).as_line())
         return
     peer = peers()["SqliteSessionService"]
     await session_of(peer, "big")
     fill_sqlite_peer("big", events)
-    print(Figure(what, "ms", time, 100, await median_of(peers_answer, 3), "adk web's own steps").as_line())
+    print(Figure(what, "ms", time, 100, await median_of(peers_response, 3), "adk web's own steps").as_line())
 
 
 if __name__ == "__main__":

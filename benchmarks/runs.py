@@ -157,19 +157,19 @@ def run_seconds(address: str, app: str, turns: int) -> float:
 
 def first_token(address: str) -> float:
     """Return the median milliseconds from a streamed token to the first byte of its frame at a client."""
-    found = []
+    delays_ms = []
     with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
         client.post(f"/apps/{APP}/users/{USER}/sessions", json={"sessionId": "tokens"}).raise_for_status()
         for _ in range(TURNS + 1):
             with client.stream("POST", "/run_sse", json=body(APP, "tokens", streaming=True)) as answer:
-                heard = [(line, time.time()) for line in answer.iter_lines()]
-            made, when = next(
-                (float(said[1]), when)
-                for line, when in heard
-                if (said := re.search(r"made (\d+\.\d+)", line))
+                lines = [(line, time.time()) for line in answer.iter_lines()]
+            sent_at, when = next(
+                (float(match[1]), when)
+                for line, when in lines
+                if (match := re.search(r"made (\d+\.\d+)", line))
             )
-            found.append((when - made) * 1000)
-    return statistics.median(found[1:])
+            delays_ms.append((when - sent_at) * 1000)
+    return statistics.median(delays_ms[1:])
 
 
 def send(page: Page, text: str, pattern: str) -> tuple[float, float, str]:
@@ -182,8 +182,8 @@ def send(page: Page, text: str, pattern: str) -> tuple[float, float, str]:
     page.evaluate(WATCH, [pattern, before + 1])
     page.locator("#message").press("Enter")
     page.wait_for_function("() => window.seen", timeout=PATIENCE_MS)
-    pressed, when, found = page.evaluate("window.seen")
-    return float(pressed), float(when), str(found)
+    pressed, when, match = page.evaluate("window.seen")
+    return float(pressed), float(when), str(match)
 
 
 def rest(page: Page) -> None:
@@ -191,33 +191,33 @@ def rest(page: Page) -> None:
     page.locator(".run:not(.run-ended)").first.wait_for(state="detached", timeout=PATIENCE_MS)
 
 
-def seen_token(browser: Browser, address: str) -> float:
+def token_delay(browser: Browser, address: str) -> float:
     """Return the median milliseconds from a streamed token to the frame that shows it on the session's page."""
-    with opened(browser, address, "tokens") as page:
-        found = []
+    with open_live_page(browser, address, "tokens") as page:
+        delays_ms = []
         for turn in range(TURNS + 1):
             _, when, text = send(page, f"turn {turn}", r"made \d+\.\d+")
-            found.append(when - float(text.split()[1]) * 1000)
+            delays_ms.append(when - float(text.split()[1]) * 1000)
             rest(page)
-    return statistics.median(found[1:])
+    return statistics.median(delays_ms[1:])
 
 
-def seen_message(browser: Browser, address: str) -> float:
+def message_delay(browser: Browser, address: str) -> float:
     """Return the median seconds from Enter to the frame that shows the message, at the end of a long session.
 
     It is shown with its run first, then as the event that the agent's process stores.
     """
-    with opened(browser, address, "long") as page:
-        found = []
+    with open_live_page(browser, address, "long") as page:
+        seconds = []
         for turn in range(TURNS + 1):
             pressed, when, _ = send(page, f"asked {turn} times", rf"asked {turn} times")
-            found.append((when - pressed) / 1000)
+            seconds.append((when - pressed) / 1000)
             rest(page)
-    return statistics.median(found[1:])
+    return statistics.median(seconds[1:])
 
 
 @contextlib.contextmanager
-def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
+def open_live_page(browser: Browser, address: str, name: str) -> Iterator[Page]:
     """Open the live page of a session."""
     page = new_page(browser)
     page.goto(f"{address}/sessions/{APP}/{USER}/{name}/")
@@ -226,31 +226,31 @@ def opened(browser: Browser, address: str, name: str) -> Iterator[Page]:
     page.close()
 
 
-def to_the_model(address: str, pk: int, rest_s: float) -> float:
+def model_delay(address: str, pk: int, rest_s: float) -> float:
     """Return the median seconds from a message in the long session to its model call, after a first turn.
 
     Args:
         rest_s: seconds between an answer and the next message.
     """
-    found = []
+    seconds = []
     with httpx.Client(base_url=address, timeout=600, trust_env=False) as client:
         for _ in range(TURNS + 1):
             time.sleep(rest_s)
             start = time.time()
-            asked = client.post("/api/v1/runs", json={"session": pk, "message": "go"})
-            run = asked.raise_for_status().json()["id"]
+            response = client.post("/api/v1/runs", json={"session": pk, "message": "go"})
+            run = response.raise_for_status().json()["id"]
             while client.get(f"/api/v1/runs/{run}").json()["status"] in {"queued", "running"}:
                 time.sleep(0.05)
             last = client.get(f"/api/v1/sessions/{pk}").json()["events"]
             events = client.get(f"/api/v1/sessions/{pk}/events", params={"after": last - 1}).text
-            made = re.search(r"made (\d+\.\d+)", events)
-            if made is None:
+            match = re.search(r"made (\d+\.\d+)", events)
+            if match is None:
                 raise RuntimeError(f"The run left no answer: {events[:500]}")
-            found.append(float(made[1]) - start)
-    return statistics.median(found[1:])
+            seconds.append(float(match[1]) - start)
+    return statistics.median(seconds[1:])
 
 
-def in_memory(folder: Path, rest_s: float) -> float:
+def adk_model_delay(folder: Path, rest_s: float) -> float:
     """Return the seconds to the model call of ADK's Runner in an equally long session over InMemorySessionService."""
     done = subprocess.run(
         [sys.executable, "-c", IN_MEMORY, str(folder), str(LONG), str(TURNS), str(rest_s)],
@@ -274,26 +274,26 @@ def main() -> None:
     folder = agents()
     with server(OURS, agents=folder) as (address, _), chromium() as browser:
         own_run = run_seconds(address, "teller", TURNS)
-        own_token = seen_token(browser, address)
-        own_message = seen_message(browser, address)
-        own_model = {rest_s: to_the_model(address, pk, rest_s) for rest_s in RESTS_S}
+        own_token = token_delay(browser, address)
+        own_message = message_delay(browser, address)
+        own_model = {rest_s: model_delay(address, pk, rest_s) for rest_s in RESTS_S}
     with server(ADK_API, "/list-apps", agents=folder) as (address, _):
         their_run = run_seconds(address, "teller", TURNS)
         their_token = first_token(address)
-    their_model = {rest_s: in_memory(folder, rest_s) for rest_s in RESTS_S}
+    their_model = {rest_s: adk_model_delay(folder, rest_s) for rest_s in RESTS_S}
     overhead = (own_run - their_run) / EVENTS * 1000
     print(Figure("run, on top of ADK's, an event", "ms", overhead, 10).as_line())
-    named = "adk api_server, in memory"
+    peer_name = "adk api_server, in memory"
     what = f"run of {EVENTS} events by ADK's own path"
-    print(Figure(what, "s", own_run, None, their_run, named).as_line())
+    print(Figure(what, "s", own_run, None, their_run, peer_name).as_line())
     what = "first streamed token on the screen"
     print(Figure(what, "ms", own_token, 100, their_token, "adk api_server, at its client").as_line())
     what = f"message on {LONG:,} events"
     print(Figure(f"{what}, on the screen", "s", own_message, 0.2).as_line())
-    named = "ADK's Runner over InMemorySessionService"
+    peer_name = "ADK's Runner over InMemorySessionService"
     for rest_s, when in RESTS_S.items():
         own, their = own_model[rest_s], their_model[rest_s]
-        print(Figure(f"{what}, at the model{when}", "s", own, 1.2 * their, their, named).as_line())
+        print(Figure(f"{what}, at the model{when}", "s", own, 1.2 * their, their, peer_name).as_line())
 
 
 if __name__ == "__main__":

@@ -69,24 +69,24 @@ async def fill_peer(name: str, peer: BaseSessionService) -> None:
 async def cost_of_peer(name: str, peer: BaseSessionService) -> float:
     """Return the median processor time of ADK's list in this process, of five, in milliseconds."""
     await fill_peer(name, peer)
-    taken = []
+    times = []
     for _ in range(6):
         began = time.process_time()
         await peer.list_sessions(app_name=APP)
-        taken.append((time.process_time() - began) * 1000)
-    return statistics.median(taken[1:])
+        times.append((time.process_time() - began) * 1000)
+    return statistics.median(times[1:])
 
 
-def cost_of(made: Callable[[], None]) -> tuple[float, float]:
+def cost_of(render: Callable[[], None]) -> tuple[float, float]:
     """Return the median processor time of a call in this process, and the mean of the backend, in milliseconds."""
     for _ in range(2):
-        made()
-    taken, asked = [], _backend_s()
+        render()
+    times, backend_start = [], _backend_s()
     for _ in range(TIMES):
         began = time.process_time()
-        made()
-        taken.append((time.process_time() - began) * 1000)
-    return statistics.median(taken), (_backend_s() - asked) / TIMES * 1000
+        render()
+        times.append((time.process_time() - began) * 1000)
+    return statistics.median(times), (_backend_s() - backend_start) / TIMES * 1000
 
 
 def _backend_s() -> float:
@@ -97,10 +97,10 @@ def _backend_s() -> float:
         cursor.execute("SELECT pg_backend_pid()")
         (pid,) = cursor.fetchone()
     try:
-        told = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
     except OSError:
         return 0.0
-    return (int(told[11]) + int(told[12])) / os.sysconf("SC_CLK_TCK")
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def main() -> None:
@@ -116,17 +116,19 @@ def main() -> None:
             assert answer.status_code == 200, answer.content[:500]
 
         web, backend = cost_of(page)
-        asked = f" (of it the backend {backend:.0f})" if ON_POSTGRES else ""
-        return Figure(f"{what}, {query or 'no search'}{asked}", "ms", web + backend, budget, peer, peer_name)
+        backend_note = f" (backend {backend:.0f})" if ON_POSTGRES else ""
+        return Figure(
+            f"{what}, {query or 'no search'}{backend_note}", "ms", web + backend, budget, peer, peer_name
+        )
 
-    theirs = {
+    peer_costs = {
         f"{name}.list_sessions, no page": asyncio.run(cost_of_peer(name, peer))
         for name, peer in peers().items()
         if not (FULL and name == "DatabaseSessionService")  # making that many one by one takes half an hour
     }
-    for name, cost in theirs.items():
+    for name, cost in peer_costs.items():
         print(figure("", 30, cost, name).as_line())
-    if not theirs:
+    if not peer_costs:
         print(figure("", 30).as_line())
     for queries, budget in ((QUERIES, 100), (TEXTS, 200)):
         for query in queries:

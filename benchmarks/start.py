@@ -49,10 +49,10 @@ def new_store() -> str:
 
 def store_time(url: Callable[[], str]) -> float:
     """Return the seconds that a new interpreter needs to prepare a store, without imports."""
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", PREPARE, url()], check=True, stdout=subprocess.PIPE, text=True
     )
-    return float(done.stdout)
+    return float(process.stdout)
 
 
 def import_time(statement: str) -> float:

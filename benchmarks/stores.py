@@ -51,15 +51,15 @@ def ours() -> DjangoSessionService:
 
 def peers() -> dict[str, BaseSessionService]:
     """Return ADK's own services on the same kind of database, as far as they are installed."""
-    found: dict[str, BaseSessionService] = {}
+    services: dict[str, BaseSessionService] = {}
     if not ON_POSTGRES:
-        found["SqliteSessionService"] = SqliteSessionService(str(FOLDER / "adk.sqlite3"))
+        services["SqliteSessionService"] = SqliteSessionService(str(FOLDER / "adk.sqlite3"))
     drivers = ("sqlalchemy", "asyncpg" if ON_POSTGRES else "aiosqlite")
     if all(map(importlib.util.find_spec, drivers)):
         from google.adk.sessions.database_session_service import DatabaseSessionService
 
-        found["DatabaseSessionService"] = DatabaseSessionService(_database_url())
-    return found
+        services["DatabaseSessionService"] = DatabaseSessionService(_database_url())
+    return services
 
 
 def missing_peers() -> str:
@@ -86,9 +86,9 @@ def event(number: int) -> Event:
     )
 
 
-async def session_of(service: BaseSessionService, name: str, **given: Any) -> Session:
+async def session_of(service: BaseSessionService, name: str, **options: Any) -> Session:
     """Create a session."""
-    return await service.create_session(app_name=APP, user_id=USER, session_id=name, **given)
+    return await service.create_session(app_name=APP, user_id=USER, session_id=name, **options)
 
 
 def fill_ours(name: str, events: Iterable[Event]) -> None:
@@ -97,11 +97,11 @@ def fill_ours(name: str, events: Iterable[Event]) -> None:
     One transaction for all would be slow on PostgreSQL: the rows of shared scopes keep a version of each update.
     """
     key = writes.SessionKey("", APP, USER, name)
-    waiting = iter(events)
-    while some := list(islice(waiting, 100)):
+    remaining = iter(events)
+    while batch := list(islice(remaining, 100)):
         with transaction.atomic():
-            for made in some:
-                writes.append_event(key, event_mapping.to_record(made))
+            for agent_event in batch:
+                writes.append_event(key, event_mapping.to_record(agent_event))
 
 
 def long_session(name: str, events: int, agent: str = "agent") -> None:
@@ -131,9 +131,9 @@ def long_session(name: str, events: int, agent: str = "agent") -> None:
 
 
 def _record_by(author: str) -> EventRecord:
-    made = event(1)
-    made.author = author
-    return event_mapping.to_record(made)
+    agent_event = event(1)
+    agent_event.author = author
+    return event_mapping.to_record(agent_event)
 
 
 LEDGER = """
@@ -156,15 +156,15 @@ def fill_sqlite(file: Path, app: str, name: str, events: Iterable[Event]) -> Non
     """Write events to a file of ADK's `SqliteSessionService`, in its format."""
     rows = (
         (
-            made.id,
+            row_event.id,
             app,
             USER,
             name,
-            made.invocation_id,
-            made.timestamp,
-            made.model_dump_json(exclude_none=True),
+            row_event.invocation_id,
+            row_event.timestamp,
+            row_event.model_dump_json(exclude_none=True),
         )
-        for made in events
+        for row_event in events
     )
     with sqlite3.connect(file) as database:
         database.executemany(
@@ -178,15 +178,17 @@ def fill_database_peer(name: str, events: Iterable[Event]) -> None:
     """Write events to the tables of ADK's `DatabaseSessionService`, in its format."""
     rows = [
         (
-            made.id,
+            row_event.id,
             APP,
             USER,
             name,
-            made.invocation_id,
-            datetime.fromtimestamp(made.timestamp, UTC).replace(tzinfo=None).isoformat(" ", "microseconds"),
-            made.model_dump_json(exclude_none=True),
+            row_event.invocation_id,
+            datetime.fromtimestamp(row_event.timestamp, UTC)
+            .replace(tzinfo=None)
+            .isoformat(" ", "microseconds"),
+            row_event.model_dump_json(exclude_none=True),
         )
-        for made in events
+        for row_event in events
     ]
     columns = "id, app_name, user_id, session_id, invocation_id, timestamp, event_data"
     if ON_POSTGRES:

@@ -52,15 +52,15 @@ CLOCK = """() => {
 """Records the time from each key to the frame that shows the board of another event."""
 
 
-def story() -> None:
+def create_sessions() -> None:
     """Create a session whose events write one key after the other, and a long one with as many keys."""
     asyncio.run(session_of(ours(), "steps", state={f"key{number}": 0 for number in range(KEYS)}))
-    fill_ours("steps", (told(number) for number in range(EVENTS)))
+    fill_ours("steps", (step_event(number) for number in range(EVENTS)))
     long_session("long", LONG)
-    fill_ours("long", (told(number) for number in range(LONG_KEYS)))
+    fill_ours("long", (step_event(number) for number in range(LONG_KEYS)))
 
 
-def told(number: int) -> Event:
+def step_event(number: int) -> Event:
     """Return an event that writes one of the keys."""
     return Event(
         author="agent",
@@ -76,11 +76,11 @@ def times_of(page: Page, key: str, steps: int) -> list[float]:
     for number in range(1, steps + 1):
         page.keyboard.press(key)
         page.wait_for_function("number => window.steps.length === number", arg=number)
-    found: list[float] = page.evaluate("window.steps")
-    return found
+    times: list[float] = page.evaluate("window.steps")
+    return times
 
 
-def painted(browser: Browser, address: str, name: str, start: int) -> list[float]:
+def paint_times(browser: Browser, address: str, name: str, start: int) -> list[float]:
     """Return the milliseconds from key to painted board for steps back from an event."""
     page = new_page(browser)
     page.goto(f"{address}/sessions/{APP}/{USER}/{name}/?seq={start}")
@@ -88,27 +88,32 @@ def painted(browser: Browser, address: str, name: str, start: int) -> list[float
     return times_of(page, "[", WARM_UP + STEPS)[WARM_UP:]
 
 
-def answered(name: str, start: int) -> Iterator[tuple[float, int]]:
+def response_costs(name: str, start: int) -> Iterator[tuple[float, int]]:
     """Yield processor time in milliseconds and bytes of each step's response."""
     session = AgentSession.objects.get(app_name=APP, user_id=USER, session_id=name)
     client, mark = Client(), state_mark_of(session)
     headers = {"HX-Request": "true", "HX-Target": "board"}
     for seq in range(start, start - WARM_UP - STEPS, -1):
         query: dict[str, str | int] = {"seq": seq - 1, "known": seq, "mark": mark}
-        begun = time.process_time()
+        start_time = time.process_time()
         answer = client.get(f"/sessions/id/{session.pk}/", query, headers=headers)
-        took = (time.process_time() - begun) * 1000
+        milliseconds = (time.process_time() - start_time) * 1000
         if start - seq >= WARM_UP:
-            yield took, len(answer.content)
+            yield milliseconds, len(answer.content)
 
 
-def tell(what: str, felt: list[float], served: list[tuple[float, int]]) -> None:
+def print_figures(what: str, paint_ms: list[float], responses: list[tuple[float, int]]) -> None:
     """Print the figures of a session."""
     step = f"a step back in time, {what}"
-    milliseconds, sizes = zip(*served, strict=True)
+    milliseconds, sizes = zip(*responses, strict=True)
     figures = (
-        Figure(f"{step}: key to painted board, median of {STEPS}", "ms", statistics.median(felt), BUDGET_MS),
-        Figure(f"{step}: key to painted board, p95", "ms", statistics.quantiles(felt, n=20)[-1]),
+        Figure(
+            f"{step}: key to painted board, median of {STEPS}",
+            "ms",
+            statistics.median(paint_ms),
+            BUDGET_MS,
+        ),
+        Figure(f"{step}: key to painted board, p95", "ms", statistics.quantiles(paint_ms, n=20)[-1]),
         Figure(f"{step}: processor time of the answer, median", "ms", statistics.median(milliseconds)),
         Figure(f"{step}: the answer, median", "kB", statistics.median(sizes) / 1000),
     )
@@ -118,19 +123,19 @@ def tell(what: str, felt: list[float], served: list[tuple[float, int]]) -> None:
 
 def main() -> None:
     """Measure and print."""
-    story()
+    create_sessions()
     sessions = {
         "steps": (f"{EVENTS:,} events, {KEYS} keys", EVENTS // 2),
         "long": (f"{LONG + LONG_KEYS:,} events, {LONG_KEYS + 1} keys", LONG + LONG_KEYS),
     }
     connection.close()
-    felt: dict[str, list[float]] = {}
+    paint_ms: dict[str, list[float]] = {}
     with server(OURS) as (address, _), chromium() as browser:
         for name, (_, start) in sessions.items():
-            felt[name] = painted(browser, address, name, start)
+            paint_ms[name] = paint_times(browser, address, name, start)
     with override_settings(ALLOWED_HOSTS=["testserver"]):
         for name, (what, start) in sessions.items():
-            tell(what, felt[name], list(answered(name, start)))
+            print_figures(what, paint_ms[name], list(response_costs(name, start)))
 
 
 if __name__ == "__main__":
