@@ -128,7 +128,7 @@ COPIED = """async start => {
 }"""
 
 
-def copied(page: Page, start: str) -> str:
+def clipboard_text(page: Page, start: str) -> str:
     """Return what is in the clipboard once it begins so. (Playwright's own waiting takes a promise for true.)"""
     text: str = page.evaluate(COPIED, start)
     return text

@@ -99,7 +99,7 @@ def entry_points() -> set[str]:
     return set(re.findall(r"^\| `(\w+)/?`[ †]*\| entry point", page, re.MULTILINE))
 
 
-def dotted(path: str) -> str:
+def dotted_name(path: str) -> str:
     """Return the dotted name of a module's path."""
     return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
@@ -111,7 +111,7 @@ def package_of(name: str) -> str:
 
 def up_the_order(path: str, name: str) -> bool:
     """A package imports only packages above it in its table, which are lower."""
-    importer, imported = package_of(dotted(path)), package_of(name)
+    importer, imported = package_of(dotted_name(path)), package_of(name)
     if importer == imported or importer not in order() or imported not in order():
         return False
     return order()[imported] > order()[importer] and importer.split(".")[0] == imported.split(".")[0]
@@ -127,7 +127,7 @@ def between_entry_points(path: str, name: str) -> bool:
     """Entry points never import each other; the same one of another app is no other one."""
     if not is_under(name, *APPS) or "." not in name:
         return False
-    importer, imported = dotted(path).split(".")[1:2], name.split(".")[1]
+    importer, imported = dotted_name(path).split(".")[1:2], name.split(".")[1]
     if not importer or not {importer[0], imported} <= entry_points():
         return False
     return importer[0] != imported and (importer[0], imported) not in ENTRY_POINTS_THAT_MEET
@@ -136,10 +136,10 @@ def between_entry_points(path: str, name: str) -> bool:
 def cycles(among: Iterable[ParsedModule] | None = None) -> list[str]:
     """Return, for each level of the tree, a cycle of imports between siblings: modules or whole packages."""
     parsed = tuple(modules() if among is None else among)
-    names = {dotted(path) for path, _ in parsed}
+    names = {dotted_name(path) for path, _ in parsed}
     siblings: dict[str, dict[str, set[str]]] = {}
     for path, tree in parsed:
-        importer = dotted(path).split(".")
+        importer = dotted_name(path).split(".")
         for name in imports_of(path, tree):
             imported = _module_named(name, names)
             shared = next(
@@ -173,7 +173,7 @@ def _cycle_in(graph: dict[str, set[str]]) -> str:
 
 
 def test_every_package_is_in_its_table_and_every_row_is_a_package():
-    packages = {package_of(dotted(path)) for path, _ in modules() if path.count("/") > 0}
+    packages = {package_of(dotted_name(path)) for path, _ in modules() if path.count("/") > 0}
     assert set(order()) == {name for name in packages if "." in name and not name.endswith("__main__")}
 
 

@@ -112,7 +112,7 @@ def start_peer(tmp_path: Path, store: None) -> Iterator[Callable[[], Peer]]:
 
 
 @pytest_asyncio.fixture
-async def served(store: None) -> AsyncIterator[httpx.AsyncClient]:
+async def http_client(store: None) -> AsyncIterator[httpx.AsyncClient]:
     """A client of DevUI behind a real server, which tells it when a client goes away."""
     from devui.asgi import application
 

@@ -11,14 +11,14 @@ from devui.web.error_responses import NOT_FOUND
 FILLED = {"version_id": "1", "artifact_name:path": "a.txt"}
 
 
-def filled(path: str) -> str:
+def fill_path(path: str) -> str:
     return re.sub(r"{([\w:]+)}", lambda name: FILLED.get(name[1], name[1]), path)
 
 
 async def test_every_path_and_method_of_adks_server_is_answered(web, oracle):
     server, _ = oracle
     routes = [route for route in server.routes if isinstance(route, APIRoute)]
-    asked = [(method, filled(route.path)) for route in routes for method in route.methods]
+    asked = [(method, fill_path(route.path)) for route in routes for method in route.methods]
     assert len(asked) > 50
     for method, path in asked:
         answer = await web.request(method, path, json={})

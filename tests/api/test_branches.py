@@ -16,7 +16,7 @@ from sessions_app.store import units_of_work
 from tests.api.builders import append, create, wire_event
 
 
-async def told() -> AgentSession:
+async def create_two_invocations() -> AgentSession:
     """Return a session of two invocations: e1, e2 of i1, e3 of i2."""
     session = await create("s1", {"seed": 1, "user:tier": "free"})
     await append(session, "e1", {"n": 1})
@@ -32,7 +32,7 @@ async def post(web: httpx.AsyncClient, session: AgentSession, what: str, **body:
 
 
 async def test_dry_run_reports_and_writes_nothing(web):
-    session = await told()
+    session = await create_two_invocations()
     answer = await post(web, session, "rewind", event_id="e3", dry_run=True)
     assert answer.status_code == 200
     plan = answer.json()
@@ -51,7 +51,7 @@ async def test_dry_run_reports_and_writes_nothing(web):
 
 
 async def test_a_rewind_is_done_when_the_session_is_as_planned(web):
-    session = await told()
+    session = await create_two_invocations()
     plan = (await post(web, session, "rewind", before_invocation="i2", dry_run=True)).json()
     done = (await post(web, session, "rewind", before_invocation="i2", revision=plan["revision"])).json()
     assert (done["done"], done["seq"]) == (True, 4)
@@ -62,7 +62,7 @@ async def test_a_rewind_is_done_when_the_session_is_as_planned(web):
 
 
 async def test_a_rewind_is_refused_while_a_run_is_active_and_the_run_is_named(web):
-    session = await told()
+    session = await create_two_invocations()
     run = await units_of_work.write(lifecycle.create_run, session.pk, {})
     answer = await post(web, session, "rewind", before_invocation="i2")
     assert (answer.status_code, answer.json()["code"]) == (409, "session_busy")
@@ -81,7 +81,7 @@ async def test_a_rewind_is_refused_while_a_run_is_active_and_the_run_is_named(we
     ],
 )
 async def test_a_rewind_to_nowhere_is_refused(web, body, status, code):
-    session = await told()
+    session = await create_two_invocations()
     answer = await post(web, session, "rewind", **body)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
 
@@ -95,14 +95,14 @@ async def test_a_session_that_does_not_exist_has_no_branches(web):
 
 
 async def test_unknown_field_is_refused_before_forking(web):
-    session = await told()
+    session = await create_two_invocations()
     answer = await post(web, session, "fork", at="e2")
     assert (answer.status_code, answer.json()["detail"][0]["loc"][-1]) == (422, "at")
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_fork_links_to_its_original_and_back(web):
-    session = await told()
+    session = await create_two_invocations()
     answer = await post(web, session, "fork", event_id="e2", id="mine", title="Try")
     assert answer.status_code == 201
     new = answer.json()
@@ -126,7 +126,7 @@ async def test_fork_links_to_its_original_and_back(web):
 
 
 async def test_a_fork_in_a_realm_of_its_own_holds_the_shared_state_of_then(web):
-    session = await told()
+    session = await create_two_invocations()
     new = (await post(web, session, "fork", seq=2, own_realm=True)).json()
     assert new["realm"].startswith("fork/")
     assert new["url"] == f"/sessions/id/{new['key']}/"
@@ -144,14 +144,14 @@ async def test_a_fork_in_a_realm_of_its_own_holds_the_shared_state_of_then(web):
     ],
 )
 async def test_a_fork_that_cannot_be_is_refused(web, body, status, code):
-    session = await told()
+    session = await create_two_invocations()
     answer = await post(web, session, "fork", **body)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
 async def test_two_sessions_are_compared(web):
-    session = await told()
+    session = await create_two_invocations()
     new = (await post(web, session, "fork", event_id="e2")).json()
     query = {"left": session.pk, "right": new["key"]}
     found = (await web.get("/api/v1/sessions/compare", params=query)).json()

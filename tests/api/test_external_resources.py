@@ -32,39 +32,39 @@ async def files(store: None, tmp_path: Path, settings: Any) -> AsyncIterator[Pat
             runs.register(None)
 
 
-async def test_external_resources_are_listed_and_searched_at_their_source(served, files):
+async def test_external_resources_are_listed_and_searched_at_their_source(http_client, files):
     await (await runs.provider().client("office")).call("GET", "/devui/health")
-    await served.post(SESSIONS, json={"sessionId": "s1"})
+    await http_client.post(SESSIONS, json={"sessionId": "s1"})
     for text in ("Take a note: tea at four", "Take a note: cake"):
         message = {"role": "user", "parts": [{"text": text}]}
         asked = {"appName": "office", "userId": "ann", "sessionId": "s1", "newMessage": message}
-        assert (await served.post("/run", json=asked)).status_code == 200
+        assert (await http_client.post("/run", json=asked)).status_code == 200
     assert any(file.is_file() for file in files.rglob("*"))
 
-    whole = (await served.get("/artifacts/?app=office&user=ann")).text
+    whole = (await http_client.get("/artifacts/?app=office&user=ann")).text
     assert files.as_uri() in whole
     assert "choose an app, a user and a session id" in whole
     part = {"HX-Request": "true", "HX-Target": "there"}
-    page = (await served.get("/artifacts/there/?app=office&user=ann&session=s1", headers=part)).text
+    page = (await http_client.get("/artifacts/there/?app=office&user=ann&session=s1", headers=part)).text
     assert "minutes.md" in page
     assert "<html" not in page
-    alone = (await served.get("/artifacts/there/?app=office&user=ann&session=s1")).text
+    alone = (await http_client.get("/artifacts/there/?app=office&user=ann&session=s1")).text
     assert "<html" in alone
     addresses = re.findall(r'href="(/artifacts/there/content/[^"]+version=\d)"', page)
     assert [address[-1] for address in addresses] == ["1", "0"]
-    newest = await served.get(addresses[0].replace("&amp;", "&"))
+    newest = await http_client.get(addresses[0].replace("&amp;", "&"))
     assert newest.text.endswith("- tea at four\n- cake\n")
-    assert (await served.get(addresses[0].replace("&amp;", "&") + "9")).status_code == 404
-    none = (await served.get("/artifacts/there/?app=office&user=ann&session=other")).text
+    assert (await http_client.get(addresses[0].replace("&amp;", "&") + "9")).status_code == 404
+    none = (await http_client.get("/artifacts/there/?app=office&user=ann&session=other")).text
     assert "This session and its user have no artifacts there." in none
-    refused = await served.get("/artifacts/there/?app=office&user=a%2Fb&session=s1")
+    refused = await http_client.get("/artifacts/there/?app=office&user=a%2Fb&session=s1")
     assert (refused.status_code, "its paths cannot hold this id" in refused.text) == (200, True)
-    assert (await served.get("/artifacts/there/?app=office")).status_code == 400
+    assert (await http_client.get("/artifacts/there/?app=office")).status_code == 400
 
-    asked_for = (await served.get("/memory/?app=office&user=ann&q=cake")).text
+    asked_for = (await http_client.get("/memory/?app=office&user=ann&q=cake")).text
     assert 'hx-get="/memory/there/?app=office&amp;user=ann&amp;q=cake"' in asked_for
-    recalled = (await served.get("/memory/there/?app=office&user=ann&q=cake")).text
+    recalled = (await http_client.get("/memory/there/?app=office&user=ann&q=cake")).text
     assert "An agent would recall" in recalled
     assert "Take a note: cake" in recalled
-    nothing = (await served.get("/memory/there/?app=office&user=ben&q=cake")).text
+    nothing = (await http_client.get("/memory/there/?app=office&user=ben&q=cake")).text
     assert "The service finds nothing for this query." in nothing

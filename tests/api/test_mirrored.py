@@ -41,7 +41,7 @@ def adk_file(tmp_path: Path, settings: Any) -> Path:
 
 
 @asynccontextmanager
-async def supervised(options: RuntimeOptions) -> AsyncIterator[Supervisor]:
+async def start_supervisor(options: RuntimeOptions) -> AsyncIterator[Supervisor]:
     """Start the agents' processes on demand, as `manage.py web` does."""
     with forked_processes.starts():
         async with Supervisor(AGENTS, options, environment={"DATABASE_URL": store_url()}) as running:
@@ -54,20 +54,20 @@ async def supervised(options: RuntimeOptions) -> AsyncIterator[Supervisor]:
 
 
 @pytest_asyncio.fixture
-async def mirrored(store: None, adk_file: Path) -> AsyncIterator[Supervisor]:
+async def mirrored_runtimes(store: None, adk_file: Path) -> AsyncIterator[Supervisor]:
     """Supervisor as in `manage.py web --session_service_uri`."""
-    async with supervised(RuntimeOptions(session_service_uri=f"sqlite:///{adk_file}")) as running:
+    async with start_supervisor(RuntimeOptions(session_service_uri=f"sqlite:///{adk_file}")) as running:
         yield running
 
 
 @pytest_asyncio.fixture
 async def plain(store: None) -> AsyncIterator[Supervisor]:
     """Supervisor as in `manage.py web`."""
-    async with supervised(RuntimeOptions()) as running:
+    async with start_supervisor(RuntimeOptions()) as running:
         yield running
 
 
-def kept(file: Path) -> list[tuple[str, int]]:
+def event_counts(file: Path) -> list[tuple[str, int]]:
     """Return the sessions in ADK's own file, each with its number of events."""
     with sqlite3.connect(file) as adk:
         counted = (
@@ -76,18 +76,18 @@ def kept(file: Path) -> list[tuple[str, int]]:
         return adk.execute(counted).fetchall()
 
 
-async def test_client_writes_reach_remote_store_and_copy(served, mirrored, adk_file):
-    created = await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+async def test_client_writes_reach_remote_store_and_copy(http_client, mirrored_runtimes, adk_file):
+    created = await http_client.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     assert (created.status_code, created.json()["state"]) == (200, {"n": 1})
-    assert (await served.post(SESSIONS, json={"sessionId": "s1"})).status_code == 409
-    answer = await served.post("/run", json=run_body("s1", "short"))
+    assert (await http_client.post(SESSIONS, json={"sessionId": "s1"})).status_code == 409
+    answer = await http_client.post("/run", json=run_body("s1", "short"))
     assert answer.status_code == 200, answer.text
-    patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": {"user:n": 2}})
+    patched = await http_client.patch(f"{SESSIONS}/s1", json={"stateDelta": {"user:n": 2}})
     assert patched.json()["state"] == {"n": 1, "user:n": 2}
     events = 2 + len(answer.json())
-    assert kept(adk_file) == [("s1", events)]
-    assert (await served.get(f"{SESSIONS}/s1")).json()["events"] == patched.json()["events"]
-    assert [session["id"] for session in (await served.get(SESSIONS)).json()] == ["s1"]
+    assert event_counts(adk_file) == [("s1", events)]
+    assert (await http_client.get(f"{SESSIONS}/s1")).json()["events"] == patched.json()["events"]
+    assert [session["id"] for session in (await http_client.get(SESSIONS)).json()] == ["s1"]
 
     run, row = (
         await ended_run(),
@@ -95,42 +95,44 @@ async def test_client_writes_reach_remote_store_and_copy(served, mirrored, adk_f
     )
     assert (run.status, run.last_seq) == ("done", events - 1)
     assert (row.last_seq, row.mirrored.place, row.mirrored.behind) == (events, f"sqlite:///{adk_file}", "")
-    told = (await served.get(f"/api/v1/sessions/{row.pk}")).json()
+    told = (await http_client.get(f"/api/v1/sessions/{row.pk}")).json()
     assert told["kept_in"] == f"ADK's session service sqlite:///{adk_file}"
 
-    assert (await served.delete(f"{SESSIONS}/s1")).status_code == 200
-    assert kept(adk_file) == []
+    assert (await http_client.delete(f"{SESSIONS}/s1")).status_code == 200
+    assert event_counts(adk_file) == []
     assert not await units_of_work.read(AgentSession.objects.exists)
-    assert (await served.get(f"{SESSIONS}/s1")).status_code == 404
+    assert (await http_client.get(f"{SESSIONS}/s1")).status_code == 404
 
 
-async def test_title_from_adk_front_end_is_remote_state_and_local_title(served, mirrored, adk_file):
-    await served.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
+async def test_title_from_adk_front_end_is_remote_state_and_local_title(
+    http_client, mirrored_runtimes, adk_file
+):
+    await http_client.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
     named = {"__session_metadata__": {"displayName": "Tea"}}
-    patched = await served.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
+    patched = await http_client.patch(f"{SESSIONS}/s1", json={"stateDelta": named})
     assert patched.json()["state"] == {"n": 1, **named}
     row = await units_of_work.read(AgentSession.objects.get)
     assert (row.title, row.last_seq) == ("Tea", 1)
-    assert (await served.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 1, **named}
-    await served.patch(f"{SESSIONS}/none", json={"stateDelta": named})
+    assert (await http_client.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 1, **named}
+    await http_client.patch(f"{SESSIONS}/none", json={"stateDelta": named})
     assert (await units_of_work.read(AgentSession.objects.get)).title == "Tea"
 
 
-async def test_run_on_session_unknown_to_its_agent_is_refused(served, mirrored):
+async def test_run_on_session_unknown_to_its_agent_is_refused(http_client, mirrored_runtimes):
     session = await units_of_work.write(writes.create_session, KEY)
-    sent = await served.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
+    sent = await http_client.post("/api/v1/runs", json={"session": session.pk, "message": "short"})
     assert sent.status_code == 202, sent.text
     run: Run = await ended_run()
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "is kept in DevUI's own store, but this server's agents keep theirs in" in run.error
 
 
-async def test_session_from_page_is_created_remotely(mirrored, adk_file):
+async def test_session_from_page_is_created_remotely(mirrored_runtimes, adk_file):
     from asgiref.sync import sync_to_async
 
     made = await sync_to_async(session_creation.create_session)(KEY, {"n": 1})
     assert made.session_id == "s1"
-    assert kept(adk_file) == [("s1", 0)]
+    assert event_counts(adk_file) == [("s1", 0)]
     with pytest.raises(AlreadyExists, match="already exists"):
         await sync_to_async(session_creation.create_session)(KEY, {})
     with pytest.raises(BadInput, match="its paths cannot hold this id"):
@@ -185,9 +187,11 @@ async def test_adks_paths_refuse_to_change_a_copy_without_its_service(web, copy,
     assert (await web.get(f"{SESSIONS}/s1")).json()["state"] == {"n": 2}
 
 
-async def test_a_run_on_a_copy_without_its_service_is_refused_on_adks_paths(served, plain, copy, settings):
+async def test_a_run_on_a_copy_without_its_service_is_refused_on_adks_paths(
+    http_client, plain, copy, settings
+):
     settings.DEVUI_SESSION_SERVICE = ""
-    refused = await served.post("/run", json=run_body("s1", "short"))
+    refused = await http_client.post("/run", json=run_body("s1", "short"))
     assert (refused.status_code, refused.json()["code"]) == (400, "bad_input")
     assert "--session_service_uri sqlite:///" in refused.json()["hint"]
     assert not await units_of_work.read(Run.objects.exists)

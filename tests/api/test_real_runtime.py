@@ -30,16 +30,16 @@ async def supervisor(store: None) -> AsyncIterator[Supervisor]:
             runs.register(None)
 
 
-async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
-    assert (await served.get("/list-apps")).json() == ["broken", "slow"]
-    session_id = (await served.post(SESSIONS, json={"state": {"n": 1}})).json()["id"]
-    answer = await served.post("/run", json=run_body(session_id, "short"))
+async def test_apps_sessions_and_runs_of_a_plain_adk_client(http_client, supervisor):
+    assert (await http_client.get("/list-apps")).json() == ["broken", "slow"]
+    session_id = (await http_client.post(SESSIONS, json={"state": {"n": 1}})).json()["id"]
+    answer = await http_client.post("/run", json=run_body(session_id, "short"))
     assert answer.status_code == 200, answer.text
-    stored = (await served.get(f"{SESSIONS}/{session_id}")).json()
+    stored = (await http_client.get(f"{SESSIONS}/{session_id}")).json()
     assert stored["events"][1:] == answer.json()
     run = await ended_run()
     assert (run.status, run.source) == ("done", "adk")
-    detailed = (await served.get("/list-apps", params={"detailed": "true"})).json()["apps"]
+    detailed = (await http_client.get("/list-apps", params={"detailed": "true"})).json()["apps"]
     assert [(app["name"], app["rootAgentName"], app["language"]) for app in detailed] == [
         ("slow", "slow", "python")
     ]
@@ -47,54 +47,54 @@ async def test_apps_sessions_and_runs_of_a_plain_adk_client(served, supervisor):
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_agent_import_error_is_returned(served, supervisor, path):
-    session = (await served.post("/apps/broken/users/ann/sessions", json={})).json()
-    answer = await served.post(path, json=run_body(session["id"], "hello") | {"appName": "broken"})
+async def test_agent_import_error_is_returned(http_client, supervisor, path):
+    session = (await http_client.post("/apps/broken/users/ann/sessions", json={})).json()
+    answer = await http_client.post(path, json=run_body(session["id"], "hello") | {"appName": "broken"})
     told = answer.json()
     assert (answer.status_code, told["code"]) == (500, "agent_not_loaded")
     assert told["detail"].startswith("Agent 'broken' could not be loaded: ")
     assert "The agent's page shows where it failed." in told["hint"]
 
 
-async def test_process_death_shows_in_stream_and_run(served, supervisor):
-    session_id = (await served.post(SESSIONS, json={})).json()["id"]
-    async with served.stream("POST", "/run_sse", json=run_body(session_id, "die")) as response:
+async def test_process_death_shows_in_stream_and_run(http_client, supervisor):
+    session_id = (await http_client.post(SESSIONS, json={})).json()["id"]
+    async with http_client.stream("POST", "/run_sse", json=run_body(session_id, "die")) as response:
         lines = [line async for line in response.aiter_lines() if line]
     told = json.loads(lines[-1].removeprefix("data: "))
     assert told["code"] == "runtime_unavailable"
     assert "slow" in told["error"]
     run = await ended_run()
     assert run.status == "crashed"
-    again = await served.post("/run", json=run_body(session_id, "short"))
+    again = await http_client.post("/run", json=run_body(session_id, "short"))
     assert again.status_code == 200, again.text
 
 
-async def test_the_stop_button_of_adks_front_end_cancels_the_run(served, supervisor):
-    session_id = (await served.post(SESSIONS, json={})).json()["id"]
-    async with served.stream("POST", "/run_sse", json=run_body(session_id, "count")) as response:
+async def test_the_stop_button_of_adks_front_end_cancels_the_run(http_client, supervisor):
+    session_id = (await http_client.post(SESSIONS, json={})).json()["id"]
+    async with http_client.stream("POST", "/run_sse", json=run_body(session_id, "count")) as response:
         await anext(response.aiter_raw())
     run = await ended_run()
     assert run.status == "cancelled"
 
 
-async def test_a_session_is_busy_while_its_agent_works(served, supervisor):
-    session_id = (await served.post(SESSIONS, json={})).json()["id"]
-    async with served.stream("POST", "/run_sse", json=run_body(session_id, "count")) as response:
+async def test_a_session_is_busy_while_its_agent_works(http_client, supervisor):
+    session_id = (await http_client.post(SESSIONS, json={})).json()["id"]
+    async with http_client.stream("POST", "/run_sse", json=run_body(session_id, "count")) as response:
         reading = response.aiter_raw()
         await anext(reading)
-        refused = await served.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
+        refused = await http_client.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
         assert refused.status_code == 409
-        run = (await served.get("/api/v1/runs")).json()["runs"][0]
+        run = (await http_client.get("/api/v1/runs")).json()["runs"][0]
         assert run["id"] in refused.json()["detail"]
-        cancelled = await served.post(f"/api/v1/runs/{run['id']}/cancel")
+        cancelled = await http_client.post(f"/api/v1/runs/{run['id']}/cancel")
         assert cancelled.json()["status"] == "cancelled"
-    changed = await served.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
+    changed = await http_client.patch(f"{SESSIONS}/{session_id}", json={"stateDelta": {"n": 1}})
     assert changed.status_code == 200
 
 
-async def test_broken_agent_is_reported_and_left_out_of_details(served, supervisor):
-    session_id = (await served.post("/apps/broken/users/ann/sessions", json={})).json()["id"]
+async def test_broken_agent_is_reported_and_left_out_of_details(http_client, supervisor):
+    session_id = (await http_client.post("/apps/broken/users/ann/sessions", json={})).json()["id"]
     body = {**run_body(session_id, "hello"), "appName": "broken"}
-    answer = await served.post("/run", json=body)
+    answer = await http_client.post("/run", json=body)
     assert answer.status_code >= 500
     assert answer.json()["hint"]

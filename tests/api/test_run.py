@@ -67,9 +67,9 @@ async def test_run_returns_and_stores_events(web, peer, spelling):
     assert stored["events"][1] == answer.json()[0]
 
 
-async def test_run_sse_streams_each_event_as_it_comes(served, peer):
-    body = message(await new_session(served), "count")
-    async with served.stream("POST", "/run_sse", json=body) as response:
+async def test_run_sse_streams_each_event_as_it_comes(http_client, peer):
+    body = message(await new_session(http_client), "count")
+    async with http_client.stream("POST", "/run_sse", json=body) as response:
         assert response.headers["content-type"].startswith("text/event-stream")
         first = await anext(frames(response))
     assert first["content"]["parts"][0]["text"] == "word 0"
@@ -86,7 +86,7 @@ async def leave_early(web: httpx.AsyncClient, path: str, body: dict[str, Any]) -
         await asking
 
 
-async def made(file: Path) -> None:
+async def wait_for_file(file: Path) -> None:
     """Return when the agent has made the file, which it does at its end."""
     async with asyncio.timeout(PATIENCE_S):
         while not await asyncio.to_thread(file.exists):  # noqa: ASYNC110 - another process makes it
@@ -94,10 +94,10 @@ async def made(file: Path) -> None:
 
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse"])
-async def test_client_disconnect_cancels_run(served, peer, path, tmp_path):
+async def test_client_disconnect_cancels_run(http_client, peer, path, tmp_path):
     ended = tmp_path / "ended"
-    await leave_early(served, path, message(await new_session(served), f"count {ended}"))
-    await made(ended)
+    await leave_early(http_client, path, message(await new_session(http_client), f"count {ended}"))
+    await wait_for_file(ended)
     assert await events_stored() < WORDS
 
 
@@ -117,24 +117,24 @@ async def test_an_agent_that_fails_in_run_is_an_error_without_a_traceback(web, p
     assert "Traceback" not in answer.text
 
 
-async def test_a_process_that_dies_mid_stream_is_an_error_frame(served, start_peer):
+async def test_a_process_that_dies_mid_stream_is_an_error_frame(http_client, start_peer):
     start_peer()
-    body = message(await new_session(served), "die")
-    async with served.stream("POST", "/run_sse", json=body) as response:
+    body = message(await new_session(http_client), "die")
+    async with http_client.stream("POST", "/run_sse", json=body) as response:
         assert response.status_code == 200
         received = [frame async for frame in frames(response)]
     assert [frame["content"]["parts"][0]["text"] for frame in received[:-1]] == ["word 0", "word 1"]
     assert received[-1]["error"].startswith("RuntimeUnavailable: ")
     assert received[-1]["code"] == "runtime_unavailable"
-    assert (await served.get("/health")).status_code == 200
+    assert (await http_client.get("/health")).status_code == 200
 
 
-async def test_a_process_that_dies_before_it_answered_is_503(served, start_peer):
+async def test_a_process_that_dies_before_it_answered_is_503(http_client, start_peer):
     start_peer()
-    answer = await served.post("/run", json=message(await new_session(served), "die"))
+    answer = await http_client.post("/run", json=message(await new_session(http_client), "die"))
     assert answer.status_code == 503
     assert answer.json()["code"] == "runtime_unavailable"
-    again = await served.post("/run_sse", json=message(await new_session(served)))
+    again = await http_client.post("/run_sse", json=message(await new_session(http_client)))
     assert again.status_code == 503
 
 
@@ -205,7 +205,7 @@ async def test_list_apps_names_the_apps(web, peer):
     assert (await web.get("/list-apps", params={"detailed": "perhaps"})).status_code == 422
 
 
-def restored(**fields: Any) -> dict[str, Any]:
+def restored_event(**fields: Any) -> dict[str, Any]:
     content = {"role": "user", "parts": [{"text": "hello"}]}
     return {
         "author": "user",
@@ -218,7 +218,11 @@ def restored(**fields: Any) -> dict[str, Any]:
 
 
 async def test_a_session_with_events_is_created_by_adk_itself(web, peer):
-    body = {"sessionId": "s1", "state": {"n": 1}, "events": [restored(), restored(id="e2", author="slow")]}
+    body = {
+        "sessionId": "s1",
+        "state": {"n": 1},
+        "events": [restored_event(), restored_event(id="e2", author="slow")],
+    }
     created = await web.post(SESSIONS, json=body)
     assert created.status_code == 200
     assert [event["id"] for event in created.json()["events"]] == ["e1", "e2"]
@@ -231,7 +235,7 @@ async def test_a_session_with_events_is_created_by_adk_itself(web, peer):
 
 @pytest.mark.parametrize("fields", [{"actions": {"stateDelta": {"a": 1}}}, {"longRunningToolIds": ["x"]}])
 async def test_events_with_actions_refused_by_adk_are_imported(web, peer, fields):
-    answer = await web.post(SESSIONS, json={"events": [restored(**fields)]})
+    answer = await web.post(SESSIONS, json={"events": [restored_event(**fields)]})
     assert answer.status_code == 200
     (event,) = answer.json()["events"]
     told = {**event, "actions": {"stateDelta": event["actions"]["stateDelta"]}}
@@ -239,13 +243,13 @@ async def test_events_with_actions_refused_by_adk_are_imported(web, peer, fields
 
 
 async def test_a_malformed_event_is_refused_and_nothing_is_stored(web, peer):
-    answer = await web.post(SESSIONS, json={"events": [restored(content={"parts": [{"nope": 1}]})]})
+    answer = await web.post(SESSIONS, json={"events": [restored_event(content={"parts": [{"nope": 1}]})]})
     assert answer.status_code == 422
     assert answer.json()["detail"][0]["loc"][:3] == ["body", "events", 0]
     assert (await web.get(SESSIONS)).json() == []
 
 
-def nested(levels: int) -> Any:
+def nest(levels: int) -> Any:
     value: Any = 1
     for _ in range(levels):
         value = [value]
@@ -254,8 +258,8 @@ def nested(levels: int) -> Any:
 
 def calling(levels: int) -> dict[str, Any]:
     """Return a body whose event calls a tool with an argument that is nested; the call stands 8 levels deep."""
-    content = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"x": nested(levels)}}}]}
-    return {"sessionId": "deep", "events": [restored(author="slow", content=content)]}
+    content = {"role": "model", "parts": [{"functionCall": {"name": "f", "args": {"x": nest(levels)}}}]}
+    return {"sessionId": "deep", "events": [restored_event(author="slow", content=content)]}
 
 
 async def test_events_at_adks_depth_limit_are_stored(web, peer):

@@ -33,23 +33,23 @@ async def supervisor(store: None) -> AsyncIterator[Supervisor]:
 
 
 @pytest.fixture
-def dial(served: httpx.AsyncClient) -> Open:
+def dial(http_client: httpx.AsyncClient) -> Open:
     """Opens the live socket of a session."""
 
     def opened(session_id: str, more: str = "", **how: Any) -> Any:
-        host = f"{served.base_url.host}:{served.base_url.port}"
+        host = f"{http_client.base_url.host}:{http_client.base_url.port}"
         asked = f"app_name=parrot&user_id=ann&session_id={session_id}{more}"
         return connect(f"ws://{host}/run_live?{asked}", proxy=None, **how)
 
     return opened
 
 
-async def new_session(served: httpx.AsyncClient) -> str:
-    return (await served.post("/apps/parrot/users/ann/sessions", json={})).json()["id"]
+async def new_session(http_client: httpx.AsyncClient) -> str:
+    return (await http_client.post("/apps/parrot/users/ann/sessions", json={})).json()["id"]
 
 
-async def test_a_live_run_is_talked_to_in_both_directions_and_stored(served, supervisor, dial):
-    session_id = await new_session(served)
+async def test_a_live_run_is_talked_to_in_both_directions_and_stored(http_client, supervisor, dial):
+    session_id = await new_session(http_client)
     async with dial(session_id, "&modalities=TEXT") as socket:
         await socket.send(text_message("hello"))
         assert await next_agent_text(socket) == "heard hello"
@@ -60,24 +60,24 @@ async def test_a_live_run_is_talked_to_in_both_directions_and_stored(served, sup
         assert await next_agent_text(socket) == "heard audio/pcm;rate=16000 of 8 bytes"
     run = await ended_run()
     assert run.source == "adk"
-    stored = (await served.get(f"/apps/parrot/users/ann/sessions/{session_id}")).json()
+    stored = (await http_client.get(f"/apps/parrot/users/ann/sessions/{session_id}")).json()
     said = [event["content"]["parts"][0]["text"] for event in stored["events"] if event.get("content")]
     assert {"heard hello", "heard again"} <= set(said)
 
 
 @pytest.mark.parametrize("frame", ["{", "[]", '{"content": 1}', '{"blob": {"data": "***"}}'])
 async def test_a_frame_that_cannot_be_read_is_left_out_and_the_end_is_noticed(
-    served, supervisor, dial, frame
+    http_client, supervisor, dial, frame
 ):
-    async with dial(await new_session(served), "&modalities=TEXT") as socket:
+    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
         await socket.send(frame)
         await socket.send(text_message("hello"))
         assert await next_agent_text(socket) == "heard hello"
     assert (await ended_run()).status == "cancelled"
 
 
-async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supervisor, dial):
-    async with dial(await new_session(served), "&modalities=TEXT") as socket:
+async def test_an_agent_that_fails_closes_the_socket_with_its_error(http_client, supervisor, dial):
+    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("fail"))
         code, reason = await closing_of(socket)
     assert code == 1011
@@ -85,8 +85,8 @@ async def test_an_agent_that_fails_closes_the_socket_with_its_error(served, supe
     assert (await ended_run()).status == "failed"
 
 
-async def test_long_error_is_cut_to_fit_the_close_reason(served, supervisor, dial):
-    async with dial(await new_session(served), "&modalities=TEXT") as socket:
+async def test_long_error_is_cut_to_fit_the_close_reason(http_client, supervisor, dial):
+    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("fail" + "天気が分かりません" * 20))
         code, reason = await closing_of(socket)
     assert code == 1011
@@ -96,8 +96,8 @@ async def test_long_error_is_cut_to_fit_the_close_reason(served, supervisor, dia
     assert run.error.endswith("天気が分かりません")
 
 
-async def test_process_death_closes_socket_with_reason(served, supervisor, dial):
-    async with dial(await new_session(served), "&modalities=TEXT") as socket:
+async def test_process_death_closes_socket_with_reason(http_client, supervisor, dial):
+    async with dial(await new_session(http_client), "&modalities=TEXT") as socket:
         await socket.send(text_message("die"))
         code, reason = await closing_of(socket)
     assert code == 1011
@@ -111,8 +111,8 @@ async def test_unknown_session_closes_socket_like_adk(supervisor, dial):
         assert await closing_of(socket) == (1002, "Session not found")
 
 
-async def test_unknown_app_closes_socket(served, supervisor):
-    host = f"{served.base_url.host}:{served.base_url.port}"
+async def test_unknown_app_closes_socket(http_client, supervisor):
+    host = f"{http_client.base_url.host}:{http_client.base_url.port}"
     asked = "app_name=nobody&user_id=ann&session_id=s"
     async with connect(f"ws://{host}/run_live?{asked}", proxy=None) as socket:
         code, reason = await closing_of(socket)
@@ -121,9 +121,9 @@ async def test_unknown_app_closes_socket(served, supervisor):
 
 
 @pytest.mark.parametrize("more", ["&modalities=SMELL", "&save_live_blob=perhaps"])
-async def test_a_query_that_adk_refuses_opens_no_socket(served, supervisor, dial, more):
+async def test_a_query_that_adk_refuses_opens_no_socket(http_client, supervisor, dial, more):
     with pytest.raises(InvalidStatus) as refusal:
-        await dial(await new_session(served), more)
+        await dial(await new_session(http_client), more)
     assert refusal.value.response.status_code == 403
 
 
@@ -133,6 +133,6 @@ async def test_a_page_of_another_site_opens_no_socket(supervisor, dial):
     assert refusal.value.response.status_code == 403
 
 
-async def test_server_without_agents_closes_socket(served, dial):
+async def test_server_without_agents_closes_socket(http_client, dial):
     async with dial("s") as socket:
         assert await closing_of(socket) == (1011, "This process runs no agents.")

@@ -31,7 +31,7 @@ SAID = {
 }
 
 
-async def sent(web: httpx.AsyncClient, status: int = 200, **body: Any) -> Any:
+async def post_session(web: httpx.AsyncClient, status: int = 200, **body: Any) -> Any:
     answer = await web.post(SESSIONS, json=body)
     assert answer.status_code == status, answer.text
     return answer.json()
@@ -39,7 +39,7 @@ async def sent(web: httpx.AsyncClient, status: int = 200, **body: Any) -> Any:
 
 async def test_session_with_agent_state_is_restored_with_its_times(web, peer):
     state = {"n": 2, "given": True, "user:tier": "gold", "__session_metadata__": {"displayName": "Mine"}}
-    made = await sent(web, state=state, events=[SAID, OPEN_CALL])
+    made = await post_session(web, state=state, events=[SAID, OPEN_CALL])
     assert [event["id"] for event in made["events"]] == ["e1", "e2"]
     assert [event["timestamp"] for event in made["events"]] == [SAID["timestamp"], OPEN_CALL["timestamp"]]
     assert made["events"][1]["actions"]["stateDelta"] == OPEN_CALL["actions"]["stateDelta"]
@@ -52,14 +52,14 @@ async def test_session_with_agent_state_is_restored_with_its_times(web, peer):
 async def test_events_without_timestamp_get_current_time(web, peer):
     before = time.time()
     untimed = {key: value for key, value in OPEN_CALL.items() if key != "timestamp"}
-    made = await sent(web, events=[untimed])
+    made = await post_session(web, events=[untimed])
     assert before <= made["events"][0]["timestamp"] == made["lastUpdateTime"] <= time.time()
 
 
 async def test_export_round_trip_keeps_everything(web, peer):
-    made = await sent(web, state={"n": 2, "user:tier": "gold"}, events=[SAID, OPEN_CALL])
+    made = await post_session(web, state={"n": 2, "user:tier": "gold"}, events=[SAID, OPEN_CALL])
     exported = (await web.get(f"{SESSIONS}/{made['id']}")).json()
-    back = await sent(web, state=exported["state"], events=exported["events"])
+    back = await post_session(web, state=exported["state"], events=exported["events"])
     assert back["id"] != made["id"]
     assert (back["events"], back["state"]) == (exported["events"], exported["state"])
 
@@ -68,22 +68,24 @@ async def test_existing_shared_state_keeps_its_value(web, peer):
     await units_of_work.write(
         writes.create_session, SessionKey("", "slow", "ann", "before"), {"user:tier": "silver"}
     )
-    made = await sent(web, state={"user:tier": "gold"}, events=[SAID, OPEN_CALL])
+    made = await post_session(web, state={"user:tier": "gold"}, events=[SAID, OPEN_CALL])
     assert made["state"]["user:tier"] == "silver"
 
 
 async def test_restored_session_without_deltas_is_created_by_adk_server(web, peer):
-    made = await sent(web, sessionId="s1", events=[SAID])
+    made = await post_session(web, sessionId="s1", events=[SAID])
     assert [event["id"] for event in made["events"]] == ["e1"]
     assert made["id"] == "s1"
 
 
 async def test_existing_id_and_invalid_event_are_refused(web, peer):
-    await sent(web, sessionId="s1", events=[SAID, OPEN_CALL])
-    assert (await sent(web, 409, sessionId="s1", events=[SAID, OPEN_CALL]))["code"] == "already_exists"
-    assert isinstance((await sent(web, 422, events=[{"content": 3}]))["detail"], list)
+    await post_session(web, sessionId="s1", events=[SAID, OPEN_CALL])
+    assert (await post_session(web, 409, sessionId="s1", events=[SAID, OPEN_CALL]))[
+        "code"
+    ] == "already_exists"
+    assert isinstance((await post_session(web, 422, events=[{"content": 3}]))["detail"], list)
 
 
 @pytest.mark.parametrize("session_id", ["x" * 600, "a\u0000b"])
 async def test_an_id_that_no_store_can_hold_is_refused(web, peer, session_id):
-    assert (await sent(web, 400, sessionId=session_id, events=[SAID, OPEN_CALL]))["hint"]
+    assert (await post_session(web, 400, sessionId=session_id, events=[SAID, OPEN_CALL]))["hint"]

@@ -44,7 +44,7 @@ async def stage(module_store: None, tmp_path_factory: pytest.TempPathFactory) ->
         runtime_client.register(None)
 
 
-async def asked(session: AgentSession) -> Question:
+async def open_question(session: AgentSession) -> Question:
     """Return the one question that is open on a session."""
 
     def read() -> list[Question]:
@@ -59,7 +59,7 @@ async def asked(session: AgentSession) -> Question:
 
 async def answer(session: AgentSession, **sent: str) -> Run:
     """Answer the open question by its form, and return the run that goes on with it."""
-    question = await asked(session)
+    question = await open_question(session)
     fields = {"call_id": question.call_id, **sent}
     response = await AsyncClient().post(f"/runs/start/{session.pk}/", fields)
     assert response.status_code == 303, response.content.decode()
@@ -76,7 +76,7 @@ async def results(session: AgentSession) -> list[Any]:
 async def test_long_running_tool_is_answered_by_form_of_its_result(stage: Stage):
     session = await stage.session("keeper")
     assert (await stage.run(session, 'call ask_boss {"what": "leave"}')).status == Run.Status.WAITING
-    question = await asked(session)
+    question = await open_question(session)
     assert [(field.name, field.kind) for field in question.fields] == [
         ("approved", "boolean"),
         ("days", "integer"),
@@ -89,7 +89,7 @@ async def test_long_running_tool_is_answered_by_form_of_its_result(stage: Stage)
 async def test_requested_input_is_answered_by_form_of_its_schema(stage: Stage):
     session = await stage.session("trip")
     assert (await stage.run(session, "go")).status == Run.Status.WAITING
-    question = await asked(session)
+    question = await open_question(session)
     assert (question.hint, question.payload) == ("Where to?", {"offer": "a week off"})
     run = await answer(session, **{"answer.city": "Rome", "answer.days": "2"})
     assert run.status == Run.Status.DONE, run.error
@@ -142,7 +142,7 @@ async def test_sign_in_redirects_to_provider_and_resumes_run(stage: Stage):
         session = await stage.session("keeper")
         run = await stage.run(session, f'call use_account {{"provider": "{url}"}}')
         assert run.status == Run.Status.WAITING
-        question = await asked(session)
+        question = await open_question(session)
         browser = AsyncClient()
         begun = await browser.get(f"/runs/sign-in/{session.pk}/", {"call": question.call_id})
         assert begun.status_code == 302
@@ -165,7 +165,7 @@ async def test_sign_in_redirects_to_provider_and_resumes_run(stage: Stage):
 async def test_a_provider_that_refuses_is_quoted_and_the_question_stays(stage: Stage):
     session = await stage.session("keeper")
     await stage.run(session, 'call use_account {"provider": "https://id.example"}')
-    question = await asked(session)
+    question = await open_question(session)
     browser = AsyncClient()
     begun = await browser.get(f"/runs/sign-in/{session.pk}/", {"call": question.call_id})
     state = parse_qs(urlsplit(begun["Location"]).query)["state"][0]
@@ -174,7 +174,7 @@ async def test_a_provider_that_refuses_is_quoted_and_the_question_stays(stage: S
     assert "access_denied" in back.content.decode()
     ways_on = [link.attrs["href"] for link in parse(back.content).one(css="problem").all("a")]
     assert ways_on == [f"/sessions/keeper/ann/{session.session_id}/"], "trying again would be refused again"
-    assert (await asked(session)).call_id == question.call_id
+    assert (await open_question(session)).call_id == question.call_id
 
 
 async def test_questions_survive_a_restart_of_the_agents_process(stage: Stage):

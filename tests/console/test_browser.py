@@ -14,7 +14,7 @@ from sessions_app.agents import cards
 from sessions_app.models import Run
 from sessions_app.runs import runtime_client
 from sessions_app.runs.questions import INPUT
-from tests.browser import OpenWindow, copied
+from tests.browser import OpenWindow, clipboard_text
 from tests.console.fake_runtimes import RuntimeWithConfigCheck
 from tests.console.schemas import RUN_CONFIG_SCHEMA, TRIP_SCHEMA
 from tests.timeline.story import Story
@@ -46,7 +46,7 @@ def send(page: Page, text: str) -> None:
     page.locator("#message").press("Enter")
 
 
-def asked() -> dict:
+def newest_request() -> dict:
     """Return what the newest run is asked."""
     return json.loads(Run.objects.latest("created_at").request)
 
@@ -68,7 +68,10 @@ def test_options_are_validated_sent_and_remembered_visibly(page: Page, runtime: 
     page.locator("#message").press("Enter")
     expect(page.locator("#message")).to_have_value("")
     expect(page.locator("#console-options")).to_be_hidden()
-    assert (asked()["run_config"], asked()["state_delta"]) == ({"max_llm_calls": 3}, {"city": "Rome"})
+    assert (newest_request()["run_config"], newest_request()["state_delta"]) == (
+        {"max_llm_calls": 3},
+        {"city": "Rome"},
+    )
 
     page.reload()
     expect(page.locator("[data-console-more]")).to_contain_text("1 set")
@@ -86,7 +89,7 @@ def test_files_are_previewed_and_removable_before_sending(page: Page, tmp_path: 
     expect(files).not_to_contain_text("a.txt")
     page.locator("#message").press("Enter")
     expect(files).to_be_hidden()
-    [part] = asked()["new_message"]["parts"]
+    [part] = newest_request()["new_message"]["parts"]
     assert (part["inlineData"]["displayName"], part["inlineData"]["mimeType"]) == ("b.bin", "image/png")
 
 
@@ -125,18 +128,18 @@ def test_a_message_that_does_not_reach_the_server_stays_in_its_field(page: Page)
     page.unroute_all()
     send(page, "hello")
     expect(page.locator("#message")).to_have_value("")
-    assert asked()["new_message"]["parts"] == [{"text": "hello"}]
+    assert newest_request()["new_message"]["parts"] == [{"text": "hello"}]
 
 
 def test_the_call_is_copied(page: Page):
     page.locator("#message").fill("It's $5 `now`")
     page.get_by_role("button", name="Options").click()
     page.get_by_role("button", name="Copy as curl").click()
-    told = copied(page, "curl")
+    told = clipboard_text(page, "curl")
     assert "/run_sse" in told
     assert "It'\\''s $5 `now`" in told
     page.get_by_role("button", name="Copy as Python").click()
-    assert "/run_sse" in copied(page, "import httpx")
+    assert "/run_sse" in clipboard_text(page, "import httpx")
 
 
 def test_new_session_form_follows_typed_user(page: Page):
@@ -190,5 +193,5 @@ def test_every_field_of_an_answer_has_its_own_problem(page: Page, runtime: Runti
     with page.expect_response("**/runs/start/**"):
         question.get_by_role("button", name="Answer", exact=True).click()
     expect(question.locator(".error-text")).to_have_count(0)
-    [answer] = asked()["new_message"]["parts"]
+    [answer] = newest_request()["new_message"]["parts"]
     assert answer["functionResponse"]["response"] == {"city": "Rome", "days": 2}

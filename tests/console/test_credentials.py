@@ -34,7 +34,7 @@ OAUTH = {
 }
 
 
-def answered(config: dict, **sent: str) -> AuthConfig:
+def parse_answer(config: dict, **sent: str) -> AuthConfig:
     """Return an answer as ADK reads it."""
     asked = credential_requests.parse_request({"authConfig": config})
     return AuthConfig.model_validate(credential_requests.answer_from_form(asked, sent))
@@ -43,17 +43,17 @@ def answered(config: dict, **sent: str) -> AuthConfig:
 def test_an_api_key_is_answered():
     asked = credential_requests.parse_request({"authConfig": API_KEY})
     assert (asked.kind, asked.name) == ("api_key", "X-Key")
-    credential = answered(API_KEY, api_key=" secret ").exchanged_auth_credential
+    credential = parse_answer(API_KEY, api_key=" secret ").exchanged_auth_credential
     assert (credential.auth_type.value, credential.api_key) == ("apiKey", "secret")
 
 
 def test_a_user_name_and_a_password_are_answered():
-    found = answered(BASIC, username="ann", password=" p ").exchanged_auth_credential.http
+    found = parse_answer(BASIC, username="ann", password=" p ").exchanged_auth_credential.http
     assert (found.scheme, found.credentials.username, found.credentials.password) == ("basic", "ann", " p ")
 
 
 def test_a_bearer_token_is_answered():
-    found = answered(BEARER, token="t").exchanged_auth_credential.http
+    found = parse_answer(BEARER, token="t").exchanged_auth_credential.http
     assert (found.scheme, found.credentials.token) == ("bearer", "t")
 
 
@@ -77,7 +77,7 @@ def test_only_redirect_uri_is_added_to_provider_address():
 
 
 def test_an_access_token_is_answered_without_a_sign_in():
-    found = answered(OAUTH, token="t").exchanged_auth_credential.oauth2
+    found = parse_answer(OAUTH, token="t").exchanged_auth_credential.oauth2
     assert (found.access_token, found.client_id) == ("t", "me")
 
 

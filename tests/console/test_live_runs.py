@@ -58,7 +58,7 @@ def line_to(server: str, session: AgentSession) -> Any:
     return connect(f"ws://{server}/run_live?{query}", proxy=None, open_timeout=60)
 
 
-def typed(text: str) -> str:
+def text_frame(text: str) -> str:
     return json.dumps({"content": {"role": "user", "parts": [{"text": text}]}})
 
 
@@ -81,7 +81,7 @@ async def rest_of(line: Any) -> None:
 async def test_connection_is_a_run_with_events_and_model_requests(stage, server):
     session = await stage.session("speaker")
     async with line_to(server, session) as line:
-        await line.send(typed("hello"))
+        await line.send(text_frame("hello"))
         said = "".join(
             part.get("text", "")
             for event in await answer_on(line)
@@ -108,7 +108,7 @@ async def test_connection_is_a_run_with_events_and_model_requests(stage, server)
 async def test_a_connection_that_the_client_ends_by_saying_so_is_done(stage, server):
     session = await stage.session("speaker")
     async with line_to(server, session) as line:
-        await line.send(typed("hello"))
+        await line.send(text_frame("hello"))
         await answer_on(line)
         await line.send(json.dumps({"close": True}))
         ended = await until(
@@ -121,7 +121,7 @@ async def test_a_connection_that_the_client_ends_by_saying_so_is_done(stage, ser
 async def test_a_model_that_breaks_is_a_failed_run_and_a_reason(stage, server):
     session = await stage.session("speaker")
     async with line_to(server, session) as line:
-        await line.send(typed("break"))
+        await line.send(text_frame("break"))
         with pytest.raises(ConnectionClosed) as closed:
             await rest_of(line)
     assert (closed.value.rcvd.code, closed.value.rcvd.reason) == (1011, "The line is broken.")

@@ -49,7 +49,7 @@ async def send(story: Story, *, htmx: bool = False, **fields: Any) -> Any:
     return await AsyncClient().post(reverse("session-run", kwargs={"pk": story.pk}), fields, headers=headers)
 
 
-async def asked() -> list[dict[str, Any]]:
+async def stored_requests() -> list[dict[str, Any]]:
     """Return the requests of all runs."""
     return await units_of_work.read(
         lambda: [json.loads(run.request) for run in Run.objects.order_by("created_at")]
@@ -63,7 +63,7 @@ async def test_files_are_typed_by_content(story, runtime):
         SimpleUploadedFile("c.bin", b"\0\1", "image/png"),
     ]
     assert (await send(story, message="look", files=files)).status_code == 303
-    [request] = await asked()
+    [request] = await stored_requests()
     text, *inline = request["new_message"]["parts"]
     assert text == {"text": "look"}
     assert [(part["inlineData"]["displayName"], part["inlineData"]["mimeType"]) for part in inline] == [
@@ -76,21 +76,21 @@ async def test_files_are_typed_by_content(story, runtime):
 
 async def test_files_need_no_text(story, runtime):
     assert (await send(story, files=[SimpleUploadedFile("a.png", PNG)])).status_code == 303
-    [request] = await asked()
+    [request] = await stored_requests()
     assert len(request["new_message"]["parts"]) == 1
 
 
 async def test_a_state_delta_and_the_fields_of_a_run_config_that_are_set_go_with_it(story, runtime):
     sent = {"state_delta": '{"user:name": "Ada"}', "config.max_llm_calls": "3", "config.support_cfc": ""}
     assert (await send(story, message="hi", **sent)).status_code == 303
-    [request] = await asked()
+    [request] = await stored_requests()
     assert request["state_delta"] == {"user:name": "Ada"}
     assert request["run_config"] == {"max_llm_calls": 3}
 
 
 async def test_unset_options_are_not_sent(story, runtime):
     await send(story, message="hi")
-    assert set((await asked())[0]) == {"new_message", "streaming"}
+    assert set((await stored_requests())[0]) == {"new_message", "streaming"}
     assert [path for path, _ in runtime.requests] in ([], ["start"])
 
 
@@ -120,7 +120,7 @@ async def test_invalid_option_is_refused_at_its_field_without_run(story, runtime
     [problem] = parse(response.content.decode()).all("li")
     assert problem.attrs["data-problem-for"] == field
     assert words in problem.text
-    assert await asked() == []
+    assert await stored_requests() == []
 
 
 async def test_without_scripts_the_form_returns_with_input_and_errors(story, runtime):
@@ -141,7 +141,7 @@ async def test_adks_run_config_errors_show_at_the_field(story, runtime):
     assert "should be less" in found["config.max_llm_calls"]
     assert "Not with streaming" in found["run_config"]
     assert json.loads(runtime.requests[0][1]) == {"run_config": {"max_llm_calls": 3}, "streaming": True}
-    assert await asked() == []
+    assert await stored_requests() == []
 
 
 async def test_too_many_or_too_large_files_are_refused(story, runtime):
@@ -150,7 +150,7 @@ async def test_too_many_or_too_large_files_are_refused(story, runtime):
     half = b"x" * (message_draft.MAX_BYTES // 2 + 1)
     large = [SimpleUploadedFile("a.txt", half), SimpleUploadedFile("b.txt", half)]
     assert "the limit is" in (await send(story, htmx=True, files=large)).content.decode()
-    assert await asked() == []
+    assert await stored_requests() == []
 
 
 async def test_form_has_every_run_config_field_and_marks_deprecated(story, runtime):
@@ -174,21 +174,21 @@ async def test_once_a_process_has_a_run_its_row_holds_no_files_and_no_credential
     run = await units_of_work.write(lifecycle.create_run, story.pk, request)
     claimed = await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
     assert json.loads(claimed.request) == request, "the process itself has all of it"
-    [kept] = await asked()
+    [kept] = await stored_requests()
     assert kept["new_message"]["parts"][0] == {"inlineData": {"displayName": "a"}}
     assert "s3cret" not in json.dumps(kept)
 
 
 async def test_a_run_is_repeated_with_its_message_and_its_files(story, runtime):
     await send(story, message="look", files=[SimpleUploadedFile("a.png", PNG)], state_delta='{"a": 1}')
-    [before] = await asked()
+    [before] = await stored_requests()
     run = await units_of_work.read(Run.objects.get)
     await units_of_work.write(lifecycle.claim, run.pk, None, "v1")
     await units_of_work.write(lambda: story.add(*before["new_message"]["parts"], author="user"))
     await units_of_work.write(lambda: lifecycle.finish(run.pk, Run.Status.FAILED))
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 303
-    assert (await asked())[-1] == before
+    assert (await stored_requests())[-1] == before
     assert await units_of_work.read(Event.objects.count) == 1
 
 
@@ -197,7 +197,7 @@ async def test_an_answer_is_not_repeated(story, runtime):
     run = await units_of_work.write(lifecycle.create_run, story.pk, {"new_message": {"parts": [answer]}})
     response = await AsyncClient().post(reverse("run-again", kwargs={"run_id": run.pk}))
     assert response.status_code == 400
-    assert len(await asked()) == 1
+    assert len(await stored_requests()) == 1
 
 
 @pytest.mark.parametrize(
@@ -235,7 +235,7 @@ async def test_invalid_answer_is_refused_at_its_field(story, runtime, calls, sen
     assert (response.status_code, response["HX-Reswap"]) == (422, "innerHTML")
     told = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
     assert said in told[field]
-    assert await asked() == []
+    assert await stored_requests() == []
 
 
 async def test_without_scripts_an_invalid_answer_is_an_error_page(story, runtime):

@@ -105,7 +105,7 @@ async def test_an_eval_attempt_stays_as_it_ran(story):
     assert (await edit(attempt, 1, message="x")).status_code == 400
 
 
-async def ended(story: Story, status: str, invocation: str = "i1") -> Run:
+async def create_ended_run(story: Story, status: str, invocation: str = "i1") -> Run:
     """Return a run that ended."""
     run = await units_of_work.write(
         lifecycle.create_run, story.pk, {"new_message": {"parts": [{"text": "Weather?"}]}}
@@ -119,7 +119,7 @@ async def page_of(story: Story) -> str:
 
 
 async def test_failed_run_offers_retry_and_resume_if_resumable(story):
-    run = await ended(story, Run.Status.CANCELLED)
+    run = await create_ended_run(story, Run.Status.CANCELLED)
     assert f"/runs/{run.pk}/again/" in await page_of(story)
     assert f"/runs/{run.pk}/resume/" not in await page_of(story)
     await units_of_work.write(lambda: cards.save_loaded("weather", "v1", {"app": {"resumable": True}}))
@@ -127,7 +127,7 @@ async def test_failed_run_offers_retry_and_resume_if_resumable(story):
 
 
 async def test_invocation_is_resumed(story):
-    run = await ended(story, Run.Status.FAILED)
+    run = await create_ended_run(story, Run.Status.FAILED)
     page = parse((await AsyncClient().get(f"/runs/{run.pk}/resume/")).content)
     assert "4 events" in page.one("form", css="dialog-body").text
     assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
@@ -143,9 +143,9 @@ ENDED = (Run.Status.DONE, Run.Status.WAITING)
 @pytest.mark.parametrize("status", [*ENDED, Run.Status.QUEUED])
 async def test_invocation_resumed_by_later_run_names_that_run(story, status):
     await units_of_work.write(lambda: cards.save_loaded("weather", "v1", {"app": {"resumable": True}}))
-    run = await ended(story, Run.Status.CRASHED)
+    run = await create_ended_run(story, Run.Status.CRASHED)
     if status in ENDED:
-        later = await ended(story, status)
+        later = await create_ended_run(story, status)
     else:
         later = await units_of_work.write(lifecycle.create_run, story.pk, {"invocation_id": "i1"})
     count = await units_of_work.read(Run.objects.count)
@@ -168,14 +168,17 @@ async def test_invocation_resumed_by_later_run_names_that_run(story, status):
 
 
 async def test_invocation_with_failed_later_run_is_resumable(story):
-    run, _ = await ended(story, Run.Status.CRASHED), await ended(story, Run.Status.FAILED)
+    run, _ = (
+        await create_ended_run(story, Run.Status.CRASHED),
+        await create_ended_run(story, Run.Status.FAILED),
+    )
     assert (await AsyncClient().post(f"/runs/{run.pk}/resume/")).status_code == 302
     again = parse((await AsyncClient().post(f"/runs/{run.pk}/resume/")).content)
     assert "went on with this invocation and is queued" in again.one("form", css="dialog-body").text
 
 
 async def test_a_program_that_resumes_a_finished_invocation_is_refused(story):
-    later = await ended(story, Run.Status.DONE)
+    later = await create_ended_run(story, Run.Status.DONE)
     body = {"session": story.pk, "invocation_id": "i1"}
     refused = await AsyncClient().post("/api/v1/runs", json.dumps(body), content_type="application/json")
     assert (refused.status_code, refused.json()["code"]) == (409, "invocation_finished")
@@ -189,7 +192,7 @@ async def test_a_run_without_an_invocation_cannot_go_on(story):
 
 
 async def test_run_with_too_many_calls_explains_the_limit(story):
-    run = await ended(story, Run.Status.FAILED)
+    run = await create_ended_run(story, Run.Status.FAILED)
     error = {"error_type": "LlmCallsLimitExceededError", "error": "Max number of llm calls"}
     await units_of_work.write(lambda: Run.objects.filter(pk=run.pk).update(**error))
     said = [each.text for each in parse(await page_of(story)).all("p", css="diagnosis")]

@@ -37,7 +37,7 @@ LEAVE = {
 }
 
 
-def filled(query: str) -> tuple[object, dict[str, str]]:
+def read_form(query: str) -> tuple[object, dict[str, str]]:
     """Return what a form of `LEAVE` says, and what is wrong with it."""
     fields = schema_form.fill_fields(schema_form.build_fields(LEAVE, "a."), QueryDict(query))
     value, told = schema_form.read_value(fields)
@@ -69,25 +69,25 @@ def test_every_property_is_a_field_with_the_control_that_fits():
 
 
 def test_filled_fields_are_typed_and_empty_ones_unset():
-    assert filled("a.days=3&a.paid=false&a.hours=1.5&a.who=me&a.who=team&a.more=%7B%22a%22%3A1%7D") == (
+    assert read_form("a.days=3&a.paid=false&a.hours=1.5&a.who=me&a.who=team&a.more=%7B%22a%22%3A1%7D") == (
         {"days": 3, "paid": False, "hours": 1.5, "who": ["me", "team"], "more": {"a": 1}},
         {},
     )
 
 
 def test_an_object_is_filled_in_by_its_fields_or_as_json():
-    assert filled("a.days=1&a.more.a=2&a.more.b.c=true") == (
+    assert read_form("a.days=1&a.more.a=2&a.more.b.c=true") == (
         {"days": 1, "more": {"a": 2, "b": {"c": True}}},
         {},
     )
-    assert filled("a.days=1&a.more=%7B%22z%22%3A1%7D") == ({"days": 1, "more": {"z": 1}}, {})
-    assert filled("a.days=1") == ({"days": 1}, {}), (
+    assert read_form("a.days=1&a.more=%7B%22z%22%3A1%7D") == ({"days": 1, "more": {"z": 1}}, {})
+    assert read_form("a.days=1") == ({"days": 1}, {}), (
         "a group in which nothing stands is unset, what it needs too"
     )
 
 
 def test_a_list_is_a_value_a_line():
-    assert filled("a.days=1&a.notes=one%0D%0A%0D%0A two &a.rates=1%0A2.5") == (
+    assert read_form("a.days=1&a.notes=one%0D%0A%0D%0A two &a.rates=1%0A2.5") == (
         {"days": 1, "notes": ["one", "two"], "rates": [1, 2.5]},
         {},
     )
@@ -116,7 +116,7 @@ def test_a_list_is_a_value_a_line():
     ],
 )
 def test_invalid_input_shows_error_at_its_field(query, field, words):
-    _, errors = filled(query)
+    _, errors = read_form(query)
     assert list(errors) == [field]
     assert words in errors[field]
 

@@ -38,35 +38,35 @@ def status(run: Run) -> str:
     return Run.objects.get(pk=run.pk).status
 
 
-def listed() -> str | None:
+def listed_status() -> str | None:
     """Return how the one session stands in lists."""
     return listing.with_run_status(AgentSession.objects.all()).get().run_status
 
 
 def test_session_waits_until_all_questions_are_answered():
     story = Story()
-    assert listed() is None
+    assert listed_status() is None
     first, second = waiting(story, "i1", "c1"), waiting(story, "i2", "c2")
     done(story, "i3")
-    assert (status(first), status(second), listed()) == ("waiting", "waiting", "waiting")
+    assert (status(first), status(second), listed_status()) == ("waiting", "waiting", "waiting")
 
     story.answers("ask_boss", "c1", author="user")
     story.invocation = "i1"
     story.answers("ask_boss", "c1", author="user")
     done(story, "i1")
-    assert (status(first), status(second), listed()) == ("done", "waiting", "waiting")
+    assert (status(first), status(second), listed_status()) == ("done", "waiting", "waiting")
 
     story.invocation = "i2"
     story.answers("ask_boss", "c2", author="user")
     done(story, "i2")
-    assert (status(second), listed()) == ("done", "done")
+    assert (status(second), listed_status()) == ("done", "done")
 
 
 def test_active_run_is_shown_before_waiting_run():
     story = Story()
     waiting(story, "i1", "c1")
     lifecycle.create_run(story.pk, {})
-    assert listed() == "queued"
+    assert listed_status() == "queued"
 
 
 def test_waiting_runs_of_other_sessions_are_left_alone():
@@ -82,7 +82,7 @@ def test_rewound_questions_are_not_open():
     before = waiting(story, "i1", "c1")
     taken_back = waiting(story, "i2", "c2")
     rewind(story.pk, invocation_id="i2")
-    assert (status(before), status(taken_back), listed()) == ("waiting", "done", "waiting")
+    assert (status(before), status(taken_back), listed_status()) == ("waiting", "done", "waiting")
     session = story.session
     assert find_question(session, "c1") is not None
     assert find_question(session, "c2") is None

@@ -82,7 +82,7 @@ def session_of(page: Page) -> str:
     return found.group(1)
 
 
-def stored(address: str, app: str, session_id: str) -> httpx.Response:
+def fetch_session(address: str, app: str, session_id: str) -> httpx.Response:
     return httpx.get(f"{address}/apps/{app}/users/user/sessions/{session_id}", trust_env=False, timeout=30)
 
 
@@ -100,7 +100,7 @@ def test_an_agent_is_picked_and_talked_to_and_its_state_and_trace_are_shown(page
     expect(page.locator("app-state-tab, .jse-main").first).to_contain_text("last_city", timeout=LIVE)
     page.get_by_role("radio", name="Traces").click()
     expect(page.get_by_text("generate_content").first).to_be_visible(timeout=LIVE)
-    events = stored(address, "weather", session_id).json()["events"]
+    events = fetch_session(address, "weather", session_id).json()["events"]
     assert events[-1]["content"]["parts"][0]["text"] == SUNNY
     page.reload()
     page.get_by_role("radio", name="Events").click()
@@ -116,7 +116,7 @@ def test_an_answer_streams(page, address):
         say(page, PARIS, SUNNY)
     assert json.loads(sent.value.post_data or "{}")["streaming"] is True
     expect(page.get_by_text(SUNNY)).to_have_count(1)
-    assert len(stored(address, "weather", session_of(page)).json()["events"]) >= 4
+    assert len(fetch_session(address, "weather", session_of(page)).json()["events"]) >= 4
 
 
 def test_artifacts_are_listed_with_their_versions(page):
@@ -155,13 +155,13 @@ def test_a_session_is_renamed_exported_deleted_and_imported_again(page, address,
     choose(page, "weather")
     say(page, PARIS, SUNNY)
     session_id = session_of(page)
-    before = stored(address, "weather", session_id).json()
+    before = fetch_session(address, "weather", session_id).json()
     drawer(page)
     page.get_by_role("button", name="Edit", exact=True).click()
     page.locator(".inline-edit-input").fill("A day in Paris")
     page.locator(".inline-edit-input").press("Enter")
     expect(page.locator(".selector-button").nth(1)).to_contain_text("A day in Paris", timeout=LIVE)
-    renamed = stored(address, "weather", session_id).json()
+    renamed = fetch_session(address, "weather", session_id).json()
     assert renamed["state"]["__session_metadata__"] == {"displayName": "A day in Paris"}
     assert renamed["events"] == before["events"]
     with page.expect_download() as saved:
@@ -170,7 +170,9 @@ def test_a_session_is_renamed_exported_deleted_and_imported_again(page, address,
     saved.value.save_as(exported)
     page.get_by_role("button", name="Delete", exact=False).filter(has_text="Delete").click()
     page.get_by_role("dialog").get_by_role("button", name="Delete").click()
-    wait_until(lambda: stored(address, "weather", session_id).status_code == 404, 60, "the session to go")
+    wait_until(
+        lambda: fetch_session(address, "weather", session_id).status_code == 404, 60, "the session to go"
+    )
     page.goto("/dev-ui/?app=weather")
     drawer(page)
     with page.expect_file_chooser() as chosen:

@@ -82,7 +82,7 @@ WRONG = [{"name": "get_weather", "args": {"city": "Rome", "unit": "<c>"}}]
 SEEDED = {"app_name": "x", "user_id": "u", "state": {"k": "v"}}
 
 
-async def settled() -> None:
+async def wait_until_settled() -> None:
     """Return when no run is active: a page does not wait for a run to end."""
     while await units_of_work.read(EvalRun.objects.filter(status__in=EvalRun.ACTIVE).exists):  # noqa: ASYNC110 - only the store knows
         await asyncio.sleep(0.02)

@@ -15,9 +15,11 @@ def fields_of(form: Element) -> dict[str, list[str]]:
         if one.tag == "input" and (
             one.attrs.get("type") not in ("radio", "checkbox") or "checked" in one.attrs
         ):
-            sent.setdefault(name, []).append(_sent(one.attrs.get("value", "")))
+            sent.setdefault(name, []).append(_as_sent_by_browsers(one.attrs.get("value", "")))
         elif one.tag == "textarea":
-            sent.setdefault(name, []).append(_sent("".join(map(str, one.children)).removeprefix("\n")))
+            sent.setdefault(name, []).append(
+                _as_sent_by_browsers("".join(map(str, one.children)).removeprefix("\n"))
+            )
         elif one.tag == "select":
             options = one.all("option")
             chosen = [option for option in options if "selected" in option.attrs] or options[:1]
@@ -25,7 +27,7 @@ def fields_of(form: Element) -> dict[str, list[str]]:
     return sent
 
 
-def _sent(value: str) -> str:
+def _as_sent_by_browsers(value: str) -> str:
     return value.replace("\r\n", "\n").replace("\r", "\n").replace("\n", "\r\n")
 
 

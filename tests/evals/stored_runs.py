@@ -38,12 +38,12 @@ def cases(*names: str) -> list[builders.Json]:
     return [builders.case(name, builders.turn("Paris", "It is sunny in Paris.", PARIS)) for name in names]
 
 
-def passed(**more: Any) -> Outcome:
+def passing(**more: Any) -> Outcome:
     """Return an attempt that did what was expected."""
     return outcome(Status.PASSED, [1.0, 1.0], PARIS, **more)
 
 
-def failed(calls: Sequence[Mapping[str, Any]] = (), **more: Any) -> Outcome:
+def failing(calls: Sequence[Mapping[str, Any]] = (), **more: Any) -> Outcome:
     """Return an attempt that made other calls."""
     return outcome(Status.FAILED, [0.0, 1.0], calls, **more)
 

@@ -23,7 +23,7 @@ DEV = "/dev/apps/counter"
 MATCH = {"metricName": "response_match_score", "threshold": 0.5}
 
 
-async def asked(web, method: str, path: str, body: Any = None, status: int = 200) -> Any:
+async def request_json(web, method: str, path: str, body: Any = None, status: int = 200) -> Any:
     """Return what the server answers to a request of ADK's front end."""
     sent = {} if body is None else {"data": json.dumps(body), "content_type": "application/json"}
     answer = await getattr(web, method)(f"{DEV}{path}", **sent)
@@ -32,29 +32,31 @@ async def asked(web, method: str, path: str, body: Any = None, status: int = 200
 
 
 async def test_evalsets_are_created_listed_and_removed(web, folder):
-    assert await asked(web, "get", "/eval_sets") == []
-    made = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "new", "eval_cases": []}})
+    assert await request_json(web, "get", "/eval_sets") == []
+    made = await request_json(
+        web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "new", "eval_cases": []}}
+    )
     assert EvalSet.model_validate(made).eval_set_id == "new"
     assert EvalSet.model_validate_json((folder.given / "new.evalset.json").read_text()).eval_cases == []
-    await asked(web, "post", "/eval_sets/with-hyphen")
-    assert await asked(web, "get", "/eval_sets") == ["new", "with-hyphen"]
-    assert await asked(web, "get", "/eval-sets") == {"evalSetIds": ["new", "with-hyphen"]}
-    assert await asked(web, "get", "/eval_sets/new/evals") == []
-    assert await asked(web, "delete", "/eval-sets/new") is None
-    assert await asked(web, "get", "/eval_sets") == ["with-hyphen"]
+    await request_json(web, "post", "/eval_sets/with-hyphen")
+    assert await request_json(web, "get", "/eval_sets") == ["new", "with-hyphen"]
+    assert await request_json(web, "get", "/eval-sets") == {"evalSetIds": ["new", "with-hyphen"]}
+    assert await request_json(web, "get", "/eval_sets/new/evals") == []
+    assert await request_json(web, "delete", "/eval-sets/new") is None
+    assert await request_json(web, "get", "/eval_sets") == ["with-hyphen"]
     assert not (folder.given / "new.evalset.json").exists()
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../up", "x" * 101, "a/b", "set."])
 async def test_an_evalset_needs_a_name_that_a_file_can_have(web, folder, name):
-    refused = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": name}}, 400)
+    refused = await request_json(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": name}}, 400)
     assert refused["detail"].startswith("Invalid Eval Set ID")
     assert [path.name for path in folder.given.iterdir()] == ["agent.py"]
 
 
 async def test_existing_evalset_is_not_created_again(web, smoke):
     before = smoke.read_bytes()
-    refused = await asked(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "smoke"}}, 400)
+    refused = await request_json(web, "post", "/eval-sets", {"eval_set": {"eval_set_id": "smoke"}}, 400)
     assert "already exists" in refused["detail"]
     assert smoke.read_bytes() == before
 
@@ -74,16 +76,16 @@ async def test_existing_evalset_is_not_created_again(web, smoke):
     ],
 )
 async def test_missing_objects_are_404(web, smoke, method, path, status):
-    assert (await asked(web, method, path, status=status))["detail"]
+    assert (await request_json(web, method, path, status=status))["detail"]
 
 
 async def test_a_case_is_read_in_adks_form(web, smoke):
-    assert await asked(web, "get", "/eval_sets/smoke/evals") == ["bad <script>", "breaks", "good"]
+    assert await request_json(web, "get", "/eval_sets/smoke/evals") == ["bad <script>", "breaks", "good"]
     for path in ("/eval_sets/smoke/evals/good", "/eval-sets/smoke/eval-cases/good"):
-        case = EvalCase.model_validate(await asked(web, "get", path))
+        case = EvalCase.model_validate(await request_json(web, "get", path))
         assert case.conversation is not None
         assert case.conversation[0].user_content.parts[0].text == "Paris"
-    whole = EvalSet.model_validate(await asked(web, "get", "/eval-sets/smoke"))
+    whole = EvalSet.model_validate(await request_json(web, "get", "/eval-sets/smoke"))
     assert [case.eval_id for case in whole.eval_cases] == ["good", "bad <script>", "breaks"]
 
 
@@ -96,11 +98,11 @@ async def test_edit_keeps_fields_that_the_editor_does_not_show(web, folder):
         "set.evalset.json",
         builders.evalset(builders.case("one", turn, **kept), builders.case("two", builders.turn("x"))),
     )
-    shown = await asked(web, "get", "/eval_sets/set/evals/one")
+    shown = await request_json(web, "get", "/eval_sets/set/evals/one")
     sent = {name: shown[name] for name in ("evalId", "conversation")}
     del sent["conversation"][0]["rubrics"]
     sent["conversation"][0]["finalResponse"]["parts"][0]["text"] = "good day"
-    assert await asked(web, "put", "/eval_sets/set/evals/one", sent) is None
+    assert await request_json(web, "put", "/eval_sets/set/evals/one", sent) is None
     one, two = json.loads(path.read_text())["eval_cases"]
     assert one["conversation"][0]["final_response"]["parts"][0]["text"] == "good day"
     assert one["conversation"][0]["rubrics"][0]["rubric_id"] == "r"
@@ -119,14 +121,14 @@ async def test_edited_scenario_remains_a_scenario(web, folder):
     start = {"appName": "counter", "userId": "ann", "state": {"invocationIndex": 3}}
     for conversation in (None, []):
         sent = {"evalId": "one", "conversation": conversation, "sessionInput": start}
-        await asked(web, "put", "/eval_sets/set/evals/one", sent)
+        await request_json(web, "put", "/eval_sets/set/evals/one", sent)
         (stored,) = json.loads(path.read_text())["eval_cases"]
         assert stored["conversation_scenario"] == scenario
         assert stored["session_input"]["state"] == {"invocationIndex": 3}
 
 
 async def test_fields_of_adks_editor_are_left_out(web, smoke):
-    shown = await asked(web, "get", "/eval_sets/smoke/evals/good")
+    shown = await request_json(web, "get", "/eval_sets/smoke/evals/good")
     shown["conversation"][0]["intermediateData"] = {
         "invocationEvents": [
             {
@@ -137,7 +139,7 @@ async def test_fields_of_adks_editor_are_left_out(web, smoke):
             }
         ]
     }
-    await asked(web, "put", "/eval_sets/smoke/evals/good", shown)
+    await request_json(web, "put", "/eval_sets/smoke/evals/good", shown)
     stored = json.loads(smoke.read_text())["eval_cases"][0]
     (event,) = stored["conversation"][0]["intermediate_data"]["invocation_events"]
     assert set(event) == {"author", "content"}
@@ -152,12 +154,12 @@ async def test_model_metadata_is_spelled_like_adk_and_kept_by_edits(web, smoke):
     event = {"author": "counter", "usage_metadata": COUNTED, "grounding_metadata": {"web_search_queries": []}}
     document["eval_cases"][0]["conversation"][0]["intermediate_data"] = {"invocation_events": [event]}
     smoke.write_text(json.dumps(document))
-    shown = await asked(web, "get", "/eval_sets/smoke/evals/good")
+    shown = await request_json(web, "get", "/eval_sets/smoke/evals/good")
     assert shown == EvalCase.model_validate(shown).model_dump(mode="json", by_alias=True, exclude_none=True)
     (told,) = shown["conversation"][0]["intermediateData"]["invocationEvents"]
     assert told["usageMetadata"]["promptTokensDetails"] == [{"modality": "TEXT", "tokenCount": 3}]
     shown["conversation"][0]["userContent"]["parts"][0]["text"] = "Rome"
-    await asked(web, "put", "/eval_sets/smoke/evals/good", shown)
+    await request_json(web, "put", "/eval_sets/smoke/evals/good", shown)
     (turn,) = json.loads(smoke.read_text())["eval_cases"][0]["conversation"]
     assert turn["user_content"]["parts"][0]["text"] == "Rome"
     assert turn["intermediate_data"]["invocation_events"] == [event]
@@ -166,16 +168,16 @@ async def test_model_metadata_is_spelled_like_adk_and_kept_by_edits(web, smoke):
 async def test_an_edit_that_makes_no_case_changes_nothing(web, smoke):
     before = smoke.read_bytes()
     good = "/eval_sets/smoke/evals/good"
-    await asked(web, "put", good, {"evalId": "other"}, 400)
-    assert (await asked(web, "put", good, {"conversation": [{"userContent": 3}]}, 422))["detail"]
-    await asked(web, "put", good, [], 422)
-    await asked(web, "put", "/eval_sets/smoke/evals/none", {"evalId": "none"}, 404)
+    await request_json(web, "put", good, {"evalId": "other"}, 400)
+    assert (await request_json(web, "put", good, {"conversation": [{"userContent": 3}]}, 422))["detail"]
+    await request_json(web, "put", good, [], 422)
+    await request_json(web, "put", "/eval_sets/smoke/evals/none", {"evalId": "none"}, 404)
     assert smoke.read_bytes() == before
 
 
 async def test_deleting_a_case_leaves_the_others_unchanged(web, smoke):
     _, *others = json.loads(smoke.read_text())["eval_cases"]
-    assert await asked(web, "delete", "/eval-sets/smoke/eval-cases/good") is None
+    assert await request_json(web, "delete", "/eval-sets/smoke/eval-cases/good") is None
     assert json.loads(smoke.read_text())["eval_cases"] == others
 
 
@@ -192,14 +194,14 @@ eval_cases:
 
 async def test_a_yaml_file_is_changed_in_place_with_its_comments(web, folder):
     path = builders.write(folder.given, "set.evalset.yaml", OURS)
-    assert await asked(web, "get", "/eval_sets/set/evals") == ["one", "two"]
-    shown = await asked(web, "get", "/eval_sets/set/evals/two")
+    assert await request_json(web, "get", "/eval_sets/set/evals") == ["one", "two"]
+    shown = await request_json(web, "get", "/eval_sets/set/evals/two")
     shown["conversation"][0]["finalResponse"] = builders.text("hello", "model")
-    await asked(web, "put", "/eval_sets/set/evals/two", shown)
+    await request_json(web, "put", "/eval_sets/set/evals/two", shown)
     assert path.read_text() == OURS + (
         "    final_response:\n      parts:\n      - text: hello\n      role: model\n"
     )
-    await asked(web, "delete", "/eval_sets/set/evals/two")
+    await request_json(web, "delete", "/eval_sets/set/evals/two")
     assert path.read_text() == OURS.partition("- eval_id: two")[0]
 
 
@@ -207,27 +209,27 @@ async def test_a_file_of_an_older_form_is_changed_in_that_form(web, folder):
     text = '[{"name": "one", "data": [{"query": "hi", "ours": 1}]}]'
     path = builders.write(folder.given, "set.evalset.json", text)
     sent = {"conversation": [builders.turn("hi", "hello")]}
-    await asked(web, "put", "/eval_sets/set/evals/one", sent)
+    await request_json(web, "put", "/eval_sets/set/evals/one", sent)
     assert path.read_text() == '[{"name": "one", "data": [{"query": "hi", "ours": 1, "reference": "hello"}]}]'
     rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
-    refused = await asked(web, "put", "/eval_sets/set/evals/one", {**sent, "rubrics": [rubric]}, 400)
+    refused = await request_json(web, "put", "/eval_sets/set/evals/one", {**sent, "rubrics": [rubric]}, 400)
     assert "older form" in refused["detail"]
     assert "hello" in path.read_text()
 
 
 async def test_run_returns_when_ended_and_is_stored_as_result(web, process, smoke):
     body = {"eval_case_ids": ["good", "breaks"], "eval_metrics": [MATCH]}
-    answer = RunEvalResponse.model_validate(await asked(web, "post", "/eval-sets/smoke/run", body))
+    answer = RunEvalResponse.model_validate(await request_json(web, "post", "/eval-sets/smoke/run", body))
     assert {one.eval_id: one.final_eval_status.name for one in answer.run_eval_results} == {
         "good": "PASSED",
         "breaks": "FAILED",
     }
-    (result_id,) = await asked(web, "get", "/eval_results")
-    assert await asked(web, "get", "/eval-results") == {"evalResultIds": [result_id]}
+    (result_id,) = await request_json(web, "get", "/eval_results")
+    assert await request_json(web, "get", "/eval-results") == {"evalResultIds": [result_id]}
     run = await units_of_work.read(EvalRun.objects.get)
     assert result_id == f"counter_smoke_{run.created_at}"
     for path in ("eval_results", "eval-results"):
-        told = EvalSetResult.model_validate(await asked(web, "get", f"/{path}/{result_id}"))
+        told = EvalSetResult.model_validate(await request_json(web, "get", f"/{path}/{result_id}"))
         good, breaks = told.eval_case_results
         turn = good.eval_metric_result_per_invocation[0]
         assert turn.expected_invocation is not None
@@ -242,10 +244,10 @@ async def test_run_returns_when_ended_and_is_stored_as_result(web, process, smok
 
 async def test_result_names_evalset_tokens_and_seconds_like_adk(web, process, smoke):
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH]}
-    (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
+    (case,) = (await request_json(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
     assert case["evalSetFile"] == case["evalSetId"] == "smoke"
     run = await units_of_work.read(EvalRun.objects.get)
-    told = await asked(web, "get", f"/eval_results/counter_smoke_{run.created_at}")
+    told = await request_json(web, "get", f"/eval_results/counter_smoke_{run.created_at}")
     for found in (case, told["evalCaseResults"][0]):
         (turn,) = found["evalMetricResultPerInvocation"]
         for scores in (found["overallEvalMetricResults"], turn["evalMetricResults"]):
@@ -261,7 +263,7 @@ async def test_result_names_evalset_tokens_and_seconds_like_adk(web, process, sm
 async def test_failed_metric_has_reason_and_case_does_not_pass(web, process, smoke):
     rubrics = {"metricName": "rubric_based_final_response_quality_v1", "threshold": 0.5}
     body = {"eval_case_ids": ["good"], "eval_metrics": [MATCH, rubrics]}
-    (case,) = (await asked(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
+    (case,) = (await request_json(web, "post", "/eval-sets/smoke/run", body))["runEvalResults"]
     assert case["finalEvalStatus"] == 3
     judged = {one["metricName"]: one for one in case["overallEvalMetricResults"]}
     assert judged["response_match_score"]["evalStatus"] == 1
@@ -281,12 +283,12 @@ async def test_failed_metric_has_reason_and_case_does_not_pass(web, process, smo
     ],
 )
 async def test_invalid_run_is_refused(web, process, smoke, body, status):
-    assert (await asked(web, "post", "/eval-sets/smoke/run", body, status))["detail"]
+    assert (await request_json(web, "post", "/eval-sets/smoke/run", body, status))["detail"]
     assert not await units_of_work.read(EvalRun.objects.exists)
 
 
 async def test_an_evalset_that_is_not_there_is_not_run(web, process):
-    refused = await asked(web, "post", "/eval_sets/none/run_eval", {"eval_metrics": [MATCH]}, 400)
+    refused = await request_json(web, "post", "/eval_sets/none/run_eval", {"eval_metrics": [MATCH]}, 400)
     assert refused["detail"] == "Eval set `none` not found."
 
 
@@ -299,8 +301,8 @@ async def test_results_of_adk_web_are_listed_beside_ours(web, folder):
         "creation_timestamp": 1.5,
     }
     builders.write(history, "counter_old_1.5.evalset_result.json", result)
-    assert await asked(web, "get", "/eval_results") == ["counter_old_1.5"]
-    told = await asked(web, "get", "/eval_results/counter_old_1.5")
+    assert await request_json(web, "get", "/eval_results") == ["counter_old_1.5"]
+    told = await request_json(web, "get", "/eval_results/counter_old_1.5")
     assert (told["evalSetId"], told["evalCaseResults"][0]["evalId"]) == ("old", "one")
 
 
@@ -310,7 +312,7 @@ async def test_adk_web_result_has_usage_in_camel_case(web, folder):
     case = {"eval_id": "one", "final_eval_status": 1, "overall_eval_metric_results": [metric]}
     result = {"eval_set_result_id": "r", "eval_set_id": "old", "eval_case_results": [case]}
     builders.write(folder.given / ".adk" / "eval_history", "counter_old_2.5.evalset_result.json", result)
-    told = await asked(web, "get", "/eval_results/counter_old_2.5")
+    told = await request_json(web, "get", "/eval_results/counter_old_2.5")
     (found,) = told["evalCaseResults"][0]["overallEvalMetricResults"]
     assert found["details"] == {
         "tokenUsageDetails": {"totalTokens": 3.0},
@@ -319,7 +321,7 @@ async def test_adk_web_result_has_usage_in_camel_case(web, folder):
 
 
 async def test_only_metrics_that_can_run_are_offered(web):
-    told = (await asked(web, "get", "/metrics-info"))["metricsInfo"]
+    told = (await request_json(web, "get", "/metrics-info"))["metricsInfo"]
     offered = {metric.metric_name: metric for metric in map(MetricInfo.model_validate, told)}
     assert offered["response_match_score"].metric_value_info.interval.max_value == 1.0
     assert not offered["token_usage_v1"].requires_threshold
@@ -349,7 +351,7 @@ async def test_a_session_becomes_a_case_that_starts_as_the_session_did(web, reme
     await units_of_work.write(create_session, key, {"n": 1, "user:tier": "gold"})
     await units_of_work.write(edit_state, key, {"n": 2, "later": True})
     body = {"evalId": "from_session", "sessionId": "s1", "userId": "ann"}
-    assert await asked(web, "post", "/eval_sets/smoke/add_session", body) is None
+    assert await request_json(web, "post", "/eval_sets/smoke/add_session", body) is None
     added = json.loads(smoke.read_text())["eval_cases"][-1]
     assert added["conversation"] == [builders.turn("hi", "hello")]
     assert added["session_input"] == {
@@ -357,9 +359,9 @@ async def test_a_session_becomes_a_case_that_starts_as_the_session_did(web, reme
         "user_id": "ann",
         "state": {"n": 1, "user:tier": "gold"},
     }
-    again = await asked(web, "post", "/eval-sets/smoke/add-session", body, 400)
+    again = await request_json(web, "post", "/eval-sets/smoke/add-session", body, 400)
     assert "already exists" in again["detail"]
     nobody = {**body, "evalId": "x", "sessionId": "nobody"}
-    assert (await asked(web, "post", "/eval_sets/smoke/add_session", nobody, 404))[
+    assert (await request_json(web, "post", "/eval_sets/smoke/add_session", nobody, 404))[
         "detail"
     ] == "Session not found"

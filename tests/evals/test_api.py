@@ -6,7 +6,7 @@ import pytest
 
 from tests.evals.api_requests import get_json, post_json
 from tests.evals.builders import write
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 
 
 async def test_evalsets_are_listed_with_their_problems(web, smoke, folder):
@@ -23,7 +23,7 @@ async def test_evalsets_are_listed_with_their_problems(web, smoke, folder):
 async def test_a_run_from_its_start_to_its_results(web, process, smoke):
     wanted = {"app": "counter", "evalset": "smoke", "cases": ["good", "breaks"], "num_runs": 2}
     started = await post_json(web, "/runs", wanted, 202)
-    await settled()
+    await wait_until_settled()
     run = await get_json(web, f"/runs/{started['id']}")
     assert (run["status"], run["source"]) == ("done", "api")
     assert run["counts"] == {

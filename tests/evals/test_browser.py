@@ -242,7 +242,7 @@ def test_trend_fits_narrow_window_and_shows_newest_runs_first(page: Page):
     of = stored_runs.version(stored_runs.cases("a"))
     for at in range(trends.RUNS):
         stored_runs.run(
-            of, {"a": [stored_runs.passed() if at % 2 else stored_runs.failed()]}, code=f"{at:04}"
+            of, {"a": [stored_runs.passing() if at % 2 else stored_runs.failing()]}, code=f"{at:04}"
         )
     page.set_viewport_size({"width": 390, "height": 800})
     page.goto("/evals/counter/kept/trend/")

@@ -25,7 +25,7 @@ def flat(data, prefix=""):
             yield from flat(value, f"{prefix}{name}.")
 
 
-def sent(made, **changed):
+def form_data(made, **changed):
     return parse_nested(
         {
             **dict(flat(form_of(made))),
@@ -34,8 +34,8 @@ def sent(made, **changed):
     )
 
 
-def applied(made, **changed):
-    return AppliedForm(sent(made, **changed), made, "counter")
+def apply_form(made, **changed):
+    return AppliedForm(form_data(made, **changed), made, "counter")
 
 
 def cases():
@@ -70,7 +70,7 @@ EVENTS = {
 @pytest.mark.parametrize("place", range(4))
 def test_unchanged_form_makes_the_same_case(place):
     made = cases()[place]
-    found = applied(made)
+    found = apply_form(made)
     assert (found.case, found.errors) == (made, {})
 
 
@@ -92,7 +92,7 @@ def test_unchanged_form_makes_the_same_case(place):
     ],
 )
 def test_values_that_browsers_cannot_send_are_kept(made):
-    found = applied(copy.deepcopy(made))
+    found = apply_form(copy.deepcopy(made))
     assert found.case == made
 
 
@@ -104,7 +104,7 @@ def test_each_field_can_be_changed_without_changing_others():
         rubrics=[{"rubric_id": "r", "rubric_content": {"text_property": "p", "more": 1}, "type": "T"}],
         team="ours",
     )
-    found = applied(
+    found = apply_form(
         made,
         case_id="b",
         turns__0__user="hello",
@@ -151,7 +151,7 @@ def test_moved_turns_keep_fields_not_in_the_form():
         {**turn("2"), "duration": 2.0},
         devui_turn_states=[{"n": 1}, None],
     )
-    data = rearrange_rows(rearrange_rows(sent(made), "up:turns.1"), "add:turns")
+    data = rearrange_rows(rearrange_rows(form_data(made), "up:turns.1"), "add:turns")
     data["turns"][2]["user"] = "3"
     found = AppliedForm(data, made, "counter").case
     assert [one.get("duration") for one in found["conversation"]] == [2.0, 1.0, None]
@@ -164,13 +164,13 @@ def test_moved_turns_keep_fields_not_in_the_form():
     "act", ["drop:turns.9", "up:turns.0", "down:turns.0", "drop:", "up:nothing.1", "x:y", "add:turns.7.calls"]
 )
 def test_invalid_row_changes_nothing(act):
-    data = sent(case("a", turn("1")))
+    data = form_data(case("a", turn("1")))
     assert rearrange_rows(data, act) == data
 
 
 def test_calls_of_recorded_events_are_edited_in_place():
     made = case("a", {**turn("x"), "intermediate_data": EVENTS})
-    data = sent(made, turns__0__calls__0__args='{"a": 2}', turns__0__said__0__text="later")
+    data = form_data(made, turns__0__calls__0__args='{"a": 2}', turns__0__said__0__text="later")
     data = rearrange_rows(rearrange_rows(data, "drop:turns.0.calls.1"), "add:turns.0.calls")
     data["turns"][0]["calls"][1]["name"] = "h"
     events = AppliedForm(data, made, "counter").case["conversation"][0]["intermediate_data"][
@@ -183,7 +183,7 @@ def test_calls_of_recorded_events_are_edited_in_place():
         {"text": "later"},
         {"function_call": {"name": "h", "args": {}}},
     ]
-    without = rearrange_rows(sent(made), "drop:turns.0.calls.0")
+    without = rearrange_rows(form_data(made), "drop:turns.0.calls.0")
     events = AppliedForm(without, made, "counter").case["conversation"][0]["intermediate_data"][
         "invocation_events"
     ]
@@ -191,7 +191,7 @@ def test_calls_of_recorded_events_are_edited_in_place():
 
 
 def test_fixed_case_converts_to_simulated_with_goal_and_style():
-    found = applied(
+    found = apply_form(
         case("a", turn("x")),
         kind="scenario",
         starting_prompt="Hi",
@@ -237,7 +237,7 @@ def test_any_plan_is_read_and_written_back_as_it_is(plan):
     ],
 )
 def test_invalid_input_shows_error_at_its_field(changed, field, said):
-    assert said in applied(case("a", turn("x")), **changed).errors[field]
+    assert said in apply_form(case("a", turn("x")), **changed).errors[field]
 
 
 def test_hostile_names_of_fields_are_no_harm():

@@ -19,15 +19,15 @@ pytestmark = pytest.mark.anywhere
 MATCH = "--criteria=response_match_score=1"
 
 
-def judged(folder, *arguments):
+def run_judged(folder, *arguments):
     return run_evals(folder, "s", "--metrics=response_match_score", MATCH, *arguments)
 
 
 def test_build_fails_on_regression_but_not_on_known_failures(store, echo):
-    assert judged(echo)[0] == 1
+    assert run_judged(echo)[0] == 1
     first = EvalRun.objects.get()
     writes.mark_baseline(first.id, True)
-    code, out = judged(echo, "--fail-on=regression")
+    code, out = run_judged(echo, "--fail-on=regression")
     assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True)
 
     agent = echo / "agent.py"
@@ -35,14 +35,14 @@ def test_build_fails_on_regression_but_not_on_known_failures(store, echo):
     renamed = echo.rename(echo.with_name(f"{echo.name}_2"))  # its module is imported already
     EvalRun.objects.update(app_name=renamed.name)
     first.evalset.__class__.objects.update(app_name=renamed.name)
-    code, out = judged(renamed, "--fail-on=regression")
+    code, out = run_judged(renamed, "--fail-on=regression")
     assert code == 1
     assert "1 regressed" in out
     assert "fails a: 1 of 1 passed before, 0 of 1 after" in out
 
 
 def test_build_without_tolerance_fails_on_any_failure(store, echo):
-    code, out = judged(echo, "--fail-on=any")
+    code, out = run_judged(echo, "--fail-on=any")
     assert (code, "fails 1 of 3 attempts did not pass." in out, "no run to compare with" in out) == (
         1,
         True,
@@ -58,7 +58,7 @@ def test_missing_baseline_is_refused_before_the_run(store, echo):
 
 
 def test_a_run_that_stopped_at_a_limit_is_resumed_from_the_command_line(store, echo):
-    code, out = judged(echo, "--limit=seconds=0.000001", "--parallelism=1")
+    code, out = run_judged(echo, "--limit=seconds=0.000001", "--parallelism=1")
     run = EvalRun.objects.get()
     assert (code, run.status) == (1, "stopped")
     assert f"--resume {run.id}" in out
@@ -77,24 +77,24 @@ def test_unresumable_run_is_refused(store, echo):
     assert "Name evalsets to run" in usage_error(echo)
     assert "Name evalsets to run" in usage_error(echo, "s", "--resume=last")
     assert "has no eval run 'last'" in usage_error(echo, "--resume=last")
-    judged(echo)
+    run_judged(echo)
     assert "no unfinished attempts" in usage_error(echo, "--resume=last")
     assert "There is no limit 'money'" in usage_error(echo, "s", "--limit=money=1")
 
 
 def test_a_run_without_outcomes_is_no_previous_run(store, echo):
-    judged(echo)
+    run_judged(echo)
     first = EvalRun.objects.get()
-    judged(echo)
+    run_judged(echo)
     cancelled = EvalRun.objects.latest("created_at")
     cancelled.attempts.update(status="cancelled", started_at=None)
     EvalRun.objects.filter(pk=cancelled.pk).update(status="cancelled", passed=0, failed=0, cancelled=3)
-    code, out = judged(echo, "--fail-on=regression", "--baseline=previous")
+    code, out = run_judged(echo, "--fail-on=regression", "--baseline=previous")
     assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True), out
 
 
 def test_gate_without_baseline_explains_how_to_set_one(store, echo):
-    judged(echo)
+    run_judged(echo)
     assert "Mark one on its page (Make baseline)" in usage_error(echo, "s", "--fail-on=regression")
 
 

@@ -14,7 +14,7 @@ from sessions_app.store import units_of_work
 RUNS = "/api/v1/evals/runs"
 
 
-def made(status: str = "done") -> EvalRun:
+def create_run(status: str = "done") -> EvalRun:
     """Create a run of two attempts, each with a session and state in its own realm."""
     evalset, _ = EvalSet.objects.get_or_create(app_name="counter", evalset_id="smoke")
     version, _ = EvalSetVersion.objects.get_or_create(
@@ -32,7 +32,7 @@ def made(status: str = "done") -> EvalRun:
 
 
 async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web, store):
-    gone, kept = await units_of_work.read(made), await units_of_work.read(made)
+    gone, kept = await units_of_work.read(create_run), await units_of_work.read(create_run)
     await units_of_work.read(
         lambda: sessions.create_session(SessionKey("", "counter", "u", "real"), {"app:n": 1})
     )
@@ -53,7 +53,7 @@ async def test_a_run_goes_with_its_attempts_and_their_worlds_and_others_stay(web
 
 
 async def test_a_run_that_has_not_ended_is_left_as_it_is(web, store):
-    run = await units_of_work.read(lambda: made("running"))
+    run = await units_of_work.read(lambda: create_run("running"))
     answer = await web.delete(f"{RUNS}/{run.pk}")
     assert (answer.status_code, answer.json()["code"]) == (409, "eval_run_active")
     assert "Cancel it first" in answer.json()["hint"]

@@ -50,7 +50,7 @@ eval_cases:
 """
 
 
-def edited(text, edit, name="a.evalset.json"):
+def apply_edit_to_text(text, edit, name="a.evalset.json"):
     return editing.apply_edit(parse_file(text, name, f"weather/{name}"), edit).text
 
 
@@ -77,13 +77,13 @@ def test_an_edit_that_changes_nothing_changes_no_byte():
         json.dumps(FULL, indent=7),
         '\t{"eval_set_id":"x" , "eval_cases":[ ]}\r\n',
     ):
-        assert edited(text, nothing) == text
-    assert edited(COMMENTED, nothing, "a.evalset.yaml") == COMMENTED
+        assert apply_edit_to_text(text, nothing) == text
+    assert apply_edit_to_text(COMMENTED, nothing, "a.evalset.yaml") == COMMENTED
 
 
 def test_changed_answer_is_one_line_of_json_in_the_files_style():
     text = json.dumps(FULL, indent=4) + "\n"
-    removed, added = changes(text, edited(text, answer("bye")))
+    removed, added = changes(text, apply_edit_to_text(text, answer("bye")))
     assert [line.strip() for line in removed] == ['"text": "yo"']
     assert [line.strip() for line in added] == ['"text": "bye"']
 
@@ -95,7 +95,7 @@ def test_a_new_field_of_a_case_in_camel_case_is_in_camel_case():
             {**turn("more"), "rubrics": [{"rubric_id": "r", "rubric_content": {"text_property": "t"}}]}
         )
 
-    document = json.loads(edited(json.dumps(FULL, indent=2), edit))
+    document = json.loads(apply_edit_to_text(json.dumps(FULL, indent=2), edit))
     first, second = document["eval_cases"][0]["conversation"]
     assert first["intermediateData"]["toolUses"][0]["args"] == {"x": 1, "snake_arg": 1}
     assert second["userContent"]["parts"] == [{"text": "more"}]
@@ -120,13 +120,13 @@ def test_new_parts_are_written_like_their_neighbours(before, after):
 
 def test_duplicate_key_keeps_both_and_the_last_one_counts():
     text = '{"eval_set_id": "x", "eval_set_id": "set", "eval_cases": [{"eval_id": "a", "conversation": []}]}'
-    new = edited(text, lambda sheet: sheet.cases.append(case("b")))
+    new = apply_edit_to_text(text, lambda sheet: sheet.cases.append(case("b")))
     assert new.startswith('{"eval_set_id": "x", "eval_set_id": "set", ')
     assert json.loads(new)["eval_cases"][1]["eval_id"] == "b"
 
 
 def test_changed_answer_is_one_line_of_yaml_with_all_comments():
-    new = edited(COMMENTED, answer("No: 3 # times"), "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, answer("No: 3 # times"), "a.evalset.yaml")
     assert changes(COMMENTED, new) == (
         ['            - text: "Hello!"'],
         ['            - text: "No: 3 # times"'],
@@ -137,14 +137,14 @@ def test_a_value_in_brackets_stays_in_brackets_and_its_comment_behind_it():
     def edit(sheet):
         sheet.cases[0]["conversation"][0]["user_content"]["parts"][0]["text"] = "good day"
 
-    new = edited(COMMENTED, edit, "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, edit, "a.evalset.yaml")
     assert changes(COMMENTED, new)[1] == [
         "      - user_content: {role: user, parts: [{text: good day}]}   # as people do"
     ]
 
 
 def test_moved_yaml_cases_keep_the_comments_above_them():
-    new = edited(COMMENTED, lambda sheet: sheet.cases.reverse(), "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, lambda sheet: sheet.cases.reverse(), "a.evalset.yaml")
     assert [line.strip() for line in new.splitlines() if line.strip().startswith(("#", "- eval_id"))] == [
         "# Smoke tests. Ask Ana before you touch them.",
         "# --- greetings ---",
@@ -158,7 +158,7 @@ def test_moved_yaml_cases_keep_the_comments_above_them():
 
 
 def test_removed_yaml_case_takes_its_own_comment_only():
-    new = edited(COMMENTED, lambda sheet: sheet.cases.pop(0), "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, lambda sheet: sheet.cases.pop(0), "a.evalset.yaml")
     assert "# the plain one" not in new
     assert "# --- greetings ---" in new
     assert "# --- weather ---" in new
@@ -185,7 +185,7 @@ def test_new_yaml_parts_read_the_same_in_every_parser():
     def edit(sheet):
         sheet.cases.append(case("new", *[turn(one, one) for one in said]))
 
-    new = edited(COMMENTED, edit, "a.evalset.yaml")
+    new = apply_edit_to_text(COMMENTED, edit, "a.evalset.yaml")
     for loader in (PlainLoader, yaml.SafeLoader):
         added = yaml.load(new, loader)["eval_cases"][2]
         assert [one["user_content"]["parts"][0]["text"] for one in added["conversation"]] == said
@@ -197,7 +197,7 @@ def test_multiline_text_in_place_of_one_line_keeps_the_comment():
     def edit(sheet):
         sheet.about["name"] = "one\ntwo"
 
-    assert edited(text, edit, "a.evalset.yml") == (
+    assert apply_edit_to_text(text, edit, "a.evalset.yml") == (
         "eval_set_id: s\nname: |-  # why\n  one\n  two\neval_cases: []\n"
     )
 
@@ -213,7 +213,7 @@ def test_a_value_that_is_no_number_is_the_same_as_before():
 
 
 def test_a_yaml_file_without_cases_gets_its_first_in_block_style():
-    new = edited(
+    new = apply_edit_to_text(
         "eval_set_id: s\neval_cases: []", lambda sheet: sheet.cases.append(case("a")), "a.evalset.yaml"
     )
     assert new == "eval_set_id: s\neval_cases:\n- eval_id: a\n  conversation: []"
@@ -227,12 +227,12 @@ def test_yaml_value_with_aliases_is_not_edited():
     )
     for place in (0, 1):
         with pytest.raises(BadInput, match="changed by hand only"):
-            edited(
+            apply_edit_to_text(
                 text,
                 lambda sheet, at=place: sheet.cases[at]["session_input"].update(user_id="v"),
                 "a.evalset.yaml",
             )
-    renamed = edited(text, lambda sheet: sheet.cases[1].update(eval_id="c"), "a.evalset.yaml")
+    renamed = apply_edit_to_text(text, lambda sheet: sheet.cases[1].update(eval_id="c"), "a.evalset.yaml")
     assert renamed == text.replace("eval_id: b", "eval_id: c")
 
 
@@ -254,10 +254,12 @@ def test_a_yaml_file_that_ends_with_an_alias_takes_a_case_and_a_field():
     def expect(sheet):
         sheet.cases[1]["final_session_state"] = {"k": 1}
 
-    removed, added = changes(SHARED, edited(SHARED, add, "a.evalset.yaml"))
+    removed, added = changes(SHARED, apply_edit_to_text(SHARED, add, "a.evalset.yaml"))
     assert not removed
     assert added[0] == "- eval_id: third"
-    assert edited(SHARED, expect, "a.evalset.yaml") == f"{SHARED}  final_session_state:\n    k: 1\n"
+    assert (
+        apply_edit_to_text(SHARED, expect, "a.evalset.yaml") == f"{SHARED}  final_session_state:\n    k: 1\n"
+    )
 
 
 @pytest.mark.parametrize("kept", [[1], [1, 0]])
@@ -266,18 +268,18 @@ def test_a_case_that_others_refer_to_stays_where_it_is(kept):
         sheet.cases[:] = [sheet.cases[place] for place in kept]
 
     with pytest.raises(BadInput, match="changed by hand only"):
-        edited(SHARED, edit, "a.evalset.yaml")
+        apply_edit_to_text(SHARED, edit, "a.evalset.yaml")
 
 
 def test_yaml_line_endings_are_kept():
     text = COMMENTED.replace("\n", "\r\n")
-    new = edited(text, answer("Bye."), "a.evalset.yaml")
+    new = apply_edit_to_text(text, answer("Bye."), "a.evalset.yaml")
     assert new == text.replace('"Hello!"', '"Bye."')
 
 
 def test_an_old_case_is_changed_in_the_old_form_and_fields_that_adk_ignores_stay():
     text = json.dumps([{**LEGACY[0], "owner": "ana"}], indent=2)
-    removed, added = changes(text, edited(text, answer("R"), "a.test.json"))
+    removed, added = changes(text, apply_edit_to_text(text, answer("R"), "a.test.json"))
     assert [line.strip() for line in removed] == ['"reference": "r",']
     assert [line.strip() for line in added] == ['"reference": "R",']
 
@@ -287,7 +289,7 @@ def test_a_case_of_an_old_file_can_be_added_and_loses_its_start():
         del sheet.cases[0]["session_input"]
         sheet.cases.append(case("new", turn("q", "r", [{"name": "t", "args": {}}])))
 
-    first, second = json.loads(edited(json.dumps(LEGACY), edit, "a.test.json"))
+    first, second = json.loads(apply_edit_to_text(json.dumps(LEGACY), edit, "a.test.json"))
     assert "initial_session" not in first
     assert second == {
         "name": "new",
@@ -312,13 +314,15 @@ def test_a_case_of_an_old_file_can_be_added_and_loses_its_start():
 )
 def test_value_that_legacy_format_cannot_hold_is_refused_with_hint(document, edit):
     with pytest.raises(BadInput, match="older form") as refused:
-        edited(json.dumps(document), edit, "a.test.json")
+        apply_edit_to_text(json.dumps(document), edit, "a.test.json")
     assert "present form" in refused.value.hint
 
 
 def test_legacy_format_is_upgraded():
     new = json.loads(
-        edited(json.dumps(LEGACY), lambda sheet: setattr(sheet, "present_form", "old"), "a.test.json")
+        apply_edit_to_text(
+            json.dumps(LEGACY), lambda sheet: setattr(sheet, "present_form", "old"), "a.test.json"
+        )
     )
     assert (new["eval_set_id"], new["eval_cases"][0]["eval_id"]) == ("old", "old")
     assert new["eval_cases"][0]["session_input"]["state"] == {"k": 1}
@@ -326,11 +330,11 @@ def test_legacy_format_is_upgraded():
 
 def test_an_edit_that_makes_no_evalset_is_refused():
     with pytest.raises(BadFile, match=r"needs exactly one of conversation"):
-        edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].pop("conversation"))
+        apply_edit_to_text(json.dumps(SMALL), lambda sheet: sheet.cases[0].pop("conversation"))
     with pytest.raises(BadInput, match="JSON"):
-        edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra=float("nan")))
+        apply_edit_to_text(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra=float("nan")))
     with pytest.raises(BadInput):
-        edited(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra="\ud800"))
+        apply_edit_to_text(json.dumps(SMALL), lambda sheet: sheet.cases[0].update(extra="\ud800"))
 
 
 def test_items_are_matched_by_content_then_id_then_position():

@@ -80,13 +80,13 @@ def at(value: Any, path: tuple) -> Any:
     return value
 
 
-def respelled(name: str) -> str:
+def to_snake_case(name: str) -> str:
     if "_" in name:
         return re.sub(r"_(.)", lambda match: match[1].upper(), name)
     return re.sub(r"[A-Z]", lambda match: f"_{match[0].lower()}", name)
 
 
-def changed(document: Any, chance: random.Random) -> Any:
+def mutate(document: Any, chance: random.Random) -> Any:
     """Return the document with one thing taken away, replaced, added or spelled the other way."""
     document = copy.deepcopy(document)
     path = chance.choice([path for path in paths(document) if path])
@@ -101,7 +101,7 @@ def changed(document: Any, chance: random.Random) -> Any:
     elif how == "add" and isinstance(target, list):
         target.append(copy.deepcopy(chance.choice(VALUES)))
     elif how == "respell" and isinstance(key, str):
-        owner[respelled(key)] = owner.pop(key)
+        owner[to_snake_case(key)] = owner.pop(key)
     return document
 
 
@@ -112,7 +112,7 @@ def test_a_changed_file_is_accepted_or_refused_as_adk_does(document, tries):
     assert adk_accepts(json.dumps(document))
     assert we_accept(json.dumps(document))
     for _ in range(tries):
-        text = json.dumps(changed(document, chance))
+        text = json.dumps(mutate(document, chance))
         assert we_accept(text) == adk_accepts(text), text
 
 
@@ -135,7 +135,7 @@ def test_evalset_passed_to_adk_equals_adks_own_reading(document):
 def test_a_changed_configuration_is_accepted_or_refused_as_adk_does(tmp_path):
     chance = random.Random(11)
     for _ in range(300):
-        document = changed(CONFIG, chance)
+        document = mutate(CONFIG, chance)
         try:
             EvalConfig.model_validate_json(json.dumps(document))
             adk = True

@@ -21,7 +21,7 @@ from sessions_app.errors import StoreUnavailable
 from sessions_app.sessions import writes as sessions
 from sessions_app.store import retry, units_of_work
 from tests.evals.builders import case, evalset, turn
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 from tests.sessions.cancelled_callers import cancel_while_writing
 from tests.sessions.faults.lost_store import fail_with_lost_store
 
@@ -173,7 +173,7 @@ async def post(web: Any, how: str, path: str, fields: dict[str, Any]) -> int:
 
 async def statuses_but_active() -> list[str]:
     """Return the statuses of all runs when none is active."""
-    await settled()
+    await wait_until_settled()
     return await units_of_work.read(
         lambda: list(EvalRun.objects.order_by("created_at").values_list("status", flat=True))
     )

@@ -144,7 +144,7 @@ def judge(monkeypatch):
     return LEFT
 
 
-def judged(**more):
+def judge_config(**more):
     options = {"judge_model": "failing-judge", "num_samples": 1}
     return {
         "criteria": {"final_response_match_v2": {"threshold": 0.5, "judge_model_options": options}, **more}
@@ -259,7 +259,7 @@ async def test_an_agent_that_fails_as_its_model_stayed_away_has_not_failed(play)
 async def test_refused_judge_is_retried(play, judge):
     judge["errors"] = [client_error(429), client_error(503), httpx.ReadTimeout("too slow")]
     judge["errors"][2].headers = SOON
-    run = await play(ONE, talks, judged())
+    run = await play(ONE, talks, judge_config())
     attempt = await attempt_of(run)
     assert (run.passed, judge["asked"]) == (1, 4)
     assert attempt.waited_seconds >= 0.06
@@ -268,7 +268,7 @@ async def test_refused_judge_is_retried(play, judge):
 @pytest.mark.parametrize("metric", ["final_response_match_v2", "hallucinations_v1"])
 async def test_a_judge_that_stays_unavailable_is_an_error_and_no_verdict(play, judge, metric):
     judge["errors"] = [client_error(429) for _ in range(100)]
-    config = judged()
+    config = judge_config()
     config["criteria"] = {metric: config["criteria"]["final_response_match_v2"]}
     run = await play(ONE, talks, config, limits=BRIEFLY)
     attempt = await attempt_of(run)
@@ -281,13 +281,13 @@ async def test_a_judge_that_stays_unavailable_is_an_error_and_no_verdict(play, j
 
 async def test_other_metrics_score_without_the_judge(play, judge):
     judge["errors"] = [client_error(429, {"Retry-After": "3600"})]
-    run = await play(evalset(case("a", turn("go", "other"))), talks, judged(response_match_score=1.0))
+    run = await play(evalset(case("a", turn("go", "other"))), talks, judge_config(response_match_score=1.0))
     assert (run.failed, run.errors) == (1, 0)
 
 
 async def test_a_judge_that_exits_is_not_blamed_on_the_agent(play, judge):
     judge["errors"] = [SystemExit(3)]
-    attempt = await attempt_of(await play(ONE, talks, judged()))
+    attempt = await attempt_of(await play(ONE, talks, judge_config()))
     assert (attempt.status, attempt.error_type) == (Status.INCOMPLETE, "")
     overall = await units_of_work.read(attempt.results.get, metric="final_response_match_v2", invocation=None)
     assert "failing-judge called sys.exit(3)." in overall.reason

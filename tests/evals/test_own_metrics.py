@@ -20,7 +20,7 @@ from evals_app.models import EvalAttempt, EvalRun
 from sessions_app.errors import BadInput
 from sessions_app.store import units_of_work
 from tests.evals.builders import case, evalset, turn
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 from tests.evals.web_pages import get_page, start_run
 from tests.parity.compare import compare
 
@@ -228,7 +228,7 @@ async def test_plugin_is_chosen_in_the_form_and_shown_in_the_results(words, web,
         options=["word_found"],
         **{"threshold:word_found": "0.5", "option:word_found:word": "fog"},
     )
-    await settled()
+    await wait_until_settled()
     run = await units_of_work.read(EvalRun.objects.get)
     assert json.loads(run.config)["criteria"] == {"word_found": {"threshold": 0.5, "word": "fog"}}
     page = await get_page(web, f"/evals/runs/{run.id}/")

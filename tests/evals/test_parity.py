@@ -48,7 +48,7 @@ def test_equal_scores_of_every_repetition_are_counted():
     assert (found.scores, found.verdicts, found.differences) == (4, 2, [])
 
 
-def planted(change):
+def differences_of(change):
     ours = copy.deepcopy(DEVUI)
     change(ours)
     return [(one.case, one.what) for one in compare(ADK, ours).differences]
@@ -67,11 +67,11 @@ def test_every_planted_difference_is_reported():
     def no_score(ours):
         del ours[0]["metrics"][0]
 
-    assert planted(other_score) == [("a #2", "response_match_score")]
-    assert planted(other_status) == [("a", "response_match_score, turn 1")]
-    assert planted(other_verdict) == [("a", "verdict")]
-    assert planted(no_score) == [("a", "response_match_score")]
-    assert planted(lambda ours: ours.clear()) == [("a", "the case")]
+    assert differences_of(other_score) == [("a #2", "response_match_score")]
+    assert differences_of(other_status) == [("a", "response_match_score, turn 1")]
+    assert differences_of(other_verdict) == [("a", "verdict")]
+    assert differences_of(no_score) == [("a", "response_match_score")]
+    assert differences_of(lambda ours: ours.clear()) == [("a", "the case")]
     assert [one.what for one in compare({"crashed": "KeyError"}, DEVUI).differences] == ["the whole"]
 
 

@@ -21,7 +21,7 @@ from sessions_app.sessions.writes import SessionKey, create_session
 from sessions_app.store import units_of_work
 from tests import forked_processes
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 from tests.evals.pytest_suites import ROOT
 from tests.evals.pytest_suites import run_pytest as run_suite
 from tests.evals.run_evals_command import environment, run_evals_argv
@@ -422,7 +422,7 @@ async def test_server_resumes_its_runs_and_those_beside_the_killer(store, killer
                 runs = [await units_of_work.write(order, name) for name in ("s", "exits")]
                 for run in runs:
                     await dispatch.start_delivery(run)
-                await settled()
+                await wait_until_settled()
             finally:
                 runtime_client.register(None)
     first, second = [await units_of_work.read(EvalRun.objects.get, pk=run.pk) for run in runs]

@@ -53,7 +53,7 @@ def browser(web, folder):
     return Browser(web)
 
 
-async def said(service, session, number, **delta):
+async def append_turn(service, session, number, **delta):
     """Append a turn: the user's message, a call of a tool that writes state, the answer."""
     of = {"invocation_id": f"i{number}"}
     message = event(author="user", **of)
@@ -77,12 +77,12 @@ async def session(store):
     made = await service.create_session(**OWNER, session_id="s1", state={"n": 0, "user:tier": "gold"})
     for number in (1, 2, 3):
         other = await service.create_session(**OWNER, session_id=f"other{number}")
-        await said(service, other, number, **{"user:seen": number})
-        await said(service, made, number, **{"n": number, "app:all": number})
+        await append_turn(service, other, number, **{"user:seen": number})
+        await append_turn(service, made, number, **{"n": number, "app:all": number})
     return await units_of_work.read(AgentSession.objects.get, session_id="s1")
 
 
-def added(folder):
+def newest_case(folder):
     return json.loads((folder.given / "set.evalset.json").read_text())["eval_cases"][-1]
 
 
@@ -98,7 +98,7 @@ async def test_part_of_session_becomes_case_with_its_start_state(browser, sessio
     await browser.send("review", target="set", case_id="second", key=keys, turn_states="1")
     before = (folder.given / "set.evalset.json").read_text()
     await browser.save()
-    found = added(folder)
+    found = newest_case(folder)
     assert (folder.given / "set.evalset.json").read_text().startswith(before[:-8].rstrip())
     assert found["eval_id"] == "second"
     assert found["session_input"] == {
@@ -118,12 +118,12 @@ async def test_part_of_session_becomes_case_with_its_start_state(browser, sessio
 async def test_case_from_attempt_omits_state_of_adks_evaluation(browser, session, folder):
     service = DjangoSessionService()
     whole = await service.get_session(**OWNER, session_id="s1")
-    await said(service, whole, 4, **{EVALUATION_KEY: "an id", "n": 4})
-    await said(service, whole, 5)
+    await append_turn(service, whole, 4, **{EVALUATION_KEY: "an id", "n": 4})
+    await append_turn(service, whole, 5)
     await browser.get(f"/evals/record/?session={session.pk}&first=i5")
     await browser.send("review", target="set")
     await browser.save()
-    state = added(folder)["session_input"]["state"]
+    state = newest_case(folder)["session_input"]["state"]
     assert state["n"] == 4
     assert EVALUATION_KEY not in state
 
@@ -134,7 +134,7 @@ async def test_unexpected_fields_are_omitted(browser, session, folder):
     response = await browser.web.post("/evals/record/", sent)
     seen = browser._shown("/evals/record/", response, 200).one("button", name="seen").attrs["value"]
     await browser.web.post("/evals/record/", {**sent, "seen": seen})
-    found = added(folder)
+    found = newest_case(folder)
     assert len(found["conversation"]) == 3
     assert not any({"final_response", "intermediate_data"} & one.keys() for one in found["conversation"])
     assert not {"final_session_state", "devui_turn_states"} & found.keys()
@@ -176,7 +176,7 @@ async def test_existing_case_id_is_named_as_in_the_file(browser, session):
 async def test_similar_sessions_get_distinct_ids(browser, session):
     service = DjangoSessionService()
     twin = await service.create_session(**OWNER, session_id="twin")
-    await said(service, twin, 1)
+    await append_turn(service, twin, 1)
     also = await units_of_work.read(AgentSession.objects.get, session_id="twin")
     page = await browser.get(f"/evals/record/?session={session.pk}&session={also.pk}")
     assert [one.attrs["value"] for one in page.all("input", name="case_id")] == ["question-1", "question-2"]
@@ -193,7 +193,7 @@ async def test_rewound_turns_and_edits_are_left_out(browser, session):
 async def test_credentials_are_never_written_to_a_file(browser, session, folder):
     service = DjangoSessionService()
     whole = await service.get_session(**OWNER, session_id="s1")
-    await said(service, whole, 4, token=TOKEN, n=4)
+    await append_turn(service, whole, 4, token=TOKEN, n=4)
     await browser.get(f"/evals/record/?session={session.pk}&first=i4")
     assert [one.attrs["value"] for one in browser.page.all("input", name="key")] == ["n"]
     await browser.send("review", target="set", turn_states="1", key=["n", "token"])

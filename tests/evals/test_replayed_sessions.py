@@ -17,7 +17,7 @@ from sessions_app.runs import runtime_client as runs
 from sessions_app.state import history
 from sessions_app.store import units_of_work
 from tests.evals.agents import Source
-from tests.evals.conftest import Process, settled
+from tests.evals.conftest import Process, wait_until_settled
 from tests.evals.replay_world import OutsideWorld, weather_agent
 from tests.evals.web_pages import get_page
 
@@ -43,7 +43,7 @@ def world(web, folder):
     return made
 
 
-async def talked(**state):
+async def record_session(**state):
     """Talk to an agent in a session, recorded, and return the session."""
     service = DjangoSessionService()
     app = App(name="counter", root_agent=weather_agent(OutsideWorld()), plugins=[Recorder()])
@@ -57,7 +57,7 @@ async def talked(**state):
 
 
 async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, world):
-    session = await talked(mood="fine")
+    session = await record_session(mood="fine")
     form = await get_page(web, f"/evals/replay/{session.pk}/")
     assert form.one("select", name="replay_tools").one("option", selected="").attrs["value"] == "recorded"
     assert "After a change to a prompt, use recorded tools and live models:" in form.text
@@ -65,7 +65,7 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
     response = await web.post(
         f"/evals/replay/{session.pk}/", {"replay_models": "live", "replay_tools": "recorded"}
     )
-    await settled()
+    await wait_until_settled()
     run = await units_of_work.read(EvalRun.objects.get)
     assert (run.status, run.passed, run.source) == ("done", 1, "replay")
     assert (world.tool_calls, world.model_calls) == ([], 4)
@@ -86,9 +86,9 @@ async def test_a_session_is_replayed_with_its_tools_and_a_changed_prompt(web, wo
 
 
 async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, world):
-    session = await talked()
+    session = await record_session()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
-    await settled()
+    await wait_until_settled()
     attempt = await units_of_work.read(EvalAttempt.objects.get)
     sides = {side: {"name": "get_weather", "description": side} for side in ("recorded", "now")}
     told = {
@@ -107,9 +107,9 @@ async def test_a_tool_that_is_declared_otherwise_is_shown_line_by_line(web, worl
 
 
 async def test_replays_are_in_no_list_of_evalsets(web, world):
-    session = await talked()
+    session = await record_session()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
-    await settled()
+    await wait_until_settled()
     assert await units_of_work.read(EvalSet.objects.filter(gone=False).count) == 0
     assert "replays" not in (await get_page(web, "/evals/")).one("main").text
     for _ in range(2):
@@ -119,7 +119,7 @@ async def test_replays_are_in_no_list_of_evalsets(web, world):
 
 
 async def test_invalid_replay_is_refused_at_its_form(web, world):
-    session = await talked()
+    session = await record_session()
     url = f"/evals/replay/{session.pk}/"
     page = await web.post(url, {"replay_tools": "sometimes"})
     assert page.status_code == 400
@@ -128,11 +128,11 @@ async def test_invalid_replay_is_refused_at_its_form(web, world):
 
 
 async def test_a_session_is_replayed_over_the_api(web, world):
-    session = await talked()
+    session = await record_session()
     asked = {"session": session.pk, "models": "recorded", "tools": "recorded"}
     answer = await web.post("/api/v1/evals/replays", asked, content_type="application/json")
     assert (answer.status_code, answer.json()["policy"]["source"]) == (202, {"session": session.pk})
-    await settled()
+    await wait_until_settled()
     run = await units_of_work.read(EvalRun.objects.get)
     assert (run.passed, world.tool_calls, world.model_calls) == (1, [], 0)
     refused = await web.post(
@@ -142,9 +142,9 @@ async def test_a_session_is_replayed_over_the_api(web, world):
 
 
 async def test_requests_with_the_same_difference_are_grouped(web, world):
-    session = await talked()
+    session = await record_session()
     response = await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
-    await settled()
+    await wait_until_settled()
     attempt = await units_of_work.read(EvalAttempt.objects.get)
     shown = (await get_page(web, f"{response.url}?attempt={attempt.pk}")).one("section", css="replayed")
     (group,) = shown.all("details")
@@ -152,12 +152,12 @@ async def test_requests_with_the_same_difference_are_grouped(web, world):
 
 
 async def test_session_of_attempt_is_replayed_like_any_other(web, world):
-    session = await talked()
+    session = await record_session()
     await web.post(f"/evals/replay/{session.pk}/", {"replay_tools": "recorded"})
-    await settled()
+    await wait_until_settled()
     attempt = await units_of_work.read(EvalAttempt.objects.get)
     response = await web.post(f"/evals/replay/{attempt.session_id}/", {"replay_tools": "recorded"})
-    await settled()
+    await wait_until_settled()
     run = await units_of_work.read(EvalRun.objects.get, pk=response.url.split("/")[-2])
     again = await units_of_work.read(run.attempts.get)
     said = await units_of_work.read(

@@ -25,7 +25,7 @@ from tests.pages.html import parse
 pytestmark = pytest.mark.anywhere
 
 
-def said(text: str, role: str = "model") -> types.Content:
+def content_of(text: str, role: str = "model") -> types.Content:
     return types.Content(role=role, parts=[types.Part(text=text)])
 
 
@@ -37,13 +37,17 @@ def case_result(
     name: str, status: EvalStatus, *metrics: EvalMetricResult, session: str = "s"
 ) -> EvalCaseResult:
     turn = EvalMetricResultPerInvocation(
-        actual_invocation=Invocation(user_content=said("hi", "user"), final_response=said("Hello Ann")),
-        expected_invocation=Invocation(user_content=said("hi", "user"), final_response=said("Hello")),
+        actual_invocation=Invocation(
+            user_content=content_of("hi", "user"), final_response=content_of("Hello Ann")
+        ),
+        expected_invocation=Invocation(
+            user_content=content_of("hi", "user"), final_response=content_of("Hello")
+        ),
         eval_metric_results=list(metrics),
     )
     event = Event(
         author="greeter",
-        content=said("Hello Ann"),
+        content=content_of("Hello Ann"),
         actions=EventActions(state_delta={"user:greeted": 1, "n": 2}),
     )
     kept = Session(

@@ -20,7 +20,7 @@ from evals_app.runs.writes import Score
 from sessions_app.transfer.writers import ImportReport
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
-from tests.evals.stored_runs import broken, cases, failed, passed
+from tests.evals.stored_runs import broken, cases, failing, passing
 from tests.pages.html import parse
 
 pytestmark = pytest.mark.django_db
@@ -45,10 +45,14 @@ def two():
     """A run in which everything passed twice, and one after it that is worse."""
     names = ("falls", "shakes", HOSTILE)
     of = stored_runs.version(cases(*names))
-    before = stored_runs.run(of, {name: [passed(), passed()] for name in names})
+    before = stored_runs.run(of, {name: [passing(), passing()] for name in names})
     after = stored_runs.run(
         of,
-        {"falls": [failed(OSLO)] * 2, "shakes": [passed(), failed()], HOSTILE: [broken("a\nb")] * 2},
+        {
+            "falls": [failing(OSLO)] * 2,
+            "shakes": [passing(), failing()],
+            HOSTILE: [broken("a\nb")] * 2,
+        },
         code="v2",
     )
     return before, after
@@ -143,7 +147,7 @@ def test_two_runs_are_shown_side_by_side_with_links(web, two):
 
 
 def test_run_without_counterpart_explains_comparisons(web):
-    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     assert "only finished run" in get(web, f"/evals/runs/{run.pk}/compare/").one(css="empty").text
 
 
@@ -237,11 +241,11 @@ def test_costs_in_two_currencies_are_called_so(web):
     euros, dollars = (
         {"currency": name, "price": [{"model": "m", "input": 1.0, "output": 1.0}]} for name in ("EUR", "USD")
     )
-    stored_runs.run(of, {"a": [passed(cost=1.0, total_tokens=5)]}, prices=euros)
-    after = stored_runs.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
+    stored_runs.run(of, {"a": [passing(cost=1.0, total_tokens=5)]}, prices=euros)
+    after = stored_runs.run(of, {"a": [passing(cost=2.0, total_tokens=5)]}, prices=dollars)
     amounts = get(web, f"/evals/runs/{after.pk}/compare/").one("section", css="versus-amounts")
     assert "cost in two currencies" in amounts.text
-    again = stored_runs.run(of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices=dollars)
+    again = stored_runs.run(of, {"a": [passing(cost=2.0, total_tokens=5)]}, prices=dollars)
     amounts = get(web, f"/evals/runs/{again.pk}/compare/").one("section", css="versus-amounts")
     assert "USD 2.00 → 2.00 the same" in amounts.text
 
@@ -365,7 +369,7 @@ def test_api_compares_marks_notes_and_returns_trend_and_prices(web, two):
 
 
 def test_junit_suite_time_includes_resumed_runs(web):
-    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     EvalRun.objects.filter(pk=run.pk).update(started_at=1000.0, finished_at=1000.25, spent_seconds=31.25)
     suite = ElementTree.fromstring(export(web, run, "junit"))[0]
     assert suite.get("time") == "31.500"

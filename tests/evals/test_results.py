@@ -17,7 +17,7 @@ from evals_app.runs import attempt_status, writes
 from sessions_app.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
-from tests.evals.stored_runs import broken, cases, failed, passed
+from tests.evals.stored_runs import broken, cases, failing, passing
 
 pytestmark = pytest.mark.django_db
 
@@ -34,10 +34,10 @@ def test_failure_causes_are_grouped():
     run = stored_runs.run(
         stored_runs.version(cases("fine", "argument", "missing", "extra", "answer", "raises", "raises_too")),
         {
-            "fine": [passed()],
-            "argument": [failed(OSLO)],
-            "missing": [failed()],
-            "extra": [failed(MORE)],
+            "fine": [passing()],
+            "argument": [failing(OSLO)],
+            "missing": [failing()],
+            "extra": [failing(MORE)],
             "answer": [wordy],
             "raises": [broken("station 4711 is down")],
             "raises_too": [broken("station 1234 is down\nat once")],
@@ -83,7 +83,7 @@ def test_a_metric_that_could_not_run_and_a_state_that_differs_are_causes():
 def test_the_matrix_shows_failures_first_grouped_by_cause_the_commonest_first():
     run = stored_runs.run(
         stored_runs.version(cases("a", "b", "c", "d", "e")),
-        {"a": [passed()], "b": [failed()], "c": [failed(OSLO)], "d": [failed(OSLO)], "e": [broken()]},
+        {"a": [passing()], "b": [failing()], "c": [failing(OSLO)], "d": [failing(OSLO)], "e": [broken()]},
     )
     matrix = case_matrix.matrix(run)
     assert [(group.status, group.cause, [row.id for row in group.rows]) for group in matrix.groups] == [
@@ -112,10 +112,10 @@ def test_filters_of_the_address_narrow_the_matrix(query, shown):
     run = stored_runs.run(
         stored_runs.version(cases("fine", "other", "mixed", "none")),
         {
-            "fine": [passed(), passed()],
-            "other": [failed(OSLO), failed(OSLO)],
-            "mixed": [failed(), passed()],
-            "none": [failed(), failed()],
+            "fine": [passing(), passing()],
+            "other": [failing(OSLO), failing(OSLO)],
+            "mixed": [failing(), passing()],
+            "none": [failing(), failing()],
         },
     )
     assert [row.id for row in case_matrix.matrix(run, Filters.read(query)).rows] == shown
@@ -123,7 +123,7 @@ def test_filters_of_the_address_narrow_the_matrix(query, shown):
 
 def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
     run = stored_runs.run(
-        stored_runs.version(cases("a", "b")), {"a": [passed(), failed(), passed()], "b": [passed()] * 3}
+        stored_runs.version(cases("a", "b")), {"a": [passing(), failing(), passing()], "b": [passing()] * 3}
     )
     row = next(row for row in case_matrix.matrix(run).rows if row.id == "a")
     assert (row.rate.passed, row.rate.total, row.is_flaky) == (2, 3, True)
@@ -138,14 +138,14 @@ def test_repeated_cases_have_a_rate_with_an_interval_and_scores_that_scatter():
 def test_unpriced_tokens_have_unknown_cost_and_priced_ones_a_sum():
     spent = {"total_tokens": 10, "prompt_tokens": 8, "output_tokens": 2}
     unknown = stored_runs.run(
-        stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent)]}
+        stored_runs.version(cases("a")), {"a": [passing(**spent, cost=0.5), passing(**spent)]}
     )
     assert (run_summary.summary(unknown).usage.cost, run_summary.summary(unknown).usage.unpriced) == (None, 1)
     known = stored_runs.run(
-        stored_runs.version(cases("a")), {"a": [passed(**spent, cost=0.5), passed(**spent, cost=0.25)]}
+        stored_runs.version(cases("a")), {"a": [passing(**spent, cost=0.5), passing(**spent, cost=0.25)]}
     )
     assert (run_summary.summary(known).usage.cost, run_summary.summary(known).tokens) == (0.75, 20)
-    without = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
+    without = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     assert run_summary.summary(without).usage.cost is None
 
 
@@ -157,7 +157,7 @@ def test_the_cost_of_judges_is_reckoned_by_the_prices_of_the_run():
         "price": [{"model": "judge-*", "input": 2.0, "output": 1.0}],
     }
     run = stored_runs.run(
-        stored_runs.version(cases("a")), {"a": [passed(judge=judge), passed(judge=judge)]}, prices=prices
+        stored_runs.version(cases("a")), {"a": [passing(judge=judge), passing(judge=judge)]}, prices=prices
     )
     spent = run_summary.summary(run).usage
     assert (spent.judge_cost, spent.currency, spent.judge_tokens) == (4.0, "EUR", 2_000_000)
@@ -167,21 +167,21 @@ def test_a_run_is_compared_with_another_case_by_case():
     before = stored_runs.run(
         stored_runs.version([*cases("falls", "rises", "stays", "gone"), case("changed", turn("x", "y"))]),
         {
-            "falls": [passed()] * 2,
-            "rises": [failed()] * 2,
-            "stays": [passed()] * 2,
-            "gone": [passed()] * 2,
-            "changed": [passed()] * 2,
+            "falls": [passing()] * 2,
+            "rises": [failing()] * 2,
+            "stays": [passing()] * 2,
+            "gone": [passing()] * 2,
+            "changed": [passing()] * 2,
         },
     )
     after = stored_runs.run(
         stored_runs.version([*cases("new", "stays", "falls", "rises"), case("changed", turn("x", "z"))]),
         {
-            "new": [passed()] * 2,
-            "falls": [failed()] * 2,
-            "rises": [passed()] * 2,
-            "stays": [passed()] * 2,
-            "changed": [passed()] * 2,
+            "new": [passing()] * 2,
+            "falls": [failing()] * 2,
+            "rises": [passing()] * 2,
+            "stays": [passing()] * 2,
+            "changed": [passing()] * 2,
         },
         code="v2",
     )
@@ -202,19 +202,19 @@ def test_a_run_is_compared_with_another_case_by_case():
 
 def test_different_thresholds_make_runs_incomparable_but_spelling_does_not():
     of = stored_runs.version(cases("a"))
-    before = stored_runs.run(of, {"a": [passed()]})
+    before = stored_runs.run(of, {"a": [passing()]})
     spelled = {"criteria": {name: {"threshold": limit} for name, limit in stored_runs.CRITERIA.items()}}
-    same = stored_runs.run(of, {"a": [failed()]}, code="v2", config=spelled)
+    same = stored_runs.run(of, {"a": [failing()]}, code="v2", config=spelled)
     assert baselines.compare_runs(before, same).cases[0].verdict == Verdict.REGRESSED
     lower = {"criteria": {**stored_runs.CRITERIA, "response_match_score": 0.1}}
-    other = stored_runs.run(of, {"a": [failed()]}, code="v2", config=lower)
+    other = stored_runs.run(of, {"a": [failing()]}, code="v2", config=lower)
     assert baselines.compare_runs(before, other).cases[0].verdict == Verdict.NOT_COMPARABLE
 
 
 def test_excluded_case_is_neither_removed_nor_regressed():
     of = stored_runs.version(cases("a", "b"))
     found = baselines.compare_runs(
-        stored_runs.run(of, {"a": [passed()], "b": [passed()]}), stored_runs.run(of, {"a": [passed()]})
+        stored_runs.run(of, {"a": [passing()], "b": [passing()]}), stored_runs.run(of, {"a": [passing()]})
     )
     assert {one.key.id: one.verdict for one in found.cases} == {
         "a": Verdict.UNCHANGED,
@@ -224,10 +224,10 @@ def test_excluded_case_is_neither_removed_nor_regressed():
 
 def test_varying_history_keeps_one_failure_from_being_a_regression():
     of = stored_runs.version(cases("steady", "shaky"))
-    stored_runs.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v0")
-    stored_runs.run(of, {"steady": [passed()], "shaky": [failed()]}, code="v0")
-    before = stored_runs.run(of, {"steady": [passed()], "shaky": [passed()]}, code="v1")
-    after = stored_runs.run(of, {"steady": [failed()], "shaky": [failed()]}, code="v2")
+    stored_runs.run(of, {"steady": [passing()], "shaky": [passing()]}, code="v0")
+    stored_runs.run(of, {"steady": [passing()], "shaky": [failing()]}, code="v0")
+    before = stored_runs.run(of, {"steady": [passing()], "shaky": [passing()]}, code="v1")
+    after = stored_runs.run(of, {"steady": [failing()], "shaky": [failing()]}, code="v2")
     found = {one.key.id: one for one in baselines.compare_runs(before, after).cases}
     assert found["steady"].verdict == Verdict.REGRESSED
     assert found["shaky"].verdict == Verdict.UNCLEAR
@@ -236,16 +236,16 @@ def test_varying_history_keeps_one_failure_from_being_a_regression():
 
 def test_different_outcomes_of_same_code_are_flaky():
     of = stored_runs.version(cases("a"))
-    before, after = stored_runs.run(of, {"a": [passed()]}), stored_runs.run(of, {"a": [failed()]})
+    before, after = stored_runs.run(of, {"a": [passing()]}), stored_runs.run(of, {"a": [failing()]})
     assert baselines.compare_runs(before, after).cases[0].verdict == Verdict.FLAKY
     assert repetitions.of_case(after, 0).flaky
     steady = stored_runs.version(cases("b"), "steady")
-    assert not repetitions.of_case(stored_runs.run(steady, {"b": [failed()]}), 0).flaky
+    assert not repetitions.of_case(stored_runs.run(steady, {"b": [failing()]}), 0).flaky
 
 
 def test_leftovers_of_a_dead_process_are_no_outcome():
     of = stored_runs.version(cases("a"))
-    before = stored_runs.run(of, {"a": [passed()]})
+    before = stored_runs.run(of, {"a": [passing()]})
     gone = stored_runs.Outcome(
         "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
     )
@@ -258,8 +258,8 @@ def test_all_pages_ignore_leftovers_of_a_dead_process():
     gone = stored_runs.Outcome(
         "error", failure=stored_runs.Failure(attempt_status.PROCESS_GONE, "The process has ended.")
     )
-    run = stored_runs.run(of, {"a": [passed(), gone, passed()]})
-    before = stored_runs.run(of, {"a": [passed(), failed(), passed()]}, code="v0")
+    run = stored_runs.run(of, {"a": [passing(), gone, passing()]})
+    before = stored_runs.run(of, {"a": [passing(), failing(), passing()]}, code="v0")
     [row] = case_matrix.matrix(run).rows
     assert (row.rate.passed, row.rate.total, row.is_flaky) == (2, 2, False)
     assert case_matrix.matrix(run).flaky == 0
@@ -285,15 +285,15 @@ def test_cases_with_the_same_id_are_distinguished_by_order():
 
 
 def test_runs_of_two_evalsets_are_not_compared():
-    one = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
-    other = stored_runs.run(stored_runs.version(cases("a"), "other"), {"a": [passed()]})
+    one = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
+    other = stored_runs.run(stored_runs.version(cases("a"), "other"), {"a": [passing()]})
     with pytest.raises(BadInput, match="two evalsets"):
         baselines.compare_runs(one, other)
 
 
 def test_evalset_has_one_baseline_which_can_be_unset():
     of = stored_runs.version(cases("a"))
-    first, second, third = (stored_runs.run(of, {"a": [passed()]}) for _ in range(3))
+    first, second, third = (stored_runs.run(of, {"a": [passing()]}) for _ in range(3))
     writes.mark_baseline(first.pk)
     writes.mark_baseline(second.pk)
     assert list(EvalRun.objects.filter(baseline=True)) == [second]
@@ -307,7 +307,7 @@ def test_evalset_has_one_baseline_which_can_be_unset():
 
 @pytest.mark.parametrize("name", ["baseline", "previous", "nothing"])
 def test_a_baseline_that_is_not_there_is_refused(name):
-    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passed()]})
+    run = stored_runs.run(stored_runs.version(cases("a")), {"a": [passing()]})
     with pytest.raises(NotFound):
         baselines.find_baseline(run, name)
 
@@ -329,8 +329,8 @@ def test_active_run_is_no_baseline_and_note_length_is_limited():
 
 def test_trend_has_rates_changes_and_case_histories():
     of = stored_runs.version(cases("a", "b"))
-    stored_runs.run(of, {"a": [passed()], "b": [passed()]})
-    last = stored_runs.run(of, {"a": [failed()], "b": [passed()]}, code="v2")
+    stored_runs.run(of, {"a": [passing()], "b": [passing()]})
+    last = stored_runs.run(of, {"a": [failing()], "b": [passing()]}, code="v2")
     writes.mark_baseline(last.pk)
     trend = trends.trend_of(of.evalset)
     assert [point.rate.value for point in trend.points] == [1.0, 0.5]
@@ -352,13 +352,13 @@ DOLLARS = {**EUROS, "currency": "USD"}
 def test_costs_in_different_currencies_are_not_compared():
     of = stored_runs.version(cases("a"))
     before = stored_runs.run(
-        of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "old.toml"}
+        of, {"a": [passing(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "old.toml"}
     )
     moved = stored_runs.run(
-        of, {"a": [passed(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "new.toml"}
+        of, {"a": [passing(cost=2.0, total_tokens=5)]}, prices={**EUROS, "file": "new.toml"}
     )
     after = stored_runs.run(
-        of, {"a": [passed(cost=3.0, total_tokens=5)]}, prices={**DOLLARS, "file": "new.toml"}
+        of, {"a": [passing(cost=3.0, total_tokens=5)]}, prices={**DOLLARS, "file": "new.toml"}
     )
     assert cost_of(before, moved) == (1, 2.0, 2.0)
     assert cost_of(before, after) == (0, None, None)
@@ -372,7 +372,7 @@ def test_costs_in_different_currencies_are_not_compared():
 
 def test_attempts_without_tokens_do_not_count_for_cost_per_repetition():
     of = stored_runs.version(cases("a", "b"))
-    right = passed(cost=2.0, total_tokens=5)
+    right = passing(cost=2.0, total_tokens=5)
     raised = replace(broken(), cost=0.0)
     before, after = (
         stored_runs.run(of, {"a": [right], "b": [right]}),
@@ -401,9 +401,9 @@ def test_reading_a_run_asks_as_often_for_many_cases_as_for_few():
     counts = []
     for names in (few, many):
         of = stored_runs.version(cases(*names), f"of {len(names)}")
-        first = stored_runs.run(of, {name: [passed()] for name in names})
+        first = stored_runs.run(of, {name: [passing()] for name in names})
         writes.mark_baseline(first.pk)
-        run = stored_runs.run(of, {name: [failed()] for name in names}, code="v2")
+        run = stored_runs.run(of, {name: [failing()] for name in names}, code="v2")
         counts.append(
             [
                 queries(lambda run=run: case_matrix.run_context(run)),

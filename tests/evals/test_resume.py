@@ -50,7 +50,7 @@ async def go_on(run, folder, answer, **more):
 
 
 @pytest.fixture
-async def crashed(play, folder):
+async def crashed_run(play, folder):
     """A run whose process died: one attempt had passed, one was in flight, one waited."""
     dying = asyncio.Event()
 
@@ -71,13 +71,13 @@ async def crashed(play, folder):
     return run
 
 
-async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed, folder):
-    before = await units_of_work.read(by_case, crashed)
+async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed_run, folder):
+    before = await units_of_work.read(by_case, crashed_run)
     assert [attempt.status for attempt in before.values()] == [Status.PASSED, Status.ERROR, Status.CANCELLED]
     assert before["c2"].stopped_because == "The process that ran it ended before this attempt began."
 
-    await units_of_work.write(rerun.resume, crashed)
-    run = await go_on(crashed, folder, lambda ctx, said: "fine", code_version=crashed.code_version)
+    await units_of_work.write(rerun.resume, crashed_run)
+    run = await go_on(crashed_run, folder, lambda ctx, said: "fine", code_version=crashed_run.code_version)
     after = await units_of_work.read(by_case, run)
     assert (run.status, run.resumed, run.passed, run.errors, run.cancelled) == ("done", 1, 3, 0, 0)
     assert {name: attempt.tries for name, attempt in after.items()} == {"c0": 1, "c1": 2, "c2": 1}
@@ -89,20 +89,23 @@ async def test_resuming_keeps_ended_attempts_and_marks_in_flight_ones(crashed, f
     assert tried["session"] != after["c1"].session_id is not None
 
 
-async def test_leftovers_of_a_dead_process_count_in_no_pass_rate(crashed):
+async def test_leftovers_of_a_dead_process_count_in_no_pass_rate(crashed_run):
     def rates():
-        point = trends.trend_of(crashed.evalset).points[0]
-        return point.rate, repetitions.of_case(crashed, 1).rate, case_matrix.tally(crashed).rate
+        point = trends.trend_of(crashed_run.evalset).points[0]
+        return point.rate, repetitions.of_case(crashed_run, 1).rate, case_matrix.tally(crashed_run).rate
 
     trend, of_case, of_run = await units_of_work.read(rates)
     assert (trend.total, of_case.total, of_run.total) == (1, 0, 1)
 
 
-async def test_pending_attempts_run_before_in_flight_ones_of_dead_process(crashed, folder):
+async def test_pending_attempts_run_before_in_flight_ones_of_dead_process(crashed_run, folder):
     asked = []
-    await units_of_work.write(rerun.resume, crashed)
+    await units_of_work.write(rerun.resume, crashed_run)
     run = await go_on(
-        crashed, folder, lambda ctx, said: asked.append(said) or "fine", code_version=crashed.code_version
+        crashed_run,
+        folder,
+        lambda ctx, said: asked.append(said) or "fine",
+        code_version=crashed_run.code_version,
     )
     assert (run.status, asked) == ("done", ["go", "slow"])
 
@@ -157,13 +160,13 @@ async def test_one_attempt_is_retried_whatever_its_outcome(play, folder):
     assert [a.tries for a in (await units_of_work.read(by_case, run)).values()] == [2, 1]
 
 
-async def test_unresumable_run_is_refused(play, folder, crashed):
+async def test_unresumable_run_is_refused(play, folder, crashed_run):
     with pytest.raises(HasChanged, match="changed from v1 to"):
-        await units_of_work.write(rerun.resume, crashed, folder)
-    await units_of_work.write(rerun.resume, crashed)
+        await units_of_work.write(rerun.resume, crashed_run, folder)
+    await units_of_work.write(rerun.resume, crashed_run)
     with pytest.raises(EvalRunActive):
-        await units_of_work.write(rerun.retry, crashed)
-    done = await go_on(crashed, folder, lambda ctx, said: "fine")
+        await units_of_work.write(rerun.retry, crashed_run)
+    done = await go_on(crashed_run, folder, lambda ctx, said: "fine")
     with pytest.raises(BadInput, match="no unfinished attempts"):
         await units_of_work.write(rerun.resume, done)
     with pytest.raises(BadInput, match="failed or erred"):
@@ -172,9 +175,9 @@ async def test_unresumable_run_is_refused(play, folder, crashed):
         await units_of_work.write(rerun.retry, done, [10**9])
 
 
-async def test_a_run_does_not_go_on_with_another_agent(crashed, folder):
-    await units_of_work.write(rerun.resume, crashed)
-    run = await go_on(crashed, folder, lambda ctx, said: "fine", code_version="v2")
+async def test_a_run_does_not_go_on_with_another_agent(crashed_run, folder):
+    await units_of_work.write(rerun.resume, crashed_run)
+    run = await go_on(crashed_run, folder, lambda ctx, said: "fine", code_version="v2")
     assert (run.status, run.error_type, run.passed) == ("failed", "HasChanged", 1)
     assert "its code changed from v1 to v2" in run.error
     assert (await units_of_work.read(progress.progress_of, run)).unfinished == 2
@@ -516,9 +519,9 @@ def test_limits_are_parsed_as_written():
     assert Limits.of({"retry_seconds": "0"}).retry_seconds == 0
 
 
-async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed):
-    await units_of_work.write(rerun.resume, crashed)
-    run = await go_on(crashed, folder, lambda ctx, said: "fine")
+async def test_events_of_a_try_that_was_left_behind_stay_in_its_own_world(play, folder, crashed_run):
+    await units_of_work.write(rerun.resume, crashed_run)
+    run = await go_on(crashed_run, folder, lambda ctx, said: "fine")
     attempt = (await units_of_work.read(by_case, run))["c1"]
 
     def events(realm):

@@ -13,14 +13,14 @@ from evals_app.runs.attempt_status import PROCESS_GONE
 from sessions_app.agents.folder import configured_folder
 from sessions_app.store import units_of_work
 from tests.evals.api_requests import get_json, post_json
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 from tests.evals.web_pages import get_page, start_run
 
 Status = EvalAttempt.Status
 
 
 @pytest.fixture
-async def ended(web, process, folder, smoke):
+async def ended_run(web, process, folder, smoke):
     """A run that has ended: one attempt passed, one failed, one erred."""
     process.source = replace(process.source, code_version=folder.code_version("counter"))
     await start_run(web)
@@ -39,10 +39,10 @@ async def cut_short(run):
     await units_of_work.write(cut)
 
 
-async def test_the_numbers_of_a_large_run_are_written_alike(web, ended):
-    await cut_short(ended)
-    await units_of_work.write(lambda: EvalRun.objects.filter(pk=ended.pk).update(total=1200))
-    page = await get_page(web, f"/evals/runs/{ended.id}/")
+async def test_the_numbers_of_a_large_run_are_written_alike(web, ended_run):
+    await cut_short(ended_run)
+    await units_of_work.write(lambda: EvalRun.objects.filter(pk=ended_run.pk).update(total=1200))
+    page = await get_page(web, f"/evals/runs/{ended_run.id}/")
     assert "1,200 attempts did not finish." in page.text
     assert "of 1,200 passed" in page.text
     assert "1200" not in page.text
@@ -52,33 +52,33 @@ def by_case():
     return {attempt.case_id: attempt for attempt in EvalAttempt.objects.all()}
 
 
-async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended):
-    await cut_short(ended)
-    page = await get_page(web, f"/evals/runs/{ended.id}/")
+async def test_a_run_that_was_cut_short_is_offered_to_be_resumed(web, ended_run):
+    await cut_short(ended_run)
+    page = await get_page(web, f"/evals/runs/{ended_run.id}/")
     assert "2 of 3 attempts did not finish." in page.text
     assert "1 in flight when it was cut short runs again" in page.text
-    response = await web.post(f"/evals/runs/{ended.id}/resume/")
-    assert (response.status_code, response.url) == (302, f"/evals/runs/{ended.id}/")
-    await settled()
+    response = await web.post(f"/evals/runs/{ended_run.id}/resume/")
+    assert (response.status_code, response.url) == (302, f"/evals/runs/{ended_run.id}/")
+    await wait_until_settled()
     attempts = await units_of_work.read(by_case)
     assert {name: attempt.tries for name, attempt in attempts.items()} == {
         "good": 2,
         "bad <script>": 1,
         "breaks": 1,
     }
-    page = await get_page(web, f"/evals/runs/{ended.id}/")
+    page = await get_page(web, f"/evals/runs/{ended_run.id}/")
     assert "resumed 1 time" in page.text
     assert "1 attempt ran more than once" in page.text
     assert "did not finish" not in page.text
 
 
-async def test_run_list_offers_to_resume_resumable_runs(web, ended):
+async def test_run_list_offers_to_resume_resumable_runs(web, ended_run):
     async def offered():
         page = (await web.get("/evals/counter/smoke/")).content.decode()
-        return [f'action="/evals/runs/{ended.id}/{act}/"' in page for act in ("resume", "retry")]
+        return [f'action="/evals/runs/{ended_run.id}/{act}/"' in page for act in ("resume", "retry")]
 
     assert await offered() == [False, True]
-    await cut_short(ended)
+    await cut_short(ended_run)
     assert await offered() == [True, True]
     await units_of_work.write(EvalRun.objects.update, source="import")
     assert await offered() == [False, False]
@@ -86,40 +86,40 @@ async def test_run_list_offers_to_resume_resumable_runs(web, ended):
     assert await offered() == [False, False]
 
 
-async def test_failed_attempts_are_retried_from_the_page(web, ended):
-    page = await get_page(web, f"/evals/runs/{ended.id}/")
+async def test_failed_attempts_are_retried_from_the_page(web, ended_run):
+    page = await get_page(web, f"/evals/runs/{ended_run.id}/")
     assert "Rerun the 2 that did not pass" in page.text
-    await web.post(f"/evals/runs/{ended.id}/retry/")
-    await settled()
+    await web.post(f"/evals/runs/{ended_run.id}/retry/")
+    await wait_until_settled()
     assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 2, 2]
 
 
-async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, ended):
+async def test_attempt_is_retried_from_the_page_and_shows_its_first_try(web, ended_run):
     broken = (await units_of_work.read(by_case))["breaks"]
-    shown = f"/evals/runs/{ended.id}/?attempt={broken.pk}"
+    shown = f"/evals/runs/{ended_run.id}/?attempt={broken.pk}"
     assert "Try again" in (await get_page(web, shown)).text
-    await web.post(f"/evals/runs/{ended.id}/retry/", {"attempt": broken.pk})
-    await settled()
+    await web.post(f"/evals/runs/{ended_run.id}/retry/", {"attempt": broken.pk})
+    await wait_until_settled()
     assert [one.tries for one in (await units_of_work.read(by_case)).values()] == [1, 1, 2]
     page = await get_page(web, shown)
     assert "Try 1: error, RuntimeError" in page.text
     assert "It was tried again." in page.text
 
 
-async def test_a_run_is_repeated_from_the_page(web, ended):
-    response = await web.post(f"/evals/runs/{ended.id}/again/")
-    await settled()
-    second = await units_of_work.read(EvalRun.objects.exclude(pk=ended.pk).get)
+async def test_a_run_is_repeated_from_the_page(web, ended_run):
+    response = await web.post(f"/evals/runs/{ended_run.id}/again/")
+    await wait_until_settled()
+    second = await units_of_work.read(EvalRun.objects.exclude(pk=ended_run.pk).get)
     assert response.url == f"/evals/runs/{second.id}/"
     assert (second.repeats_id, second.version_id, second.config) == (
-        ended.id,
-        ended.version_id,
-        ended.config,
+        ended_run.id,
+        ended_run.version_id,
+        ended_run.config,
     )
 
 
 async def test_parallelism_and_cancellation_are_stored_for_the_process(web, smoke):
-    run = await units_of_work.write(ordered)
+    run = await units_of_work.write(order_run)
     await units_of_work.write(writes.claim_run, run.id, None)
     waiting, running, _ = await units_of_work.read(lambda: list(run.attempts.order_by("case_index")))
     await units_of_work.write(writes.start_attempt, running.pk)
@@ -140,7 +140,7 @@ async def test_parallelism_and_cancellation_are_stored_for_the_process(web, smok
     )
 
 
-def ordered():
+def order_run():
     from evals_app.files import library
     from evals_app.metrics import config
     from evals_app.runs import run_orders
@@ -161,8 +161,8 @@ def ordered():
         ("attempts/999999/cancel/", {}, 404, "has no attempt 999999"),
     ],
 )
-async def test_impossible_action_is_refused_with_reason(web, ended, path, sent, status, said):
-    response = await web.post(f"/evals/runs/{ended.id}/{path}", sent)
+async def test_impossible_action_is_refused_with_reason(web, ended_run, path, sent, status, said):
+    response = await web.post(f"/evals/runs/{ended_run.id}/{path}", sent)
     assert response.status_code == status
     assert said in response.content.decode()
 
@@ -188,26 +188,28 @@ async def test_limits_come_from_the_form_and_the_api(web, process, smoke):
     assert "tokens must be a positive whole number" in refusal["detail"]
 
 
-async def test_runs_are_steered_by_the_api(web, ended):
-    await cut_short(ended)
-    told = await post_json(web, f"/runs/{ended.id}/resume", {}, 202)
-    await settled()
-    told = await get_json(web, f"/runs/{ended.id}")
+async def test_runs_are_steered_by_the_api(web, ended_run):
+    await cut_short(ended_run)
+    told = await post_json(web, f"/runs/{ended_run.id}/resume", {}, 202)
+    await wait_until_settled()
+    told = await get_json(web, f"/runs/{ended_run.id}")
     assert (told["status"], told["counts"]["passed"]) == ("done", 1)
     broken = (await units_of_work.read(by_case))["breaks"]
-    await post_json(web, f"/runs/{ended.id}/retry", {"attempts": [broken.pk]}, 202)
-    await settled()
+    await post_json(web, f"/runs/{ended_run.id}/retry", {"attempts": [broken.pk]}, 202)
+    await wait_until_settled()
     assert (await units_of_work.read(by_case))["breaks"].tries == 2
-    again = await post_json(web, f"/runs/{ended.id}/again", {}, 202)
-    await settled()
-    assert (again["id"] != ended.id, again["source"]) == (True, "api")
-    assert (await post_json(web, f"/runs/{ended.id}/attempts/{broken.pk}/cancel", {}, 202))[
+    again = await post_json(web, f"/runs/{ended_run.id}/again", {}, 202)
+    await wait_until_settled()
+    assert (again["id"] != ended_run.id, again["source"]) == (True, "api")
+    assert (await post_json(web, f"/runs/{ended_run.id}/attempts/{broken.pk}/cancel", {}, 202))[
         "status"
     ] == "error"
-    url = f"/api/v1/evals/runs/{ended.id}/parallelism"
+    url = f"/api/v1/evals/runs/{ended_run.id}/parallelism"
     response = await web.put(url, {"parallelism": 0}, content_type="application/json")
     assert response.status_code == 400
     response = await web.put(url, {"parallelism": 8}, content_type="application/json")
     assert response.json()["parallelism"] == 2  # it has ended
-    assert "no unfinished attempts" in (await post_json(web, f"/runs/{ended.id}/resume", {}, 400))["detail"]
+    assert (
+        "no unfinished attempts" in (await post_json(web, f"/runs/{ended_run.id}/resume", {}, 400))["detail"]
+    )
     assert "No eval run" in (await post_json(web, "/runs/nobody/again", {}, 404))["detail"]

@@ -26,7 +26,7 @@ pytestmark = pytest.mark.anywhere
 RUBRIC = {"rubric_id": "greets", "rubric_content": {"text_property": "It greets."}, "type": "T"}
 
 
-def posted(**fields):
+def form_data(**fields):
     form = QueryDict(mutable=True)
     for name, value in fields.items():
         form.setlist(name, value if isinstance(value, list) else [value])
@@ -64,7 +64,7 @@ def test_an_option_that_was_not_changed_leaves_the_file_as_it_is():
     written = {"threshold": 0.5, "judgeModelOptions": {"judgeModel": "a", "judge_model_config": {"seed": 1}}}
     config = RunConfig({"criteria": {"hallucinations_v1": written}}, "the file")
     order = run_form.order_from_form(
-        posted(**of("hallucinations_v1", judge_model_options__judge_model="a")), config
+        form_data(**of("hallucinations_v1", judge_model_options__judge_model="a")), config
     )
     assert order.config.data == config.data
     assert order.config.source == "the file"
@@ -79,7 +79,7 @@ def test_changed_option_is_written_and_others_stay():
         judge_model_options__num_samples="3",
         evaluate_intermediate_nl_responses="1",
     )
-    order = run_form.order_from_form(posted(**sent), config)
+    order = run_form.order_from_form(form_data(**sent), config)
     assert order.config.criteria["hallucinations_v1"] == {
         "threshold": 0.5,
         "judge_model_options": {"judge_model_config": {"seed": 1}, "judge_model": "b", "num_samples": 3},
@@ -92,12 +92,12 @@ def test_rubrics_are_edited_as_lines_and_other_fields_stay():
     name = "rubric_based_final_response_quality_v1"
     config = RunConfig({"criteria": {name: {"threshold": 0.5, "rubrics": [RUBRIC]}}}, "the file")
     sent = of(name, rubrics="greets: It greets twice.\r\n\r\nIt is short.")
-    order = run_form.order_from_form(posted(**sent), config)
+    order = run_form.order_from_form(form_data(**sent), config)
     assert order.config.criteria[name]["rubrics"] == [
         {"rubric_id": "greets", "rubric_content": {"text_property": "It greets twice."}, "type": "T"},
         {"rubric_id": "rubric_2", "rubric_content": {"text_property": "It is short."}},
     ]
-    untouched = run_form.order_from_form(posted(**of(name, rubrics="greets: It greets.\r\n")), config)
+    untouched = run_form.order_from_form(form_data(**of(name, rubrics="greets: It greets.\r\n")), config)
     assert untouched.config.criteria[name]["rubrics"] == [RUBRIC]
 
 
@@ -111,7 +111,7 @@ def test_default_judge_is_used_for_metrics_without_one():
         },
         "the file",
     )
-    sent = posted(
+    sent = form_data(
         metric=["final_response_match_v2", "hallucinations_v1"],
         judge_model="all",
         judge_samples="2",
@@ -140,7 +140,7 @@ def test_default_judge_is_used_for_metrics_without_one():
 def test_invalid_option_is_refused(metric, sent, said):
     defaults = {"match_type": "EXACT"} if metric == "tool_trajectory_avg_score" else {}
     with pytest.raises(BadInput, match=said):
-        run_form.order_from_form(posted(**of(metric, **{**defaults, **sent})), config.default_config())
+        run_form.order_from_form(form_data(**of(metric, **{**defaults, **sent})), config.default_config())
 
 
 SCENARIO = {

@@ -19,7 +19,7 @@ from sessions_app.agents.folder import open_folder
 from sessions_app.runs import processes, runtime_client
 from sessions_app.store import units_of_work
 from tests import forked_processes
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 from tests.store import store_url
 
 pytestmark = pytest.mark.anywhere
@@ -64,7 +64,7 @@ async def reload(run: EvalRun) -> EvalRun:
 
 async def end_of(run: EvalRun) -> tuple[str, int, str]:
     async with asyncio.timeout(60):
-        await settled()
+        await wait_until_settled()
     row = await reload(run)
     return row.status, row.finished, row.error
 

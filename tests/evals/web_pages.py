@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.evals.conftest import settled
+from tests.evals.conftest import wait_until_settled
 from tests.pages.html import parse
 
 
@@ -24,5 +24,5 @@ async def start_run(web, name="smoke", status=302, settle=True, **data):
     response = await web.post(f"/evals/counter/{name}/", fields)
     assert response.status_code == status, response.content.decode()[:3000]
     if settle:
-        await settled()
+        await wait_until_settled()
     return response

@@ -86,13 +86,16 @@ async def _play(chats: Chats, talk: dict[str, Any]) -> list[str]:
     shown: list[str] = []
     for text in talk["turns"]:
         try:
-            shown += [_shown(event) for event in await chat.say(text, streaming=talk.get("streaming", False))]
+            shown += [
+                _describe_event(event)
+                for event in await chat.say(text, streaming=talk.get("streaming", False))
+            ]
         except RuntimeError as error:
             shown.append(f"raised {error}")
     return [*shown, json.dumps(await chat.state())]
 
 
-def _shown(event: Event) -> str:
+def _describe_event(event: Event) -> str:
     parts = (event.content.parts if event.content else None) or []
     said = [(part.text, part.thought) for part in parts]
     asked = [

@@ -20,7 +20,7 @@ T0 = 1_767_225_600.0
 ISO = "2026-01-01T00:00:0{}.5Z"
 
 
-def expected() -> list[dict[str, Any]]:
+def expected_sessions() -> list[dict[str, Any]]:
     """Return the sessions of the Python stores as ADK itself reads them.
 
     ADK reads an auth scheme's `type_`, the name its own dump gave `type`, as a field more: that one is left out.

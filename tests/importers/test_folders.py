@@ -22,7 +22,7 @@ from tests.importers.stores import T0, an_event, delta
 pytestmark = pytest.mark.usefixtures("store")
 
 
-def saved(path: Path, session: str = "s1", *events: dict[str, Any], **fields: Any) -> Path:
+def save_export(path: Path, session: str = "s1", *events: dict[str, Any], **fields: Any) -> Path:
     """Save a session as `adk web` exports it."""
     document = {
         "id": session,
@@ -50,7 +50,7 @@ def seqs() -> dict[str, int]:
     return dict(AgentSession.objects.values_list("session_id", "last_seq"))
 
 
-def told(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, status: int = 0) -> str:
+def run_import(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, status: int = 0) -> str:
     """Run the command and return what it said."""
     ended = 0
     try:
@@ -63,8 +63,8 @@ def told(capsys: pytest.CaptureFixture[str], folder: Path, *arguments: str, stat
 
 
 def test_files_are_recognized_by_content_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    saved(tmp_path / "session-1.json", "one", at(1, "one"))
-    saved(tmp_path / "deep" / "er" / "no-suffix", "two", at(2, "two"), at(3, "two"))
+    save_export(tmp_path / "session-1.json", "one", at(1, "one"))
+    save_export(tmp_path / "deep" / "er" / "no-suffix", "two", at(2, "two"), at(3, "two"))
     shutil.copy(stores.V1, tmp_path / "called.txt")
     (tmp_path / "evalset.json").write_text('{"eval_set_id": "e", "eval_cases": []}')
     (tmp_path / "template.html").write_text("{% block x %}")
@@ -72,7 +72,7 @@ def test_files_are_recognized_by_content_and_reported(tmp_path: Path, capsys: py
     with closing(sqlite3.connect(tmp_path / "other.db")) as connection:
         connection.execute("CREATE TABLE things (a)")
 
-    out = told(capsys, tmp_path)
+    out = run_import(capsys, tmp_path)
 
     assert "session-1.json: 1 new session(s), 0 extended, 0 unchanged; 1 event(s) imported" in out
     assert "deep/er/no-suffix: 1 new session(s), 0 extended, 0 unchanged; 2 event(s) imported" in out
@@ -86,16 +86,16 @@ def test_files_are_recognized_by_content_and_reported(tmp_path: Path, capsys: py
 
 
 def test_second_import_adds_only_new_events(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    saved(tmp_path / "a.json", "a", at(1, "a"))
-    saved(tmp_path / "b.json", "b", at(2, "b"))
-    told(capsys, tmp_path)
+    save_export(tmp_path / "a.json", "a", at(1, "a"))
+    save_export(tmp_path / "b.json", "b", at(2, "b"))
+    run_import(capsys, tmp_path)
     changes = StateChange.objects.count()
-    assert "0 new session(s), 0 extended, 2 unchanged; 0 event(s) imported." in told(capsys, tmp_path)
+    assert "0 new session(s), 0 extended, 2 unchanged; 0 event(s) imported." in run_import(capsys, tmp_path)
     assert StateChange.objects.count() == changes
 
-    saved(tmp_path / "b.json", "b", at(2, "b"), at(4, "b"))
-    saved(tmp_path / "c.json", "c", at(3, "c"))
-    out = told(capsys, tmp_path)
+    save_export(tmp_path / "b.json", "b", at(2, "b"), at(4, "b"))
+    save_export(tmp_path / "c.json", "c", at(3, "c"))
+    out = run_import(capsys, tmp_path)
     assert "b.json: 0 new session(s), 1 extended, 0 unchanged; 1 event(s) imported" in out
     assert "1 new session(s), 1 extended, 1 unchanged; 2 event(s) imported." in out
     assert seqs() == {"a": 1, "b": 2, "c": 1}
@@ -103,7 +103,9 @@ def test_second_import_adds_only_new_events(tmp_path: Path, capsys: pytest.Captu
 
 def test_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     for number in range(30):
-        saved(tmp_path / f"{number}.json", f"s{number}", *(at(number + n, f"s{number}") for n in range(20)))
+        save_export(
+            tmp_path / f"{number}.json", f"s{number}", *(at(number + n, f"s{number}") for n in range(20))
+        )
 
     def stop(done: int, total: int | None) -> None:
         raise KeyboardInterrupt
@@ -117,14 +119,14 @@ def test_interrupted_import_continues(tmp_path: Path, monkeypatch: pytest.Monkey
 
 
 def test_shared_keys_get_their_original_history(tmp_path: Path):
-    saved(
+    save_export(
         tmp_path / "a.json",
         "a",
         at(1, "a", **{"user:n": 1}),
         at(4, "a", **{"user:n": 4}),
         state={"user:n": 4},
     )
-    saved(
+    save_export(
         tmp_path / "b.json",
         "b",
         at(2, "b", **{"user:n": 2}),
@@ -143,7 +145,7 @@ def test_shared_keys_get_their_original_history(tmp_path: Path):
 def test_files_are_read_when_their_events_are_due(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     """However many files there are, those whose sessions do not overlap in time are not kept together."""
     for number in range(12):
-        saved(
+        save_export(
             tmp_path / f"{number}.json",
             f"s{number}",
             at(10 * number, f"s{number}"),
@@ -164,17 +166,17 @@ def test_files_are_read_when_their_events_are_due(tmp_path: Path, monkeypatch: p
 
 
 def test_longer_copy_of_a_twice_saved_session_wins(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    saved(tmp_path / "session.json", "a", at(1, "a"))
-    saved(tmp_path / "session (1).json", "a", at(1, "a"), at(2, "a"))
-    out = told(capsys, tmp_path)
+    save_export(tmp_path / "session.json", "a", at(1, "a"))
+    save_export(tmp_path / "session (1).json", "a", at(1, "a"), at(2, "a"))
+    out = run_import(capsys, tmp_path)
     assert "session.json: its session weather/ann/a is in session (1).json too" in out
     assert seqs() == {"a": 2}
 
 
 def test_a_damaged_file_is_named_and_the_others_come(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    saved(tmp_path / "good.json", "a", at(1, "a"))
+    save_export(tmp_path / "good.json", "a", at(1, "a"))
     (tmp_path / "cut.json").write_text('{"id": "b", "appName": "wea')
-    out = told(capsys, tmp_path, status=1)
+    out = run_import(capsys, tmp_path, status=1)
     assert "cut.json: could not be read" in out
     assert "is neither a database nor JSON" in out
     assert seqs() == {"a": 1}
@@ -184,16 +186,16 @@ def test_folders_of_agents_in_it_are_imported_whole(tmp_path: Path, capsys: pyte
     agent = tmp_path / "weather"
     (agent / ".adk").mkdir(parents=True)
     shutil.copy(stores.SQLITE, agent / ".adk" / "session.db")
-    saved(tmp_path / "saved" / "a.json", "a", at(1, "a"))
-    out = told(capsys, tmp_path)
+    save_export(tmp_path / "saved" / "a.json", "a", at(1, "a"))
+    out = run_import(capsys, tmp_path)
     assert "weather: ADK SqliteSessionService, 3 new session(s)" in out
     assert "saved/a.json: 1 new session(s)" in out
 
 
 def test_hidden_folders_links_and_virtual_environments_are_not_entered(tmp_path: Path):
-    saved(tmp_path / "a.json", "a", at(1, "a"))
-    saved(tmp_path / ".git" / "b.json", "b", at(1, "b"))
-    saved(tmp_path / "venv" / "c.json", "c", at(1, "c"))
+    save_export(tmp_path / "a.json", "a", at(1, "a"))
+    save_export(tmp_path / ".git" / "b.json", "b", at(1, "b"))
+    save_export(tmp_path / "venv" / "c.json", "c", at(1, "c"))
     (tmp_path / "venv" / "pyvenv.cfg").touch()
     (tmp_path / "link.json").symlink_to(tmp_path / ".git" / "b.json")
     (tmp_path / "around").symlink_to(tmp_path)
@@ -202,9 +204,9 @@ def test_hidden_folders_links_and_virtual_environments_are_not_entered(tmp_path:
 
 
 def test_a_dry_run_of_a_folder_writes_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]):
-    saved(tmp_path / "a.json", "a", at(1, "a"))
+    save_export(tmp_path / "a.json", "a", at(1, "a"))
     shutil.copy(stores.SQLITE, tmp_path / "store.db")
-    out = told(capsys, tmp_path, "--dry-run")
+    out = run_import(capsys, tmp_path, "--dry-run")
     assert "4 new session(s), 0 extended, 0 unchanged; 10 event(s) would be imported." in out
     assert not AgentSession.objects.exists()
 
@@ -216,10 +218,10 @@ def test_a_folder_that_holds_nothing_is_refused(tmp_path: Path):
 
 
 def test_a_folder_is_followed_by_its_files(tmp_path: Path):
-    path = saved(tmp_path / "a.json", "a", at(1, "a"))
+    path = save_export(tmp_path / "a.json", "a", at(1, "a"))
     before = fingerprint_of(str(tmp_path))
     assert fingerprint_of(str(tmp_path)) == before != ""
-    saved(tmp_path / "b.json", "b", at(1, "b"))
+    save_export(tmp_path / "b.json", "b", at(1, "b"))
     after = fingerprint_of(str(tmp_path))
     assert after != before
     path.unlink()

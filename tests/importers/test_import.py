@@ -110,7 +110,7 @@ def test_a_hostile_pickle_runs_nothing_and_harms_no_other_row(load, read, tmp_pa
     assert "builtins.exec" in line
     flagged = read()["events"][2]
     assert "builtins.exec" in flagged["customMetadata"][UNREAD]["actions"]
-    assert flagged["content"] == stores.expected()[0]["events"][2]["content"]
+    assert flagged["content"] == stores.expected_sessions()[0]["events"][2]["content"]
     assert "city" in read()["state"]
 
 
@@ -169,7 +169,7 @@ def test_an_id_that_no_store_can_hold_is_reported(load, tmp_path):
 
 
 def test_different_events_with_the_same_id_are_both_imported(load, read, tmp_path):
-    session = stores.expected()[0]
+    session = stores.expected_sessions()[0]
     session["events"] = [
         {"id": "same", "author": "user", "timestamp": 1.0, "content": {"parts": [{"text": text}]}}
         for text in ("one", "one", "two")

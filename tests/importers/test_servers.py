@@ -133,7 +133,7 @@ def fill_mysql(url: str, store: Any) -> None:
 def check(report: Any, read: Any, kind: str) -> None:
     assert report.format == kind
     assert report.is_complete, report
-    for session in stores.expected()[:2]:
+    for session in stores.expected_sessions()[:2]:
         assert read(session["appName"], session["userId"], session["id"]) == session
 
 

@@ -22,7 +22,7 @@ def test_python_adk_sessions_are_imported_like_adk_reads_them(path, load, read):
 
     assert report.is_complete, report
     assert (report.created, report.events) == (3, 9)
-    for session in stores.expected():
+    for session in stores.expected_sessions():
         found = read(session["appName"], session["userId"], session["id"])
         if not session["events"]:  # made at another moment in each store
             session["lastUpdateTime"] = found["lastUpdateTime"]

@@ -28,28 +28,28 @@ def deaf(monkeypatch):
     monkeypatch.setattr(change_listener._Notifier, "_watch_store", hear_nothing)
 
 
-async def settled(ring):
+async def wait_for_first_notification(ring):
     """Wait for the ring that tells that the bell has begun to listen."""
     await asyncio.wait_for(ring.wait(), PATIENCE)
 
 
 async def test_a_commit_of_this_process_rings(story, patient):
     async with subscribe() as ring:
-        await settled(ring)
+        await wait_for_first_notification(ring)
         await units_of_work.write(story.says, "hello")
         await asyncio.wait_for(ring.wait(), PATIENCE)
 
 
 async def test_a_commit_of_another_process_rings(story, patient):
     async with subscribe() as ring, foreign_writer("s1", events=1) as writer:
-        await settled(ring)
+        await wait_for_first_notification(ring)
         await asyncio.wait_for(ring.wait(), PATIENCE)
         assert await asyncio.wait_for(writer.wait(), PATIENCE) == 0
 
 
 async def test_nothing_rings_when_nothing_was_committed(story, patient):
     async with subscribe() as ring:
-        await settled(ring)
+        await wait_for_first_notification(ring)
         with pytest.raises(TimeoutError):
             await asyncio.wait_for(ring.wait(), 0.3)
 
@@ -65,8 +65,8 @@ async def test_notifications_while_busy_are_merged_into_one(patient):
 
 async def test_every_subscriber_is_notified(story, patient):
     async with subscribe() as one, subscribe() as other:
-        await settled(one)
-        await settled(other)
+        await wait_for_first_notification(one)
+        await wait_for_first_notification(other)
         await units_of_work.write(story.says, "hello")
         await asyncio.wait_for(asyncio.gather(one.wait(), other.wait()), PATIENCE)
 
@@ -96,7 +96,7 @@ async def test_failing_watch_is_logged_and_restarted(story, patient, monkeypatch
 
 async def test_store_is_not_watched_without_subscribers(story):
     async with subscribe() as ring:
-        await settled(ring)
+        await wait_for_first_notification(ring)
         assert watches()
         async with subscribe():
             pass

@@ -21,7 +21,7 @@ def entry(page: Page, name: str):
     return page.locator(f'#board .columns .entry[data-key="{name}"]')
 
 
-def pinned(page: Page, name: str):
+def watched_key(page: Page, name: str):
     return page.locator(f'#watched [data-name="{name}"]')
 
 
@@ -31,19 +31,19 @@ def title(page: Page):
 
 def watch(page: Page, name: str) -> None:
     entry(page, name).get_by_role("button", name=f"Watch {name}").click()
-    expect(pinned(page, name)).to_be_visible()
+    expect(watched_key(page, name)).to_be_visible()
 
 
 @pytest.fixture
-def told(story: Story) -> Story:
+def session_story(story: Story) -> Story:
     story.says("a", delta={"tree": {"deep": [1]}, "n": 1, "user:tier": "free", "app:motd": "hi"})
     for number in range(2, 41):
         story.says(f"event {number}", delta={"n": number})
     return story
 
 
-def test_step_updates_only_changed_keys(open_page, told):
-    page = open_page(told, "?seq=20")
+def test_step_updates_only_changed_keys(open_page, session_story):
+    page = open_page(session_story, "?seq=20")
     entry(page, "tree").locator("summary").first.click()
     expect(entry(page, "tree")).to_contain_text("deep")
     entry(page, "tree").evaluate(KEEP)
@@ -60,8 +60,8 @@ def test_step_updates_only_changed_keys(open_page, told):
     expect(page.locator("#time-announcer")).to_have_text("State at event 19, which wrote n")
 
 
-def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
-    page = open_page(told, "?seq=40")
+def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, session_story):
+    page = open_page(session_story, "?seq=40")
     asked: list[str] = []
 
     def hear(request: Request) -> None:
@@ -84,8 +84,8 @@ def test_a_key_held_down_asks_for_no_more_than_is_shown(open_page, told):
     expect(title(page)).to_have_text("State at event 40")
 
 
-def test_dragged_slider_requests_one_event_at_a_time(open_page, told):
-    page = open_page(told, "?seq=40")
+def test_dragged_slider_requests_one_event_at_a_time(open_page, session_story):
+    page = open_page(session_story, "?seq=40")
     inspection = page.locator("#inspection")
     held: list[Route] = []
     page.route(
@@ -112,8 +112,8 @@ def test_dragged_slider_requests_one_event_at_a_time(open_page, told):
     assert len(held) == 2
 
 
-def test_pinned_point_in_time_is_compared_by_the_slider(open_page, told):
-    page = open_page(told, "?seq=10")
+def test_pinned_point_in_time_is_compared_by_the_slider(open_page, session_story):
+    page = open_page(session_story, "?seq=10")
     page.keyboard.press("d")
     expect(title(page)).to_have_text("Event 10 → event 10")
     slider = page.get_by_role("slider", name="Event")
@@ -126,22 +126,22 @@ def test_pinned_point_in_time_is_compared_by_the_slider(open_page, told):
     expect(title(page)).to_have_text("State at event 30")
 
 
-def test_watched_keys_are_pinned_in_all_sessions_and_show_changes(open_page, told):
-    page = open_page(told)
+def test_watched_keys_are_pinned_in_all_sessions_and_show_changes(open_page, session_story):
+    page = open_page(session_story)
     watch(page, "user:tier")
     other = Story("s2")
     other.says("x", delta={"own": 1})
     page.goto(f"/sessions/id/{other.pk}/")
-    expect(pinned(page, "user:tier")).to_contain_text('"free"')
+    expect(watched_key(page, "user:tier")).to_contain_text('"free"')
     other.says("y", delta={"user:tier": "gold"})
-    expect(pinned(page, "user:tier")).to_contain_text('"gold"')
-    expect(pinned(page, "user:tier")).to_have_class(re.compile("is-fresh"))
+    expect(watched_key(page, "user:tier")).to_contain_text('"gold"')
+    expect(watched_key(page, "user:tier")).to_have_class(re.compile("is-fresh"))
     expect(page.locator("#watch-announcer")).to_have_text('user:tier is now "gold"')
     page.keyboard.press("[")
     page.keyboard.press("[")
-    expect(pinned(page, "user:tier")).to_contain_text('"free"')
+    expect(watched_key(page, "user:tier")).to_contain_text('"free"')
     expect(page.locator("#watch-announcer")).to_have_text('user:tier is now "gold"')
-    pinned(page, "user:tier").get_by_role("button").focus()
+    watched_key(page, "user:tier").get_by_role("button").focus()
     page.keyboard.press("Enter")
     expect(page.locator("#watched")).to_be_hidden()
 
@@ -153,12 +153,12 @@ def test_watched_key_beyond_the_shown_ones_is_loaded(open_page, story):
     expect(entry(page, "k088")).to_have_count(0)
     page.evaluate("""() => localStorage.setItem("devui.watched.weather", '["k088", "gone"]')""")
     page.reload()
-    expect(pinned(page, "k088").locator("code")).to_have_text("88")
-    expect(pinned(page, "gone")).to_contain_text("no value")
+    expect(watched_key(page, "k088").locator("code")).to_have_text("88")
+    expect(watched_key(page, "gone")).to_contain_text("no value")
 
 
-def test_scopes_are_side_by_side_on_wide_screens(open_page, told):
-    page = open_page(told, "?seq=5")
+def test_scopes_are_side_by_side_on_wide_screens(open_page, session_story):
+    page = open_page(session_story, "?seq=5")
     columns = page.locator(".scope-column")
     assert len({box["x"] for box in (columns.nth(at).bounding_box() for at in range(4)) if box}) == 1
     page.keyboard.press("b")
@@ -195,10 +195,10 @@ def test_hints_and_drift_show_at_their_keys_and_hide_by_kind(open_page, story):
     expect(hint).to_have_count(1)
 
 
-def test_the_board_follows_now_and_stays_at_a_past_event(open_page, told):
-    page, reader = open_page(told), open_page(told, "?seq=3")
+def test_the_board_follows_now_and_stays_at_a_past_event(open_page, session_story):
+    page, reader = open_page(session_story), open_page(session_story, "?seq=3")
     entry(page, "tree").evaluate(KEEP)
-    told.says("more", delta={"n": 41, "new": 1})
+    session_story.says("more", delta={"n": 41, "new": 1})
     expect(entry(page, "n")).to_contain_text("41")
     expect(entry(page, "n")).to_have_class(re.compile("is-fresh"))
     expect(entry(page, "new")).to_be_visible()
@@ -208,8 +208,8 @@ def test_the_board_follows_now_and_stays_at_a_past_event(open_page, told):
     expect(entry(reader, "n").locator("> code")).to_have_text("3")
 
 
-def test_a_key_leads_to_its_field_in_every_layout(open_page, told):
-    page = open_page(told)
+def test_a_key_leads_to_its_field_in_every_layout(open_page, session_story):
+    page = open_page(session_story)
     page.keyboard.press("b")
     expect(page.locator("#column-timeline")).to_be_hidden()
     page.keyboard.press("f")

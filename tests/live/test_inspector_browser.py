@@ -7,14 +7,14 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from tests.browser import copied
+from tests.browser import clipboard_text
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("store")]
 
 
 @pytest.fixture
-def told(story: Story) -> Story:
+def session_story(story: Story) -> Story:
     """A call with many arguments, its result, and two answers."""
     story.calls("look", "c1", rows=[{"city": f"city {n}", "a/b": {"n": n}} for n in range(60)])
     story.answers("look", "c1", delta={"found": 60})
@@ -23,8 +23,8 @@ def told(story: Story) -> Story:
     return story
 
 
-def test_search_opens_hits_and_keeps_focus(open_page, told):
-    page = open_page(told, "?seq=1")
+def test_search_opens_hits_and_keeps_focus(open_page, session_story):
+    page = open_page(session_story, "?seq=1")
     page.get_by_text("Raw", exact=True).click()
     field = page.get_by_role("searchbox", name="Search the JSON of event 1")
     field.fill("city 5")
@@ -42,8 +42,8 @@ def test_search_opens_hits_and_keeps_focus(open_page, told):
     expect(page.locator("#json-hit")).to_contain_text("city 59")
 
 
-def test_enter_does_not_go_on_while_an_input_method_composes(open_page, told):
-    page = open_page(told, "?seq=1&tab=raw&raw=city")
+def test_enter_does_not_go_on_while_an_input_method_composes(open_page, session_story):
+    page = open_page(session_story, "?seq=1&tab=raw&raw=city")
     expect(page.locator(".raw-hits")).to_have_text("1 of 60")
     field = page.get_by_role("searchbox", name="Search the JSON of event 1")
     field.focus()
@@ -55,8 +55,8 @@ def test_enter_does_not_go_on_while_an_input_method_composes(open_page, told):
     expect(page.locator(".raw-hits")).to_have_text("2 of 60")
 
 
-def test_a_picked_value_its_path_and_the_whole_event_are_copied(open_page, told):
-    page = open_page(told, "?seq=1&tab=raw&raw=city 7")
+def test_a_picked_value_its_path_and_the_whole_event_are_copied(open_page, session_story):
+    page = open_page(session_story, "?seq=1&tab=raw&raw=city 7")
     page.context.grant_permissions(["clipboard-read", "clipboard-write"])
     place = page.locator(".json-place")
     expect(place).to_be_hidden()
@@ -64,16 +64,16 @@ def test_a_picked_value_its_path_and_the_whole_event_are_copied(open_page, told)
     expect(place).to_contain_text(".content.parts[0].functionCall.args.rows[7].city")
     place.get_by_role("button", name="Path").click()
     expect(place.locator("use[href$='#ok']")).to_be_visible()
-    assert copied(page, ".content") == ".content.parts[0].functionCall.args.rows[7].city"
+    assert clipboard_text(page, ".content") == ".content.parts[0].functionCall.args.rows[7].city"
     with page.expect_response("**form=text*"):
         page.keyboard.press("v")
-    assert copied(page, "city") == "city 7"
+    assert clipboard_text(page, "city") == "city 7"
     page.get_by_role("button", name="Copy", exact=True).click()
-    assert '"id": "e1"' in copied(page, "{")
+    assert '"id": "e1"' in clipboard_text(page, "{")
 
 
-def test_a_tree_is_walked_by_arrow_keys(open_page, told):
-    page = open_page(told, "?seq=1&tab=raw&raw=city 7")
+def test_a_tree_is_walked_by_arrow_keys(open_page, session_story):
+    page = open_page(session_story, "?seq=1&tab=raw&raw=city 7")
     row = page.locator("#json-hit").locator("xpath=ancestor::li[1]").locator("> details > summary")
     row.focus()
     page.keyboard.press("ArrowRight")
@@ -87,8 +87,8 @@ def test_a_tree_is_walked_by_arrow_keys(open_page, told):
     expect(row).to_be_focused()
 
 
-def test_pinned_event_is_compared_with_another(open_page, told):
-    page = open_page(told, "?seq=2")
+def test_pinned_event_is_compared_with_another(open_page, session_story):
+    page = open_page(session_story, "?seq=2")
     page.keyboard.press("x")
     expect(page.locator("#events [data-seq='2']")).to_have_class(re.compile(r"\bis-marked\b"))
     page.locator("#events [data-seq='4'] .event-seq").click()
@@ -99,8 +99,8 @@ def test_pinned_event_is_compared_with_another(open_page, told):
     expect(page.locator("#inspector-title")).to_contain_text("event 4")
 
 
-def test_event_is_compared_with_previous_of_its_kind_by_default(open_page, told):
-    page = open_page(told, "?seq=4")
+def test_event_is_compared_with_previous_of_its_kind_by_default(open_page, session_story):
+    page = open_page(session_story, "?seq=4")
     page.keyboard.press("c")
     page.wait_for_url("**/events/compare/?left=3&right=4")
     expect(page.locator("del")).to_have_text(["sunny", "hat"])

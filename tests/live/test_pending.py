@@ -10,7 +10,7 @@ def chunk(text: str, author: str = "agent", branch: str = "", thought: bool = Fa
     return {"n": 0, "type": "chunk", "author": author, "branch": branch, "text": text, "thought": thought}
 
 
-def stored(seq: int, author: str = "agent", branch: str = "") -> dict:
+def stored_frame(seq: int, author: str = "agent", branch: str = "") -> dict:
     return {"n": 0, "type": "stored", "seq": seq, "event_id": f"e{seq}", "author": author, "branch": branch}
 
 
@@ -41,7 +41,7 @@ def test_branches_speak_side_by_side():
 def test_text_stays_until_the_event_that_holds_it_is_on_the_page():
     pending = StreamingText()
     pending.take(chunk("sunny"))
-    assert not pending.take(stored(7))
+    assert not pending.take(stored_frame(7))
     assert says(pending) == [("agent", "sunny")]
     assert pending.mark_shown([event(7)])
     assert says(pending) == []
@@ -52,14 +52,14 @@ def test_an_event_ahead_of_the_stream_takes_its_text_along():
     pending.take(chunk("sunny"))
     assert pending.mark_shown([event(7)])
     assert says(pending) == []
-    assert not pending.take(stored(7))
+    assert not pending.take(stored_frame(7))
     pending.take(chunk("next"))
     assert says(pending) == [("agent", "next")]
 
 
 def test_text_begun_after_the_stored_event_remains():
     pending = StreamingText()
-    for frame in (chunk("first"), stored(7), chunk("second")):
+    for frame in (chunk("first"), stored_frame(7), chunk("second")):
         pending.take(frame)
     pending.mark_shown([event(7)])
     assert says(pending) == [("agent", "second")]
@@ -76,7 +76,7 @@ def test_late_chunk_disappears_with_its_event():
     pending = StreamingText()
     pending.mark_shown([event(7)])
     pending.take(chunk("sun"))
-    assert pending.take(stored(7))
+    assert pending.take(stored_frame(7))
     assert says(pending) == []
 
 

@@ -15,7 +15,7 @@ pytestmark = [pytest.mark.browser, pytest.mark.soak, pytest.mark.usefixtures("st
 
 
 @pytest.fixture
-def told(story: Story) -> Story:
+def session_story(story: Story) -> Story:
     """A session of 200 events; every fiftieth says where the needle is."""
     for number in range(1, 201):
         story.says(f"here is a needle {number}" if number % 50 == 0 else f"hay {number}")
@@ -26,7 +26,7 @@ def box(page: Page) -> Locator:
     return page.get_by_role("combobox", name="Find in this session")
 
 
-def found(page: Page) -> Locator:
+def hit_counter(page: Page) -> Locator:
     return page.locator(".search-hits > span").first
 
 
@@ -37,31 +37,31 @@ def marked_texts(page: Page) -> list[str]:
     return texts
 
 
-def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, told):
-    page = open_page(told)
+def test_a_search_counts_marks_and_leads_from_hit_to_hit(open_page, session_story):
+    page = open_page(session_story)
     page.keyboard.press("f")
     expect(box(page)).to_be_focused()
     box(page).press_sequentially("Needle")
-    expect(found(page)).to_have_text("4 hits")
+    expect(hit_counter(page)).to_have_text("4 hits")
     page.wait_for_url("**?q=Needle")
     box(page).press("Enter")
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
-    expect(found(page)).to_have_text("4 of 4 hits")
+    expect(hit_counter(page)).to_have_text("4 of 4 hits")
     assert marked_texts(page) == ["needle"]
     box(page).blur()
     page.keyboard.press("n")
     expect(page.locator("#inspector-title")).to_contain_text("event 50")
     expect(event(page, 50)).to_be_in_viewport()
-    expect(found(page)).to_have_text("1 of 4 hits")
+    expect(hit_counter(page)).to_have_text("1 of 4 hits")
     page.keyboard.press("Shift+N")
     expect(page.locator("#inspector-title")).to_contain_text("event 200")
 
 
-def test_escape_ends_search_and_next_key_is_a_shortcut(open_page, told):
-    page = open_page(told, "?seq=120")
+def test_escape_ends_search_and_next_key_is_a_shortcut(open_page, session_story):
+    page = open_page(session_story, "?seq=120")
     page.keyboard.press("f")
     box(page).press_sequentially("needle")
-    expect(found(page)).to_have_text("4 hits")
+    expect(hit_counter(page)).to_have_text("4 hits")
     page.route("**", lambda route: None)  # the server is slow to answer from here on
     page.keyboard.press("Escape")
     expect(box(page)).to_have_value("")
@@ -73,12 +73,12 @@ def test_escape_ends_search_and_next_key_is_a_shortcut(open_page, told):
     expect(page).to_have_url(re.compile(r"\?seq=120$"))
 
 
-def test_escape_closes_the_event_before_it_ends_the_search(open_page, told):
-    page = open_page(told, "?q=needle&seq=120")
-    expect(found(page)).to_have_text("4 hits")
+def test_escape_closes_the_event_before_it_ends_the_search(open_page, session_story):
+    page = open_page(session_story, "?q=needle&seq=120")
+    expect(hit_counter(page)).to_have_text("4 hits")
     page.keyboard.press("Escape")
     expect(page.locator("#inspector-title")).to_have_text("Session")
-    expect(found(page)).to_have_text("4 hits")
+    expect(hit_counter(page)).to_have_text("4 hits")
     page.keyboard.press("Escape")
     expect(page.locator(".search-hits")).to_have_count(0)
 
@@ -87,21 +87,21 @@ def test_each_fast_key_press_counts(open_page, story):
     for number in range(1, 101):
         story.says("needle" if number % 2 == 0 else "hay")
     page = open_page(story, "?q=needle&seq=2")
-    expect(found(page)).to_have_text("1 of 50 hits")
+    expect(hit_counter(page)).to_have_text("1 of 50 hits")
     page.evaluate(
         "presses => { for (const key of presses) document.body.dispatchEvent("
         "new KeyboardEvent('keydown', { key, shiftKey: key === 'N', bubbles: true, cancelable: true })) }",
         ["n"] * 33 + ["N"] * 3,
     )
-    expect(found(page)).to_have_text("31 of 50 hits")
+    expect(hit_counter(page)).to_have_text("31 of 50 hits")
     expect(page.locator("#inspector-title")).to_contain_text("event 62")
 
 
-def test_long_search_continues_counting_and_opens_uncounted_hits(open_page, told, monkeypatch):
+def test_long_search_continues_counting_and_opens_uncounted_hits(open_page, session_story, monkeypatch):
     monkeypatch.setattr(scan, "FIRST_BATCH", 10)
     monkeypatch.setattr(scan, "SCAN_S", 0.0)
-    page = open_page(told, "?q=needle&seq=60")
-    expect(found(page)).to_have_text("4 hits")
+    page = open_page(session_story, "?q=needle&seq=60")
+    expect(hit_counter(page)).to_have_text("4 hits")
     page.locator("body").press("n")
     expect(page.locator("#inspector-title")).to_contain_text("event 100")
     page.locator("body").press("Shift+N")
@@ -110,17 +110,17 @@ def test_long_search_continues_counting_and_opens_uncounted_hits(open_page, told
     expect(page.locator("#events [data-seq]")).to_have_count(4)
 
 
-def test_hits_on_narrow_screen_are_stepped_through_in_timeline(open_page, told):
-    page = open_page(told, "?q=needle", width=390)
-    expect(found(page)).to_have_text("4 hits")
+def test_hits_on_narrow_screen_are_stepped_through_in_timeline(open_page, session_story):
+    page = open_page(session_story, "?q=needle", width=390)
+    expect(hit_counter(page)).to_have_text("4 hits")
     page.get_by_role("link", name="Previous hit").click()
-    expect(found(page)).to_have_text(re.compile("[1-4] of 4 hits"))
+    expect(hit_counter(page)).to_have_text(re.compile("[1-4] of 4 hits"))
     page.get_by_role("link", name="Next hit").click()
     expect(page.locator("#events [aria-current=true].is-hit")).to_be_in_viewport()
 
 
-def test_only_hits_are_shown_the_open_event_stays_and_back_leads_back(open_page, told):
-    page = open_page(told, "?q=needle&seq=120")
+def test_only_hits_are_shown_the_open_event_stays_and_back_leads_back(open_page, session_story):
+    page = open_page(session_story, "?q=needle&seq=120")
     page.get_by_label("only hits").check()
     expect(page.locator("#events [data-seq]")).to_have_count(4)
     expect(page.locator("#inspector-title")).to_contain_text("event 120")
@@ -133,44 +133,44 @@ def test_only_hits_are_shown_the_open_event_stays_and_back_leads_back(open_page,
     expect(event(page, 100)).to_be_in_viewport()
 
 
-def test_events_that_come_live_join_the_count_and_the_hits(open_page, told):
-    page = open_page(told, "?q=needle&only=1")
+def test_events_that_come_live_join_the_count_and_the_hits(open_page, session_story):
+    page = open_page(session_story, "?q=needle&only=1")
     expect(page.locator("#events [data-seq]")).to_have_count(4)
-    told.says("hay again")
-    told.says("one more needle")
-    expect(found(page)).to_have_text("5 hits")
+    session_story.says("hay again")
+    session_story.says("one more needle")
+    expect(hit_counter(page)).to_have_text("5 hits")
     expect(event(page, 202)).to_be_in_viewport()
     expect(event(page, 201)).to_have_count(0)
     page.get_by_label("only hits").uncheck()
-    told.says("the last needle")
-    expect(found(page)).to_have_text("6 hits")
+    session_story.says("the last needle")
+    expect(hit_counter(page)).to_have_text("6 hits")
     expect(page.locator("#events [data-seq='203'].is-hit")).to_be_visible()
 
 
-def test_terms_are_completed_and_chips_applied(open_page, told):
-    told.calls("get_weather", "c1", city="Paris")
-    page = open_page(told)
+def test_terms_are_completed_and_chips_applied(open_page, session_story):
+    session_story.calls("get_weather", "c1", city="Paris")
+    page = open_page(session_story)
     box(page).press_sequentially("tool:get")
     page.get_by_role("option", name="get_weather").click()
-    expect(found(page)).to_have_text("1 hit")
+    expect(hit_counter(page)).to_have_text("1 hit")
     with page.expect_response(lambda response: response.request.headers.get("hx-target") == "chips"):
         page.get_by_label("Kinds, authors and tools").click()
     page.locator(".session-search-chips").get_by_role("link", name="agent response").click()
     expect(box(page)).to_have_value("tool:get_weather kind:agent")
-    expect(found(page)).to_have_text("no event of this session matches")
+    expect(hit_counter(page)).to_have_text("no event of this session matches")
 
 
-def test_a_wrong_query_is_put_right_by_a_click(open_page, told):
-    page = open_page(told)
+def test_a_wrong_query_is_put_right_by_a_click(open_page, session_story):
+    page = open_page(session_story)
     box(page).press_sequentially("kind:agnet needle")
     page.locator("#search-results").get_by_role("link", name="kind:agent needle").click()
     expect(box(page)).to_have_value("kind:agent needle")
-    expect(found(page)).to_have_text("4 hits")
+    expect(hit_counter(page)).to_have_text("4 hits")
 
 
-def test_the_search_works_without_scripts(open_window, server, told):
+def test_the_search_works_without_scripts(open_window, server, session_story):
     page = open_window(server, java_script_enabled=False).new_page()
-    page.goto(f"/sessions/id/{told.pk}/")
+    page.goto(f"/sessions/id/{session_story.pk}/")
     page.get_by_label("Find in this session").fill("needle")
     page.get_by_label("only hits").check()
     page.get_by_role("button", name="Find").click()

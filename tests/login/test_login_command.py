@@ -27,13 +27,13 @@ def run(*arguments: str) -> str:
 
 
 @pytest.fixture
-def given(monkeypatch: pytest.MonkeyPatch):
+def give_input(monkeypatch: pytest.MonkeyPatch):
     """Return what gives the command a line on its standard input."""
     return lambda text: monkeypatch.setattr("sys.stdin", io.StringIO(text))
 
 
-def test_password_is_stored_as_hash_in_a_private_file(data, given):
-    given(f"{PASSWORD}\n")
+def test_password_is_stored_as_hash_in_a_private_file(data, give_input):
+    give_input(f"{PASSWORD}\n")
     assert PASSWORD not in run()
     assert stat.S_IMODE(credentials_file.login_file().stat().st_mode) == 0o600
     assert stat.S_IMODE(credentials_file.login_file().parent.stat().st_mode) == 0o700
@@ -44,8 +44,8 @@ def test_password_is_stored_as_hash_in_a_private_file(data, given):
     assert [file.name for file in data.iterdir()] == ["login.json"]
 
 
-def test_empty_password_is_generated_and_shown(data, given):
-    given("\n")
+def test_empty_password_is_generated_and_shown(data, give_input):
+    give_input("\n")
     shown = run().partition("Password: ")[2].partition("\n")[0]
     assert len(shown) >= 16
     login = credentials_file.read_login()
@@ -66,8 +66,8 @@ def test_terminal_prompts_twice(data, monkeypatch):
     assert credentials_file.read_login() is not None
 
 
-def test_short_password_is_refused_and_old_one_remains(login, given):
-    given("short\n")
+def test_short_password_is_refused_and_old_one_remains(login, give_input):
+    give_input("short\n")
     with pytest.raises(CommandError, match="10 or more") as refused:
         run()
     assert refused.value.returncode == 2
@@ -98,9 +98,9 @@ def test_login_is_removed(login):
     assert "no login" in run("--remove")
 
 
-def test_unreadable_login_can_be_replaced(login, given):
+def test_unreadable_login_can_be_replaced(login, give_input):
     credentials_file.login_file().write_text("{")
-    given(f"{PASSWORD}\n")
+    give_input(f"{PASSWORD}\n")
     run()
     assert credentials_file.read_login() is not None
 
@@ -138,10 +138,10 @@ def test_network_server_requires_login_and_allows_its_host(settings, host, named
     assert "TLS" in said.getvalue()
 
 
-def test_unwritable_data_folder_is_explained(tmp_path: Path, settings, given):
+def test_unwritable_data_folder_is_explained(tmp_path: Path, settings, give_input):
     (tmp_path / "file").write_text("")
     settings.DATA_DIR = tmp_path / "file"
-    given(f"{PASSWORD}\n")
+    give_input(f"{PASSWORD}\n")
     with pytest.raises(CommandError) as refused:
         run()
     assert refused.value.returncode == 2

@@ -130,8 +130,8 @@ def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, add
 
     async def end_while_open() -> None:
         async with (
-            _opened(addresses[0], login, cookie) as first,
-            _opened(addresses[1], login, cookie) as second,
+            _open_socket(addresses[0], login, cookie) as first,
+            _open_socket(addresses[1], login, cookie) as second,
         ):
             if end == "logout":
                 await asyncio.to_thread(clients[0].post, "/logout/", headers=FORM)
@@ -145,7 +145,7 @@ def test_silent_socket_of_an_ended_login_is_closed_in_every_process(clients, add
     asyncio.run(end_while_open())
 
 
-def _opened(address: str, login: credentials_file.Login, cookie: str) -> websockets.connect:
+def _open_socket(address: str, login: credentials_file.Login, cookie: str) -> websockets.connect:
     headers = {"Cookie": f"{login.cookie}={cookie}", "Origin": f"http://{address}"}
     return websockets.connect(
         f"ws://{address}/ws/sessions/1/?after=0", additional_headers=headers, proxy=None

@@ -60,7 +60,7 @@ def address(name: str = "note.txt", session: str = "s1", **more: Any) -> str:
     return "/artifacts/file/?" + urlencode(named)
 
 
-def received(client: Client, url: str) -> tuple[Any, bytes]:
+def fetch_content(client: Client, url: str) -> tuple[Any, bytes]:
     """Return an answer and all that it sends."""
     answer = client.get(url)
 
@@ -229,7 +229,7 @@ def test_fake_image_is_offered_for_download(get: Get):
 def test_html_is_shown_as_text_and_served_in_a_sandbox(get: Get, client: Client):
     found = save(b"<script>alert(1)</script>", "page.html", "text/html")
     assert content_of(get(address("page.html"))).one("pre").text == "<script>alert(1)</script>"
-    answer, sent = received(client, f"/artifacts/{found.pk}/content/")
+    answer, sent = fetch_content(client, f"/artifacts/{found.pk}/content/")
     assert answer["Content-Type"] == "text/plain; charset=utf-8"
     assert answer["X-Content-Type-Options"] == "nosniff"
     assert answer["Content-Security-Policy"].startswith("sandbox;")
@@ -241,7 +241,7 @@ def test_a_huge_text_is_shown_by_its_beginning_and_served_whole(get: Get, client
     page = content_of(get(address()))
     assert len(page.one("pre").text) < 101_000
     assert "100,000 characters of 2.50 MB" in page.text
-    answer, sent = received(client, f"/artifacts/{found.pk}/content/")
+    answer, sent = fetch_content(client, f"/artifacts/{found.pk}/content/")
     assert int(answer["Content-Length"]) == len(sent) == 2_500_000
 
 
@@ -290,7 +290,7 @@ def test_a_name_of_any_characters_has_a_page_that_downloads_and_deletes_it(
     link = get("/artifacts/").one("td", css="artifact-name").one("a")
     page = get(link.attrs["href"])
     content = next(a.attrs["href"] for a in page.all("a") if "save=1" in a.attrs["href"])
-    answer, sent = received(client, content)
+    answer, sent = fetch_content(client, content)
     assert (answer["Content-Disposition"].startswith("attachment;"), sent) == (True, b"hello")
     ask = next(a.attrs["href"] for a in page.all("a") if "/artifacts/delete/" in a.attrs["href"])
     form = get(ask).one("form", method="post")

@@ -16,7 +16,7 @@ STATIC = ROOT / "static" / "devui"
 TEMPLATES = ROOT / "templates" / "devui"
 
 
-def rendered(markup: str, **names: object) -> Element:
+def render(markup: str, **names: object) -> Element:
     return parse(Template("{% load controls %}" + markup).render(Context(names)))
 
 
@@ -29,7 +29,7 @@ def test_address_tag_has_the_given_parameters():
 
 
 def test_icon_link_has_label_and_title():
-    link = rendered('{% icon_link "fork" "Fork" "/fork/?a=1&b=2" title="Fork…" data_step="-1" %}').one("a")
+    link = render('{% icon_link "fork" "Fork" "/fork/?a=1&b=2" title="Fork…" data_step="-1" %}').one("a")
     assert (link.attrs["href"], link.attrs["aria-label"], link.attrs["title"]) == (
         "/fork/?a=1&b=2",
         "Fork",
@@ -42,39 +42,39 @@ def test_icon_link_has_label_and_title():
 
 def test_a_link_into_the_dialog_is_a_link_without_scripts():
     for link in (
-        rendered('{% icon_link "fork" "Fork" "/fork/" dialog=True %}').one("a"),
-        rendered('<a {% in_dialog "/fork/" %}>Fork</a>').one("a"),
+        render('{% icon_link "fork" "Fork" "/fork/" dialog=True %}').one("a"),
+        render('<a {% in_dialog "/fork/" %}>Fork</a>').one("a"),
     ):
         assert {link.attrs[name] for name in ("href", "hx-get")} == {"/fork/"}
         assert link.attrs["hx-target"] == "#dialog-content"
 
 
 def test_control_name_shows_invisible_characters():
-    button = rendered('{% icon_button "copy" "Copy" of=id data_copy=id %}', id='"><b>\u202ex').one("button")
+    button = render('{% icon_button "copy" "Copy" of=id data_copy=id %}', id='"><b>\u202ex').one("button")
     assert button.attrs["aria-label"] == r'Copy "><b>\u202ex'
     assert button.attrs["data-copy"] == '"><b>\u202ex', "what is copied is what stands there"
 
 
 def test_a_list_is_narrowed_by_a_form_that_works_without_scripts():
     markup = '{% filters "Filter runs" "runs" button="Go" %}<input name="app">{% endfilters %}'
-    form = rendered(markup).one("form", css="filters")
+    form = render(markup).one("form", css="filters")
     assert (form.attrs["action"], form.attrs["method"]) == ("/runs/", "get")
     assert (form.attrs["hx-get"], form.attrs["hx-target"]) == ("/runs/", "#runs")
     assert form.attrs["hx-trigger"] == "submit, change"
     assert form.one("noscript").one("button").text == "Go"
     assert form.one("input").attrs["name"] == "app"
-    typed = rendered('{% filters "Filter sessions" "sessions" as_typed=True %}{% endfilters %}').one("form")
+    typed = render('{% filters "Filter sessions" "sessions" as_typed=True %}{% endfilters %}').one("form")
     assert "input delay" in typed.attrs["hx-trigger"]
 
 
 @pytest.mark.parametrize(("shown", "is_hidden"), [(True, False), (None, True), ("", True), ("there", False)])
 def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(shown: object, is_hidden: bool):
-    button = rendered('{% icon_button "pin" "Pin" shown=shown %}', shown=shown).one("button")
+    button = render('{% icon_button "pin" "Pin" shown=shown %}', shown=shown).one("button")
     assert ("hidden" in button.attrs) == is_hidden
 
 
 def test_dialog_head_has_title_icon_and_close_button():
-    head = rendered(
+    head = render(
         '{% dialog_head "/back/?a=1" scope="user" %}Key <bdi>{{ key }}</bdi>{% enddialog_head %}', key="<b>"
     )
     assert head.one("h1", id="dialog-title").text == "Key <b>"
@@ -86,7 +86,7 @@ def test_dialog_head_has_title_icon_and_close_button():
     ("how", "css", "is_off"), [("", "primary", False), ("is_danger=True is_off=run", "danger", True)]
 )
 def test_dialog_foot_has_action_and_cancel(how: str, css: str, is_off: bool):
-    acts = rendered(
+    acts = render(
         f'{{% dialog_buttons back "delete" leave="Keep it" {how} %}}Go{{% enddialog_buttons %}}',
         back="/<b>",
         run="r1",

@@ -19,7 +19,7 @@ pytestmark = [pytest.mark.usefixtures("store", "agents_dir")]
 HOUR = 3_600.0
 
 
-def made(session_id: str, hours: float, *, app: str = "weather", realm: str = "") -> AgentSession:
+def create_session(session_id: str, hours: float, *, app: str = "weather", realm: str = "") -> AgentSession:
     """Create a session whose last event is so many hours old."""
     return writes.create_session(SessionKey(realm, app, "ann", session_id), now=time.time() - hours * HOUR)
 
@@ -34,8 +34,8 @@ def marks(get: Get, query: str = "") -> dict[str, str]:
 def test_sessions_are_marked_by_their_own_apps_time_to_live(get: Get):
     app_settings.set_session_ttl("weather", 10 * HOUR)
     for hours in (1, 6, 11):
-        made(f"weather-{hours}", hours)
-    made("writer-11", 11, app="writer")
+        create_session(f"weather-{hours}", hours)
+    create_session("writer-11", 11, app="writer")
     assert marks(get) == {"weather-1": "", "weather-6": "idle", "weather-11": "expired", "writer-11": ""}
 
 
@@ -52,22 +52,22 @@ def test_idle_and_expired_sessions_can_be_filtered(get: Get, query: str, found: 
     app_settings.set_session_ttl("weather", 10 * HOUR)
     app_settings.set_session_ttl("writer", 1.5 * HOUR)
     for hours in (1, 6, 11):
-        made(f"weather-{hours}", hours)
+        create_session(f"weather-{hours}", hours)
     for hours in (0, 1, 3):
-        made(f"writer-{hours}", hours, app="writer")
-    made("of another app", 10_000, app="team")
+        create_session(f"writer-{hours}", hours, app="writer")
+    create_session("of another app", 10_000, app="team")
     assert set(marks(get, query)) == found
 
 
 def test_without_a_time_to_live_nothing_is_expired(get: Get):
-    made("old", 100_000)
+    create_session("old", 100_000)
     assert marks(get) == {"old": ""}
     assert get("/sessions/?age=expired").one("div", css="empty").one("h2").text == "No session matches"
 
 
 def test_attempts_of_evals_never_expire(get: Get):
     app_settings.set_session_ttl("weather", 1)
-    made("attempt", 5, realm="eval/1")
+    create_session("attempt", 5, realm="eval/1")
     assert marks(get, "?realm=eval/") == {"attempt": ""}
 
 
@@ -76,7 +76,7 @@ def test_an_age_that_is_none_is_refused(get: Get):
 
 
 def test_row_is_replaced_in_place_when_its_session_expires(get: Get):
-    made("s1", 5)
+    create_session("s1", 5)
     page = get("/sessions/")
     app_settings.set_session_ttl("weather", HOUR)
     row = get(page.one("div", id="watch").attrs["hx-get"]).one("tr")
@@ -97,14 +97,14 @@ def test_expired_sessions_are_a_range_of_the_index(store):
 
 def test_the_list_needs_no_further_query(store, django_assert_num_queries):
     app_settings.set_session_ttl("weather", HOUR)
-    made("s1", 5)
+    create_session("s1", 5)
     with django_assert_num_queries(1):
         assert [expiry.age_of(row) for row in listing.list_sessions(listing.SessionFilter())] == ["expired"]
 
 
 def test_session_shows_expiry_and_its_setting(get: Get):
     app_settings.set_session_ttl("weather", 2 * HOUR)
-    session = made("s1", 5)
+    session = create_session("s1", 5)
     facts = get("/sessions/weather/ann/s1/").one("dl", css="event-facts")
     names = [name.text for name in facts.all("dt")]
     told = dict(zip(names, facts.all("dd"), strict=True))

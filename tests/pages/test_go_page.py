@@ -23,7 +23,7 @@ def entries(page: Element) -> dict[str, list[str]]:
     }
 
 
-def called(text: str) -> list[str]:
+def session_ids(text: str) -> list[str]:
     return [session.session_id for session in find_by_names(text, 5)]
 
 
@@ -74,17 +74,17 @@ def test_sessions_show_title_user_id_and_app_newest_first():
     new.asks("Plan a party")
     new.says("sure")
     writes.create_session(writes.SessionKey("", "office", "aya", "s3"), title="Budget 2026", now=1.0)
-    assert called("plan") == ["s2", "s1"]
-    assert called("plan ben") == ["s1"]
-    assert called("team") == ["s1"]
-    assert called("budget aya s3") == ["s3"]
-    assert called("100%") == called("_") == []
-    assert called("") == ["s2", "s1", "s3"]
+    assert session_ids("plan") == ["s2", "s1"]
+    assert session_ids("plan ben") == ["s1"]
+    assert session_ids("team") == ["s1"]
+    assert session_ids("budget aya s3") == ["s3"]
+    assert session_ids("100%") == session_ids("_") == []
+    assert session_ids("") == ["s2", "s1", "s3"]
 
 
 def test_eval_attempts_are_not_listed():
     Story("s1", realm="eval/1").asks("Plan a trip")
-    assert called("") == []
+    assert session_ids("") == []
 
 
 @pytest.mark.parametrize("session_id", HOSTILE_IDS)

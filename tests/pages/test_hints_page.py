@@ -18,14 +18,14 @@ def hints_url(story: Story) -> str:
 
 
 @pytest.fixture
-def told() -> Story:
+def session_story() -> Story:
     story = Story(initial={"seeded": 1})
     story.says("a", delta={"tmp_rows": [1], "userName": "x", "user_name": "y", "big": "x" * 9000})
     return story
 
 
-def test_a_page_lists_hints_by_rule_with_evidence_remedy_and_sizes(get: Get, told):
-    page = get(hints_url(told))
+def test_a_page_lists_hints_by_rule_with_evidence_remedy_and_sizes(get: Get, session_story):
+    page = get(hints_url(session_story))
     assert [section.one("h2").text for section in page.all("section", "stack")] == [
         "May be about the user 2",
         "May be intermediate data 1",
@@ -51,10 +51,10 @@ def beside(client, story: Story) -> dict[str, Element]:
     return {part.attrs["data-for"]: part for part in page.all("ul", "hints")}
 
 
-def test_the_board_gets_hints_and_drift_by_key(client, told):
-    writes.edit_state(told.key, {}, removed=["big"])
+def test_the_board_gets_hints_and_drift_by_key(client, session_story):
+    writes.edit_state(session_story.key, {}, removed=["big"])
     SessionState.objects.filter(key="tmp_rows").update(value="[2]")
-    found = beside(client, told)
+    found = beside(client, session_story)
     assert set(found) == {"tmp_rows", "userName", "user_name"}
     assert "drift: changed by something else than DevUI" in found["tmp_rows"].text
     assert "may be intermediate data" in found["tmp_rows"].text
@@ -70,12 +70,12 @@ def test_seeds_and_other_sessions_writes_are_no_drift_beside_keys(client):
 
 @pytest.mark.parametrize("events", [2, 40])
 def test_the_number_of_queries_does_not_depend_on_the_length(
-    client, told, django_assert_max_num_queries, events
+    client, session_story, django_assert_max_num_queries, events
 ):
     for number in range(events):
-        told.says("x", delta={f"tmp_{number}": 1, "user:x": number})
+        session_story.says("x", delta={f"tmp_{number}": 1, "user:x": number})
     with django_assert_max_num_queries(30):
-        beside(client, told)
+        beside(client, session_story)
 
 
 def test_hostile_keys_and_values_are_shown_as_text(get: Get):

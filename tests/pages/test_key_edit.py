@@ -51,7 +51,7 @@ def save(client: Client, url: str, get: Get, **changes: Any) -> Any:
     return client.post(url, {**fields(get(url)), "step": "save", **changes})
 
 
-def merged(story: Story) -> dict[str, Any]:
+def merged_state(story: Story) -> dict[str, Any]:
     return history.state_at(story.session).merged()
 
 
@@ -73,7 +73,7 @@ def test_a_form_holds_text_as_it_is_and_the_rest_as_json(get: Get, story: Story,
 def test_saving_appends_an_event_and_shows_it(client: Client, get: Get, story: Story, name, kind, typed, new):
     response = save(client, edit_url(story, name), get, kind=kind, value=typed)
     assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
-    assert merged(story) == {**VALUES, name: new}
+    assert merged_state(story) == {**VALUES, name: new}
     body = json.loads(story.event(1).data)
     assert (body["author"], body["actions"]["stateDelta"]) == ("user", {name: new})
     change = StateChange.objects.get(seq=1)
@@ -88,7 +88,7 @@ def test_a_form_sent_back_as_it_was_changes_no_value(client: Client, get: Get):
         held = fields(get(edit_url(story, name)))
         held["value"] = held["value"].replace("\r\n", "\n").replace("\n", "\r\n")  # as browsers send lines
         assert client.post(edit_url(story, name), {**held, "step": "save"}).status_code == 303
-    assert merged(story) == {
+    assert merged_state(story) == {
         "text": "a\nb\n  c ",
         "cr": "a\r\nb",
         "blank": "",
@@ -101,7 +101,7 @@ def test_a_form_sent_back_as_it_was_changes_no_value(client: Client, get: Get):
 def test_a_key_is_added_to_a_scope(client: Client, get: Get, story: Story, scope, name):
     response = save(client, edit_url(story), get, scope=scope, key="k.x", value="new")
     assert response.status_code == 303
-    assert merged(story) == {**VALUES, name: "new"}
+    assert merged_state(story) == {**VALUES, name: "new"}
 
 
 @pytest.mark.parametrize("scope", ["session", "user", "app"])
@@ -113,7 +113,7 @@ def test_a_prefix_that_is_typed_chooses_the_scope(client: Client, get: Get, stor
     assert typed in preview.text
     assert "Every session of" in page.one("div", "notice-warn").text
     assert save(client, edit_url(story), get, scope=scope, key=typed, value="dark").status_code == 303
-    assert merged(story) == {**VALUES, typed: "dark"}
+    assert merged_state(story) == {**VALUES, typed: "dark"}
 
 
 @pytest.mark.parametrize(
@@ -163,7 +163,7 @@ def test_a_form_with_a_fault_is_saved_once_it_is_mended(client: Client, get: Get
     page = parse(save(client, edit_url(story, "app:motd"), get, kind="json", value="{").content)
     response = client.post(edit_url(story, "app:motd"), {**fields(page), "value": "{}", "step": "save"})
     assert response.status_code == 303
-    assert merged(story)["app:motd"] == {}
+    assert merged_state(story)["app:motd"] == {}
 
 
 def test_unstorable_json_is_refused(client: Client, get: Get, story: Story):
@@ -230,7 +230,7 @@ def test_a_key_that_was_written_since_is_not_overwritten_unseen(client: Client, 
     assert page.one("p", "value-change").text == '"theirs" → "mine"'
     assert Event.objects.count() == seen_events
     assert client.post(url, {**fields(page), "step": "save"}).status_code == 303
-    assert merged(story)[name] == "mine"
+    assert merged_state(story)[name] == "mine"
 
 
 def test_key_edit_during_active_run_is_refused_with_hint(client: Client, get: Get, story: Story):
@@ -246,7 +246,7 @@ def test_key_edit_during_active_run_is_refused_with_hint(client: Client, get: Ge
     assert not Event.objects.exists()
     lifecycle.finish(run.pk, Run.Status.DONE)
     assert client.post(url, {**fields(page), "step": "save"}).status_code == 303
-    assert merged(story)["city"] == "Paris"
+    assert merged_state(story)["city"] == "Paris"
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -260,7 +260,7 @@ def test_removal_is_described_and_appended(client: Client, get: Get, story: Stor
     seen = page.one("input", name="seen").attrs["value"]
     response = client.post(url, {"seen": seen})
     assert (response.status_code, response["Location"]) == (303, "/sessions/weather/ann/s1/?seq=1")
-    assert merged(story) == {key: value for key, value in VALUES.items() if key != name}
+    assert merged_state(story) == {key: value for key, value in VALUES.items() if key != name}
     assert json.loads(story.event(1).data)["actions"]["stateDelta"] == {name: None}
     assert get(url, status=404)
 
@@ -276,7 +276,7 @@ def test_a_key_that_changed_since_or_a_busy_session_is_not_removed(client: Clien
     lifecycle.create_run(story.pk, {})
     busy = client.post(url, {"seen": page.one("input", name="seen").attrs["value"]})
     assert (busy.status_code, bool(parse(busy.content).one("div", id="edit-busy"))) == (409, True)
-    assert merged(story)["city"] == "Oslo"
+    assert merged_state(story)["city"] == "Oslo"
 
 
 def test_credentials_are_hidden_and_announced_as_replaced(get: Get):
@@ -321,7 +321,7 @@ def test_any_key_can_be_edited_by_its_link_on_the_board(client: Client, get: Get
     assert held["value"] == "old"
     response = client.post(link.attrs["href"], {**held, "value": "new", "step": "save"})
     assert response.status_code == 303
-    assert merged(story) == {name: "new"}
+    assert merged_state(story) == {name: "new"}
 
 
 def test_a_shared_key_can_be_edited_from_the_page_of_shared_state(client: Client, get: Get, story: Story):
@@ -330,7 +330,7 @@ def test_a_shared_key_can_be_edited_from_the_page_of_shared_state(client: Client
     assert links == [edit_url(story, "user%3Atags"), edit_url(story, "app%3Amotd")]
     response = save(client, links[1], get, value="hello")
     assert response["Location"] == "/sessions/weather/ann/s1/?seq=1"
-    assert merged(story)["app:motd"] == "hello"
+    assert merged_state(story)["app:motd"] == "hello"
     writes.delete_session(story.key)
     gone = get("/state/?app=weather&user=ann")
     assert not [a for a in gone.all("a") if "state/edit" in a.attrs.get("href", "")]
@@ -341,7 +341,7 @@ def test_key_of_another_realm_is_under_the_sessions_key(client: Client, get: Get
     Story(initial={"user:n": "real"})
     response = save(client, edit_url(story, "user:n"), get, kind="json", value="2")
     assert response["Location"] == f"/sessions/id/{story.pk}/?seq=1"
-    assert merged(story) == {"n": 1, "user:n": 2}
+    assert merged_state(story) == {"n": 1, "user:n": 2}
     assert writes.AgentSession.objects.count() == 2
 
 
@@ -362,12 +362,12 @@ def test_saving_from_the_sessions_page_leaves_it_where_it_is(client: Client, get
     response = send_from_dialog(client, url, page.format(pk=story.pk), **sent)
     assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
     assert "HX-Redirect" not in response.headers
-    assert merged(story)["city"] == "Paris"
+    assert merged_state(story)["city"] == "Paris"
     removal = f"/sessions/id/{story.pk}/state/remove/?key=city"
     seen = get(removal).one("input", name="seen").attrs["value"]
     response = send_from_dialog(client, removal, page.format(pk=story.pk), seen=seen)
     assert (response.status_code, response.headers["HX-Trigger"]) == (204, "done")
-    assert "city" not in merged(story)
+    assert "city" not in merged_state(story)
 
 
 def test_saving_from_another_page_redirects_to_the_event(client: Client, get: Get, story: Story):

@@ -42,7 +42,7 @@ def story(store: None) -> Story:
     return told
 
 
-def helped(page: Page) -> dict[str, list[str]]:
+def read_help(page: Page) -> dict[str, list[str]]:
     """Open the help; return what it says each shortcut does and which keys it names, as one presses them."""
     page.keyboard.press("?")
     expect(page.locator("#help")).to_be_visible()
@@ -89,7 +89,7 @@ def test_every_key_of_the_help_does_something(
     page: Page, story: Story, place: Callable[[Page, Story], None], least: int
 ):
     place(page, story)
-    shortcuts = helped(page)
+    shortcuts = read_help(page)
     assert len(shortcuts) >= least
     for does, alternatives in shortcuts.items():
         for keys in alternatives:
@@ -105,14 +105,14 @@ def test_every_key_of_the_help_does_something(
 
 def test_help_lists_only_commands_of_this_page(page: Page, story: Story):
     page.goto("/agents/weather/")
-    assert "Everywhere: Search on this page" not in helped(page)
+    assert "Everywhere: Search on this page" not in read_help(page)
     page.goto(f"/sessions/id/{story.pk}/")
-    on_a_session = helped(page)
+    on_a_session = read_help(page)
     assert on_a_session["In this session: One event back in time"] == ["[", ","]
     assert "In this session: Close the event" not in on_a_session
     page.keyboard.press("k")
     expect(page.locator("#inspector-title")).to_contain_text("event 40")
-    assert "In this session: Close the event" in helped(page)
+    assert "In this session: Close the event" in read_help(page)
 
 
 def test_keys_are_those_of_their_place_on_a_keyboard_of_other_letters(page: Page, story: Story):

@@ -31,7 +31,7 @@ def story(store: None) -> Story:
     return told
 
 
-def opened(page: Page, address: str = "/") -> Locator:
+def open_palette(page: Page, address: str = "/") -> Locator:
     """Open a page and its palette; return what is typed into."""
     page.goto(address)
     page.keyboard.press("Control+k")
@@ -78,7 +78,7 @@ def test_without_scripts_the_button_leads_to_a_page_of_places(open_window: OpenW
 
 
 def test_a_place_is_reached_by_a_few_of_its_letters(page: Page):
-    opened(page)
+    open_palette(page)
     page.keyboard.type("evl")
     expect(option(page, "Evals")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
@@ -87,7 +87,7 @@ def test_a_place_is_reached_by_a_few_of_its_letters(page: Page):
 
 def test_a_session_is_reached_by_its_user_from_any_page(page: Page, story: Story):
     Story("s2").asks("Something else")
-    opened(page, "/runs/")
+    open_palette(page, "/runs/")
     expect(option(page, "Plan a trip")).to_contain_text("weather · ben · s1")
     page.keyboard.type("trip ben")
     expect(options(page)).to_have_count(1)
@@ -97,18 +97,18 @@ def test_a_session_is_reached_by_its_user_from_any_page(page: Page, story: Story
 
 def test_saved_views_and_agents_are_offered(page: Page):
     saved_views.save("Broken ones", "errors_only=1")
-    opened(page)
+    open_palette(page)
     page.keyboard.type("broken")
     option(page, "Broken ones").click()
     page.wait_for_url("**/sessions/?errors_only=1")
-    opened(page)
+    open_palette(page)
     page.keyboard.type("writer")
     option(page, "writer").first.click()
     page.wait_for_url("**/agents/writer/")
 
 
 def test_an_event_of_the_open_session_is_reached_by_its_number(page: Page, story: Story):
-    opened(page, f"/sessions/id/{story.pk}/")
+    open_palette(page, f"/sessions/id/{story.pk}/")
     page.keyboard.type("9")
     expect(option(page, "Event 9")).to_have_count(0)
     page.locator("#palette input").fill("#2")
@@ -119,13 +119,13 @@ def test_an_event_of_the_open_session_is_reached_by_its_number(page: Page, story
 
 
 def test_commands_of_the_page_are_offered_and_executed(page: Page, story: Story):
-    opened(page, f"/sessions/id/{story.pk}/")
+    open_palette(page, f"/sessions/id/{story.pk}/")
     page.keyboard.type("pause")
     expect(option(page, "Pause")).to_have_attribute("aria-selected", "true")
     page.keyboard.press("Enter")
     expect(page.locator("[data-connection]")).to_have_text("paused")
 
-    opened(page)
+    open_palette(page)
     page.keyboard.type("theme")
     page.keyboard.press("Enter")
     expect(page.locator("html")).to_have_attribute("data-theme", "light")
@@ -133,7 +133,7 @@ def test_commands_of_the_page_are_offered_and_executed(page: Page, story: Story)
 
 def test_arrows_move_the_choice_and_keep_it_when_answers_come(page: Page, story: Story):
     held: list[Route] = []
-    opened(page)
+    open_palette(page)
     expect(option(page, "Plan a trip")).to_be_visible()
     page.route("**/go/?q=s", lambda route: held.append(route))
     with page.expect_request("**/go/?q=s"):
@@ -162,7 +162,7 @@ def test_input_before_first_response_filters_it(page: Page):
 
 
 def test_ime_composition_neither_searches_nor_selects(page: Page, story: Story):
-    typed = opened(page)
+    typed = open_palette(page)
     session = page.context.new_cdp_session(page)
     session.send("Input.imeSetComposition", {"text": "とう", "selectionStart": 2, "selectionEnd": 2})
     expect(typed).to_have_value("とう")
@@ -178,7 +178,7 @@ def test_ime_composition_neither_searches_nor_selects(page: Page, story: Story):
 def test_response_during_composition_does_not_search(page: Page, story: Story):
     held: list[Route] = []
     page.route("**/go/?q=", lambda route: held.append(route))
-    typed = opened(page)
+    typed = open_palette(page)
     page.context.new_cdp_session(page).send(
         "Input.imeSetComposition", {"text": "とう", "selectionStart": 2, "selectionEnd": 2}
     )
@@ -195,13 +195,13 @@ def test_it_does_not_open_over_a_dialog_and_keys_do_not_reach_the_page(page: Pag
     page.keyboard.press("Control+k")
     expect(page.locator("#palette")).to_be_hidden()
     page.keyboard.press("Escape")
-    opened(page, "/sessions/")
+    open_palette(page, "/sessions/")
     page.keyboard.type("g?")
     expect(page.locator("#help")).to_be_hidden()
 
 
 def test_a_link_opens_in_another_tab_with_ctrl(page: Page, story: Story):
-    opened(page)
+    open_palette(page)
     page.keyboard.type("evals")
     with page.context.expect_page() as new:
         page.keyboard.press("Control+Enter")
@@ -211,7 +211,7 @@ def test_a_link_opens_in_another_tab_with_ctrl(page: Page, story: Story):
 
 def test_hostile_names_are_shown_harmlessly(page: Page, store: None):
     Story("s1").asks("<img src=x onerror=alert(1)> \u202eexe.txt")
-    opened(page)
+    open_palette(page)
     page.keyboard.type("img")
     expect(option(page, "<img src=x onerror=alert(1)>")).to_contain_text("\\u202e")
 
@@ -220,7 +220,7 @@ def test_some_of_many_agents_are_shown_and_each_is_searchable(page: Page, agents
     for number in range(300):
         (agents_dir / f"agent_{number:03}").mkdir()
         (agents_dir / f"agent_{number:03}" / "agent.py").write_text("")
-    typed = opened(page)
+    typed = open_palette(page)
     expect(page.locator("#palette")).to_contain_text("282 more: type some of their letters")
     assert options(page).count() < 60
     typed.fill("agent_287")
@@ -229,12 +229,12 @@ def test_some_of_many_agents_are_shown_and_each_is_searchable(page: Page, agents
 
 @pytest.mark.parametrize("typed", ["ｗｒｉｔｅｒ", "WRITER"])
 def test_letters_are_the_same_in_any_width_and_case(page: Page, typed: str):
-    opened(page).fill(typed)
+    open_palette(page).fill(typed)
     expect(option(page, "writer").first).to_have_attribute("aria-selected", "true")
 
 
 def test_click_beside_options_keeps_keyboard_focus(page: Page):
-    typed = opened(page)
+    typed = open_palette(page)
     page.locator(".palette-title").first.click()
     expect(typed).to_be_focused()
     page.keyboard.press("ArrowDown")

@@ -74,7 +74,7 @@ def walk(page: Page) -> list[dict[str, Any]]:
     raise AssertionError(f"the focus does not leave the page: {stops[-3:]}")
 
 
-def heard(page: Page) -> list[str]:
+def announcements(page: Page) -> list[str]:
     said: list[str] = page.evaluate("window.heard")
     return said
 
@@ -88,7 +88,7 @@ def listening(open_window: OpenWindow, server: str) -> Page:
 
 
 @pytest.fixture
-def told(store: None) -> Story:
+def session_story(store: None) -> Story:
     """A session that has a little of everything."""
     story = Story()
     story.asks("Weather in Paris?")
@@ -98,32 +98,34 @@ def told(store: None) -> Story:
     return story
 
 
-def test_many_events_are_announced_by_their_number_and_not_row_by_row(listening, told):
-    listening.goto(f"/sessions/id/{told.pk}/")
+def test_many_events_are_announced_by_their_number_and_not_row_by_row(listening, session_story):
+    listening.goto(f"/sessions/id/{session_story.pk}/")
     expect(listening.locator("[data-live=live]")).to_be_visible()
     for number in range(100):
-        told.says(f"word {number}", delta={"n": number})
+        session_story.says(f"word {number}", delta={"n": number})
     expect(event(listening, 104)).to_be_visible()
     listening.wait_for_function(COUNTED, arg=100)
-    said = [text for text in heard(listening) if "new event" in text]
+    said = [text for text in announcements(listening) if "new event" in text]
     assert len(said) < 10
-    assert not any("word" in text for text in heard(listening))
+    assert not any("word" in text for text in announcements(listening))
 
 
-def test_playback_announces_where_it_stopped(listening, told):
+def test_playback_announces_where_it_stopped(listening, session_story):
     for number in range(30):
-        told.says(f"word {number}", delta={"n": number})
-    listening.goto(f"/sessions/id/{told.pk}/?seq=30")
+        session_story.says(f"word {number}", delta={"n": number})
+    listening.goto(f"/sessions/id/{session_story.pk}/?seq=30")
     expect(listening.locator("[data-live=live]")).to_be_visible()
     listening.evaluate(
         "() => { for (let step = 0; step < 10; step += 1) document.body.dispatchEvent("
         "new KeyboardEvent('keydown', { key: ',', bubbles: true, cancelable: true })) }"
     )
     expect(listening.locator("#time-announcer")).to_have_text("State at event 20, which wrote n")
-    assert [text for text in heard(listening) if "State at" in text] == ["State at event 20, which wrote n"]
+    assert [text for text in announcements(listening) if "State at" in text] == [
+        "State at event 20, which wrote n"
+    ]
 
 
-def test_changing_list_announces_news_once(listening, told):
+def test_changing_list_announces_news_once(listening, session_story):
     listening.goto("/sessions/")
     expect(listening.locator(".session-table tbody tr")).to_have_count(1)
     writes.create_session(writes.SessionKey("", "weather", "ben", "s2"), title="Chess?")
@@ -131,37 +133,39 @@ def test_changing_list_announces_news_once(listening, told):
     for _ in range(2):
         with listening.expect_response(re.compile("/sessions/changes/")):
             pass
-    labels.tag([told.pk], "seen")
+    labels.tag([session_story.pk], "seen")
     expect(listening.locator("tbody .tag")).to_have_text("seen")
-    assert heard(listening) == ["1 new or changed"]
+    assert announcements(listening) == ["1 new or changed"]
 
 
-def test_run_announces_start_and_outcome(listening, told):
-    listening.goto(f"/sessions/id/{told.pk}/")
+def test_run_announces_start_and_outcome(listening, session_story):
+    listening.goto(f"/sessions/id/{session_story.pk}/")
     expect(listening.locator("[data-live=live]")).to_be_visible()
     for status, word in ((Run.Status.FAILED, "The run: Failed"), (Run.Status.DONE, "The run is done")):
-        run = runs.create_run(told.pk, {})
+        run = runs.create_run(session_story.pk, {})
         expect(listening.locator("#run-announcer")).to_have_text("The agent runs")
         runs.finish(run.pk, status)
         expect(listening.locator("#run-announcer")).to_have_text(word)
 
 
-def test_hits_are_announced_once(listening, told):
-    listening.goto(f"/sessions/id/{told.pk}/")
+def test_hits_are_announced_once(listening, session_story):
+    listening.goto(f"/sessions/id/{session_story.pk}/")
     expect(listening.locator("[data-live=live]")).to_be_visible()
     listening.keyboard.press("f")
     listening.keyboard.insert_text("sunny")
     expect(listening.locator(".search-hits > span").first).to_have_text("1 hit")
-    assert [text for text in heard(listening) if "hit" in text] == ["1 hit"]
+    assert [text for text in announcements(listening) if "hit" in text] == ["1 hit"]
 
 
 @pytest.mark.parametrize(
     "address",
     ["/sessions/id/{pk}/", "/sessions/id/{pk}/?seq=3&tab=raw", "/sessions/", "/state/?app=weather&user=ann"],
 )
-def test_the_tab_key_leads_through_the_page_in_order_and_out_again(open_window, server, told, address: str):
+def test_the_tab_key_leads_through_the_page_in_order_and_out_again(
+    open_window, server, session_story, address: str
+):
     page = open_window(server, viewport={"width": 1440, "height": 800}).new_page()
-    page.goto(address.format(pk=told.pk))
+    page.goto(address.format(pk=session_story.pk))
     page.wait_for_load_state("networkidle")
     there = walk(page)
     assert len(there) > 15

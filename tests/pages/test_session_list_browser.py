@@ -25,7 +25,7 @@ def page(open_window: OpenWindow, server: str) -> Page:
 
 
 @pytest.fixture
-def told(store: None) -> dict[str, Story]:
+def stories(store: None) -> dict[str, Story]:
     """Three sessions of two apps and two users, one with an error and a state of its own."""
     found = {
         "tea": Story("s-tea"),
@@ -51,7 +51,7 @@ def search(page: Page, text: str) -> None:
     page.get_by_role("combobox", name="Search sessions").fill(text)
 
 
-def test_filters_are_in_the_url_and_back_removes_each(page: Page, told: dict[str, Story]):
+def test_filters_are_in_the_url_and_back_removes_each(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/")
     expect(rows(page)).to_have_count(3)
     page.get_by_role("combobox", name="App", exact=True).select_option("weather")
@@ -74,7 +74,7 @@ def test_filters_are_in_the_url_and_back_removes_each(page: Page, told: dict[str
     expect(rows(page)).to_have_count(2)
 
 
-def test_forward_before_scripts_load_shows_the_url(page: Page, told: dict[str, Story]):
+def test_forward_before_scripts_load_shows_the_url(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/")
     page.get_by_role("combobox", name="App", exact=True).select_option("weather")
     page.wait_for_url("**/sessions/?app=weather")
@@ -101,7 +101,7 @@ def test_forward_before_scripts_load_shows_the_url(page: Page, told: dict[str, S
     ],
 )
 def test_session_is_searched_by_words_tools_and_state(
-    page: Page, told: dict[str, Story], query: str, found: str
+    page: Page, stories: dict[str, Story], query: str, found: str
 ):
     page.goto("/sessions/")
     search(page, query)
@@ -111,7 +111,7 @@ def test_session_is_searched_by_words_tools_and_state(
     expect(page.locator(".empty h2")).to_have_text("No session matches")
 
 
-def test_a_hit_is_shown_and_leads_to_its_event(page: Page, told: dict[str, Story]):
+def test_a_hit_is_shown_and_leads_to_its_event(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/?q=nantou")
     hit = rows(page).locator(".session-last a")
     expect(hit.locator("mark")).to_have_text("Nantou")
@@ -123,7 +123,7 @@ def test_a_hit_is_shown_and_leads_to_its_event(page: Page, told: dict[str, Story
     expect(page.get_by_role("combobox", name="Search sessions")).to_have_value("nantou")
 
 
-def test_search_is_saved_opened_renamed_and_deleted(page: Page, told: dict[str, Story]):
+def test_search_is_saved_opened_renamed_and_deleted(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/?q=tier")
     search(page, "is:error")
     expect(rows(page)).to_have_count(1)
@@ -145,7 +145,7 @@ def test_search_is_saved_opened_renamed_and_deleted(page: Page, told: dict[str, 
     expect(page.get_by_role("link", name="What failed")).to_have_count(0)
 
 
-def test_many_are_deleted_at_once_and_come_back_together(page: Page, told: dict[str, Story]):
+def test_many_are_deleted_at_once_and_come_back_together(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/")
     page.get_by_role("checkbox", name="Select Which tea is it?").check()
     page.get_by_role("checkbox", name="Select How is the weather?").check()
@@ -193,22 +193,22 @@ def test_history_of_user_key_links_to_event_of_other_session(page: Page, store: 
 
 @pytest.mark.parametrize("address", ["?seq=99", "?event=gone"])
 def test_a_link_to_an_event_that_is_not_there_offers_the_nearest(
-    page: Page, told: dict[str, Story], address: str
+    page: Page, stories: dict[str, Story], address: str
 ):
-    answer = page.goto(f"/sessions/id/{told['tea'].pk}/{address}")
+    answer = page.goto(f"/sessions/id/{stories['tea'].pk}/{address}")
     assert answer
     assert answer.status == 404
     page.get_by_role("link", name="Open event 3").click()
     expect(page.locator("#inspector-title")).to_contain_text("event 3")
 
 
-def test_missing_session_offers_sessions_with_similar_id(page: Page, told: dict[str, Story]):
+def test_missing_session_offers_sessions_with_similar_id(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/weather/ann/s-taa/")
     page.get_by_role("link", name="s-tea").click()
     expect(page.locator("#session-name")).to_have_text("Which tea is it?")
 
 
-def test_a_search_that_is_sent_at_once_is_covered_by_no_completions(page: Page, told: dict[str, Story]):
+def test_a_search_that_is_sent_at_once_is_covered_by_no_completions(page: Page, stories: dict[str, Story]):
     page.goto("/sessions/")
     box = page.get_by_role("combobox", name="Search sessions")
     late: list[Route] = []

@@ -70,7 +70,7 @@ def html(request: pytest.FixtureRequest, client: Client, addresses: dict[str, st
     return answer.content.decode()
 
 
-def named(element: Element) -> str:
+def element_name(element: Element) -> str:
     return f"<{element.tag} {element.attrs}>"
 
 
@@ -98,12 +98,12 @@ def test_everything_fetched_by_scripts_has_its_own_address(html: str):
     for element in page:
         if "hx-get" in element.attrs and not element.attrs.get("hx-trigger", "").startswith(BY_ITSELF):
             is_for_scripts = element.tag == "button" and element.attrs.get("type") == "button"
-            assert is_for_scripts or element.tag == "form" or element.attrs.get("href"), named(element)
+            assert is_for_scripts or element.tag == "form" or element.attrs.get("href"), element_name(element)
     for element in page:
         if "hx-post" in element.attrs and not previews_its_form(page, element):
-            assert element.tag == "form", named(element)
-            assert element.attrs["action"], named(element)
-            assert element.attrs["method"] == "post", named(element)
+            assert element.tag == "form", element_name(element)
+            assert element.attrs["action"], element_name(element)
+            assert element.attrs["method"] == "post", element_name(element)
 
 
 def test_every_button_sends_a_form_or_is_a_scripts_and_hidden(html: str):
@@ -112,7 +112,7 @@ def test_every_button_sends_a_form_or_is_a_scripts_and_hidden(html: str):
     ids = {form.attrs.get("id") for form in page.all("form")}
     for button in page.all("button"):
         is_for_scripts = button.attrs.get("type") == "button"
-        assert is_for_scripts or button in in_forms or button.attrs.get("form") in ids, named(button)
+        assert is_for_scripts or button in in_forms or button.attrs.get("form") in ids, element_name(button)
 
 
 def test_every_form_can_be_sent(html: str):
@@ -121,7 +121,7 @@ def test_every_form_can_be_sent(html: str):
         buttons = [button for button in form.all("button") if button.attrs.get("type") != "button"]
         buttons += page.all("button", form=form.attrs.get("id", "no id"))
         texts = [field for field in form.all("input") if field.attrs.get("type", "text") in TYPED]
-        assert buttons or len(texts) == 1, named(form)
+        assert buttons or len(texts) == 1, element_name(form)
 
 
 def elements(client: Client, address: str) -> Element:

@@ -34,7 +34,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="make parity", description="Compare run_evals with adk eval.")
     parser.add_argument("--venv", type=Path, default=ROOT / ".venv-parity", help="has google-adk[eval]")
     options = parser.parse_args()
-    peer = prepared(options.venv)
+    peer = prepare_environment(options.venv)
     with tempfile.TemporaryDirectory(prefix="devui-parity-") as place:
         folder = Path(place)
         agents = _agents(folder)
@@ -47,7 +47,7 @@ def main() -> int:
     return report(wanted, [compare(left, right) for left, right in both])
 
 
-def prepared(place: Path) -> Path:
+def prepare_environment(place: Path) -> Path:
     """Return a Python with google-adk[eval] of the version that is installed here, made once and kept."""
     wanted = f"google-adk[eval]=={version('google-adk')}"
     python, mark = place / "bin" / "python", place / ".installed"

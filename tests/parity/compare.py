@@ -68,7 +68,7 @@ def _scores(case: str, adk: Sequence[Json], devui: Sequence[Json], found: Compar
         metric, turn = place
         if metric in NEVER_EQUAL or metric in own_metrics():
             continue
-        left, right = _said(theirs.get(place)), _said(ours.get(place))
+        left, right = _score_and_status(theirs.get(place)), _score_and_status(ours.get(place))
         if left is None and turn is not None and right is None:
             continue
         found.scores += 1
@@ -81,7 +81,7 @@ def _by_place(scores: Sequence[Json]) -> dict[tuple[str, int | None], Json]:
     return {(one["metric"], one["turn"]): one for one in scores}
 
 
-def _said(score: Json | None) -> tuple[float | None, str] | None:
+def _score_and_status(score: Json | None) -> tuple[float | None, str] | None:
     """Return score and status; None: nothing was said. What was not evaluated of a turn says nothing."""
     if score is None or (score["turn"] is not None and score["status"] == "not_evaluated"):
         return None

@@ -40,7 +40,7 @@ class Job:
 
 def jobs(folder: Path) -> list[Job]:
     """Write the files that both sides read into a folder, and return what there is to run."""
-    return [*_examples(folder), *_made(folder)]
+    return [*_examples(folder), *_generated_jobs(folder)]
 
 
 DEFAULT = {"criteria": {"tool_trajectory_avg_score": 1.0, "response_match_score": 0.8}}
@@ -80,7 +80,7 @@ MATCHES: dict[str, Json] = {
 """The rules of the tool trajectory, in the spellings that ADK reads."""
 
 
-def _made(folder: Path) -> Iterator[Job]:
+def _generated_jobs(folder: Path) -> Iterator[Job]:
     calls = _write(folder, "calls.evalset.json", evalset(*_calls(), eval_set_id="calls"))
     for name, rules in MATCHES.items():
         runs = 3 if name == "exact" else 1
@@ -105,12 +105,14 @@ def _made(folder: Path) -> Iterator[Job]:
     )
     judged = {"threshold": 0.5, "judge_model_options": {"judge_model": "offline-judge", "num_samples": 2}}
     yield Job("parrot", answers, {"criteria": {"final_response_match_v2": judged}})
-    breaks = _write(folder, "breaks.evalset.json", evalset(_told("raises", {"raise": "on purpose"}, "never")))
+    breaks = _write(
+        folder, "breaks.evalset.json", evalset(_text_case("raises", {"raise": "on purpose"}, "never"))
+    )
     yield Job("parrot", breaks, DEFAULT, {None: RAISES})
     unrun = {"criteria": {"response_match_score": 0.5, "rubric_based_final_response_quality_v1": judged}}
-    fine = _write(folder, "fine.evalset.json", evalset(_told("fine", {"say": "fine"}, "fine")))
+    fine = _write(folder, "fine.evalset.json", evalset(_text_case("fine", {"say": "fine"}, "fine")))
     yield Job("parrot", fine, unrun, {None: UNRUN})
-    counts = [_told(f"count_{number}", {"count": True}, "number 1") for number in (1, 2, 3)]
+    counts = [_text_case(f"count_{number}", {"count": True}, "number 1") for number in (1, 2, 3)]
     shared = _write(folder, "counts.evalset.json", evalset(*counts, eval_set_id="counts"))
     yield Job("parrot", shared, {"criteria": {"response_match_score": 1.0}}, {None: APART})
 
@@ -138,8 +140,8 @@ LISTS = {
 def _calls() -> Iterator[Json]:
     for wanted, expected in LISTS.items():
         for got, actual in LISTS.items():
-            yield _told(f"{wanted}__{got}", {"calls": actual, "say": "ok"}, "ok", expected)
-    yield _told("nothing_said_of_tools", {"calls": [A], "say": "ok"}, "ok", None)
+            yield _text_case(f"{wanted}__{got}", {"calls": actual, "say": "ok"}, "ok", expected)
+    yield _text_case("nothing_said_of_tools", {"calls": [A], "say": "ok"}, "ok", None)
 
 
 SAID = {
@@ -167,9 +169,9 @@ SAID = {
 
 def _answers() -> Iterator[Json]:
     for name, (expected, actual) in SAID.items():
-        yield _told(name, {"say": actual}, expected)
-    yield _told("nothing_expected", {"say": "something"}, None)
-    yield _told("empty_expected", {"say": "something"}, "")
+        yield _text_case(name, {"say": actual}, expected)
+    yield _text_case("nothing_expected", {"say": "something"}, None)
+    yield _text_case("empty_expected", {"say": "something"}, "")
 
 
 def _talks() -> Iterator[Json]:
@@ -184,7 +186,7 @@ def _talks() -> Iterator[Json]:
     yield case("日本語", first)
 
 
-def _told(name: str, told: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
+def _text_case(name: str, told: Json, expected: str | None, calls: list[Any] | None = None) -> Json:
     return case(name, _turn(told, expected, calls))
 
 

@@ -51,7 +51,7 @@ async def web(store: None) -> AsyncIterator[httpx.AsyncClient]:
 
 
 @asynccontextmanager
-async def connected(*given: str, agents_dir: Path | None = None) -> AsyncIterator[Runtimes]:
+async def connect_runtimes(*given: str, agents_dir: Path | None = None) -> AsyncIterator[Runtimes]:
     """Connect to remote servers as `manage.py web --runtime` does, and look at each once."""
     async with Runtimes(Supervisor(agents_dir), RemoteAddress.read_all(given)) as runtimes:
         runs.register(runtimes)
@@ -64,9 +64,12 @@ async def connected(*given: str, agents_dir: Path | None = None) -> AsyncIterato
 
 
 @asynccontextmanager
-async def served(app: Any, name: str = "far") -> AsyncIterator[Runtimes]:
+async def serve_remote(app: Any, name: str = "far") -> AsyncIterator[Runtimes]:
     """Serve a remote server's application, which does not say what serves it, and connect to it."""
-    async with serve(app, server_header=False) as address, connected(f"{name}=http://{address}") as runtimes:
+    async with (
+        serve(app, server_header=False) as address,
+        connect_runtimes(f"{name}=http://{address}") as runtimes,
+    ):
         yield runtimes
 
 
@@ -78,7 +81,7 @@ def free_port() -> int:
         return port
 
 
-async def ended(run_id: str) -> Run:
+async def wait_for_end(run_id: str) -> Run:
     """Return a run when it has ended or waits for input."""
     async with asyncio.timeout(PATIENCE_S):
         while True:
@@ -93,7 +96,7 @@ async def the_session() -> AgentSession:
     return await units_of_work.read(AgentSession.objects.select_related("mirrored").get)
 
 
-async def started(web: httpx.AsyncClient, session_key: int, message: Any, **more: Any) -> str:
+async def start_run(web: httpx.AsyncClient, session_key: int, message: Any, **more: Any) -> str:
     """Ask for a run by our own API, and return its id."""
     sent = await web.post("/api/v1/runs", json={"session": session_key, "message": message, **more})
     assert sent.status_code == 202, sent.text

@@ -323,7 +323,7 @@ class Rust(Synthetic):
 
     def spell(self, event: dict[str, Any]) -> dict[str, Any]:
         moment = datetime.fromtimestamp(event["timestamp"], UTC).isoformat()
-        parts = [_untagged(part) for part in event["content"]["parts"]]
+        parts = [_without_tags(part) for part in event["content"]["parts"]]
         return {
             "id": event["id"],
             "timestamp": moment,
@@ -362,7 +362,7 @@ class WithoutStream(Synthetic):
     streams = False
 
 
-def _untagged(part: dict[str, Any]) -> dict[str, Any]:
+def _without_tags(part: dict[str, Any]) -> dict[str, Any]:
     if call := part.get("functionCall"):
         return {"name": call["name"], "args": call["args"], "id": call["id"], "thought_signature": None}
     if answer := part.get("functionResponse"):

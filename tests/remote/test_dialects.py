@@ -7,7 +7,7 @@ import pytest
 from devui.remote.dialects import all_dialects, detect_dialect
 from sessions_app.agents import remotes
 from tests.plugin_packages import InstallPlugin
-from tests.remote.conftest import ended, served, started, the_session
+from tests.remote.conftest import serve_remote, start_run, the_session, wait_for_end
 from tests.remote.synthetic_servers import Go, Rust
 
 ACME = """
@@ -65,10 +65,10 @@ def test_server_of_unknown_language_keeps_its_name():
 
 async def test_installed_dialect_converts_events(store, web, install_plugin: InstallPlugin):
     install_plugin("devui.dialects", "acme_dialects", ACME)
-    async with served(Acme().app()):
+    async with serve_remote(Acme().app()):
         assert remotes.all_remotes()[0].kind == "ADK 0.5.0 for Acme"
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
-        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
         assert run.status == "done", run.error
         session = (await web.get("/apps/clerk@far/users/ann/sessions/s1")).json()
         assert [event["author"] for event in session["events"]] == ["user", "clerk"]
@@ -88,8 +88,8 @@ def test_plugin_that_cannot_be_imported_leaves_the_other_dialects(install_plugin
 
 
 async def test_event_that_its_dialect_cannot_convert_fails_the_run(store, web):
-    async with served(BrokenRust().app()):
+    async with serve_remote(BrokenRust().app()):
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
-        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
         assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
         assert "not one of Rust" in run.error

@@ -24,7 +24,14 @@ from sessions_app.ids import SessionKey
 from sessions_app.models import Event
 from sessions_app.store import units_of_work
 from tests.pages.html import parse
-from tests.remote.conftest import connected, ended, free_port, served, started, the_session
+from tests.remote.conftest import (
+    connect_runtimes,
+    free_port,
+    serve_remote,
+    start_run,
+    the_session,
+    wait_for_end,
+)
 from tests.remote.synthetic_servers import JavaScript
 from tests.web import serve
 
@@ -46,7 +53,7 @@ def answering(*answers: tuple[str, Any]) -> Starlette:
 async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, web):
     port = free_port()
     remote = JavaScript()
-    async with connected(f"far=http://127.0.0.1:{port}") as runtimes:
+    async with connect_runtimes(f"far=http://127.0.0.1:{port}") as runtimes:
         [told] = remotes.all_remotes()
         assert told.problem.startswith(
             f"http://127.0.0.1:{port} cannot be reached: the connection was refused."
@@ -78,7 +85,7 @@ async def test_unreachable_server_is_shown_and_detected_when_it_starts(store, we
     ],
 )
 async def test_response_of_another_server_is_explained(store, answers, why):
-    async with served(answering(*answers)):
+    async with serve_remote(answering(*answers)):
         [told] = remotes.all_remotes()
         assert why in told.problem
         assert told.apps == ()
@@ -94,7 +101,7 @@ async def test_a_redirect_is_never_followed(store, web):
 
     async with serve(answering(("/{path:path}", secret))) as inside:
         remote = JavaScript()
-        async with served(remote.app()) as runtimes:
+        async with serve_remote(remote.app()) as runtimes:
             await web.post(SESSIONS, json={"sessionId": "s1"})
             server = runtimes.servers["far"]
             async with serve(
@@ -102,7 +109,7 @@ async def test_a_redirect_is_never_followed(store, web):
             ) as other:
                 server.http.base = f"http://{other}"
                 answer = await web.get(f"{SESSIONS}/s1")
-                run = await ended(await started(web, (await the_session()).pk, "hello"))
+                run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
         assert answer.status_code == 503
         assert "redirects are not followed" in answer.json()["detail"]
         assert (run.status, run.error_type) == ("failed", "NotReached")
@@ -118,7 +125,7 @@ async def test_credentials_are_sent_but_never_shown(store, web, caplog):
 
     async with (
         serve(answering(("/list-apps", apps))) as address,
-        connected(f"far=http://ann:hunter2@{address}") as runtimes,
+        connect_runtimes(f"far=http://ann:hunter2@{address}") as runtimes,
     ):
         assert runtimes.servers["far"].remote.apps == ("clerk",)
         told = await runtimes.servers["far"].check()
@@ -145,7 +152,7 @@ async def raw(answer: bytes) -> AsyncIterator[str]:
 
 
 async def test_server_of_another_protocol_is_explained(store):
-    async with raw(b"SSH-2.0-OpenSSH_9.6\r\n") as address, connected(f"far=http://{address}"):
+    async with raw(b"SSH-2.0-OpenSSH_9.6\r\n") as address, connect_runtimes(f"far=http://{address}"):
         assert "does not speak HTTP" in remotes.all_remotes()[0].problem
 
 
@@ -223,9 +230,9 @@ async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, we
         ("/apps/clerk/users/ann/sessions/s1", stored),
         ("/run_sse", streaming(*frames)),
     )
-    async with served(remote):
+    async with serve_remote(remote):
         await web.get(f"{SESSIONS}/s1")
-        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
         assert run.status == ("failed" if why else "done"), run.error
         assert why in run.error
         assert await units_of_work.read(Event.objects.count) == kept
@@ -235,7 +242,7 @@ async def test_malformed_stream_fails_the_run_and_keeps_earlier_events(store, we
 @pytest.mark.parametrize("answer", [{"id": 7}, [], {"id": "s1", "userId": "ann", "events": 7}, "text", None])
 async def test_malformed_session_is_refused_and_not_copied(store, web, answer):
     remote = answering(("/list-apps", ["clerk"]), ("/apps/clerk/users/ann/sessions/s1", answer))
-    async with served(remote):
+    async with serve_remote(remote):
         asked = await web.get(f"{SESSIONS}/s1")
         assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
         assert "sent a response that is not an ADK server's" in asked.json()["detail"]
@@ -243,7 +250,7 @@ async def test_malformed_session_is_refused_and_not_copied(store, web, answer):
 
 async def test_ids_never_lead_to_other_paths_of_the_server(store, web):
     remote = JavaScript()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         for user in ("..", "a%2Fb", "."):
             assert (await web.get(f"/apps/clerk@far/users/{user}/sessions")).status_code in {400, 404}
         assert (await web.get("/apps/nobody@far/users/ann/sessions")).status_code == 404
@@ -257,7 +264,7 @@ async def test_ids_never_lead_to_other_paths_of_the_server(store, web):
 async def test_html_error_page_is_not_shown(store, web):
     page = Response("<html><script>alert(1)</script></html>", 500)
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: page))
-    async with served(remote):
+    async with serve_remote(remote):
         asked = await web.get(f"{SESSIONS}/s1")
         assert asked.json()["detail"].endswith("answers 500: without an explanation")
 
@@ -276,9 +283,9 @@ async def test_malformed_frame_fails_the_run_and_keeps_earlier_events(store, web
         ("/apps/clerk/users/ann/sessions/s1", stored),
         ("/run_sse", streaming(GOOD, b"data: {nonsense\n\n")),
     )
-    async with served(remote):
+    async with serve_remote(remote):
         await web.get(f"{SESSIONS}/s1")
-        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
         assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
         assert await units_of_work.read(Event.objects.count) == 1
 
@@ -301,7 +308,7 @@ async def test_session_id_assigned_by_the_server_is_used(store, web):
             lambda r: missing if r.method == "GET" else JSONResponse(session),
         ),
     )
-    async with served(remote):
+    async with serve_remote(remote):
         created = await web.post(SESSIONS, json={"sessionId": "wanted", "state": {"n": 1}})
         assert (created.status_code, created.json()["id"]) == (200, "its-own"), created.text
         assert (await the_session()).session_id == "its-own"
@@ -324,7 +331,7 @@ EMPTY = {"id": "s1", "appName": "clerk", "userId": "ann", "state": {}, "events":
 async def test_server_failure_is_reported_as_upstream_failure(store, web, method, path, body):
     broken = Response('{"detail": "the disk is full"}', 500, media_type="application/json")
     remote = answering(("/list-apps", ["clerk"]), ("/apps/{path:path}", lambda request: broken))
-    async with served(remote) as runtimes:
+    async with serve_remote(remote) as runtimes:
         asked = await web.request(method, path, json=body)
         url = runtimes.servers["far"].http.url
     assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
@@ -345,10 +352,10 @@ async def test_run_that_cannot_start_reports_the_server_failure(store, web):
         "sessionId": "s1",
         "newMessage": {"parts": [{"text": "hi"}]},
     }
-    async with served(remote):
+    async with serve_remote(remote):
         await web.get(f"{SESSIONS}/s1")
         asked = await web.post("/run", json=body)
-        run = await ended(await started(web, (await the_session()).pk, "hello"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "hello"))
     assert (asked.status_code, asked.json()["code"]) == (502, "upstream_failed")
     assert "answers 503: out of memory" in asked.json()["detail"]
     assert (run.status, run.error_type) == ("failed", "UpstreamFailed")
@@ -359,7 +366,7 @@ async def test_home_page_reports_changed_remote_agents(store, web):
     asks = {"HX-Request": "true", "HX-Target": "remotes"}
     apps: list[str] = ["clerk"]
     remote = answering(("/list-apps", lambda request: JSONResponse(apps)))
-    async with served(remote) as runtimes:
+    async with serve_remote(remote) as runtimes:
         home = parse((await web.get("/")).content)
         address = home.one("section", css="remotes").attrs["hx-get"]
         same = (await web.get(address, headers=asks)).text
@@ -385,7 +392,7 @@ async def test_run_reports_lost_server(store, web):
         "sessionId": "s1",
         "newMessage": {"parts": [{"text": "hi"}]},
     }
-    async with served(remote) as runtimes:
+    async with serve_remote(remote) as runtimes:
         await web.get(f"{SESSIONS}/s1")
         runtimes.servers["far"].http.base = "http://127.0.0.1:1"
         asked = await web.post("/run", json=body)

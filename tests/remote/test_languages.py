@@ -10,7 +10,7 @@ import pytest
 from sessions_app.models import AgentSession, Event, Run, Scope
 from sessions_app.state import history
 from sessions_app.store import units_of_work
-from tests.remote.conftest import connected, ended, served, started, the_session
+from tests.remote.conftest import connect_runtimes, serve_remote, start_run, the_session, wait_for_end
 from tests.remote.synthetic_servers import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
 from tests.web import serve
 
@@ -23,7 +23,7 @@ def of_every_language(test: Any) -> Any:
     return pytest.mark.parametrize("language", LANGUAGES, ids=lambda made: f"synthetic {made.__name__}")(test)
 
 
-def told(event: dict[str, Any]) -> Any:
+def common_parts(event: dict[str, Any]) -> Any:
     """Return what of an event is the same in every language: its author, parts and delta."""
     parts = [{**part} for part in event["content"]["parts"]]
     return event["author"], parts, event["actions"]["stateDelta"]
@@ -42,20 +42,20 @@ BOOKED = [
 @of_every_language
 async def test_run_is_recorded_alike_in_every_language(web, language):
     remote: Synthetic = language()
-    async with served(remote.app()) as runtimes:
+    async with serve_remote(remote.app()) as runtimes:
         assert (await web.get("/list-apps")).json() == [APP]
         created = await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
         assert (created.status_code, created.json()["state"]) == (200, {"n": 1}), created.text
         assert (created.json()["id"], created.json()["appName"]) == ("s1", APP)
 
         key = (await the_session()).pk
-        run = await ended(await started(web, key, "book Oslo", streaming=True))
+        run = await wait_for_end(await start_run(web, key, "book Oslo", streaming=True))
         assert (run.status, run.error) == ("done", "")
         assert run.invocation_id == remote.sessions["s1"].events[0]["invocationId"]
         assert (run.first_seq, run.last_seq) == (0, 4)
 
         session = (await web.get(f"{SESSIONS}/s1")).json()
-        assert [told(event) for event in session["events"]] == BOOKED
+        assert [common_parts(event) for event in session["events"]] == BOOKED
         assert [event["id"] for event in session["events"]] == [e["id"] for e in remote.sessions["s1"].events]
         assert session["state"] == {"n": 1, "city": "Oslo", "user:home": "Oslo"}
         assert START <= session["lastUpdateTime"] < START + 60
@@ -68,10 +68,10 @@ async def test_run_is_recorded_alike_in_every_language(web, language):
 @pytest.mark.soak
 @of_every_language
 async def test_state_is_known_at_each_event_of_a_run(web, language):
-    async with served(language().app()):
+    async with serve_remote(language().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         session = await the_session()
-        await ended(await started(web, session.pk, "book Oslo"))
+        await wait_for_end(await start_run(web, session.pk, "book Oslo"))
 
         def city_at(seq: int) -> Any:
             event = Event.objects.get(session=session.pk, seq=seq)
@@ -84,23 +84,23 @@ async def test_state_is_known_at_each_event_of_a_run(web, language):
 @of_every_language
 async def test_pending_call_is_answered_by_the_next_run(web, language):
     remote = language()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
-        waiting = await ended(await started(web, key, "leave"))
+        waiting = await wait_for_end(await start_run(web, key, "leave"))
         assert waiting.status == "waiting"
         answer = {"functionResponse": {"id": "c9", "name": "leave", "response": {"status": "granted"}}}
-        answered = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
+        answered = await wait_for_end(await start_run(web, key, {"role": "user", "parts": [answer]}))
         assert answered.status == "done"
         assert remote.asked[-1]["newMessage"]["parts"] == [answer]
-        assert (await ended(waiting.pk)).status == "done"
+        assert (await wait_for_end(waiting.pk)).status == "done"
 
 
 @pytest.mark.soak
 @of_every_language
 async def test_session_is_deleted_remotely_and_locally(web, language):
     remote = language()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         for _ in range(2):
             gone = await web.delete(f"{SESSIONS}/s1")
@@ -114,7 +114,7 @@ async def test_session_is_deleted_remotely_and_locally(web, language):
 @of_every_language
 async def test_existing_session_id_is_not_overwritten(web, language):
     remote = language()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
         again = await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 2}})
         assert (again.status_code, again.json()["detail"]) == (409, "Session already exists: s1")
@@ -123,27 +123,27 @@ async def test_existing_session_id_is_not_overwritten(web, language):
 
 @pytest.mark.parametrize("language", [Go, JavaScript], ids=["synthetic Go", "synthetic JavaScript"])
 async def test_error_in_the_stream_fails_the_run(web, language):
-    async with served(language().app()):
+    async with serve_remote(language().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
-        run = await ended(await started(web, (await the_session()).pk, "fail"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "fail"))
         assert (run.status, run.error_type, run.error) == ("failed", "RemoteError", "kaput")
         assert run.last_seq == 1  # the message is kept there, so it is here
 
 
 async def test_broken_stream_fails_the_run(web):
-    async with served(Java().app()):
+    async with serve_remote(Java().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
-        run = await ended(await started(web, (await the_session()).pk, "fail"))
+        run = await wait_for_end(await start_run(web, (await the_session()).pk, "fail"))
         assert (run.status, run.error_type) == ("failed", "NotReached")
         assert "broke off its response" in run.error
 
 
 async def test_key_removed_by_java_is_removed_locally(web):
-    async with served(Java().app()):
+    async with serve_remote(Java().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
-        await ended(await started(web, key, "book Oslo"))
-        await ended(await started(web, key, "book nowhere"))
+        await wait_for_end(await start_run(web, key, "book Oslo"))
+        await wait_for_end(await start_run(web, key, "book nowhere"))
         session = (await web.get(f"{SESSIONS}/s1")).json()
         assert session["state"] == {"user:home": "nowhere"}
         assert "REMOVED" not in json.dumps(session)
@@ -151,7 +151,7 @@ async def test_key_removed_by_java_is_removed_locally(web):
 
 async def test_go_gets_no_unknown_fields(web):
     remote = Go()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
         parts = [
@@ -160,7 +160,9 @@ async def test_go_gets_no_unknown_fields(web):
             {"file_data": {"mime_type": "text/plain", "file_uri": "gs://a/b"}},
         ]
         message = {"role": "user", "parts": parts}
-        run = await ended(await started(web, key, message, state_delta={"mood": "good"}, streaming=True))
+        run = await wait_for_end(
+            await start_run(web, key, message, state_delta={"mood": "good"}, streaming=True)
+        )
         assert run.status == "done", run.error
         sent = remote.asked[-1]
         assert (sent["appName"], sent["stateDelta"], sent["streaming"]) == ("clerk", {"mood": "good"}, True)
@@ -170,10 +172,10 @@ async def test_go_gets_no_unknown_fields(web):
 
 async def test_unsupported_options_are_refused_before_the_run(web):
     remote = Go()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
-        run = await ended(await started(web, key, "hello", run_config={"max_llm_calls": 3}))
+        run = await wait_for_end(await start_run(web, key, "hello", run_config={"max_llm_calls": 3}))
         assert (run.status, run.error_type) == ("failed", "BadInput")
         assert "does not accept max_llm_calls" in run.error
         assert remote.asked == []
@@ -184,10 +186,10 @@ async def test_unsupported_options_are_refused_before_the_run(web):
 
 @pytest.mark.soak
 async def test_missing_times_of_go_become_arrival_times(web):
-    async with served(Go().app()):
+    async with serve_remote(Go().app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
-        await ended(await started(web, key, "book Oslo"))
+        await wait_for_end(await start_run(web, key, "book Oslo"))
 
         def times() -> list[float]:
             return list(Event.objects.order_by("seq").values_list("timestamp", flat=True))
@@ -204,9 +206,9 @@ async def test_closing_the_stream_cancels_as_adk_does(web, language):
     if not language.streams:
         pytest.skip("it has no stream that could be closed")
     remote = language()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
-        run_id = await started(web, (await the_session()).pk, "wait", streaming=True)
+        run_id = await start_run(web, (await the_session()).pk, "wait", streaming=True)
         await remote.waits.wait()
         cancelled = await web.post(f"/api/v1/runs/{run_id}/cancel")
         assert cancelled.json()["status"] == "cancelled"
@@ -216,35 +218,35 @@ async def test_closing_the_stream_cancels_as_adk_does(web, language):
 
 async def test_runs_on_one_session_are_sequential(web):
     remote = JavaScript()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
         key = (await the_session()).pk
-        first = await started(web, key, "wait", streaming=True)
-        second = await started(web, key, "hello")
+        first = await start_run(web, key, "wait", streaming=True)
+        second = await start_run(web, key, "hello")
         await remote.waits.wait()
         statuses = {run["id"]: run["status"] for run in (await web.get("/api/v1/runs")).json()["runs"]}
         assert statuses == {first: "running", second: "queued"}
         await web.post(f"/api/v1/runs/{first}/cancel")
-        assert (await ended(second)).status == "done"
+        assert (await wait_for_end(second)).status == "done"
 
 
 async def test_server_stop_cancels_active_run_with_reason(web):
     remote = JavaScript()
-    async with served(remote.app()) as runtimes:
+    async with serve_remote(remote.app()) as runtimes:
         await web.post(SESSIONS, json={"sessionId": "s1"})
-        run_id = await started(web, (await the_session()).pk, "wait")
+        run_id = await start_run(web, (await the_session()).pk, "wait")
         await remote.waits.wait()
         row: Run = await units_of_work.read(Run.objects.select_related("runtime").get, pk=run_id)
         assert row.runtime_id == runtimes.servers["far"].runtime_id
-    run = await ended(run_id)
+    run = await wait_for_end(run_id)
     assert (run.status, run.error) == ("cancelled", "The server was stopped.")
 
 
 async def test_a_run_is_cancelled_by_closing_its_stream(web):
     remote = Go()
-    async with served(remote.app()):
+    async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})
-        run_id = await started(web, (await the_session()).pk, "wait", streaming=True)
+        run_id = await start_run(web, (await the_session()).pk, "wait", streaming=True)
         await remote.waits.wait()
         cancelled = await web.post(f"/api/v1/runs/{run_id}/cancel")
         assert cancelled.json()["status"] == "cancelled"
@@ -255,35 +257,35 @@ async def test_queued_run_is_executed_by_the_next_web_process(web):
     remote = JavaScript()
     async with serve(remote.app(), server_header=False) as address:
         far = f"far=http://{address}"
-        async with connected(far):
+        async with connect_runtimes(far):
             await web.post(SESSIONS, json={"sessionId": "s1"})
             key = (await the_session()).pk
-            begun = await started(web, key, "wait", streaming=True)
-            waiting = await started(web, key, "book Oslo")
-            lost = await started(web, key, "book Rome")
-        assert (await ended(begun)).status == "cancelled"
+            begun = await start_run(web, key, "wait", streaming=True)
+            waiting = await start_run(web, key, "book Oslo")
+            lost = await start_run(web, key, "book Rome")
+        assert (await wait_for_end(begun)).status == "cancelled"
         assert await units_of_work.read(statuses, [waiting, lost]) == ["queued", "queued"]
 
-        async with connected("far=http://127.0.0.1:1"):
+        async with connect_runtimes("far=http://127.0.0.1:1"):
             assert await units_of_work.read(statuses, [waiting, lost]) == ["queued", "queued"], (
                 "it does not answer yet"
             )
-        async with connected(far):
-            assert [(await ended(run)).status for run in (waiting, lost)] == ["done", "done"]
+        async with connect_runtimes(far):
+            assert [(await wait_for_end(run)).status for run in (waiting, lost)] == ["done", "done"]
 
 
 async def test_queued_run_of_a_removed_app_fails_with_reason(web):
     remote = JavaScript()
     async with serve(remote.app(), server_header=False) as address:
-        async with connected(f"far=http://{address}"):
+        async with connect_runtimes(f"far=http://{address}"):
             await web.post(SESSIONS, json={"sessionId": "s1"})
             key = (await the_session()).pk
-            begun = await started(web, key, "wait", streaming=True)
-            waiting = await started(web, key, "book Oslo")
-        await ended(begun)
+            begun = await start_run(web, key, "wait", streaming=True)
+            waiting = await start_run(web, key, "book Oslo")
+        await wait_for_end(begun)
         await units_of_work.write(AgentSession.objects.update, app_name="gone@far")
-        async with connected(f"far=http://{address}"):
-            run = await ended(waiting)
+        async with connect_runtimes(f"far=http://{address}"):
+            run = await wait_for_end(waiting)
     assert (run.status, run.error_type) == ("failed", "NotFound")
     assert run.error.endswith("has no app 'gone' now.")
 

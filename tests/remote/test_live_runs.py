@@ -23,7 +23,7 @@ from sessions_app.store import units_of_work
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
 from tests.api.peer import adk_server
 from tests.pages.html import parse
-from tests.remote.conftest import connected, started, the_session
+from tests.remote.conftest import connect_runtimes, start_run, the_session
 from tests.remote.synthetic_servers import JavaScript, Rust
 from tests.web import serve
 
@@ -42,7 +42,7 @@ async def there(oracle: tuple[Any, InMemorySessionService], web: httpx.AsyncClie
     """The address of that server, to which DevUI is connected as `far`, with one session."""
     server, service = oracle
     service.sessions.clear()
-    async with serve(server) as address, connected(f"far=http://{address}"):
+    async with serve(server) as address, connect_runtimes(f"far=http://{address}"):
         created = await web.post(SESSIONS, json={"sessionId": "s1"})
         assert created.status_code == 200, created.text
         yield f"http://{address}"
@@ -192,7 +192,7 @@ async def answering(web: httpx.AsyncClient, status: int, body: bytes = b"") -> A
     remote = JavaScript()
     async with (
         serve(remote.app(), server_header=False) as address,
-        connected(f"far=http://{address}") as made,
+        connect_runtimes(f"far=http://{address}") as made,
     ):
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
         made.servers["far"].copies.dialect = made.servers["far"].copies.dialect.__class__()
@@ -229,7 +229,7 @@ async def test_disconnect_in_silence_leaves_no_task(there, here):
 @pytest.mark.parametrize("language", [JavaScript, Rust])
 async def test_live_runs_are_offered_only_where_supported(web, here, language):
     remote = language()
-    async with serve(remote.app(), server_header=False) as address, connected(f"far=http://{address}"):
+    async with serve(remote.app(), server_header=False) as address, connect_runtimes(f"far=http://{address}"):
         await web.post("/apps/clerk@far/users/ann/sessions", json={"sessionId": "s1"})
         session = await the_session()
         page = (await AsyncClient().get(f"/sessions/id/{session.pk}/")).content.decode()
@@ -244,7 +244,7 @@ async def test_live_runs_are_offered_only_where_supported(web, here, language):
 
 async def test_page_offers_live_runs_of_python_agents(there, web):
     session = await the_session()
-    await started(web, session.pk, "hello")
+    await start_run(web, session.pk, "hello")
     page = (await AsyncClient().get(f"/sessions/id/{session.pk}/")).content.decode()
     live = parse((await AsyncClient().get(f"/runs/live/{session.pk}/")).content)
     assert f"/runs/live/{session.pk}/" in page

@@ -18,7 +18,14 @@ from sessions_app.models import AgentCard, AgentSession, Event, Run, StateChange
 from sessions_app.sessions import deletion, state_edits, storage_location
 from sessions_app.store import units_of_work
 from tests.api.peer import adk_server
-from tests.remote.conftest import EXAMPLES, connected, ended, served, started, the_session
+from tests.remote.conftest import (
+    EXAMPLES,
+    connect_runtimes,
+    serve_remote,
+    start_run,
+    the_session,
+    wait_for_end,
+)
 from tests.web import serve
 
 OFFICE = "/apps/office@py/users/ann/sessions"
@@ -41,7 +48,7 @@ async def there(
         held.clear()
     async with (
         serve(server) as address,
-        connected(f"py=http://{address}"),
+        connect_runtimes(f"py=http://{address}"),
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False, timeout=60) as client,
     ):
         yield client
@@ -77,7 +84,7 @@ async def test_remote_agents_are_listed_and_described(web, there):
 
 async def test_streamed_run_equals_the_session_on_the_server(web, there):
     key = await begin(web, state={"mood": "calm", "user:name": "Ann", "app:house": 7})
-    run = await ended(await started(web, key, "Take a note: tea at four", streaming=True))
+    run = await wait_for_end(await start_run(web, key, "Take a note: tea at four", streaming=True))
     assert (run.status, run.error) == ("done", "")
     session = await same(web, there)
     assert session["state"] == {"mood": "calm", "user:name": "Ann", "app:house": 7, "notes": 1}
@@ -116,7 +123,7 @@ async def test_next_read_imports_changes_made_on_the_server(web, there):
 @pytest.mark.soak
 async def test_long_running_call_and_confirmation_are_answered(web, there):
     key = await begin(web)
-    waiting = await ended(await started(web, key, "Pay 120 to Acme"))
+    waiting = await wait_for_end(await start_run(web, key, "Pay 120 to Acme"))
     assert waiting.status == "waiting"
 
     def asked() -> Any:
@@ -129,15 +136,15 @@ async def test_long_running_call_and_confirmation_are_answered(web, there):
 
     call = await units_of_work.read(asked)
     answer = {"functionResponse": {"id": call["id"], "name": call["name"], "response": {"confirmed": True}}}
-    paid = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
+    paid = await wait_for_end(await start_run(web, key, {"role": "user", "parts": [answer]}))
     assert (paid.status, paid.error) == ("done", "")
     assert (await same(web, there))["state"]["payments"] == [{"to": "Acme", "amount": 120}]
-    assert (await ended(waiting.pk)).status == "done"
+    assert (await wait_for_end(waiting.pk)).status == "done"
 
 
 async def test_agent_failure_fails_the_run(web, there):
     key = await begin(web)
-    run = await ended(await started(web, key, "Break it"))
+    run = await wait_for_end(await start_run(web, key, "Break it"))
     assert (run.status, run.error_type) == ("failed", "RuntimeError")
     assert run.error == "The printer on floor 7 does not answer."
     assert (await same(web, there))["events"][0]["author"] == "user"
@@ -175,7 +182,7 @@ async def test_adks_own_paths_run_and_record_it(web, there):
 @pytest.mark.soak
 async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, there):
     key = await begin(web, "noted")  # files outlive the sessions of other tests
-    await ended(await started(web, key, "Take a note: tea"))
+    await wait_for_end(await start_run(web, key, "Take a note: tea"))
     patched = await web.patch(f"{OFFICE}/noted", json={"stateDelta": {"mood": "good", "temp:x": 1}})
     assert (patched.status_code, patched.json()["state"]["temp:x"]) == (200, 1)
     assert (await same(web, there, "noted"))["state"]["mood"] == "good"
@@ -205,7 +212,7 @@ async def test_state_artifacts_and_memory_are_reached_through_adks_paths(web, th
 @pytest.mark.soak
 async def test_copy_is_read_only_and_can_be_forked(web, there):
     key = await begin(web)
-    await ended(await started(web, key, "Take a note: tea"))
+    await wait_for_end(await start_run(web, key, "Take a note: tea"))
     session = await the_session()
     with pytest.raises(BadInput, match="belongs to the ADK server http"):
         await units_of_work.write(state_edits.put_key, session.pk, "n", 1)
@@ -214,7 +221,7 @@ async def test_copy_is_read_only_and_can_be_forked(web, there):
     with pytest.raises(BadInput, match="would not find"):
         await units_of_work.run_batched(fork, session.pk, NewFork(seq=2))
     made = await units_of_work.run_batched(fork, session.pk, NewFork(seq=2, own_realm=True))
-    run = await ended(await started(web, made.pk, "Hello"))
+    run = await wait_for_end(await start_run(web, made.pk, "Hello"))
     assert (run.status, run.error_type) == ("failed", "BadInput")
     assert "this fork has its own state" in run.error
 
@@ -222,13 +229,13 @@ async def test_copy_is_read_only_and_can_be_forked(web, there):
 @pytest.mark.soak
 async def test_copy_reports_session_deleted_on_the_server(web, there, oracle):
     key = await begin(web)
-    await ended(await started(web, key, "Hello"))
+    await wait_for_end(await start_run(web, key, "Hello"))
     oracle[1].sessions.clear()
     gone = await web.get(f"{OFFICE}/s1")
     assert gone.status_code == 404
     row = await the_session()
     assert (row.last_seq, row.mirrored.behind.startswith("It no longer exists in http")) == (2, True)
-    run = await ended(await started(web, key, "Hello"))
+    run = await wait_for_end(await start_run(web, key, "Hello"))
     assert (run.status, run.error_type) == ("failed", "SessionMissing"), run.error
 
 
@@ -237,7 +244,7 @@ async def test_sessions_of_a_new_server_are_copied(oracle, web):
     for held in (service.sessions, service.user_state, service.app_state):
         held.clear()
     await service.create_session(app_name="office", user_id="user", session_id="old", state={"n": 1})
-    async with served(server, name="py") as runtimes:
+    async with serve_remote(server, name="py") as runtimes:
         await runtimes.servers["py"].wait_until_synchronized()
         row = await the_session()
         assert (row.session_id, row.app_name, row.mirrored.behind) == ("old", "office@py", "")

@@ -23,7 +23,15 @@ from websockets.asyncio.client import connect
 from sessions_app.models import AgentCard, Event
 from sessions_app.store import units_of_work
 from tests.api.live_sockets import LIVE_AGENTS, closing_of, ended_run, next_agent_text, text_message
-from tests.remote.conftest import EXAMPLES, PATIENCE_S, connected, ended, free_port, started, the_session
+from tests.remote.conftest import (
+    EXAMPLES,
+    PATIENCE_S,
+    connect_runtimes,
+    free_port,
+    start_run,
+    the_session,
+    wait_for_end,
+)
 from tests.required_programs import missing
 from tests.runtime.web_command import refusal_of, start_web
 from tests.web import serve
@@ -93,7 +101,7 @@ def javascript(tmp_path: Path) -> Iterator[str]:
 
 
 async def test_the_real_server_of_javascript_is_recorded(web, javascript):
-    async with connected(f"js={javascript}") as runtimes:
+    async with connect_runtimes(f"js={javascript}") as runtimes:
         server = runtimes.servers["js"]
         assert server.remote.language == "js"
         assert (await web.get("/list-apps")).json() == ["clerk@js"]
@@ -103,7 +111,7 @@ async def test_the_real_server_of_javascript_is_recorded(web, javascript):
 
         await web.post(SESSIONS, json={"sessionId": "s1", "state": {"n": 1}})
         key = (await the_session()).pk
-        run = await ended(await started(web, key, "book Oslo", streaming=True))
+        run = await wait_for_end(await start_run(web, key, "book Oslo", streaming=True))
         assert (run.status, run.error) == ("done", "")
         session = (await web.get(f"{SESSIONS}/s1")).json()
         there = (await asyncio.to_thread(kept_there, javascript)).json()
@@ -114,15 +122,15 @@ async def test_the_real_server_of_javascript_is_recorded(web, javascript):
         assert session["state"] == there["state"] == {"n": 1, "city": "Oslo", "user:home": "Oslo"}
         assert (await the_session()).mirrored.behind == ""
 
-        waiting = await ended(await started(web, key, "leave"))
+        waiting = await wait_for_end(await start_run(web, key, "leave"))
         assert waiting.status == "waiting"
         call = await units_of_work.read(_waiting_call)
         answer = {"functionResponse": {"id": call, "name": "leave", "response": {"status": "granted"}}}
-        answered = await ended(await started(web, key, {"role": "user", "parts": [answer]}))
+        answered = await wait_for_end(await start_run(web, key, {"role": "user", "parts": [answer]}))
         assert (answered.status, answered.error) == ("done", "")
-        assert (await ended(waiting.pk)).status == "done"
+        assert (await wait_for_end(waiting.pk)).status == "done"
 
-        failed = await ended(await started(web, key, "fail"))
+        failed = await wait_for_end(await start_run(web, key, "fail"))
         assert (failed.status, failed.error) == ("failed", "kaput")
         again = await web.post(SESSIONS, json={"sessionId": "s1"})
         assert again.status_code == 409
@@ -133,9 +141,9 @@ async def test_the_real_server_of_javascript_is_recorded(web, javascript):
 
 
 async def test_the_real_server_of_javascript_is_cancelled(web, javascript):
-    async with connected(f"js={javascript}") as runtimes:
+    async with connect_runtimes(f"js={javascript}") as runtimes:
         await web.post(SESSIONS, json={"sessionId": "s1"})
-        run_id = await started(web, (await the_session()).pk, "wait", streaming=True)
+        run_id = await start_run(web, (await the_session()).pk, "wait", streaming=True)
         client = await runtimes.client("clerk@js")
         async for frame in client.stream(run_id):
             if frame["type"] == "chunk":
@@ -158,17 +166,17 @@ def _waiting_call() -> str:
 
 async def test_real_python_server_is_recorded_and_may_die(web):
     with python_server() as url:
-        async with connected(f"py={url}") as runtimes:
+        async with connect_runtimes(f"py={url}") as runtimes:
             await web.post("/apps/weather@py/users/ann/sessions", json={"sessionId": "s1"})
             key = (await the_session()).pk
             asked = "What is the weather in Paris?"
-            run = await ended(await started(web, key, asked, streaming=True))
+            run = await wait_for_end(await start_run(web, key, asked, streaming=True))
             assert (run.status, run.error) == ("done", "")
             session = (await web.get("/apps/weather@py/users/ann/sessions/s1")).json()
             there = (await asyncio.to_thread(httpx.get, f"{url}/apps/weather/users/ann/sessions/s1")).json()
             assert session == there | {"appName": "weather@py"}
             runtimes.servers["py"].http.base = "http://127.0.0.1:1"  # nobody listens there: it is gone
-            lost = await ended(await started(web, key, asked))
+            lost = await wait_for_end(await start_run(web, key, asked))
             assert (lost.status, lost.error_type) == ("failed", "NotReached")
             assert (await web.get("/")).status_code == 200
 
@@ -177,7 +185,7 @@ async def test_real_python_server_has_live_runs(web):
     from devui.asgi import application
 
     with python_server(LIVE_AGENTS) as url:
-        async with connected(f"py={url}"), serve(application) as here:
+        async with connect_runtimes(f"py={url}"), serve(application) as here:
             await web.post("/apps/parrot@py/users/ann/sessions", json={"sessionId": "s1"})
             query = "app_name=parrot@py&user_id=ann&session_id=s1&modalities=TEXT"
             async with connect(f"ws://{here}/run_live?{query}", proxy=None) as socket:

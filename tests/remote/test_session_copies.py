@@ -19,7 +19,7 @@ KEY = SessionKey("", "clerk@far", "ann", "s1")
 PLACE = "http://127.0.0.1:1"
 
 
-def told(event_id: str, text: str, **more: Any) -> dict[str, Any]:
+def server_event(event_id: str, text: str, **more: Any) -> dict[str, Any]:
     """Return an event as a server tells it."""
     content = {"role": "model", "parts": [{"text": text}]}
     actions = {"stateDelta": more.pop("delta", {}), "artifactDelta": {}}
@@ -47,11 +47,11 @@ async def row() -> AgentSession:
 
 async def test_streamed_event_is_replaced_by_the_session_version(store):
     await bring()
-    streamed = told("e1", "first words", errorCode="X", usageMetadata={"totalTokenCount": 5})
+    streamed = server_event("e1", "first words", errorCode="X", usageMetadata={"totalTokenCount": 5})
     await units_of_work.write(mirrors.append_event, KEY, arrival(streamed), 5.0)
     before = await row()
     await units_of_work.write(indexing.index_all)
-    await bring(told("e1", "other words", usageMetadata={"totalTokenCount": 7}), doubtful=("e1",))
+    await bring(server_event("e1", "other words", usageMetadata={"totalTokenCount": 7}), doubtful=("e1",))
     after = await row()
     event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["content"]["parts"] == [{"text": "other words"}]
@@ -67,8 +67,10 @@ async def test_streamed_event_is_replaced_by_the_session_version(store):
 
 async def test_event_with_different_state_delta_is_kept_and_reported(store):
     await bring()
-    await units_of_work.write(mirrors.append_event, KEY, arrival(told("e1", "hi", delta={"n": 1})), 5.0)
-    await bring(told("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))
+    await units_of_work.write(
+        mirrors.append_event, KEY, arrival(server_event("e1", "hi", delta={"n": 1})), 5.0
+    )
+    await bring(server_event("e1", "hi", delta={"n": 2}), state={"n": 2}, doubtful=("e1",))
     event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["actions"]["stateDelta"] == {"n": 1}
     assert "has another state delta than the stored copy" in (await row()).mirrored.behind
@@ -80,14 +82,14 @@ async def test_event_with_different_state_delta_is_kept_and_reported(store):
 
 
 async def test_events_without_stream_are_never_rewritten(store):
-    await bring(told("e1", "as it came"))
-    await bring(told("e1", "as somebody else says"))
+    await bring(server_event("e1", "as it came"))
+    await bring(server_event("e1", "as somebody else says"))
     event: Event = await units_of_work.read(Event.objects.get)
     assert json.loads(event.data)["content"]["parts"] == [{"text": "as it came"}]
 
 
 async def test_event_removed_on_the_server_stays_and_is_reported(store):
-    await bring(told("e1", "one"), told("e2", "two", timestamp=5.5))
-    await bring(told("e1", "one"))
+    await bring(server_event("e1", "one"), server_event("e2", "two", timestamp=5.5))
+    await bring(server_event("e1", "one"))
     assert await units_of_work.read(Event.objects.count) == 2
     assert (await row()).mirrored.behind == f"1 of the events here are not in {PLACE}."

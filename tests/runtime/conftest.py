@@ -172,7 +172,7 @@ def is_running(pid: int) -> bool:
     return processes.start_time(pid) is not None
 
 
-async def gone(pid: int) -> None:
+async def wait_until_gone(pid: int) -> None:
     """Wait until a process is gone."""
 
     async def look() -> bool:

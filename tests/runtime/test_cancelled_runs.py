@@ -24,7 +24,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 WORDS = "say " + " ".join(["word"] * 600)
 
 
-async def cancelled(stage: Stage, session: AgentSession) -> Run:
+async def cancel_run(stage: Stage, session: AgentSession) -> Run:
     """Cancel a run in the middle of its answer."""
     run = await stage.start(session, WORDS, streaming=True)
     await stage.first_text(run, "talker")
@@ -46,7 +46,7 @@ async def nothing_open(session: AgentSession) -> Trace:
 
 async def test_cancel_keeps_streamed_text_and_is_no_error(stage: Stage):
     session = await stage.session("talker")
-    run = await cancelled(stage, session)
+    run = await cancel_run(stage, session)
 
     closing = (await read_events(session))[-1]
     summary, body = json.loads(closing.summary), json.loads(closing.data)
@@ -70,7 +70,7 @@ async def test_cancel_keeps_streamed_text_and_is_no_error(stage: Stage):
 
 async def test_cancelled_text_is_not_sent_to_the_model(stage: Stage):
     session = await stage.session("talker")
-    await cancelled(stage, session)
+    await cancel_run(stage, session)
     assert (await stage.run(session, "say again")).status == Status.DONE
 
     await nothing_open(session)
@@ -82,7 +82,7 @@ async def test_cancelled_text_is_not_sent_to_the_model(stage: Stage):
 
 async def test_a_cancelled_run_has_nothing_open(stage: Stage):
     session = await stage.session("talker")
-    run = await cancelled(stage, session)
+    run = await cancel_run(stage, session)
     trace = await nothing_open(session)
     assert trace.started_at <= trace.finished_at <= run.finished_at + 60
 

@@ -15,7 +15,7 @@ Status = Run.Status
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 
-async def forked(stage: Stage, *, own_realm: bool) -> AgentSession:
+async def create_fork(stage: Stage, *, own_realm: bool) -> AgentSession:
     """Return a fork of a session in which `user:n` was 1."""
     session = await stage.session("talker")
     await stage.end_of(await stage.start(session, "say one", state_delta={"user:n": 1}))
@@ -28,7 +28,7 @@ def texts(session: AgentSession) -> list[tuple[int, str]]:
 
 @pytest.mark.parametrize("own_realm", [False, True])
 async def test_fork_continues_at_its_event(stage: Stage, own_realm: bool):
-    session = await forked(stage, own_realm=own_realm)
+    session = await create_fork(stage, own_realm=own_realm)
     ended = await stage.end_of(await stage.start(session, "say two"))
     assert (ended.status, ended.error) == (Status.DONE, "")
     assert (ended.first_seq, ended.last_seq) == (2, 4)
@@ -41,7 +41,7 @@ async def test_fork_continues_at_its_event(stage: Stage, own_realm: bool):
 
 
 async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(stage: Stage):
-    session = await forked(stage, own_realm=True)
+    session = await create_fork(stage, own_realm=True)
     await stage.end_of(await stage.start(session, "say two", state_delta={"user:n": 2}))
 
     def values() -> dict[str, str]:
@@ -55,7 +55,7 @@ async def test_a_run_in_a_realm_of_its_own_writes_there_and_not_to_real_life(sta
 
 
 async def test_failure_in_own_realm_is_reported_in_its_session(stage: Stage):
-    session = await forked(stage, own_realm=True)
+    session = await create_fork(stage, own_realm=True)
     ended = await stage.end_of(await stage.start(session, "call nothing ["))
     assert ended.status == Status.FAILED
     assert (await units_of_work.read(texts, session))[-1][1] == "talker"
@@ -64,7 +64,7 @@ async def test_failure_in_own_realm_is_reported_in_its_session(stage: Stage):
 
 
 async def test_an_eval_attempt_is_not_continued(stage: Stage):
-    session = await forked(stage, own_realm=True)
+    session = await create_fork(stage, own_realm=True)
     await units_of_work.write(lambda: AgentSession.objects.filter(pk=session.pk).update(realm="eval/1"))
     ended = await stage.end_of(await stage.start(session, "say two"))
     assert ended.status == Status.FAILED

@@ -19,11 +19,11 @@ from tests.runtime.conftest import (
     STAGE_APPS,
     Stage,
     adk_body,
-    gone,
     pid_of,
     read_events,
     read_run,
     until,
+    wait_until_gone,
 )
 
 Status = Run.Status
@@ -141,7 +141,7 @@ async def test_endless_thread_does_not_block_process_end(stage: Stage):
 
     os.kill(pid, signal.SIGTERM)
 
-    await gone(pid)
+    await wait_until_gone(pid)
     assert (await stage.run(session, "say hi")).status == Status.DONE
 
 
@@ -203,7 +203,7 @@ async def test_a_fork_is_the_agents_own_business_and_ends_with_the_process(stage
     assert len(started) == 2
     os.kill(pid, signal.SIGKILL)
     for child in started:
-        await gone(child)
+        await wait_until_gone(child)
 
 
 async def test_a_forked_copy_that_comes_back_writes_nothing_twice(stage: Stage):

@@ -13,7 +13,7 @@ from sessions_app.agents.folder import open_folder
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.store import units_of_work
 from tests.pages.html import Element, parse, table
-from tests.runtime.conftest import Stage, gone, read_events, until
+from tests.runtime.conftest import Stage, read_events, until, wait_until_gone
 
 
 def git(folder: Path, *arguments: str) -> str:
@@ -95,7 +95,7 @@ async def test_a_process_that_hangs_in_loading_ends_as_soon_as_there_is_newer_co
         await until(lambda: asyncio.to_thread(lambda: pid.exists() and pid.read_text()), bool)
         source.write_text(good)
         run = await stage.end_of(await starting)
-        await gone(int(pid.read_text()))
+        await wait_until_gone(int(pid.read_text()))
 
     assert (run.status, run.code_version) == (
         Run.Status.DONE,

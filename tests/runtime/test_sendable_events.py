@@ -29,7 +29,7 @@ def strict(text: str) -> Any:
     return json.loads(text, parse_constant=refuse)
 
 
-async def stored(session: AgentSession) -> list[dict[str, Any]]:
+async def stored_agent_events(session: AgentSession) -> list[dict[str, Any]]:
     """Return the stored events that are the agent's."""
     return [json.loads(row.data) for row in await read_events(session) if row.author != "user"]
 
@@ -41,7 +41,7 @@ async def test_run_returns_stored_events_that_adk_cannot_serialize(stage: Stage,
     status, text = await stage.ask(session, f"call {tool}")
 
     assert status == 200, text
-    assert strict(text) == await stored(session)
+    assert strict(text) == await stored_agent_events(session)
     assert (await units_of_work.read(Run.objects.get, session=session)).status == Run.Status.DONE
 
 
@@ -53,7 +53,7 @@ async def test_run_sse_continues_after_unserializable_event(stage: Stage, tool):
 
     frames = [strict(line.removeprefix("data: ")) for line in text.splitlines() if line]
     assert status == 200
-    assert frames == await stored(session)
+    assert frames == await stored_agent_events(session)
     assert len(frames) == 3
     assert (await units_of_work.read(Run.objects.get, session=session)).status == Run.Status.DONE
 

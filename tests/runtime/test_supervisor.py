@@ -16,7 +16,7 @@ from sessions_app.errors import RuntimeUnavailable
 from sessions_app.models import AgentCard, Run, RuntimeProcess
 from sessions_app.runs import lifecycle, processes
 from sessions_app.store import units_of_work
-from tests.runtime.conftest import Stage, gone, is_running, pid_of, read_events, read_run, until
+from tests.runtime.conftest import Stage, is_running, pid_of, read_events, read_run, until, wait_until_gone
 
 Status = Run.Status
 
@@ -156,7 +156,7 @@ async def test_changed_code_runs_in_new_process_while_old_one_finishes(own: Stag
     assert [event.author for event in await read_events(other)] == ["user", "renamed"]
     assert new.code_version != (await read_run(old)).code_version
     assert (await own.end_of(old)).status == Status.DONE
-    await gone(pid)
+    await wait_until_gone(pid)
 
 
 @pytest.mark.soak
@@ -220,7 +220,7 @@ async def test_idle_process_is_ended_and_restarted_on_demand(supervise):
     async with supervise(idle=0.2, sweep=0.05) as stage:
         long = await stage.run(await stage.session("talker"), "say " + " ".join(["word"] * 30))
         assert long.status == Status.DONE, "it took longer than a process may be idle"
-        await gone(long.runtime.pid)
+        await wait_until_gone(long.runtime.pid)
 
         run = await stage.run(await stage.session("talker"), "say hi")
 
@@ -234,7 +234,7 @@ async def test_only_the_newest_idle_processes_stay(supervise):
         old = await pid_of(stage, "talker")
         new = await pid_of(stage, "napper")
 
-        await gone(old)
+        await wait_until_gone(old)
 
         assert is_running(new)
 

@@ -62,7 +62,7 @@ def file(tmp_path) -> Path:
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory) -> Path:
+def empty_store(tmp_path_factory) -> Path:
     """An empty store. Its tables take longer than the start of a server."""
     store = tmp_path_factory.mktemp("made") / "devui.sqlite3"
     script = f"import devui; devui.setup('sqlite:///{store}')"
@@ -72,7 +72,7 @@ def made(tmp_path_factory) -> Path:
 
 
 @pytest.fixture
-def serve(agents_dir, file, made) -> Iterator[Callable[..., Web]]:
+def serve(agents_dir, file, empty_store) -> Iterator[Callable[..., Web]]:
     """Starts servers, on an empty store unless they are to make a new one."""
     started: list[Web] = []
 
@@ -84,7 +84,7 @@ def serve(agents_dir, file, made) -> Iterator[Callable[..., Web]]:
     ) -> Web:
         if not is_new and not file.exists():
             file.parent.mkdir(mode=0o700)
-            shutil.copy(made, file)
+            shutil.copy(empty_store, file)
         process = start_web(str(folder), "--port", "0", *arguments, store=file, popen=popen)
         lines: list[str] = []
         assert process.stdout is not None
@@ -292,9 +292,9 @@ def test_a_store_that_cannot_be_written_is_refused(file, agents_dir):
     assert "cannot be used" in refusal_of(str(agents_dir), "--port", "0", store=file)
 
 
-def test_a_store_of_a_newer_version_is_refused(made, file, agents_dir):
+def test_a_store_of_a_newer_version_is_refused(empty_store, file, agents_dir):
     file.parent.mkdir()
-    shutil.copy(made, file)
+    shutil.copy(empty_store, file)
     with sqlite3.connect(file) as store:
         store.execute(
             "INSERT INTO django_migrations (app, name, applied) VALUES ('sessions_app', '9999_later', '2099-01-01')"
@@ -362,22 +362,22 @@ def test_flags_may_be_spelled_with_hyphens_and_underscores():
     )
 
 
-def parsed(*arguments: str) -> dict:
+def parse_arguments(*arguments: str) -> dict:
     return vars(Command().create_parser("manage.py", "web").parse_args(list(arguments)))
 
 
 def test_log_level_is_case_insensitive_like_in_adk():
-    assert parsed("--log_level", "DEBUG")["log_level"] == "debug"
+    assert parse_arguments("--log_level", "DEBUG")["log_level"] == "debug"
 
 
 def test_a_log_level_that_does_not_exist_is_refused():
     with pytest.raises(CommandError, match="invalid choice: 'loud'"):
-        parsed("--log_level", "loud")
+        parse_arguments("--log_level", "loud")
 
 
 def test_agent_options_are_passed_to_runtimes():
     options = flags.runtime_options(
-        parsed("--extra_plugins", "a.B,c.D", "--extra_plugins", "e.F", "--max_llm_calls", "7", "-v")
+        parse_arguments("--extra_plugins", "a.B,c.D", "--extra_plugins", "e.F", "--max_llm_calls", "7", "-v")
     )
     assert options.extra_plugins == ["a.B", "c.D", "e.F"]
     assert (options.max_llm_calls, options.log_level) == (7, "DEBUG")
@@ -386,13 +386,13 @@ def test_agent_options_are_passed_to_runtimes():
 @pytest.mark.parametrize("flag", [flag for flag in flags.FLAGS if flag.unused], ids=lambda flag: flag.name)
 def test_meaningless_flag_is_accepted_with_a_note(flag):
     given = [f"--{flag.name}"] if flag.kind == "switch" else [f"--{flag.name}", "x"]
-    assert flags.unused_flag_notes(parsed(*given)) == [f"--{flag.name}: {flag.unused}"]
-    assert flags.unused_flag_notes(parsed()) == []
+    assert flags.unused_flag_notes(parse_arguments(*given)) == [f"--{flag.name}: {flag.unused}"]
+    assert flags.unused_flag_notes(parse_arguments()) == []
 
 
 def test_a_logo_is_a_name_and_a_picture():
-    assert flags.front_end_logo(parsed()) is None
-    both = parsed("--logo-text", "Acme", "--logo_image_url", "https://example.com/a.png")
+    assert flags.front_end_logo(parse_arguments()) is None
+    both = parse_arguments("--logo-text", "Acme", "--logo_image_url", "https://example.com/a.png")
     assert flags.front_end_logo(both) == ("Acme", "https://example.com/a.png")
     assert flags.unused_flag_notes(both) == []
 
@@ -400,13 +400,13 @@ def test_a_logo_is_a_name_and_a_picture():
 @pytest.mark.parametrize("given", [("--logo-text", "Acme"), ("--logo-image-url", "/a.png")])
 def test_half_a_logo_is_refused_as_by_adk(given):
     with pytest.raises(BadInput, match="must be used together"):
-        flags.front_end_logo(parsed(*given))
+        flags.front_end_logo(parse_arguments(*given))
 
 
 def test_other_session_service_is_passed_to_runtimes():
     uri = "postgresql+asyncpg://ann:secret@db/adk"
-    assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == uri
-    assert flags.runtime_options(parsed()).session_service_uri == ""
+    assert flags.runtime_options(parse_arguments("--session_service_uri", uri)).session_service_uri == uri
+    assert flags.runtime_options(parse_arguments()).session_service_uri == ""
 
 
 @pytest.mark.parametrize("uri", ["memory://", "sqlite://"])
@@ -414,7 +414,7 @@ def test_adks_in_memory_services_map_to_a_temporary_store(uri, monkeypatch, tmp_
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     for name in ("DATABASE_URL", "DEVUI_TEMPORARY_STORE"):
         monkeypatch.setenv(name, "")
-    assert flags.runtime_options(parsed("--session_service_uri", uri)).session_service_uri == ""
+    assert flags.runtime_options(parse_arguments("--session_service_uri", uri)).session_service_uri == ""
     flags.export_to_environment(["--session_service_uri", uri])
     assert os.environ["DEVUI_TEMPORARY_STORE"]
 

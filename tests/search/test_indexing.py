@@ -22,7 +22,7 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.django_db
 
 
-def indexed(word: str) -> set[int]:
+def indexed_sessions(word: str) -> set[int]:
     phrase = tokens.parse_phrase(word)
     assert phrase is not None
     sessions = sessions_with(phrase, 10_000)
@@ -30,7 +30,7 @@ def indexed(word: str) -> set[int]:
     return sessions
 
 
-def found(text: str) -> list[str]:
+def matches(text: str) -> list[str]:
     rows = execution.Search(parse(text)).filter_rows(AgentSession.objects.filter(realm=""))
     return sorted(rows.values_list("session_id", flat=True))
 
@@ -45,16 +45,16 @@ def words_kept() -> int:
 def test_an_append_writes_no_index_and_the_cursor_follows():
     story = Story()
     story.says("sunny")
-    assert indexed("sunny") == set()
+    assert indexed_sessions("sunny") == set()
     assert index_backlog.has_any()
     indexing.index_all()
-    assert indexed("sunny") == {story.pk}
+    assert indexed_sessions("sunny") == {story.pk}
     assert not index_backlog.has_any()
     story.says("rainy")
     assert index_backlog.has_any()
-    assert (indexed("rainy"), found("rainy")) == (set(), ["s1"])
+    assert (indexed_sessions("rainy"), matches("rainy")) == (set(), ["s1"])
     indexing.index_all()
-    assert indexed("rainy") == {story.pk}
+    assert indexed_sessions("rainy") == {story.pk}
 
 
 def test_indexing_leaves_the_revision_alone():
@@ -71,10 +71,10 @@ def test_a_long_session_is_indexed_in_pieces():
         story.add({"text": f"word{number}"}, delta={"n": number})
     indexing.store_batches(indexing.read_batches())
     assert story.session.indexed_seq == indexing.BATCH_EVENTS
-    assert found(f"word{indexing.BATCH_EVENTS + 2}") == found("word0") == found("n = 66 ever") == ["s1"]
+    assert matches(f"word{indexing.BATCH_EVENTS + 2}") == matches("word0") == matches("n = 66 ever") == ["s1"]
     indexing.index_all()
-    assert indexed(f"word{indexing.BATCH_EVENTS + 2}") == {story.pk}
-    assert found("n = 3 ever") == found("n = 66 ever") == ["s1"]
+    assert indexed_sessions(f"word{indexing.BATCH_EVENTS + 2}") == {story.pk}
+    assert matches("n = 3 ever") == matches("n = 66 ever") == ["s1"]
 
 
 def test_two_workers_index_everything_once():
@@ -104,12 +104,12 @@ def test_a_deleted_session_is_in_no_index():
     kept.says("sunny")
     gone.says("sunny")
     indexing.index_all()
-    assert indexed("sunny") == {kept.pk, gone.pk}
+    assert indexed_sessions("sunny") == {kept.pk, gone.pk}
     writes.delete_session(gone.key)
-    assert indexed("sunny") == {kept.pk}
+    assert indexed_sessions("sunny") == {kept.pk}
     assert not StateValue.objects.filter(scope="session", owner_id=gone.pk).exists()
     assert not SessionTrait.objects.filter(session=gone.pk).exists()
-    assert found("user:u = 1 ever") == ["kept"]
+    assert matches("user:u = 1 ever") == ["kept"]
 
 
 @pytest.mark.django_db(transaction=True)
@@ -118,11 +118,11 @@ def test_purged_sessions_and_realms_are_in_no_index():
     for story in (old, attempt):
         story.says("sunny")
     indexing.index_all()
-    assert indexed("sunny") == {old.pk, attempt.pk}
+    assert indexed_sessions("sunny") == {old.pk, attempt.pk}
     purge.delete_realm("eval/1")
-    assert indexed("sunny") == {old.pk}
+    assert indexed_sessions("sunny") == {old.pk}
     purge.purge(purge.PurgeFilter(older_than_s=1.0))
-    assert indexed("sunny") == set()
+    assert indexed_sessions("sunny") == set()
     assert not StateValue.objects.exists()
 
 
@@ -132,9 +132,9 @@ def test_credentials_enter_no_index():
     body = {"id": "e1", "invocationId": "i", "author": "agent", "timestamp": 1.0, "actions": {}}
     body["content"] = {"parts": [{"functionResponse": {"name": "x", "response": {"credential": secret}}}]}
     writes.append_event(story.key, build_record(body, delta={"credential": secret}))
-    assert found("public1") == ["s1"]
+    assert matches("public1") == ["s1"]
     indexing.index_all()
-    assert (indexed("public1"), indexed("s3cr3t")) == ({story.pk}, set())
+    assert (indexed_sessions("public1"), indexed_sessions("s3cr3t")) == ({story.pk}, set())
     assert not [row for row in StateValue.objects.all() if "s3cr3t" in row.mark]
 
 
@@ -150,11 +150,11 @@ def test_command_indexes_backlog_reports_it_and_rebuilds():
     story.says("sunny")
     story.says("rainy")
     assert index_events() == "2 event(s) indexed.\n"
-    assert indexed("sunny") == {story.pk}
+    assert indexed_sessions("sunny") == {story.pk}
     assert index_events() == "0 event(s) indexed.\n"
     SessionTrait.objects.all().delete()
     assert index_events("--rebuild") == "2 event(s) indexed.\n"
-    assert found("kind:agent") == ["s1"]
+    assert matches("kind:agent") == ["s1"]
     assert story.session.indexed_seq == 2
 
 
@@ -176,8 +176,8 @@ def test_previously_indexed_store_gets_owners_and_word_sessions():
         if connection.vendor == "postgresql":
             cursor.execute(migration.WORDS)
     assert set(owners.all()) == expected
-    assert found("k ever") == found("user:u ever") == found("rain") == found("sunny") == ["s1"]
-    assert found("-sunny") == found("k never") == ["s2"]
+    assert matches("k ever") == matches("user:u ever") == matches("rain") == matches("sunny") == ["s1"]
+    assert matches("-sunny") == matches("k never") == ["s2"]
 
 
 def test_idle_worker_needs_one_query(

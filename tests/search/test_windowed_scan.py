@@ -49,7 +49,7 @@ def make(count: int, random: Random) -> None:
     indexing.index_all()
 
 
-def walked(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing.SessionPage]]:
+def walk_pages(wanted: listing.SessionFilter) -> tuple[list[list[int]], list[listing.SessionPage]]:
     """Return the rows of each page, as looks bring them, and every answer."""
     pages: list[list[int]] = [[]]
     answers_given = []
@@ -77,7 +77,7 @@ def test_windowed_rows_equal_one_complete_query(text: str, seed: int, monkeypatc
     whole = list(listing.list_sessions(wanted).order_by("-updated_at", "-pk"))
     pinned_first = listing.list_sessions(wanted).filter(pinned_at__isnull=False).order_by("-pinned_at", "-pk")
     above = [row.pk for row in pinned_first[:2]]
-    pages, answered = walked(wanted)
+    pages, answered = walk_pages(wanted)
     assert [pk for page in pages for pk in page] == [
         *above,
         *(row.pk for row in whole if row.pk not in above),

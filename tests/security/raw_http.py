@@ -61,7 +61,7 @@ class Connection:
 
 
 @asynccontextmanager
-async def connected(address: str) -> AsyncIterator[Connection]:
+async def connect(address: str) -> AsyncIterator[Connection]:
     """Yield a connection to a server."""
     host, _, port = address.rpartition(":")
     reader, writer = await asyncio.open_connection(host, int(port), limit=LONGEST_LINE)

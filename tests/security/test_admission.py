@@ -18,7 +18,7 @@ from devui.web.body_limits import SMALL_BYTES
 from devui.web.login import authentication, credentials_file
 from devui.web.login.credentials_file import Login
 from tests.login.conftest import data, login
-from tests.security.raw_http import PATIENCE_S, Connection, connected
+from tests.security.raw_http import PATIENCE_S, Connection, connect
 from tests.web import serve
 
 __all__ = ["data", "login"]
@@ -31,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("store")
 
 
 @pytest.fixture
-def guarded() -> BodyAdmission:
+def admission() -> BodyAdmission:
     """DevUI with room for one large body of JSON."""
     return BodyAdmission(
         get_asgi_application(), max_form=LARGE, max_text=LARGE, max_total=LARGE * body_limits.PARSED_FACTOR
@@ -39,9 +39,9 @@ def guarded() -> BodyAdmission:
 
 
 @pytest_asyncio.fixture
-async def address(guarded: BodyAdmission) -> AsyncIterator[str]:
+async def address(admission: BodyAdmission) -> AsyncIterator[str]:
     """A server's address."""
-    async with serve(guarded) as address:
+    async with serve(admission) as address:
         yield address
 
 
@@ -69,7 +69,7 @@ def state_of(size: int) -> bytes:
     "length", [{"Content_Length": "66000000"}, {"Transfer_Encoding": "chunked"}], ids=["length", "chunked"]
 )
 async def test_refused_request_is_answered_before_its_body(login, address, headers, status, code, length):
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", SESSIONS, **JSON, **length, **headers)
         answer = await client.answer()
         assert (answer.status, json.loads(answer.body)["code"]) == (status, code)
@@ -78,7 +78,7 @@ async def test_refused_request_is_answered_before_its_body(login, address, heade
 
 
 async def test_refused_client_that_continues_sending_gets_the_response(login, address):
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         for _ in range(20):
             await client.send(b"x" * 1_000_000)
@@ -88,7 +88,7 @@ async def test_refused_client_that_continues_sending_gets_the_response(login, ad
 
 async def test_refused_client_is_drained_for_a_limited_time(login):
     admission = BodyAdmission(get_asgi_application(), drain_s=0.1)
-    async with serve(admission) as address, connected(address) as client:
+    async with serve(admission) as address, connect(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
         assert (await client.answer()).status == 401
         assert await client.ended() == b""
@@ -97,7 +97,7 @@ async def test_refused_client_is_drained_for_a_limited_time(login):
 async def test_number_of_drained_clients_is_limited(login):
     admission = BodyAdmission(get_asgi_application(), max_anonymous=2, drain_s=600)
     async with serve(admission) as address, AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
+        clients = [await stack.enter_async_context(connect(address)) for _ in range(3)]
         for client in clients:
             await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000")
             assert (await client.answer()).status == 401
@@ -108,13 +108,13 @@ async def test_number_of_drained_clients_is_limited(login):
 
 
 async def test_refused_client_with_expect_gets_no_100_continue(login, address):
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", SESSIONS, **JSON, Content_Length="20000000", Expect="100-continue")
         assert (await client.answer()).status == 401
 
 
 async def test_expired_login_is_reported_without_reading_the_body(login, address):
-    async with connected(address) as client:
+    async with connect(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
         await client.ask("POST", "/runs/start/1/", **form, Content_Length="2000000")
         answer = await client.answer()
@@ -125,7 +125,7 @@ async def test_expired_login_is_reported_without_reading_the_body(login, address
 async def test_login_that_ends_during_a_body_is_refused(login, address):
     mine = cookie(login)
     body = state_of(LARGE)
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", SESSIONS, body[:-1], **JSON, **mine, Content_Length=str(LARGE))
         credentials_file.set_password("another long password")
         await client.send(body[-1:])
@@ -134,7 +134,7 @@ async def test_login_that_ends_during_a_body_is_refused(login, address):
 
 async def test_authenticated_client_can_send_bodies(login, address):
     body = state_of(LARGE)
-    async with connected(address) as client:
+    async with connect(address) as client:
         for _ in range(2):  # on one connection
             await client.ask("POST", SESSIONS, body, **JSON, **cookie(login), Content_Length=str(LARGE))
             await _skip_answer(client)
@@ -150,7 +150,7 @@ async def _skip_answer(client: Connection) -> None:
 
 async def test_login_form_size_is_limited(login, address):
     form = {"Content_Type": "application/x-www-form-urlencoded"}
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", "/login/", **form, Content_Length=str(body_admission.MAX_LOGIN_FORM + 1))
         assert (await client.answer()).status == 413
 
@@ -159,7 +159,7 @@ async def test_number_of_concurrent_login_forms_is_limited(login):
     admission = BodyAdmission(get_asgi_application(), max_anonymous=2)
     form = {"Content_Type": "application/x-www-form-urlencoded", "Content_Length": "100"}
     async with serve(admission) as address, AsyncExitStack() as stack:
-        clients = [await stack.enter_async_context(connected(address)) for _ in range(3)]
+        clients = [await stack.enter_async_context(connect(address)) for _ in range(3)]
         for client in clients:
             await client.ask("POST", "/login/", **form)
         asking = [asyncio.create_task(client.answer()) for client in clients]
@@ -170,31 +170,31 @@ async def test_number_of_concurrent_login_forms_is_limited(login):
 
 
 @pytest.mark.parametrize("length", ["announced", "chunked"])
-async def test_concurrent_bodies_share_a_quota(data, guarded, address, length):
+async def test_concurrent_bodies_share_a_quota(data, admission, address, length):
     async with AsyncExitStack() as stack:
-        first = await stack.enter_async_context(connected(address))
+        first = await stack.enter_async_context(connect(address))
         if length == "announced":
             await first.ask("POST", SESSIONS, **JSON, Content_Length=str(LARGE))
         else:
             chunk = b"%x\r\n%s\r\n" % (LARGE - 1, b"x" * (LARGE - 1))
             await first.ask("POST", SESSIONS, chunk, **JSON, Transfer_Encoding="chunked")
-        await _until(lambda: guarded.quota._sum > guarded.quota.total - 2 * body_limits.PARSED_FACTOR)
+        await _until(lambda: admission.quota._sum > admission.quota.total - 2 * body_limits.PARSED_FACTOR)
 
-        second = await stack.enter_async_context(connected(address))
+        second = await stack.enter_async_context(connect(address))
         await second.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
         refused = await second.answer()
         assert (refused.status, refused.headers["retry-after"]) == (503, str(body_limits.RETRY_S))
         assert json.loads(refused.body)["code"] == "bodies_busy"
 
-        third = await stack.enter_async_context(connected(address))
+        third = await stack.enter_async_context(connect(address))
         await third.ask("POST", "/run", b"{}", **JSON, Content_Length="2")
         assert (await third.answer()).status == 422
 
-    await _until(lambda: guarded.quota._sum == 0)  # whoever goes away holds nothing
-    async with connected(address) as fourth:
+    await _until(lambda: admission.quota._sum == 0)  # whoever goes away holds nothing
+    async with connect(address) as fourth:
         await fourth.ask("POST", SESSIONS, state_of(LARGE), **JSON, Content_Length=str(LARGE))
         await _skip_answer(fourth)
-    await _until(lambda: guarded.quota._sum == 0)
+    await _until(lambda: admission.quota._sum == 0)
 
 
 async def _until(holds: Any) -> None:
@@ -203,18 +203,18 @@ async def _until(holds: Any) -> None:
             await asyncio.sleep(0.01)
 
 
-async def test_slow_body_is_refused(data, guarded, address, monkeypatch):
+async def test_slow_body_is_refused(data, admission, address, monkeypatch):
     monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", SESSIONS, b"{", **JSON, Content_Length=str(LARGE))
         answer = await client.answer()
     assert (answer.status, json.loads(answer.body)["code"]) == (408, "body_timeout")
-    await _until(lambda: guarded.quota._sum == 0)
+    await _until(lambda: admission.quota._sum == 0)
 
 
 async def test_slow_form_gets_an_error_page(data, address, monkeypatch):
     monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
-    async with connected(address) as client:
+    async with connect(address) as client:
         form = {"Content_Type": "application/x-www-form-urlencoded", "Accept": "text/html"}
         await client.ask("POST", "/runs/start/1/", b"a", **form, Content_Length="2000")
         answer = await client.answer()
@@ -227,7 +227,7 @@ async def test_steadily_sent_body_may_take_longer(data, address, monkeypatch):
     monkeypatch.setattr(body_limits, "GRACE_S", 0.2)
     monkeypatch.setattr(body_limits, "MIN_RATE", 10)
     body = b"x" * 1000  # good for 100 s
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("POST", "/run", body, **JSON, Content_Length=str(len(body) + 1))
         await asyncio.sleep(0.5)
         await client.send(b"x")

@@ -22,7 +22,7 @@ LIMIT = 1000
 
 
 @pytest.fixture
-def limited(store: None) -> Any:
+def limited_app(store: None) -> Any:
     """DevUI with small limits: forms with files may have twice as much."""
     return BodyAdmission(get_asgi_application(), max_form=2 * LIMIT, max_text=LIMIT)
 
@@ -39,10 +39,10 @@ async def in_pieces(body: bytes) -> AsyncIterator[bytes]:
 
 @pytest.mark.parametrize("path", ["/run", "/run_sse", "/apps/weather/users/ann/sessions", "/api/v1/runs"])
 @pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])
-async def test_a_body_above_the_limit_is_refused(limited, path, announced):
+async def test_a_body_above_the_limit_is_refused(limited_app, path, announced):
     body = body_of(LIMIT + 1)
     content = body if announced else in_pieces(body)
-    async with over(limited) as client:
+    async with over(limited_app) as client:
         answer = await client.post(path, content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 413
     assert answer.json().keys() == {"detail", "code", "hint"}
@@ -50,17 +50,17 @@ async def test_a_body_above_the_limit_is_refused(limited, path, announced):
 
 
 @pytest.mark.parametrize("announced", [True, False], ids=["content length", "chunked"])
-async def test_a_body_at_the_limit_is_read(limited, announced):
+async def test_a_body_at_the_limit_is_read(limited_app, announced):
     body = body_of(LIMIT)
     content = body if announced else in_pieces(body)
-    async with over(limited) as client:
+    async with over(limited_app) as client:
         answer = await client.post("/run", content=content, headers={"Content-Type": "application/json"})
     assert answer.status_code == 503  # read, and nothing here runs agents
 
 
-async def test_real_server_refuses_body_without_length(limited):
+async def test_real_server_refuses_body_without_length(limited_app):
     async with (
-        serve(limited) as address,
+        serve(limited_app) as address,
         httpx.AsyncClient(base_url=f"http://{address}", trust_env=False) as client,
     ):
         answer = await client.post("/run", content=in_pieces(body_of(LIMIT * 3)))
@@ -82,14 +82,14 @@ async def test_the_server_has_a_limit(web):
 FILES = {"file": ("case.evalset.json", b"x" * LIMIT, "application/json")}
 
 
-async def test_a_form_with_files_may_be_larger_but_not_on_the_api(limited):
-    async with over(limited, Accept="text/html") as client:
+async def test_a_form_with_files_may_be_larger_but_not_on_the_api(limited_app):
+    async with over(limited_app, Accept="text/html") as client:
         assert (await client.post("/evals/upload/", files=FILES)).status_code != 413
         assert (await client.post("/run", files=FILES)).status_code == 413
 
 
-async def test_browser_gets_an_error_page(limited):
-    async with over(limited, Accept="text/html") as client:
+async def test_browser_gets_an_error_page(limited_app):
+    async with over(limited_app, Accept="text/html") as client:
         answer = await client.post("/evals/upload/", files=FILES | {"more": ("a", b"x" * LIMIT)})
     assert answer.status_code == 413
     assert answer.headers["content-type"].startswith("text/html")

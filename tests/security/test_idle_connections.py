@@ -15,7 +15,7 @@ import websockets
 from devui.web import idle_connections
 from devui.web.idle_connections import TimedHTTPProtocol
 from tests.login.servers import serving
-from tests.security.raw_http import PATIENCE_S, connected
+from tests.security.raw_http import PATIENCE_S, connect
 from tests.web import serve
 
 WAIT_S = 0.3
@@ -37,7 +37,7 @@ async def slow(scope: dict[str, Any], receive: Any, send: Any) -> None:
     await send({"type": "http.response.body", "body": b"ok"})
 
 
-def limited(headers_timeout_s: float = WAIT_S, max_idle: int = 256) -> type[TimedHTTPProtocol]:
+def limited_protocol(headers_timeout_s: float = WAIT_S, max_idle: int = 256) -> type[TimedHTTPProtocol]:
     """Return the protocol with short timeouts."""
     limits = {"headers_timeout_s": headers_timeout_s, "max_idle": max_idle, "min_wait_s": WAIT_S / 3}
     return type("LimitedProtocol", (TimedHTTPProtocol,), limits)
@@ -51,19 +51,19 @@ def serve_slow(protocol: type[TimedHTTPProtocol]) -> AbstractAsyncContextManager
 @pytest_asyncio.fixture
 async def address() -> AsyncIterator[str]:
     """The address of a server of the application."""
-    async with serve_slow(limited()) as address:
+    async with serve_slow(limited_protocol()) as address:
         yield address
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET / HTTP/1.1\r\nHost: 127"], ids=["nothing", "half a head"])
 async def test_connection_without_request_is_closed(address, sent):
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.send(sent)
         assert await client.ended() == b""
 
 
 async def test_endless_headers_are_closed(address):
-    async with connected(address) as client:
+    async with connect(address) as client:
         ending = asyncio.create_task(client.ended())
         await client.send(b"GET / HTTP/1.1\r\n")
         while not ending.done():
@@ -73,7 +73,7 @@ async def test_endless_headers_are_closed(address):
 
 
 async def test_endless_second_request_is_closed(address):
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("GET", "/")
         assert (await client.answer()).body == b"ok"
         await client.send(b"GET / HTTP/1.1\r\nHost: 127")
@@ -81,7 +81,7 @@ async def test_endless_second_request_is_closed(address):
 
 
 async def test_slow_answer_and_open_socket_are_left_alone(address):
-    async with connected(address) as client:
+    async with connect(address) as client:
         await client.ask("GET", "/slow")
         assert (await client.answer()).body == b"ok"
     async with websockets.connect(f"ws://{address}/", proxy=None) as opened:
@@ -90,10 +90,12 @@ async def test_slow_answer_and_open_socket_are_left_alone(address):
 
 async def test_oldest_idle_connection_makes_room():
     async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(serve_slow(limited(headers_timeout_s=600, max_idle=3)))
+        address = await stack.enter_async_context(
+            serve_slow(limited_protocol(headers_timeout_s=600, max_idle=3))
+        )
         clients = []
         for _ in range(5):
-            clients.append(await stack.enter_async_context(connected(address)))
+            clients.append(await stack.enter_async_context(connect(address)))
             await clients[-1].ask("GET", "/")
             assert (await clients[-1].answer()).body == b"ok"
         for client in clients[:2]:
@@ -105,11 +107,11 @@ async def test_oldest_idle_connection_makes_room():
 
 async def test_connection_that_is_answered_is_not_idle():
     async with AsyncExitStack() as stack:
-        address = await stack.enter_async_context(serve_slow(limited(max_idle=1)))
-        clients = [await stack.enter_async_context(connected(address)) for _ in range(1)]
+        address = await stack.enter_async_context(serve_slow(limited_protocol(max_idle=1)))
+        clients = [await stack.enter_async_context(connect(address)) for _ in range(1)]
         await clients[0].ask("GET", "/slow")
         for _ in range(3):
-            clients.append(await stack.enter_async_context(connected(address)))
+            clients.append(await stack.enter_async_context(connect(address)))
             await clients[-1].ask("GET", "/")
             assert (await clients[-1].answer()).body == b"ok"
         assert (await clients[0].answer()).body == b"ok"

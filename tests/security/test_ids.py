@@ -16,7 +16,7 @@ from tests.hostile_ids import HOSTILE_IDS
 DOTS = [".", ".."]
 
 
-def shown(html: str) -> str:
+def page_text(html: str) -> str:
     """Return the text of a page."""
     return unescape(re.sub(r"<[^>]*>", " ", html))
 
@@ -28,7 +28,7 @@ async def test_any_id_has_a_page_of_its_own(web, session):
         page = await web.get(session_url(row), headers={"Accept": "text/html"})
         assert page.status_code == 200, hostile
         if hostile.isprintable():
-            assert hostile in shown(page.text)
+            assert hostile in page_text(page.text)
         assert "<script>alert" not in page.text
 
 

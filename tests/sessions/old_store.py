@@ -46,7 +46,7 @@ def main(url: str, *migrations: str) -> dict[str, Any]:
     today = [model for app in APPS for model in apps.get_app_config(app).get_models()]
     return {
         "tables": len(models),
-        "lost": lost(before, rows_of(tables)),
+        "lost": lost_rows(before, rows_of(tables)),
         "readable": sum(len(list(model._default_manager.all())) for model in today),
     }
 
@@ -106,18 +106,18 @@ def rows_of(tables: list[str]) -> Rows:
         for table in tables:
             cursor.execute(f"SELECT * FROM {table} ORDER BY 1")
             names = [column[0] for column in cursor.description]
-            rows = [dict(zip(names, map(shown, row), strict=True)) for row in cursor.fetchall()]
+            rows = [dict(zip(names, map(show_value, row), strict=True)) for row in cursor.fetchall()]
             derived = {name for name in names if f"{table}.{name}" in RECOUNTED}
             found[table] = [{name: row[name] for name in names if name not in derived} for row in rows]
     return found
 
 
-def shown(value: Any) -> str:
+def show_value(value: Any) -> str:
     """Return what a value looks like."""
     return repr(bytes(value) if isinstance(value, memoryview) else value)
 
 
-def lost(before: Rows, after: Rows) -> list[str]:
+def lost_rows(before: Rows, after: Rows) -> list[str]:
     """Return the rows that are not there any more with every value that they had."""
     return [
         f"{table}: {row}"

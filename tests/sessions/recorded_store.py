@@ -27,11 +27,11 @@ def main(url: str, *paths: str) -> dict[str, Any]:
     return {
         "rows": {table: len(rows) for table, rows in before.items()},
         "lost": lost(before, rows_of(tables)),
-        "told": asyncio.run(told(paths)),
+        "told": asyncio.run(fetch_paths(paths)),
     }
 
 
-async def told(paths: Sequence[str]) -> dict[str, Any]:
+async def fetch_paths(paths: Sequence[str]) -> dict[str, Any]:
     """Return what the API answers at each path."""
     from devui.asgi import application
 

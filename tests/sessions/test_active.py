@@ -18,22 +18,22 @@ from tests.sessions.concurrency import run_together
 NOW = 1_700_000_000.0
 
 
-def made(session_id: str, age: float, *, app: str = APP, user: str = USER, realm: str = "") -> None:
+def create_session(session_id: str, age: float, *, app: str = APP, user: str = USER, realm: str = "") -> None:
     writes.create_session(SessionKey(realm, app, user, session_id), now=NOW - age)
 
 
 def test_newest_session_within_ttl_is_reused(store):
-    made("older", 50)
-    made("newer", 20)
-    made("elsewhere", 10, app="writer")
-    made("of another", 10, user="ben")
-    made("attempt", 10, realm="eval/1")
+    create_session("older", 50)
+    create_session("newer", 20)
+    create_session("elsewhere", 10, app="writer")
+    create_session("of another", 10, user="ben")
+    create_session("attempt", 10, realm="eval/1")
     session, created = active_session.get_or_create(APP, USER, 60, now=NOW)
     assert (session.session_id, created) == ("newer", False)
 
 
 def test_session_with_too_old_last_event_is_not_reused(store):
-    made("old", 61)
+    create_session("old", 61)
     session, created = active_session.get_or_create(APP, USER, 60, state={"n": 1, "user:n": 2}, now=NOW)
     assert created
     assert session.session_id != "old"
@@ -41,7 +41,7 @@ def test_session_with_too_old_last_event_is_not_reused(store):
 
 
 def test_without_a_ttl_the_apps_own_counts_and_without_that_the_newest(store):
-    made("old", 61)
+    create_session("old", 61)
     assert not active_session.get_or_create(APP, USER, now=NOW)[1]
     app_settings.set_session_ttl(APP, 60)
     assert active_session.get_or_create(APP, USER, now=NOW)[1]

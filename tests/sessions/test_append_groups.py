@@ -76,7 +76,7 @@ def in_group(*requests: Any) -> list[Any]:
 
 
 @contextmanager
-def held(statement: str, *values: Any) -> Iterator[None]:
+def hold_rows(statement: str, *values: Any) -> Iterator[None]:
     """Hold the rows that a statement locks, on a connection of its own."""
     with psycopg.connect(store_url()) as other:
         assert other.execute(f"{statement} FOR UPDATE", values).fetchall()
@@ -180,7 +180,7 @@ def test_unready_append_is_left_out_and_takes_no_version():
     writes.append_event(session_key("stale"), record({}))
     twin = record({"user:n": 1})
     writes.append_event(session_key("twin"), twin)
-    with held("SELECT 1 FROM sessions_app_agentsession WHERE session_id = %s", "held"):
+    with hold_rows("SELECT 1 FROM sessions_app_agentsession WHERE session_id = %s", "held"):
         outcomes = in_group(
             request(session_key("stale"), record({"user:n": 1}), revision=0),
             request(session_key("a"), record({"user:n": 2})),
@@ -250,7 +250,7 @@ async def test_a_user_that_somebody_holds_holds_up_no_other():
     for number in range(6):
         await units_of_work.write(writes.create_session, session_key(f"a{number}"))
         await units_of_work.write(writes.create_session, session_key(f"b{number}", "bob"))
-    with held("SELECT 1 FROM sessions_app_userscope WHERE user_id = %s", "ann"):
+    with hold_rows("SELECT 1 FROM sessions_app_userscope WHERE user_id = %s", "ann"):
         waiting = [
             asyncio.ensure_future(
                 append(session_key(f"a{number}"), record({"user:n": 1}), ExpectedSession(0))
@@ -274,7 +274,7 @@ async def test_a_caller_that_gives_up_does_not_undo_its_append():
         await units_of_work.write(
             writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {}
         )
-    with held("SELECT 1 FROM sessions_app_userscope"):
+    with hold_rows("SELECT 1 FROM sessions_app_userscope"):
         tasks = [
             asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), ExpectedSession(0)))
             for name in ("s0", "s1", "s2")
@@ -296,7 +296,7 @@ async def test_lost_connection_fails_unstored_appends_and_recovers():
         await units_of_work.write(
             writes.create_session, session_key(name), {"user:n": 0} if name == "s0" else {}
         )
-    with held("SELECT 1 FROM sessions_app_userscope"):
+    with hold_rows("SELECT 1 FROM sessions_app_userscope"):
         tasks = [
             asyncio.ensure_future(append(session_key(name), record({"user:n": 1}), ExpectedSession(0)))
             for name in names

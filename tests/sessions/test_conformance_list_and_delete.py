@@ -12,7 +12,7 @@ from sessions_app.sessions import writes
 from tests.sessions.build import APP, OWNER, USER, append, create, event, get
 
 
-async def listed(service, **given) -> list:
+async def list_sessions(service, **given) -> list:
     return (await service.list_sessions(**{"app_name": APP, **given})).sessions
 
 
@@ -20,7 +20,7 @@ async def test_a_list_has_no_events(service):
     """Statement 34."""
     session = await create(service)
     await service.append_event(session, event("hello"))
-    [found] = await listed(service, user_id=USER)
+    [found] = await list_sessions(service, user_id=USER)
     assert (found.id, found.events) == ("s1", [])
 
 
@@ -28,7 +28,7 @@ async def test_every_session_of_a_list_has_the_state_of_its_own_user(service):
     """Statement 35."""
     await create(service, state={"own": 1, "app:theme": "dark", "user:name": "Ann"})
     await create(service, user_id="bob", state={"own": 2, "user:name": "Bob"})
-    states = {session.user_id: session.state for session in await listed(service)}
+    states = {session.user_id: session.state for session in await list_sessions(service)}
     assert states == {
         "ann": {"own": 1, "app:theme": "dark", "user:name": "Ann"},
         "bob": {"own": 2, "app:theme": "dark", "user:name": "Bob"},
@@ -40,7 +40,7 @@ async def test_the_list_runs_from_the_oldest_update_to_the_newest_then_by_user_a
     for user, name, moment in (("bob", "x", 5.0), ("ann", "z", 5.0), ("ann", "y", 5.0), ("ann", "w", 9.0)):
         session = await create(service, name, user_id=user)
         await service.append_event(session, event(timestamp=moment))
-    order = [(session.user_id, session.id) for session in await listed(service)]
+    order = [(session.user_id, session.id) for session in await list_sessions(service)]
     assert order == [("ann", "y"), ("ann", "z"), ("bob", "x"), ("ann", "w")]
 
 
@@ -49,7 +49,7 @@ async def test_list_is_sorted_by_code_points_in_every_database(service):
     for user, name in (("é", "x"), ("a", "x"), ("B", "x"), ("a", "é"), ("a", "Z")):
         session = await create(service, name, user_id=user)
         await service.append_event(session, event(timestamp=5.0))
-    order = [(session.user_id, session.id) for session in await listed(service)]
+    order = [(session.user_id, session.id) for session in await list_sessions(service)]
     assert order == [("B", "x"), ("a", "Z"), ("a", "x"), ("a", "é"), ("é", "x")]
 
 
@@ -57,11 +57,11 @@ async def test_the_sessions_of_a_list_share_nothing(service):
     """Statements 19 and 35."""
     for name in ("s1", "s2"):
         await create(service, name, state={"app:list": [1], "user:list": [1], "list": [1]})
-    first, second = await listed(service)
+    first, second = await list_sessions(service)
     for spoiled in first.state.values():
         spoiled.append(2)
     assert second.state == {"app:list": [1], "user:list": [1], "list": [1]}
-    assert [session.state for session in await listed(service)] == [second.state] * 2
+    assert [session.state for session in await list_sessions(service)] == [second.state] * 2
 
 
 @pytest.mark.parametrize("user_id", [None, USER])
@@ -102,7 +102,7 @@ async def test_a_list_has_the_state_that_a_session_has(ours):
     }
     await create(ours, state=state)
     await create(ours, "empty")
-    states = {session.id: session.state for session in await listed(ours)}
+    states = {session.id: session.state for session in await list_sessions(ours)}
     for name in ("s1", "empty"):
         assert states[name] == (await get(ours, name)).state
         assert repr(states[name]["user:\\"]) == "-0.0"
@@ -112,7 +112,7 @@ async def test_a_list_has_the_state_that_a_session_has(ours):
 async def test_a_session_of_a_list_can_be_appended_to(service):
     """Statement 70."""
     await append(await create(service), service, {"own": 1})
-    [found] = await listed(service)
+    [found] = await list_sessions(service)
     await append(found, service, {"own": 2})
     assert (await get(service)).state == {"own": 2}
 
@@ -121,29 +121,29 @@ async def test_no_user_lists_all_users_of_the_app(service):
     """Statement 37."""
     await create(service)
     await create(service, user_id="bob")
-    assert {session.user_id for session in await listed(service, user_id=None)} == {"ann", "bob"}
+    assert {session.user_id for session in await list_sessions(service, user_id=None)} == {"ann", "bob"}
 
 
 async def test_the_empty_user_lists_the_empty_user_only(service):
     """Statement 38."""
     await create(service)
-    assert await listed(service, user_id="") == []
+    assert await list_sessions(service, user_id="") == []
     await create(service, "nobodys", user_id="")
-    assert [session.id for session in await listed(service, user_id="")] == ["nobodys"]
+    assert [session.id for session in await list_sessions(service, user_id="")] == ["nobodys"]
 
 
 @pytest.mark.parametrize("unknown", [{"app_name": "?"}, {"user_id": "?"}])
 async def test_an_unknown_app_or_user_has_an_empty_list(service, unknown):
     """Statement 39."""
     await create(service)
-    assert await listed(service, **unknown) == []
+    assert await list_sessions(service, **unknown) == []
 
 
 async def test_sessions_of_other_apps_are_not_listed(service):
     """Statement 40."""
     await create(service)
     await create(service, "elsewhere", app_name="news")
-    assert [session.id for session in await listed(service)] == ["s1"]
+    assert [session.id for session in await list_sessions(service)] == ["s1"]
 
 
 async def test_deleting_missing_session_is_no_error(service):

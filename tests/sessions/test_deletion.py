@@ -34,7 +34,7 @@ def save(story: Story, name: str, content: bytes) -> None:
         artifacts.save(key, draft, payload)
 
 
-def listed() -> set[int]:
+def listed_pks() -> set[int]:
     return {row.pk for row in listing.list_page(listing.SessionFilter()).rows}
 
 
@@ -43,7 +43,7 @@ def test_deleted_session_is_hidden_and_its_id_is_free():
     story.asks("Hello")
     save(story, "notes.txt", b"Paris")
     assert deletion.delete([story.pk]).batch
-    assert listed() == set()
+    assert listed_pks() == set()
     with pytest.raises(SessionMissing):
         find_session(story.pk)
     with pytest.raises(SessionMissing):
@@ -81,10 +81,10 @@ def test_sessions_deleted_together_are_restored_together_or_not_at_all():
     with pytest.raises(AlreadyExists, match=r"'s2' .* another session has its id now") as refusal:
         deletion.undo(done.batch.id)
     assert "Delete the session that has its id now" in refusal.value.hint
-    assert listed() == {taken.pk}
+    assert listed_pks() == {taken.pk}
     deletion.delete([taken.pk])
     deletion.undo(done.batch.id)
-    assert listed() == {first.pk, second.pk}
+    assert listed_pks() == {first.pk, second.pk}
 
 
 def test_sessions_of_same_id_in_two_realms_are_deleted_separately():
@@ -101,7 +101,7 @@ def test_a_session_with_an_active_run_is_refused_by_the_run():
     run = runs.create_run(story.pk, {})
     with pytest.raises(SessionBusy, match=run.id):
         deletion.delete([story.pk])
-    assert listed() == {story.pk}
+    assert listed_pks() == {story.pk}
 
 
 def test_among_others_it_is_left_alone_and_named():
@@ -109,7 +109,7 @@ def test_among_others_it_is_left_alone_and_named():
     run = runs.create_run(busy.pk, {})
     done = deletion.delete([busy.pk, idle.pk])
     assert done.skipped == [f"busy: run {run.id} is queued"]
-    assert listed() == {busy.pk}
+    assert listed_pks() == {busy.pk}
 
 
 def test_deleting_deleted_session_is_no_error():

@@ -29,7 +29,7 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.django_db
 
 
-def told(story: Story, **how: bool) -> list[tuple[str, str | None, str | None, str]]:
+def drift_rows(story: Story, **how: bool) -> list[tuple[str, str | None, str | None, str]]:
     return [(d.name, d.stored, d.folded, str(d.why)) for d in drift.find_drift(story.session, **how).keys]
 
 
@@ -43,13 +43,13 @@ def test_session_explained_by_its_events_has_no_drift(how):
     story = Story()
     story.says("a", delta={"n": 1, "user:n": 1, "app:n": {"b": [1.5, None]}})
     story.says("b", delta={"n": 2, "secret": {"authType": "apiKey", "apiKey": "hush"}})
-    assert told(story, **how) == []
+    assert drift_rows(story, **how) == []
 
 
 def test_seeds_are_listed_until_an_event_writes_them(how):
     story = Story(initial={"n": 0, "m": 1, "user:n": "x", "app:n": None})
     story.says("a", delta={"n": 1})
-    assert told(story, **how) == [
+    assert drift_rows(story, **how) == [
         ("m", "1", None, "seed"),
         ("user:n", '"x"', None, "seed"),
         ("app:n", "null", None, "seed"),
@@ -65,9 +65,9 @@ def test_writes_of_other_sessions_are_listed_beside_own_ones(how, name):
     assert (entry.name, entry.stored, entry.folded, entry.why) == (name, "2", "1", DriftCause.OTHER_SESSION)
     assert (entry.change.from_session, entry.change.session_id) == ("s2", other.pk)
     writes.delete_session(other.key)
-    assert told(story, **how) == [(name, "2", "1", "other_session")]
+    assert drift_rows(story, **how) == [(name, "2", "1", "other_session")]
     story.says("b", delta={name: 2})
-    assert told(story, **how) == []
+    assert drift_rows(story, **how) == []
 
 
 def test_only_unexplained_values_are_drift(how):
@@ -102,13 +102,16 @@ def test_manual_removal_without_null_event_is_listed(how):
     story = Story(initial={"gone": 1})
     story.says("a", delta={"user:gone": 1, "app:null": None})
     writes.edit_state(story.key, {}, removed=["gone", "user:gone"])
-    assert told(story, **how) == [("gone", None, "null", "removed"), ("user:gone", None, "null", "removed")]
+    assert drift_rows(story, **how) == [
+        ("gone", None, "null", "removed"),
+        ("user:gone", None, "null", "removed"),
+    ]
 
 
 def test_an_edit_is_an_event_and_no_drift(how):
     story = Story(initial={"n": 0})
     writes.edit_state(story.key, {"n": 1, "app:n": 1})
-    assert told(story, **how) == []
+    assert drift_rows(story, **how) == []
 
 
 def test_rows_that_something_else_wrote_are_foreign(how):
@@ -119,7 +122,7 @@ def test_rows_that_something_else_wrote_are_foreign(how):
     UserState.objects.update(value="3")
     owner = AppState.objects.get().owner
     AppState.objects.create(owner=owner, key="odd", key_id="odd", value="4", position=9)
-    assert told(story, **how) == [
+    assert drift_rows(story, **how) == [
         ("m", None, "1", "foreign"),
         ("n", "2", "1", "foreign"),
         ("user:n", "3", "1", "foreign"),
@@ -132,20 +135,20 @@ def test_event_changed_outside_the_ledger_is_detected_by_folding():
     story.says("a", delta={"n": 1})
     event = story.event(1)
     Event.objects.filter(pk=event.pk).update(data=event.data.replace('{"n":1}', '{"n":2}'))
-    assert told(story) == []
-    assert told(story, from_events=True) == [("n", "1", "2", "foreign")]
+    assert drift_rows(story) == []
+    assert drift_rows(story, from_events=True) == [("n", "1", "2", "foreign")]
 
 
 def test_imported_state_without_event_is_listed(how):
     story = Story(initial={"n": 1, "user:n": 2})
     StateChange.objects.update(cause=ChangeCause.IMPORT)
-    assert [why for *_, why in told(story, **how)] == ["import", "import"]
+    assert [why for *_, why in drift_rows(story, **how)] == ["import", "import"]
 
 
 def test_state_copied_by_a_fork_is_listed(how):
     story = Story(initial={"n": 1, "user:n": 2})
     StateChange.objects.filter(scope="user").update(cause=ChangeCause.FORK, session=None)
-    assert [why for *_, why in told(story, **how)] == ["seed", "fork"]
+    assert [why for *_, why in drift_rows(story, **how)] == ["seed", "fork"]
 
 
 def test_recreated_session_starts_without_old_state(how):
@@ -153,7 +156,7 @@ def test_recreated_session_starts_without_old_state(how):
     story.says("a", delta={"own": 2, "user:n": 2})
     writes.delete_session(story.key)
     again = Story(initial={"own": 7})
-    assert told(again, **how) == [("own", "7", None, "seed"), ("user:n", "2", None, "other_session")]
+    assert drift_rows(again, **how) == [("own", "7", None, "seed"), ("user:n", "2", None, "other_session")]
     rows = StateChange.objects.filter(scope="session")
     assert [(row.value, row.cause) for row in rows] == [("7", "seed")]
 

@@ -59,7 +59,7 @@ def cyclic_list() -> list[Any]:
     return value
 
 
-def nested(levels: int) -> list[Any]:
+def nest(levels: int) -> list[Any]:
     value: list[Any] = []
     for _ in range(levels):
         value = [value]
@@ -104,7 +104,7 @@ HOSTILE = {
     ),
     "cyclic list": (cyclic_list(), [1, "<the list that this is part of>"], "cyclic"),
     "an object in a cycle": ({"a": [cyclic_list(), (1,)]}, None, "cyclic,tuple"),
-    "deep": (nested(5000), None, "deep"),
+    "deep": (nest(5000), None, "deep"),
     "long": ("x" * 300_000, "x" * 300_000, ""),
 }
 
@@ -244,8 +244,8 @@ HOSTILE_EVENTS: dict[str, dict[str, Any]] = {
     "nan in arguments": {"content": args(x=math.nan)},
     "an object in arguments": {"content": args(x=Unprintable(), y=1)},
     "a cycle in arguments": {"content": args(x=cyclic_dict(), y=1)},
-    "deep arguments": {"content": args(x=nested(240), y=1)},
-    "deeper arguments": {"content": args(x=nested(3000), y=1)},
+    "deep arguments": {"content": args(x=nest(240), y=1)},
+    "deeper arguments": {"content": args(x=nest(3000), y=1)},
     "a huge integer": {"content": args(x=2**20_000)},
     "bytes in the output": {"output": b"\xff\x00"},
     "a cycle in the output": {"output": cyclic_list()},

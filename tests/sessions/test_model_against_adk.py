@@ -54,12 +54,12 @@ class Sessions(RuleBasedStateMachine):
     @rule(user_id=users, session_id=ids, state=st.none() | deltas)
     def create(self, **given: Any) -> None:
         ours, adks = self.both("create_session", **given)
-        assert told(ours) == told(adks)
+        assert comparable(ours) == comparable(adks)
 
     @rule(user_id=users, session_id=ids, delta=deltas, data=st.data())
     def append(self, user_id: str, session_id: str, delta: dict[str, Any], data: st.DataObject) -> None:
         ours, adks = self.both("get_session", user_id=user_id, session_id=session_id)
-        assert told(ours) == told(adks)
+        assert comparable(ours) == comparable(adks)
         if adks is None:
             return
         sent = event(delta=delta, timestamp=float(next(self.clock)))
@@ -76,13 +76,15 @@ class Sessions(RuleBasedStateMachine):
     @invariant()
     def the_services_agree(self) -> None:
         ours, adks = self.both("list_sessions")
-        assert [told(session) for session in ours.sessions] == [told(session) for session in adks.sessions]
+        assert [comparable(session) for session in ours.sessions] == [
+            comparable(session) for session in adks.sessions
+        ]
         for user_id in ("ann", "bob"):
             state, expected = self.both("get_user_state", user_id=user_id)
             assert state == expected
             for session_id in ("s1", "s2"):
                 found, same = self.both("get_session", user_id=user_id, session_id=session_id)
-                assert told(found) == told(same)
+                assert comparable(found) == comparable(same)
 
     @invariant()
     def the_ledger_tells_the_same(self) -> None:
@@ -100,7 +102,7 @@ class Sessions(RuleBasedStateMachine):
                 assert history.state_at(session, row).merged() == self.states[row.event_id]
 
 
-def told(outcome: Session | Any) -> Any:
+def comparable(outcome: Session | Any) -> Any:
     """Return what of a session both services must tell; when it was created each knows for itself."""
     if not isinstance(outcome, Session):
         return outcome

@@ -41,7 +41,7 @@ DAY = 86_400.0
 OLD = PurgeFilter(older_than_s=30 * DAY)
 
 
-def told(
+def create_old_session(
     session_id: str, *, days: float = 40.0, app: str = "weather", realm: str = "", events: int = 1
 ) -> AgentSession:
     """Create a session whose last event is so many days old."""
@@ -85,17 +85,17 @@ def command(*arguments: str, status: int = 0) -> str:
 
 
 def test_sessions_without_an_event_for_so_long_go_and_all_others_stay():
-    told("old")
-    told("young", days=20)
-    told("attempt", realm="eval/1")
+    create_old_session("old")
+    create_old_session("young", days=20)
+    create_old_session("attempt", realm="eval/1")
     report = purge.purge(OLD)
     assert (report.sessions, report.events, report.skipped) == (1, 1, [])
     assert ids() == {"young", "attempt"}
 
 
 def test_purge_of_external_session_removes_the_copy_and_says_so():
-    MirroredSession.objects.create(session=told("copied"), place="sqlite:///adk.db")
-    told("own")
+    MirroredSession.objects.create(session=create_old_session("copied"), place="sqlite:///adk.db")
+    create_old_session("own")
     assert "1 of them are copies of sessions that one of ADK's services keeps" in command(
         "--older-than", "30d", "--dry-run"
     )
@@ -103,12 +103,12 @@ def test_purge_of_external_session_removes_the_copy_and_says_so():
     assert "2 session(s)" in said
     assert "their copies come back when it is read" in said
     assert ids() == set()
-    told("own")
+    create_old_session("own")
     assert "copies" not in command("--older-than", "30d")
 
 
 def test_user_and_app_state_survive_with_their_history():
-    told("old", events=3)
+    create_old_session("old", events=3)
     purge.purge(OLD)
     assert UserState.objects.get().value == AppState.objects.get().value == "2"
     assert not SessionState.objects.exists()
@@ -121,7 +121,7 @@ def test_user_and_app_state_survive_with_their_history():
 
 def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay():
     artifacts.remove_orphaned_content()  # of other tests
-    session = told("old")
+    session = create_old_session("old")
     save(session, "small", b"x")
     save(session, "large", b"x" * 100_000)
     save(session, "shared", b"y" * 100_000)
@@ -133,8 +133,8 @@ def test_artifacts_of_the_session_go_with_their_files_and_those_of_the_user_stay
 
 
 def test_a_session_with_an_active_run_is_left_alone_and_named():
-    busy = told("busy")
-    told("old")
+    busy = create_old_session("busy")
+    create_old_session("old")
     run = runs.create_run(busy.pk, {})
     report = purge.purge(OLD)
     assert report.skipped == [f"weather / ann / busy: run {run.pk} is queued"]
@@ -142,7 +142,7 @@ def test_a_session_with_an_active_run_is_left_alone_and_named():
 
 
 def test_session_continued_during_handover_is_skipped():
-    session = told("old")
+    session = create_old_session("old")
 
     def remember(row: AgentSession) -> int:
         key = SessionKey("", row.app_name, row.user_id, row.session_id)
@@ -156,7 +156,7 @@ def test_session_continued_during_handover_is_skipped():
 
 
 def test_dry_run_reports_and_changes_nothing():
-    told("old", events=2)
+    create_old_session("old", events=2)
     assert command("--older-than", "30d", "--dry-run") == (
         "1 session(s) with 2 event(s) would be removed.\n  weather / ann / old\n"
     )
@@ -164,14 +164,14 @@ def test_dry_run_reports_and_changes_nothing():
 
 
 def test_an_id_is_free_again_at_once_and_an_append_to_the_removed_session_is_refused():
-    told("old")
+    create_old_session("old")
     purge.purge(OLD)
     again = writes.create_session(SessionKey("", "weather", "ann", "old"))
     assert (again.last_seq, SessionState.objects.count()) == (0, 0)
 
 
 def test_sessions_set_aside_by_killed_purge_are_hidden_then_removed(monkeypatch):
-    session = told("old", events=5)
+    session = create_old_session("old", events=5)
     save(session, "a", b"x")
 
     def killed(*given: Any) -> None:
@@ -200,7 +200,7 @@ def test_many_events_go_in_small_batches(monkeypatch):
             yield pks
 
     monkeypatch.setattr(purge, "_pk_batches", measured)
-    told("old", events=10)
+    create_old_session("old", events=10)
     purge.purge(OLD)
     assert max(sizes) == 4
     assert not Event.objects.exists()
@@ -208,8 +208,8 @@ def test_many_events_go_in_small_batches(monkeypatch):
 
 def test_agents_go_on_while_sessions_are_removed():
     for number in range(10):
-        told(f"old{number}", events=5)
-    told("alive", days=0)
+        create_old_session(f"old{number}", events=5)
+    create_old_session("alive", days=0)
     done = threading.Event()
 
     def work() -> int:
@@ -237,8 +237,8 @@ def test_agents_go_on_while_sessions_are_removed():
 
 
 def test_expired_means_by_the_apps_own_ttl():
-    told("weather-old", days=10)
-    told("writer-old", days=10, app="writer")
+    create_old_session("weather-old", days=10)
+    create_old_session("writer-old", days=10, app="writer")
     app_settings.set_session_ttl("weather", 7 * DAY)
     command("--expired")
     assert ids() == {"writer-old"}
@@ -246,15 +246,15 @@ def test_expired_means_by_the_apps_own_ttl():
 
 def test_all_criteria_must_match_and_app_limits_them():
     app_settings.set_session_ttl("weather", 7 * DAY)
-    told("expired", days=10)
-    told("both", days=40)
-    told("other", days=40, app="writer")
+    create_old_session("expired", days=10)
+    create_old_session("both", days=40)
+    create_old_session("other", days=40, app="writer")
     command("--expired", "--older-than=30d", "--app=weather")
     assert ids() == {"expired", "other"}
 
 
 def test_purged_session_is_remembered():
-    told("old", events=3)
+    create_old_session("old", events=3)
     said = command("--older-than", "30d", "--to-memory")
     assert "3 memories were added." in said
     found = memory.search(memory.make_owner("", "weather", "ann"), "tea", 10)
@@ -263,7 +263,7 @@ def test_purged_session_is_remembered():
 
 
 def test_remembered_session_is_not_remembered_twice():
-    told("old", events=3)
+    create_old_session("old", events=3)
     command("--older-than", "30d", "--to-memory", "--app", "writer")
     from sessions_app.adk.memory import remember
 
@@ -276,7 +276,7 @@ def test_remembered_session_is_not_remembered_twice():
 async def test_a_long_session_is_handed_over_whole(store):
     from sessions_app.store import units_of_work
 
-    await units_of_work.write(lambda: told("old", events=450).pk)
+    await units_of_work.write(lambda: create_old_session("old", events=450).pk)
     from sessions_app.adk.memory import remember
 
     assert await units_of_work.read(lambda: remember(AgentSession.objects.get())) == 450
@@ -285,7 +285,7 @@ async def test_a_long_session_is_handed_over_whole(store):
 
 
 def test_command_exits_1_and_names_skipped_sessions():
-    busy = told("busy\x1b[31m")
+    busy = create_old_session("busy\x1b[31m")
     runs.create_run(busy.pk, {})
     said = command("--older-than", "30d", status=1)
     assert "0 session(s)" in said
@@ -303,7 +303,7 @@ def test_the_command_refuses_to_remove_everything():
     "span", ["30", "d", "-3d", "0d", "1w", "30 days", "nan", "1e9d", "٣d", "999999d", ""]
 )
 def test_invalid_duration_is_refused_with_examples(span: str):
-    told("old")
+    create_old_session("old")
     with pytest.raises(CommandError, match="30d for thirty days"):
         call_command("purge_sessions", f"--older-than={span}")
     assert ids() == {"old"}
@@ -311,15 +311,15 @@ def test_invalid_duration_is_refused_with_examples(span: str):
 
 def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
     artifacts.remove_orphaned_content()  # of other tests
-    session = told("attempt", realm="eval/1/a/1", events=3)
+    session = create_old_session("attempt", realm="eval/1/a/1", events=3)
     save(session, "a", b"x" * 100_000)
     save(session, "user:b", b"y")
     owner = memory.make_owner("eval/1/a/1", "weather", "ann")
     from sessions_app.adk.memory import remember
 
     assert remember(session) == 3
-    told("other", realm="eval/1/a/10")
-    told("real")
+    create_old_session("other", realm="eval/1/a/10")
+    create_old_session("real")
     purge.delete_realm("eval/1/a/1")
     assert ids() == {"other", "real"}
     assert UserScope.objects.filter(realm="eval/1/a/1").count() == 0
@@ -331,7 +331,7 @@ def test_a_realm_is_deleted_with_its_state_ledger_artifacts_and_memory():
 
 
 def test_real_life_is_never_deleted_as_a_realm():
-    told("real")
+    create_old_session("real")
     with pytest.raises(BadInput, match="default realm"):
         purge.delete_realm("")
     assert ids() == {"real"}

@@ -48,7 +48,7 @@ def quick(ahead: ReadAhead) -> DjangoSessionService:
 
 
 @pytest.fixture
-def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def created_events(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The ids of the events that are made of rows, as they are made."""
     ids: list[str] = []
     from_row = event_mapping.from_row
@@ -78,13 +78,13 @@ async def cold() -> Session:
     return await get(DjangoSessionService())
 
 
-async def test_the_next_turn_makes_only_the_events_that_are_new(quick, ahead, made):
+async def test_the_next_turn_makes_only_the_events_that_are_new(quick, ahead, created_events):
     await talk(quick, 3)
     session = await read_and_settle(quick, ahead)
     sent = [await append(session, quick, {"turn": turn}) for turn in (3, 4)]
-    made.clear()
+    created_events.clear()
     found = await get(quick)
-    assert made == [new.id for new in sent]
+    assert created_events == [new.id for new in sent]
     assert found == await cold() == session
 
 
@@ -215,7 +215,7 @@ async def test_short_session_is_not_prefetched(store):
     assert ahead.size == 0
 
 
-async def test_the_session_read_longest_ago_makes_room(store, made):
+async def test_the_session_read_longest_ago_makes_room(store, created_events):
     ahead = ReadAhead(min_events=1, delay=0, max_bytes=8 * EVENT_BYTES)
     quick = DjangoSessionService(ahead=ahead)
     for name in ("s1", "s2", "s3"):
@@ -223,9 +223,9 @@ async def test_the_session_read_longest_ago_makes_room(store, made):
         await read_and_settle(quick, ahead, name)
     assert 0 < ahead.size <= 8 * EVENT_BYTES
     for name, cost in (("s3", 0), ("s1", 3)):
-        made.clear()
+        created_events.clear()
         found = await get(quick, name)
-        assert len(made) == cost
+        assert len(created_events) == cost
         assert found == await get(DjangoSessionService(), name)
         await ahead.wait_for_copies()
 
@@ -239,7 +239,7 @@ async def test_too_long_session_is_prefetched_in_part_or_not_at_all(store):
     assert await get(quick) == await cold()
 
 
-async def test_failing_prefetch_is_logged_and_harmless(quick, ahead, made, monkeypatch, caplog):
+async def test_failing_prefetch_is_logged_and_harmless(quick, ahead, created_events, monkeypatch, caplog):
     def fail(*row: Any) -> Event:
         raise OperationalError("disk I/O error")
 

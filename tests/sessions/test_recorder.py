@@ -64,7 +64,7 @@ async def writers() -> dict[str, tuple[str, str, bool]]:
     }
 
 
-def seen(kind: str, name: str = "") -> tuple[str, str, bool]:
+def writer(kind: str, name: str = "") -> tuple[str, str, bool]:
     return (kind, name, False)
 
 
@@ -88,7 +88,7 @@ async def session(ours):
 async def test_a_tool_is_named_with_its_call(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("count", "call-7"), "done"), tools=[count])
     await run(agent, ours)
-    assert await writers() == {"count": seen("tool", "count"), "user:counted": seen("tool", "count")}
+    assert await writers() == {"count": writer("tool", "count"), "user:counted": writer("tool", "count")}
     [change] = await units_of_work.read(lambda: list(StateChange.objects.filter(key="count")))
     assert change.call_id == "call-7"
 
@@ -124,10 +124,10 @@ async def test_callback_after_one_of_parallel_calls_is_named(ours, session):
     )
     await run(agent, ours)
     assert await writers() == {
-        "note_a": seen("tool", "note"),
-        "note_b": seen("tool", "note"),
-        "last": seen("callback", "stamp"),
-        "stamp": seen("callback", "stamp"),
+        "note_a": writer("tool", "note"),
+        "note_b": writer("tool", "note"),
+        "last": writer("callback", "stamp"),
+        "stamp": writer("callback", "stamp"),
     }
 
 
@@ -141,7 +141,7 @@ async def test_a_dict_that_parallel_calls_both_wrote_names_both(ours, session):
     model = ScriptedModel.saying([call("left"), call("right")], "done")
     await run(LlmAgent(name="ann", model=model, tools=[left, right]), ours)
     assert (await get(ours)).state == {"shared": {"left": 1, "right": 1}}
-    assert await writers() == {"shared": seen("tool", "left and right")}
+    assert await writers() == {"shared": writer("tool", "left and right")}
 
 
 async def test_a_write_into_a_list_read_from_the_state_is_the_tools(ours):
@@ -150,7 +150,7 @@ async def test_a_write_into_a_list_read_from_the_state_is_the_tools(ours):
 
     await create(ours, state={"list": [1]})
     await run(LlmAgent(name="ann", model=ScriptedModel.saying(call("add"), "done"), tools=[add]), ours)
-    assert await writers() == {"list": seen("tool", "add")}
+    assert await writers() == {"list": writer("tool", "add")}
     assert (await get(ours)).state == {"list": [1, 2]}
 
 
@@ -158,7 +158,7 @@ async def test_the_output_key_is_named_with_its_agent(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("the answer"), output_key="answer")
     await run(agent, ours)
     assert (await get(ours)).state == {"answer": "the answer"}
-    assert await writers() == {"answer": seen("output_key", "ann")}
+    assert await writers() == {"answer": writer("output_key", "ann")}
 
 
 async def test_the_output_key_wins_over_a_callback_that_wrote_the_same_key(ours, session):
@@ -170,7 +170,7 @@ async def test_the_output_key_wins_over_a_callback_that_wrote_the_same_key(ours,
         name="ann", model=ScriptedModel.saying("sure"), output_key="answer", after_model_callback=guess
     )
     await run(agent, ours)
-    assert await writers() == {"answer": seen("output_key", "ann"), "guessed": seen("callback", "guess")}
+    assert await writers() == {"answer": writer("output_key", "ann"), "guessed": writer("callback", "guess")}
 
 
 async def test_every_callback_of_an_agent_is_named(ours, session):
@@ -190,8 +190,8 @@ async def test_every_callback_of_an_agent_is_named(ours, session):
         **{f"{hook}_callback": mark(hook) for hook in hooks},
     )
     await run(agent, ours)
-    expected = {hook: seen("callback", f"on_{hook}") for hook in hooks}
-    tool = {"count": seen("tool", "count"), "user:counted": seen("tool", "count")}
+    expected = {hook: writer("callback", f"on_{hook}") for hook in hooks}
+    tool = {"count": writer("tool", "count"), "user:counted": writer("tool", "count")}
     assert await writers() == expected | tool
 
 
@@ -204,7 +204,7 @@ async def test_of_several_callbacks_any_could_have_written(ours, session):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), before_agent_callback=[first, second])
     await run(agent, ours)
-    assert await writers() == {"k": seen("callback", "one of first, second")}
+    assert await writers() == {"k": writer("callback", "one of first, second")}
 
 
 async def test_writes_between_a_tool_and_its_callback_are_ambiguous(ours, session):
@@ -218,7 +218,7 @@ async def test_writes_between_a_tool_and_its_callback_are_ambiguous(ours, sessio
         before_tool_callback=check,
     )
     await run(agent, ours)
-    assert (await writers())["checked"] == seen("tool", "one of check, count")
+    assert (await writers())["checked"] == writer("tool", "one of check, count")
 
 
 async def test_a_callback_that_answers_for_the_model_is_named(ours, session):
@@ -227,7 +227,7 @@ async def test_a_callback_that_answers_for_the_model_is_named(ours, session):
         return LlmResponse(content=types.Content(role="model", parts=[types.Part(text="cached")]))
 
     await run(LlmAgent(name="ann", model=ScriptedModel.saying(), before_model_callback=answer), ours)
-    assert await writers() == {"cached": seen("callback", "answer")}
+    assert await writers() == {"cached": writer("callback", "answer")}
 
 
 async def test_a_callback_that_handles_a_tools_error_is_named(ours, session):
@@ -246,7 +246,7 @@ async def test_a_callback_that_handles_a_tools_error_is_named(ours, session):
         on_tool_error_callback=recover,
     )
     await run(agent, ours)
-    assert await writers() == {"tried": seen("tool", "fail"), "recovered": seen("callback", "recover")}
+    assert await writers() == {"tried": writer("tool", "fail"), "recovered": writer("callback", "recover")}
 
 
 async def test_a_callback_that_handles_a_models_error_is_named(ours, session):
@@ -256,7 +256,7 @@ async def test_a_callback_that_handles_a_models_error_is_named(ours, session):
 
     model = ScriptedModel.saying(ValueError("down"))
     await run(LlmAgent(name="ann", model=model, on_model_error_callback=recover), ours)
-    assert await writers() == {"recovered": seen("callback", "recover")}
+    assert await writers() == {"recovered": writer("callback", "recover")}
 
 
 async def test_methods_and_partials_are_called_by_their_names(ours, session):
@@ -274,7 +274,10 @@ async def test_methods_and_partials_are_called_by_their_names(ours, session):
         after_agent_callback=functools.partial(stamp, "x"),
     )
     await run(agent, ours)
-    assert await writers() == {"checked": seen("callback", "Guard.check"), "stamp": seen("callback", "stamp")}
+    assert await writers() == {
+        "checked": writer("callback", "Guard.check"),
+        "stamp": writer("callback", "stamp"),
+    }
 
 
 class Writing(BaseAgent):
@@ -287,7 +290,7 @@ class Writing(BaseAgent):
 
 async def test_event_created_with_delta_is_explicit(ours, session):
     await run(Writing(name="own"), ours)
-    assert await writers() == {"by_hand": seen("delta")}
+    assert await writers() == {"by_hand": writer("delta")}
 
 
 async def test_the_delta_a_run_is_started_with_is_explicit(ours, session):
@@ -307,7 +310,7 @@ async def test_writer_of_unstorable_key_is_under_the_nearest_text(ours, session,
     model = ScriptedModel.saying(call("write"), "done")
     await run(LlmAgent(name="ann", model=model, tools=[write]), ours)
     kept = key.replace("\x00", "\N{REPLACEMENT CHARACTER}").replace("\ud800", "\N{REPLACEMENT CHARACTER}")
-    assert (await writers())[kept] == seen("tool", "write")
+    assert (await writers())[kept] == writer("tool", "write")
 
 
 async def test_sub_agents_are_distinguished(ours, session):
@@ -321,8 +324,8 @@ async def test_sub_agents_are_distinguished(ours, session):
     pair = ParallelAgent(name="pair", sub_agents=[agent("left"), agent("right")])
     await run(SequentialAgent(name="all", sub_agents=[agent("first"), pair]), ours)
     assert await writers() == {
-        **{f"out_{name}": seen("output_key", name) for name in ("first", "left", "right")},
-        **{f"seen_{name}": seen("callback", "mark") for name in ("first", "left", "right")},
+        **{f"out_{name}": writer("output_key", name) for name in ("first", "left", "right")},
+        **{f"seen_{name}": writer("callback", "mark") for name in ("first", "left", "right")},
     }
 
 
@@ -333,7 +336,7 @@ async def test_a_workflow_node_that_writes_state_writes_an_explicit_delta(ours, 
 
     answer = LlmAgent(name="answer", model=ScriptedModel.saying("yes"), output_key="said", mode="single_turn")
     await run(Workflow(name="flow", edges=[(START, prepare, answer)]), ours)
-    assert await writers() == {"prepared": seen("delta"), "said": seen("output_key", "answer")}
+    assert await writers() == {"prepared": writer("delta"), "said": writer("output_key", "answer")}
 
 
 async def test_writes_of_an_agent_used_as_tool_are_the_tools(ours, session):
@@ -342,7 +345,7 @@ async def test_writes_of_an_agent_used_as_tool_are_the_tools(ours, session):
     )
     model = ScriptedModel.saying(call("inner", request="find"), "done")
     await run(LlmAgent(name="ann", model=model, tools=[AgentTool(inner)]), ours)
-    assert await writers() == {"found": seen("tool", "inner")}
+    assert await writers() == {"found": writer("tool", "inner")}
 
 
 async def test_another_plug_in_that_writes_is_named(ours, session):
@@ -352,13 +355,13 @@ async def test_another_plug_in_that_writes_is_named(ours, session):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"))
     await run(agent, ours, Recorder(), Tagging(name="tagging"))
-    assert await writers() == {"tag": seen("callback", "tagging")}
+    assert await writers() == {"tag": writer("callback", "tagging")}
 
 
 async def test_the_plug_ins_of_adk_that_only_watch_are_not_suspected(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("count"), "done"), tools=[count])
     await run(agent, ours, Recorder(), LoggingPlugin())
-    assert await writers() == {"count": seen("tool", "count"), "user:counted": seen("tool", "count")}
+    assert await writers() == {"count": writer("tool", "count"), "user:counted": writer("tool", "count")}
 
 
 async def test_temp_values_are_stored_as_ghosts_and_never_as_state(ours, session):
@@ -411,7 +414,7 @@ async def test_streamed_chunks_reach_the_sink_with_their_session_and_are_not_sto
     )
     assert chunks == [("s1", "ann", "str"), ("s1", "ann", "eam"), ("s1", "ann", "ed")]
     assert len((await get(ours)).events) == 2
-    assert await writers() == {"out": seen("output_key", "ann")}
+    assert await writers() == {"out": writer("output_key", "ann")}
 
 
 async def test_a_callback_that_writes_on_every_chunk_is_named(ours, session):
@@ -421,7 +424,7 @@ async def test_a_callback_that_writes_on_every_chunk_is_named(ours, session):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("streamed"), after_model_callback=tally)
     await run(agent, ours, streaming=True)
     assert (await get(ours)).state == {"chunks": 4}
-    assert await writers() == {"chunks": seen("callback", "tally")}
+    assert await writers() == {"chunks": writer("callback", "tally")}
 
 
 async def test_a_failure_inside_the_recorder_never_breaks_a_run_and_is_logged_once(ours, session, caplog):

@@ -17,7 +17,7 @@ from google.adk.evaluation.local_eval_sets_manager import LocalEvalSetsManager
 from google.genai import types
 
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, DjangoSessionService
-from tests.sessions.memory.said import event, recalled
+from tests.sessions.memory.said import event, recall_texts
 
 FILES = "/apps/office/users/ann/sessions/s1/artifacts"
 
@@ -99,4 +99,4 @@ async def test_a_session_is_added_to_memory(client: httpx.AsyncClient):
     await sessions.append_event(session, event("予算は四万円です"))
     added = await client.patch("/apps/office/users/ann/memory", json={"session_id": "s1"})
     assert added.status_code == 200
-    assert await recalled(DjangoMemoryService(), "予算") == ["予算は四万円です"]
+    assert await recall_texts(DjangoMemoryService(), "予算") == ["予算は四万円です"]

@@ -47,7 +47,7 @@ async def run(agent: BaseAgent, service: Any) -> None:
             pass
 
 
-async def noticed() -> dict[str, tuple[Any, Any]]:
+async def untracked_keys() -> dict[str, tuple[Any, Any]]:
     """Return (value, stored) of each key that was noticed, with its prefix; a missing value is None."""
     rows = await units_of_work.read(lambda: list(UntrackedKey.objects.order_by("pk")))
     loads = [None if text is None else json.loads(text) for row in rows for text in (row.value, row.stored)]
@@ -73,7 +73,7 @@ async def test_key_set_on_the_session_object_is_noticed_and_lost(ours):
         own.update({"n": 2, "new": [1], "user:u": "x", "app:a": {"b": None}})
 
     await run(run_agent(mutating(change)), ours)
-    assert await noticed() == {
+    assert await untracked_keys() == {
         "app:a": ({"b": None}, None),
         "n": (2, 1),
         "new": ([1], None),
@@ -93,7 +93,7 @@ async def test_value_changed_in_place_and_deleted_key_are_noticed(ours):
         del own["gone"]
 
     await run(run_agent(mutating(change)), ours)
-    assert await noticed() == {"cart": ({"a": [1, 2]}, {"a": [1]}), "gone": (None, 1)}
+    assert await untracked_keys() == {"cart": ({"a": [1, 2]}, {"a": [1]}), "gone": (None, 1)}
 
 
 async def test_tool_writes_by_context_are_tracked(ours):
@@ -109,7 +109,7 @@ async def test_tool_writes_by_context_are_tracked(ours):
         own["temp:own"] = 1
 
     await run(run_agent(mutating(change)), ours)
-    assert await noticed() == {}
+    assert await untracked_keys() == {}
 
 
 async def test_a_value_changed_after_its_event_was_stored_is_noticed(ours):
@@ -127,7 +127,7 @@ async def test_a_value_changed_after_its_event_was_stored_is_noticed(ours):
 
     turns = [call("first"), call("second"), "done"]
     await run(LlmAgent(name="ann", model=ScriptedModel.saying(*turns), tools=[first, second]), ours)
-    assert await noticed() == {"cart": ([1, 2], [1])}
+    assert await untracked_keys() == {"cart": ([1, 2], [1])}
 
 
 async def test_failed_run_reports_its_untracked_changes(ours):
@@ -135,7 +135,7 @@ async def test_failed_run_reports_its_untracked_changes(ours):
     agent = run_agent(mutating(lambda own, context: own.update(n=1)), call("meddle"), RuntimeError("boom"))
     with pytest.raises(RuntimeError, match="boom"):
         await run(agent, ours)
-    assert await noticed() == {"n": (1, None)}
+    assert await untracked_keys() == {"n": (1, None)}
 
 
 async def test_concurrent_shared_writes_are_not_untracked(ours):
@@ -147,7 +147,7 @@ async def test_concurrent_shared_writes_are_not_untracked(ours):
         return "ok"
 
     await run(run_agent(meanwhile), ours)
-    assert await noticed() == {}
+    assert await untracked_keys() == {}
 
 
 async def test_an_agent_used_as_a_tool_has_a_state_of_its_own(ours):
@@ -160,28 +160,28 @@ async def test_an_agent_used_as_a_tool_has_a_state_of_its_own(ours):
         tools=[AgentTool(inner)],
     )
     await run(outer, ours)
-    assert await noticed() == {}
+    assert await untracked_keys() == {}
 
 
 async def test_sessions_of_another_service_are_left_alone(store):
     service = InMemorySessionService()
     await create(service)
     await run(run_agent(mutating(lambda own, context: own.update(n=1))), service)
-    assert await noticed() == {}
+    assert await untracked_keys() == {}
 
 
 async def test_credentials_are_left_out(ours):
     await create(ours)
     secret = {"authType": "apiKey", "apiKey": "hush"}
     await run(run_agent(mutating(lambda own, context: own.update(held=secret))), ours)
-    assert await noticed() == {"held": ({"authType": "apiKey"}, None)}
+    assert await untracked_keys() == {"held": ({"authType": "apiKey"}, None)}
 
 
 async def test_a_session_deleted_meanwhile_is_no_failure(ours):
     session = await create(ours)
     await ours.delete_session(app_name=APP, user_id=USER, session_id="s1")
     await ours.note_untracked(session, "i1", [writes.UntrackedChange("n", None, None)])
-    assert await noticed() == {}
+    assert await untracked_keys() == {}
 
 
 names = st.sampled_from(["a", "b", "user:a", "app:a", "temp:a"]) | texts

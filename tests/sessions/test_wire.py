@@ -23,7 +23,7 @@ RESPONSE = types.Part(function_response=types.FunctionResponse(id="c1", name="lo
 SAID = types.Part(text="hello")
 
 
-def said(*parts: types.Part, **fields: Any) -> Event:
+def model_event(*parts: types.Part, **fields: Any) -> Event:
     return event(content=types.Content(role="model", parts=list(parts)), **fields)
 
 
@@ -35,16 +35,16 @@ def summary(made: Event) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("made", "kind"),
     [
-        (said(SAID, author="user"), EventKind.USER),
-        (said(SAID), EventKind.AGENT),
-        (said(SAID, CALL), EventKind.TOOL_CALL),
-        (said(RESPONSE), EventKind.TOOL_RESULT),
-        (said(RESPONSE, author="user"), EventKind.TOOL_RESULT),
+        (model_event(SAID, author="user"), EventKind.USER),
+        (model_event(SAID), EventKind.AGENT),
+        (model_event(SAID, CALL), EventKind.TOOL_CALL),
+        (model_event(RESPONSE), EventKind.TOOL_RESULT),
+        (model_event(RESPONSE, author="user"), EventKind.TOOL_RESULT),
         (event(delta={"a": 1}), EventKind.STATE),
         (event(delta={"a": 1}, author="user"), EventKind.STATE),
         (Event(author="agent", actions=EventActions(escalate=True, state_delta={"a": 1})), EventKind.CONTROL),
         (Event(author="agent", actions=EventActions(transfer_to_agent="other")), EventKind.CONTROL),
-        (said(SAID, error_code="429"), EventKind.ERROR),
+        (model_event(SAID, error_code="429"), EventKind.ERROR),
         (event(error_message="quota"), EventKind.ERROR),
         (event(output={"answer": 1}), EventKind.AGENT),
         (event(), EventKind.CONTROL),
@@ -92,7 +92,7 @@ def test_unusual_finish_reason_is_shown_unless_it_is_the_error(reason, error, fl
 
 def test_a_result_that_reports_an_error_has_failed():
     response = types.FunctionResponse(id="c1", name="look", response={"error": "no such place"})
-    assert summary(said(types.Part(function_response=response)))["results"][0]["failed"]
+    assert summary(model_event(types.Part(function_response=response)))["results"][0]["failed"]
 
 
 MCP_ERROR = {"content": [{"type": "text", "text": "no such table"}], "isError": True}
@@ -115,7 +115,7 @@ def result_of(body: dict[str, Any], name: str = "look") -> types.Part:
     ids=["ADK", "status", "MCP", "MCP 2", "retry plug-in"],
 )
 def test_result_of_failed_tool_counts_as_error(body):
-    record = event_mapping.to_record(said(result_of(body)))
+    record = event_mapping.to_record(model_event(result_of(body)))
     assert (record.kind, record.is_error) == (EventKind.TOOL_RESULT, True)
     assert json.loads(record.summary)["results"][0]["failed"]
 
@@ -124,7 +124,7 @@ def test_result_of_failed_tool_counts_as_error(body):
     "body", [{"ok": True}, {"error": None}, {**MCP_ERROR, "isError": False}, {"failed": True}]
 )
 def test_result_of_successful_tool_is_no_error(body):
-    record = event_mapping.to_record(said(result_of(body)))
+    record = event_mapping.to_record(model_event(result_of(body)))
     assert not record.is_error
     assert not json.loads(record.summary)["results"][0]["failed"]
 
@@ -153,7 +153,7 @@ def test_call_awaiting_confirmation_has_not_failed():
         )
         for name in ("asks", "fails")
     ]
-    made = said(*[types.Part(function_response=answer) for answer in answers])
+    made = model_event(*[types.Part(function_response=answer) for answer in answers])
     made.actions.requested_tool_confirmations = {"asks": ToolConfirmation(hint="Sure?")}
     assert [result["failed"] for result in summary(made)["results"]] == [False, True]
 
@@ -163,7 +163,7 @@ def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
     response = types.FunctionResponse(
         name="draw", response={}, parts=[types.FunctionResponsePart(inline_data=blob)]
     )
-    assert summary(said(types.Part(function_response=response)))["media"] == [
+    assert summary(model_event(types.Part(function_response=response)))["media"] == [
         {"mime": "image/png", "name": "", "size": 3, "pointer": "/content/parts/0/functionResponse/parts/0"}
     ]
 
@@ -171,7 +171,7 @@ def test_media_that_a_tool_answers_with_have_a_place_of_their_own():
 def test_source_found_and_cited_is_listed_once():
     web = types.GroundingChunkWeb(uri="https://example.org/a", title="A")
     kept = types.GroundingChunkRetrievedContext(uri="gs://b/c")
-    made = said(
+    made = model_event(
         SAID,
         grounding_metadata=types.GroundingMetadata(
             grounding_chunks=[
@@ -189,7 +189,7 @@ def test_source_found_and_cited_is_listed_once():
 
 
 def test_empty_entries_are_left_out():
-    assert set(summary(said(SAID))) == {"text"}
+    assert set(summary(model_event(SAID))) == {"text"}
 
 
 def test_summary_is_bounded_for_any_event():
@@ -197,7 +197,7 @@ def test_summary_is_bounded_for_any_event():
     call = types.FunctionCall(id=long, name=long, args={long: long})
     response = types.FunctionResponse(id=long, name=long, response={long: long})
     blob = types.FileData(file_uri=long, mime_type=long, display_name=long)
-    made = said(
+    made = model_event(
         types.Part(text=long),
         types.Part(text=long, thought=True),
         types.Part(function_call=call),
@@ -218,7 +218,7 @@ def test_summary_is_bounded_for_any_event():
 
 
 def test_only_the_first_fifty_items_of_a_list_are_kept():
-    made = said(*[CALL] * 200, delta={f"k{number}": 1 for number in range(200)})
+    made = model_event(*[CALL] * 200, delta={f"k{number}": 1 for number in range(200)})
     assert {name: len(value) for name, value in summary(made).items()} == {"calls": 50, "delta": 50}
 
 

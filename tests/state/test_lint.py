@@ -26,8 +26,8 @@ def event_numbers(hint: Hint) -> list[int]:
     return [occurrence.seq for occurrence in hint.occurrences]
 
 
-def nested(levels: int) -> object:
-    return [nested(levels - 1)] if levels else 1
+def nest(levels: int) -> object:
+    return [nest(levels - 1)] if levels else 1
 
 
 # --- user data in session scope ---
@@ -262,9 +262,7 @@ def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone
 
 
 def test_deep_nesting_is_reported_and_shallow_is_not(story):
-    seq = story.says(
-        "x", delta={"deep": nested(DEEP_LEVELS + 1), "flat": nested(DEEP_LEVELS), "t": "[[[[[[[["}
-    )
+    seq = story.says("x", delta={"deep": nest(DEEP_LEVELS + 1), "flat": nest(DEEP_LEVELS), "t": "[[[[[[[["})
     found = hints(story, rules.nesting)
     assert list(found) == ["deep"]
     assert event_numbers(found["deep"]) == [seq]

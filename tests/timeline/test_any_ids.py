@@ -30,7 +30,7 @@ async def http(store: None):
         yield client
 
 
-def told(name: str) -> Story:
+def create_story(name: str) -> Story:
     story = Story(name, app=name, user=name)
     story.add({"text": f"in {name}"}, id=name)
     return story
@@ -38,7 +38,7 @@ def told(name: str) -> Story:
 
 async def test_a_session_of_any_ids_opens_under_its_address(http):
     for name in IDS:
-        story = await units_of_work.write(told, name)
+        story = await units_of_work.write(create_story, name)
         response = await http.get(
             session_url(await units_of_work.read(AgentSession.objects.get, pk=story.pk))
         )
@@ -48,7 +48,7 @@ async def test_a_session_of_any_ids_opens_under_its_address(http):
 
 async def test_an_event_of_any_id_opens_under_its_address(http):
     for name in IDS:
-        story = await units_of_work.write(told, name)
+        story = await units_of_work.write(create_story, name)
         response = await http.get(f"/sessions/id/{story.pk}/?event={quote(name, safe='')}")
         assert response.status_code == 200, name
         assert "State at event 1" in response.text, name

@@ -23,7 +23,7 @@ MOST_ELEMENTS = 1_500
 
 
 @pytest.fixture
-def shown(story: Story, get: Any) -> Any:
+def add_and_show(story: Story, get: Any) -> Any:
     """Adds an event and returns it as the page shows it."""
 
     def add(*parts: dict[str, Any], **fields: Any) -> Element:
@@ -64,8 +64,8 @@ def test_event_with_every_field_shows_each_by_its_type(story, get):
         assert said in row.text, (said, row.text)
 
 
-def test_an_image_is_shown_from_an_address_of_its_own(shown, story):
-    row = shown({"text": "see"}, blob("image/png", "plot.png"))
+def test_an_image_is_shown_from_an_address_of_its_own(add_and_show, story):
+    row = add_and_show({"text": "see"}, blob("image/png", "plot.png"))
     image = row.one("img")
     assert image.attrs["src"] == f"/sessions/id/{story.pk}/events/1/blob/?pointer=%2Fcontent%2Fparts%2F1"
     assert (image.attrs["alt"], image.attrs["loading"]) == ("plot.png", "lazy")
@@ -87,14 +87,14 @@ def test_separated_media_are_named_in_row_and_shown_in_open_event(story, get):
 
 
 @pytest.mark.parametrize("kind", ["audio", "video"])
-def test_sound_and_film_can_be_played_and_load_nothing_before(shown, kind):
-    player = shown(blob(f"{kind}/mp4")).one(kind)
+def test_sound_and_film_can_be_played_and_load_nothing_before(add_and_show, kind):
+    player = add_and_show(blob(f"{kind}/mp4")).one(kind)
     assert "controls" in player.attrs
     assert player.attrs["preload"] in {"none", "metadata"}
 
 
-def test_other_data_is_a_file_to_open(shown):
-    row = shown(blob("text/html", "page.html"))
+def test_other_data_is_a_file_to_open(add_and_show):
+    row = add_and_show(blob("text/html", "page.html"))
     assert row.one("figure").one("a").text == "page.html"
     assert not row.all("iframe")
     assert not row.all("img")
@@ -110,8 +110,8 @@ def test_other_data_is_a_file_to_open(shown):
         ("data:text/html,<script>", False),
     ],
 )
-def test_external_file_is_a_link_only_to_the_web(shown, uri, is_link):
-    row = shown({"fileData": {"fileUri": uri, "mimeType": "application/pdf"}})
+def test_external_file_is_a_link_only_to_the_web(add_and_show, uri, is_link):
+    row = add_and_show({"fileData": {"fileUri": uri, "mimeType": "application/pdf"}})
     links = [a for a in row.one("p", "media").all("a") if a.attrs["href"] == uri]
     assert bool(links) is is_link
     assert uri in row.text
@@ -119,12 +119,12 @@ def test_external_file_is_a_link_only_to_the_web(shown, uri, is_link):
         assert {"noopener", "noreferrer"} <= set(links[0].attrs["rel"].split())
 
 
-def test_source_links_send_no_referrer(shown):
+def test_source_links_send_no_referrer(add_and_show):
     web = [
         {"web": {"uri": "https://example.org/a", "title": "A <b>"}},
         {"web": {"uri": "javascript:alert(1)", "title": "B"}},
     ]
-    row = shown({"text": "x"}, groundingMetadata={"groundingChunks": web, "webSearchQueries": ["tea"]})
+    row = add_and_show({"text": "x"}, groundingMetadata={"groundingChunks": web, "webSearchQueries": ["tea"]})
     sources = row.one("details", "sources")
     assert "2 sources tea" in sources.text
     [link] = sources.all("a")
@@ -132,16 +132,16 @@ def test_source_links_send_no_referrer(shown):
     assert "noreferrer" in link.attrs["rel"]
 
 
-def test_code_and_its_result_are_adjacent(shown):
+def test_code_and_its_result_are_adjacent(add_and_show):
     code = {"executableCode": {"code": "print(1)\nprint(2)", "language": "PYTHON"}}
-    row = shown(code, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n2"}})
+    row = add_and_show(code, {"codeExecutionResult": {"outcome": "OUTCOME_OK", "output": "1\n2"}})
     first, second = row.all("pre")
     assert first.attrs["data-language"] == "python"
     assert (first.text, second.text) == ("print(1) print(2)", "1 2")
 
 
-def test_json_text_is_shown_as_code(shown):
-    assert shown({"text": '{"a": [1, 2]}'}).one("pre").text == '{ "a": [ 1, 2 ] }'
+def test_json_text_is_shown_as_code(add_and_show):
+    assert add_and_show({"text": '{"a": [1, 2]}'}).one("pre").text == '{ "a": [ 1, 2 ] }'
 
 
 @pytest.mark.parametrize("text", ["{not json}", "[link](https://example.org)", "{", ""])
@@ -149,21 +149,21 @@ def test_text_that_only_begins_like_json_is_prose(text):
     assert not message_html.render_message(text).startswith("<pre")
 
 
-def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(shown, story):
-    row = shown({"text": '[Uploaded Artifact: "plan & co.pdf"]'}, author="user")
+def test_a_placeholder_of_an_uploaded_file_leads_to_the_file(add_and_show, story):
+    row = add_and_show({"text": '[Uploaded Artifact: "plan & co.pdf"]'}, author="user")
     [link] = row.all("a", "badge")
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifacts/?name=plan+%26+co.pdf"
     assert link.text == "plan & co.pdf"
 
 
-def test_a_saved_artifact_leads_to_the_version_that_was_saved(shown, story):
-    row = shown(actions={"artifactDelta": {"user:plan.md": 2}})
+def test_a_saved_artifact_leads_to_the_version_that_was_saved(add_and_show, story):
+    row = add_and_show(actions={"artifactDelta": {"user:plan.md": 2}})
     [link] = row.all("a", "badge")
     assert link.attrs["href"] == f"/sessions/id/{story.pk}/artifacts/?name=user%3Aplan.md&version=2"
 
 
-def test_transcriptions_are_shown(shown):
-    row = shown(inputTranscription={"text": "hello there"}, outputTranscription={"text": "hi"})
+def test_transcriptions_are_shown(add_and_show):
+    row = add_and_show(inputTranscription={"text": "hello there"}, outputTranscription={"text": "hi"})
     assert "heard hello there" in row.text
     assert "spoken hi" in row.text
 
@@ -190,31 +190,31 @@ def test_error_without_content_is_not_shown_as_empty(story, get):
         ({"hologram": [1]}, 'hologram {"hologram":[1]}'),
     ],
 )
-def test_a_part_of_another_kind_is_named_in_the_row(shown, part, said):
-    text = shown(part).text
+def test_a_part_of_another_kind_is_named_in_the_row(add_and_show, part, said):
+    text = add_and_show(part).text
     assert said in text
     assert "no content" not in text
 
 
-def test_a_part_that_is_a_signature_alone_is_nothing_to_read(shown):
-    assert "no content" in shown({"thoughtSignature": "QUJD"}).text
+def test_a_part_that_is_a_signature_alone_is_nothing_to_read(add_and_show):
+    assert "no content" in add_and_show({"thoughtSignature": "QUJD"}).text
 
 
-def test_interrupted_model_shows_its_reason(shown):
-    assert "MAX_TOKENS" in shown({"text": "Once upon"}, finishReason="MAX_TOKENS").text
+def test_interrupted_model_shows_its_reason(add_and_show):
+    assert "MAX_TOKENS" in add_and_show({"text": "Once upon"}, finishReason="MAX_TOKENS").text
 
 
 @pytest.mark.parametrize("author", ["user", "agent"])
-def test_text_with_very_many_lines_is_collapsed_in_its_row(shown, author):
-    row = shown({"text": "- line\n" * 400}, author=author)
+def test_text_with_very_many_lines_is_collapsed_in_its_row(add_and_show, author):
+    row = add_and_show({"text": "- line\n" * 400}, author=author)
     assert row.text.count("line") == MAX_LINES
     assert "The text is shortened" in row.text
 
 
-def test_delta_without_content_is_in_the_first_line(shown):
-    assert "is-delta" in shown(delta={"n": 1}).classes
-    assert "is-delta" not in shown({"text": "one"}, delta={"n": 2}).classes
-    assert "is-delta" not in shown(delta={"n": 3}, interrupted=True).classes
+def test_delta_without_content_is_in_the_first_line(add_and_show):
+    assert "is-delta" in add_and_show(delta={"n": 1}).classes
+    assert "is-delta" not in add_and_show({"text": "one"}, delta={"n": 2}).classes
+    assert "is-delta" not in add_and_show(delta={"n": 3}, interrupted=True).classes
 
 
 def test_compaction_names_its_events(story, get):
@@ -262,16 +262,16 @@ HOSTILE = {
 
 @pytest.mark.parametrize("name", HOSTILE)
 @pytest.mark.parametrize("author", ["agent", "user"])
-def test_hostile_text_is_inert_and_rendered_fast(shown, name, author):
-    row = shown({"text": HOSTILE[name]}, {"text": HOSTILE[name], "thought": True}, author=author)
+def test_hostile_text_is_inert_and_rendered_fast(add_and_show, name, author):
+    row = add_and_show({"text": HOSTILE[name]}, {"text": HOSTILE[name], "thought": True}, author=author)
     assert len(list(row)) < MOST_ELEMENTS
     assert not row.all("script")
     assert not row.all("img")
 
 
-def test_a_call_and_an_answer_of_a_hundred_thousand_keys_are_a_row_like_any_other(shown):
+def test_a_call_and_an_answer_of_a_hundred_thousand_keys_are_a_row_like_any_other(add_and_show):
     many = {f"key {number}": {"deep": [number]} for number in range(100_000)}
-    row = shown({"functionCall": {"id": "c", "name": "f", "args": many}})
+    row = add_and_show({"functionCall": {"id": "c", "name": "f", "args": many}})
     assert "42 more arguments" in row.text
     assert len(list(row)) < 100
 
@@ -294,8 +294,8 @@ def test_delta_of_very_many_keys_reads_only_shown_ones(story, get, django_assert
     assert "42 more keys at least" in event(get(session_path(story)), seq).text
 
 
-def test_parts_are_shown_in_the_order_of_the_model(shown):
-    row = shown(
+def test_parts_are_shown_in_the_order_of_the_model(add_and_show):
+    row = add_and_show(
         {"fileData": {"mimeType": "text/csv", "fileUri": "gs://bucket/first.csv"}},
         {"text": "second"},
         {"functionCall": {"id": "c", "name": "third", "args": {}}},
@@ -307,15 +307,15 @@ def test_parts_are_shown_in_the_order_of_the_model(shown):
     assert places == sorted(places)
 
 
-def test_markdown_in_thoughts_is_rendered(shown):
-    row = shown({"text": "**Plan**\n\n- look up", "thought": True}, {"text": "Done."}, author="agent")
+def test_markdown_in_thoughts_is_rendered(add_and_show):
+    row = add_and_show({"text": "**Plan**\n\n- look up", "thought": True}, {"text": "Done."}, author="agent")
     thought = row.one("div", css="thought-text")
     assert thought.one("strong").text == "Plan"
     assert thought.one("li").text == "look up"
 
 
-def test_result_of_failed_mcp_tool_is_marked(shown):
+def test_result_of_failed_mcp_tool_is_marked(add_and_show):
     failed = {"content": [{"type": "text", "text": "no such table"}], "isError": True}
-    row = shown({"functionResponse": {"id": "c", "name": "query", "response": failed}}, author="agent")
+    row = add_and_show({"functionResponse": {"id": "c", "name": "query", "response": failed}}, author="agent")
     assert "is-error" in row.attrs["class"].split()
     assert "is-failed" in row.one("p", css="result").attrs["class"].split()

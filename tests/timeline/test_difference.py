@@ -24,13 +24,15 @@ from tests.pages.html import parse
 from tests.timeline.story import Story
 
 
-def told(story: Story, base: str, seq: int | None = None) -> list[tuple[str, str, str | None, str | None]]:
+def difference_rows(
+    story: Story, base: str, seq: int | None = None
+) -> list[tuple[str, str, str | None, str | None]]:
     found = state_differences(story.session, base, story.event(seq) if seq else None)
     return [(entry.name, entry.change, entry.old, entry.new) for entry in found.entries]
 
 
 @pytest.fixture
-def moved(db) -> Story:
+def moved_story(db) -> Story:
     story = Story(initial={"city": "Rome", "app:motd": "hi"})
     story.says("a", delta={"city": "Paris", "user:unit": "C"})
     story.says("b", delta={"city": "Oslo", "same": 1})
@@ -38,19 +40,19 @@ def moved(db) -> Story:
     return story
 
 
-def test_two_events_are_compared_whichever_is_open(moved):
+def test_two_events_are_compared_whichever_is_open(moved_story):
     later = [
         ("city", "changed", '"Paris"', '"Oslo"'),
         ("same", "added", None, "1"),
         ("user:unit", "removed", '"C"', None),
     ]
-    assert told(moved, "1", 3) == later
-    assert told(moved, "3", 1) == later
-    assert told(moved, "now", 1) == told(moved, "1") == later
+    assert difference_rows(moved_story, "1", 3) == later
+    assert difference_rows(moved_story, "3", 1) == later
+    assert difference_rows(moved_story, "now", 1) == difference_rows(moved_story, "1") == later
 
 
-def test_start_is_the_state_before_the_first_event(moved):
-    assert told(moved, "0", 1) == [
+def test_start_is_the_state_before_the_first_event(moved_story):
+    assert difference_rows(moved_story, "0", 1) == [
         ("city", "changed", '"Rome"', '"Paris"'),
         ("user:unit", "added", None, '"C"'),
     ]
@@ -62,28 +64,28 @@ def test_start_includes_earlier_shared_state(db):
     before.says("x", delta={"app:motd": "new"})
     story.says("a", delta={"app:motd": "mine"})
     before.says("y", delta={"user:unit": "F"})
-    assert told(story, "0", 1) == [("app:motd", "changed", '"new"', '"mine"')]
-    assert told(story, "0") == [
+    assert difference_rows(story, "0", 1) == [("app:motd", "changed", '"new"', '"mine"')]
+    assert difference_rows(story, "0") == [
         ("user:unit", "changed", '"C"', '"F"'),
         ("app:motd", "changed", '"new"', '"mine"'),
     ]
 
 
-def test_equal_points_and_rewritten_values_do_not_differ(moved):
-    assert told(moved, "2", 2) == told(moved, "now") == []
-    moved.says("again", delta={"city": "Oslo"})
-    assert told(moved, "3", 4) == []
+def test_equal_points_and_rewritten_values_do_not_differ(moved_story):
+    assert difference_rows(moved_story, "2", 2) == difference_rows(moved_story, "now") == []
+    moved_story.says("again", delta={"city": "Oslo"})
+    assert difference_rows(moved_story, "3", 4) == []
 
 
 @pytest.mark.parametrize("base", ["-1", "x", "1.5", "", "9" * 30])
-def test_invalid_point_in_time_is_refused(moved, base):
+def test_invalid_point_in_time_is_refused(moved_story, base):
     with pytest.raises(BadInput):
-        state_differences(moved.session, base, None)
+        state_differences(moved_story.session, base, None)
 
 
-def test_an_event_that_does_not_exist_is_named(moved):
+def test_an_event_that_does_not_exist_is_named(moved_story):
     with pytest.raises(NotFound, match="no event 9"):
-        state_differences(moved.session, "9", None)
+        state_differences(moved_story.session, "9", None)
 
 
 @pytest.mark.parametrize("events", [3, 60])
@@ -133,8 +135,8 @@ def test_the_difference_is_that_of_the_two_states(db, program, seeds):
             assert {entry.name for entry in found} == expected
 
 
-def test_the_page_shows_the_difference_in_place_of_the_state(moved, client: Client):
-    page = parse(client.get(f"/sessions/id/{moved.pk}/?seq=3&diff=1").content)
+def test_the_page_shows_the_difference_in_place_of_the_state(moved_story, client: Client):
+    page = parse(client.get(f"/sessions/id/{moved_story.pk}/?seq=3&diff=1").content)
     assert page.one("h2", id="board-title").text == "Event 1 → event 3"
     shown = {
         entry.attrs["data-key"]: entry.one("p", "value-change").text for entry in page.all("li", "entry")
@@ -147,8 +149,8 @@ def test_the_page_shows_the_difference_in_place_of_the_state(moved, client: Clie
     assert page.one("a", data_compare="").attrs["href"] == "?seq=3"
 
 
-def test_board_offers_points_in_time_to_compare(moved, client: Client):
-    page = parse(client.get(f"/sessions/id/{moved.pk}/?seq=3").content)
+def test_board_offers_points_in_time_to_compare(moved_story, client: Client):
+    page = parse(client.get(f"/sessions/id/{moved_story.pk}/?seq=3").content)
     offered = [(link.attrs["href"], link.text) for link in page.all("a") if "data-compare" in link.attrs]
     assert offered == [
         ("?diff=0&seq=3", "the start"),
@@ -158,8 +160,8 @@ def test_board_offers_points_in_time_to_compare(moved, client: Client):
 
 
 @pytest.mark.parametrize(("query", "status"), [("diff=nonsense", 400), ("diff=99", 404)])
-def test_invalid_point_in_time_is_an_error_page(moved, client: Client, query, status):
-    assert client.get(f"/sessions/id/{moved.pk}/?{query}").status_code == status
+def test_invalid_point_in_time_is_an_error_page(moved_story, client: Client, query, status):
+    assert client.get(f"/sessions/id/{moved_story.pk}/?{query}").status_code == status
 
 
 @pytest.mark.parametrize("few", [5_000, 10], ids=["few keys", "very many keys"])
@@ -183,8 +185,8 @@ def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
 
 
 @pytest.mark.parametrize(("query", "offered"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
-def test_missing_point_in_time_offers_the_nearest(moved, client: Client, query, offered):
-    page = parse(client.get(f"/sessions/id/{moved.pk}/?{query}").content)
+def test_missing_point_in_time_offers_the_nearest(moved_story, client: Client, query, offered):
+    page = parse(client.get(f"/sessions/id/{moved_story.pk}/?{query}").content)
     assert page.one("h1").text == "This session has no event 99."
     link = page.one("a", "button-primary")
     assert link.attrs["href"].endswith(offered)
@@ -237,8 +239,8 @@ def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeyp
     assert found.tabs() == [("merged", 6), ("session", 5), ("user", 1), ("app", 0)]
 
 
-def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved):
-    page = get(f"/sessions/id/{moved.pk}/?diff=1")
+def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved_story):
+    page = get(f"/sessions/id/{moved_story.pk}/?diff=1")
     assert page.one("h2", id="board-title").text == "Event 1 → now"
     assert "The state now compared with" in page.one("section", "difference").text
 

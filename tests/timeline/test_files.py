@@ -92,7 +92,9 @@ def test_deleted_event_has_no_data(story: Story) -> None:
     assert get(story, 9).status_code == 404
 
 
-def saved(story: Story, name: str, content: bytes, holding: Artifact.Holding = Artifact.Holding.DATA) -> None:
+def save_artifact(
+    story: Story, name: str, content: bytes, holding: Artifact.Holding = Artifact.Holding.DATA
+) -> None:
     key = artifact_versions.file_key("", "weather", "ann", "s1", name)
     draft = artifact_versions.VersionMetadata(holding, "{}", "image/png", "{}", "s1")
     with content_files.store_content(content) as payload:
@@ -101,8 +103,8 @@ def saved(story: Story, name: str, content: bytes, holding: Artifact.Holding = A
 
 @pytest.mark.parametrize("name", ["plot.png", "user:plot.png"])
 def test_artifact_is_served_in_the_requested_version(story: Story, name: str) -> None:
-    saved(story, name, b"old")
-    saved(story, name, PNG)
+    save_artifact(story, name, b"old")
+    save_artifact(story, name, PNG)
     address = f"/sessions/id/{story.pk}/artifact/"
     assert Client().get(address, {"name": name}).content == PNG
     old = Client().get(address, {"name": name, "version": "0"})
@@ -112,6 +114,6 @@ def test_artifact_is_served_in_the_requested_version(story: Story, name: str) ->
 
 
 def test_another_sessions_artifact_is_not_served(story: Story) -> None:
-    saved(story, "plot.png", PNG)
+    save_artifact(story, "plot.png", PNG)
     other = Story("s2")
     assert Client().get(f"/sessions/id/{other.pk}/artifact/", {"name": "plot.png"}).status_code == 404

@@ -17,7 +17,7 @@ def links_to_more(page: Element) -> list[Element]:
     return [link for link in links if "keys=all" not in link.attrs["href"]]
 
 
-def opened(story: Story, seq: int) -> Inspection:
+def inspect(story: Story, seq: int) -> Inspection:
     session = story.session
     return inspect_event(session, find_event(session, seq=seq))
 
@@ -28,44 +28,44 @@ def test_a_call_and_its_result_lead_to_each_other(story):
     story.answers("look", "c1")
     story.asks("and?")
     story.answers("wait", "c2", author="user")
-    assert opened(story, 1).partners == {"c1": Partner(3, 2.0)}
-    assert opened(story, 3).partners == {"c1": Partner(1, 2.0)}
-    assert opened(story, 2).partners == {"c2": Partner(5, 3.0)}
-    [(part, partner)] = opened(story, 5).placed_parts
+    assert inspect(story, 1).partners == {"c1": Partner(3, 2.0)}
+    assert inspect(story, 3).partners == {"c1": Partner(1, 2.0)}
+    assert inspect(story, 2).partners == {"c2": Partner(5, 3.0)}
+    [(part, partner)] = inspect(story, 5).placed_parts
     assert (part.name, partner) == ("wait", Partner(2, 3.0))
 
 
 def test_unanswered_call_has_no_partner(story):
     story.calls("look", "c1")
-    assert opened(story, 1).partners == {}
+    assert inspect(story, 1).partners == {}
 
 
 def test_latency_counts_from_the_call_or_the_previous_event(story):
     story.calls("look", "c1")
     story.says("meanwhile")
     story.answers("look", "c1")
-    assert (opened(story, 2).elapsed, opened(story, 2).is_answer) == (1.0, False)
-    assert (opened(story, 3).elapsed, opened(story, 3).is_answer) == (2.0, True)
+    assert (inspect(story, 2).elapsed, inspect(story, 2).is_answer) == (1.0, False)
+    assert (inspect(story, 3).elapsed, inspect(story, 3).is_answer) == (2.0, True)
 
 
 def test_long_old_and_new_values_are_diffed_by_line(story):
     story.says("a", delta={"plan": ["walk"] * 40, "n": 1})
     seq = story.says("b", delta={"plan": [*["walk"] * 39, "ride"], "n": 2})
-    shown = {change.change.key: change.lines for change in opened(story, seq).changes}
+    shown = {change.change.key: change.lines for change in inspect(story, seq).changes}
     assert shown["n"] == []
     assert [line.text.strip() for line in shown["plan"] if line.mark == "added"] == ['"ride"']
 
 
 def test_values_of_megabytes_show_their_beginning(story):
     story.says("a", delta={"t": "x" * 30_000})
-    [change] = opened(story, story.says("b", delta={"t": "y" * 30_000})).changes
+    [change] = inspect(story, story.says("b", delta={"t": "y" * 30_000})).changes
     assert {line.mark for line in change.lines} == {"removed", "added", "skipped"}
     assert len(change.change.new) == inspector.VALUE_LIMIT
 
 
 def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, get):
     seq = story.says("a", delta={f"k{number:03}": number for number in range(205)})
-    found = opened(story, seq)
+    found = inspect(story, seq)
     assert [change.change.key for change in found.changes] == [f"k{number:03}" for number in range(40)]
     assert found.changes_count == 205
     page = get(f"/sessions/id/{story.session.pk}/?seq={seq}")
@@ -91,8 +91,8 @@ def test_the_page_of_an_event_that_wrote_very_many_keys_stays_light(story, get):
 def test_compaction_names_its_events(story):
     for number in range(4):
         story.says(f"n{number}")
-    span = {"startTimestamp": START + 2, "endTimestamp": START + 3, "compactedContent": said("two things")}
-    shown = opened(story, story.add(actions={"compaction": span}))
+    span = {"startTimestamp": START + 2, "endTimestamp": START + 3, "compactedContent": message("two things")}
+    shown = inspect(story, story.add(actions={"compaction": span}))
     assert shown.item.covers == (2, 3)
     assert [part.value for part in shown.compaction.parts] == ["two things"]
 
@@ -100,7 +100,7 @@ def test_compaction_names_its_events(story):
 @pytest.mark.parametrize("span", [{"startTimestamp": 1.0, "endTimestamp": 2.0}, {}, {"startTimestamp": "x"}])
 def test_a_compaction_of_nothing_that_this_session_has_covers_nothing(story, span):
     story.says("a")
-    shown = opened(story, story.add(actions={"compaction": {**span, "compactedContent": said("s")}}))
+    shown = inspect(story, story.add(actions={"compaction": {**span, "compactedContent": message("s")}}))
     assert shown.item.covers is None
     assert shown.compaction.parts[0].value == "s"
 
@@ -110,12 +110,12 @@ def test_a_rewind_names_the_first_event_it_takes_back(story):
     story.invocation = "i2"
     story.says("b")
     story.invocation = "i3"
-    assert opened(story, story.add(actions={"rewindBeforeInvocationId": "i2"})).rewinds_to == 2
-    assert opened(story, story.add(actions={"rewindBeforeInvocationId": "gone"})).rewinds_to == 0
+    assert inspect(story, story.add(actions={"rewindBeforeInvocationId": "i2"})).rewinds_to == 2
+    assert inspect(story, story.add(actions={"rewindBeforeInvocationId": "gone"})).rewinds_to == 0
 
 
 def test_saved_artifacts_are_things_the_event_does(story):
-    shown = opened(story, story.says("x", actions={"artifactDelta": {"a.txt": 3}, "escalate": True}))
+    shown = inspect(story, story.says("x", actions={"artifactDelta": {"a.txt": 3}, "escalate": True}))
     assert shown.saved_versions == {"a.txt": 3}
     assert shown.actions_count == 2
 
@@ -125,8 +125,8 @@ def test_the_number_of_queries_does_not_grow_with_the_session(story, django_asse
         story.calls("look", f"c{number}")
         story.answers("look", f"c{number}")
     with django_assert_max_num_queries(15):
-        opened(story, 60)
+        inspect(story, 60)
 
 
-def said(text: str) -> dict[str, object]:
+def message(text: str) -> dict[str, object]:
     return {"role": "model", "parts": [{"text": text}]}

@@ -9,7 +9,7 @@ from sessions_app.timeline import event_window as windows
 from tests.timeline.story import Story
 
 
-def asked(story: Story) -> list[Question]:
+def questions_of(story: Story) -> list[Question]:
     session = story.session
     found = open_questions(session, windows.newest(session).events)
     return [question for questions in found.values() for question in questions]
@@ -17,17 +17,17 @@ def asked(story: Story) -> list[Question]:
 
 def test_a_long_running_call_waits_until_the_user_answers(story):
     story.calls("request_leave", "c1", waiting=True, days=3)
-    [question] = asked(story)
+    [question] = questions_of(story)
     assert (question.tool, question.args, question.is_confirmation) == ("request_leave", {"days": 3}, False)
 
     story.answers("request_leave", "c1", author="user")
-    assert asked(story) == []
+    assert questions_of(story) == []
 
 
 def test_interim_tool_result_does_not_close_the_call(story):
     story.calls("request_leave", "c1", waiting=True)
     story.answers("request_leave", "c1", response={"status": "pending"})
-    assert len(asked(story)) == 1
+    assert len(questions_of(story)) == 1
 
 
 def test_a_confirmation_names_the_call_it_is_about(story):
@@ -38,7 +38,7 @@ def test_a_confirmation_names_the_call_it_is_about(story):
         originalFunctionCall={"id": "c1", "name": "pay", "args": {"amount": 120, "note": "x" * 5000}},
         toolConfirmation={"hint": "Pay?", "confirmed": False, "payload": {"limit": 100}},
     )
-    [question] = asked(story)
+    [question] = questions_of(story)
     assert question.is_confirmation
     assert (question.tool, question.args["amount"], question.hint) == ("pay", 120, "Pay?")
     assert question.payload == {"limit": 100}
@@ -58,7 +58,7 @@ def test_a_confirmation_names_the_call_it_is_about(story):
 )
 def test_adks_hint_for_programs_is_hidden(story, hint, shown):
     story.calls(CONFIRMATION, "c2", waiting=True, toolConfirmation={"hint": hint})
-    [question] = asked(story)
+    [question] = questions_of(story)
     assert question.hint == shown
 
 
@@ -70,7 +70,7 @@ def test_arguments_and_payload_are_shown_as_json(story):
         originalFunctionCall={"name": "pay", "args": {"to": "Bob", "now": True, "what": {"of": None}}},
         toolConfirmation={"payload": {"limit": 1}},
     )
-    [question] = asked(story)
+    [question] = questions_of(story)
     assert question.told_args == {"to": "Bob", "now": "true", "what": '{"of":null}'}
     assert question.payload_json == '{\n  "limit": 1\n}'
 

@@ -29,7 +29,7 @@ def begin(story: Story, text: str = "go") -> Run:
     return run
 
 
-def told(story: Story, text: str, status: str, **end: str) -> Run:
+def create_run(story: Story, text: str, status: str, **end: str) -> Run:
     """Tell of a run of two events, in an invocation of its own, and how it ended."""
     run = begin(story, text)
     story.invocation = f"i-{text}"
@@ -50,10 +50,10 @@ def states(groups: list[InvocationGroup]) -> dict[str, list[str]]:
 
 
 def test_unsuccessful_runs_are_marked_even_before_newer_successes(story):
-    told(story, "a", Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
-    told(story, "b", Status.CANCELLED)
-    told(story, "c", Status.FAILED, error_type="ValueError", error="no", traceback="line 7")
-    told(story, "d", Status.DONE)
+    create_run(story, "a", Status.CRASHED, error_type="RuntimeCrashed", error="Signal 9.")
+    create_run(story, "b", Status.CANCELLED)
+    create_run(story, "c", Status.FAILED, error_type="ValueError", error="no", traceback="line 7")
+    create_run(story, "d", Status.DONE)
     assert states(timeline(story).groups) == {
         "i-a": ["crashed"],
         "i-b": ["cancelled"],
@@ -63,9 +63,9 @@ def test_unsuccessful_runs_are_marked_even_before_newer_successes(story):
 
 
 def test_mark_shows_status_time_error_and_traceback(story, get):
-    run = told(story, "a", Status.FAILED, error_type="ValueError", error="no <b>", traceback="line 7")
+    run = create_run(story, "a", Status.FAILED, error_type="ValueError", error="no <b>", traceback="line 7")
     Run.objects.filter(pk=run.pk).update(started_at=10.0, finished_at=13.25)
-    told(story, "b", Status.DONE)
+    create_run(story, "b", Status.DONE)
     head = get(session_path(story)).one("li", "invocation", data_invocation="i-a")
     mark = head.one("div", "run-state")
     assert "Failed" in mark.text
@@ -137,7 +137,7 @@ def test_a_resumed_run_that_is_done_is_news_of_its_invocation(story):
     lifecycle.finish(second.pk, Status.DONE)
     [mark], _ = changed_marks(read_session_runs(story.pk).newest, known)
     assert (mark.run.pk, mark.is_told) == (second.pk, True)
-    told(story, "b", Status.DONE)
+    create_run(story, "b", Status.DONE)
     marks, _ = changed_marks(read_session_runs(story.pk).newest, {})
     assert [mark.is_told for mark in marks] == [True, True, False]
 
@@ -200,10 +200,10 @@ def order(page) -> list[str]:
 
 def test_run_without_events_is_placed_by_time(story, get):
     alone(story, "before all")
-    told(story, "a", Status.DONE)
+    create_run(story, "a", Status.DONE)
     alone(story, "between")
     alone(story, "between, too", Status.CANCELLED)
-    told(story, "b", Status.DONE)
+    create_run(story, "b", Status.DONE)
     alone(story, "after all")
     page = get(session_path(story))
     assert order(page) == ["before all", "1", "2", "between", "between, too", "3", "4", "after all"]
@@ -254,10 +254,10 @@ def test_marks_need_one_query_for_any_number_of_runs(story):
             read_timeline(session, window)
         return [query["sql"] for query in seen]
 
-    told(story, "first", Status.CRASHED, error="lost")
+    create_run(story, "first", Status.CRASHED, error="lost")
     few = queries()
     for number in range(15):
-        told(story, f"{number}", Status.CRASHED, error="lost")
+        create_run(story, f"{number}", Status.CRASHED, error="lost")
         alone(story, f"alone {number}")
     many = queries()
     assert len(many) == len(few)

@@ -19,7 +19,7 @@ from tests.timeline.story import Story
 
 
 @pytest.fixture(params=["indexed", "tail"])
-def told(request: pytest.FixtureRequest, story: Story) -> Story:
+def session_story(request: pytest.FixtureRequest, story: Story) -> Story:
     """Two turns with tools, once known to the index and once not yet."""
     story.asks("What is the weather in Paris?")
     story.calls("get_weather", "c1", city="Paris")
@@ -45,7 +45,7 @@ def seqs(story: Story, text: str) -> list[int]:
     return session_search.SessionSearch(story.session, parse(text)).seqs_after(0, 100).rows
 
 
-def shown(tree: Element) -> list[int]:
+def shown_seqs(tree: Element) -> list[int]:
     return [int(event.attrs["data-seq"]) for event in tree.all("article", css="event")]
 
 
@@ -71,35 +71,37 @@ def shown(tree: Element) -> list[int]:
         ("nothing", []),
     ],
 )
-def test_every_event_term_finds_its_events(told, text, found):
-    assert seqs(told, text) == found
+def test_every_event_term_finds_its_events(session_story, text, found):
+    assert seqs(session_story, text) == found
 
 
-def test_hits_are_counted_and_lead_round_in_both_directions(told):
+def test_hits_are_counted_and_lead_round_in_both_directions(session_story):
     paris = parse("paris")
-    at_two = session_search.find_hits(told.session, paris, HitsRequest(selected=2))
+    at_two = session_search.find_hits(session_story.session, paris, HitsRequest(selected=2))
     assert (at_two.count, at_two.number, at_two.previous, at_two.next) == (3, 2, 1, 4)
-    at_last = session_search.find_hits(told.session, paris, HitsRequest(selected=4))
+    at_last = session_search.find_hits(session_story.session, paris, HitsRequest(selected=4))
     assert (at_last.number, at_last.previous, at_last.next) == (3, 2, 1)
-    beside = session_search.find_hits(told.session, paris, HitsRequest(selected=3))
+    beside = session_search.find_hits(session_story.session, paris, HitsRequest(selected=3))
     assert (beside.number, beside.previous, beside.next) == (0, 2, 4)
-    nothing_open = session_search.find_hits(told.session, paris, HitsRequest(at=4))
+    nothing_open = session_search.find_hits(session_story.session, paris, HitsRequest(at=4))
     assert (nothing_open.number, nothing_open.previous, nothing_open.next) == (0, 2, 4)
-    assert session_search.find_hits(told.session, parse("nothing"), HitsRequest(selected=3)).next == 0
+    assert (
+        session_search.find_hits(session_story.session, parse("nothing"), HitsRequest(selected=3)).next == 0
+    )
 
 
-def test_count_is_bounded_and_says_so(told, monkeypatch, get):
+def test_count_is_bounded_and_says_so(session_story, monkeypatch, get):
     monkeypatch.setattr(hits, "MAX_COUNTED", 2)
-    found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=4))
+    found = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=4))
     assert (found.count, found.capped, found.number) == (2, True, 0)
-    assert "2+ hits" in get(page_of(told, "?q=paris")).one("div", id="search-results").text
+    assert "2+ hits" in get(page_of(session_story, "?q=paris")).one("div", id="search-results").text
 
 
-def test_hits_are_marked_in_the_timeline_and_for_scripts(told, get):
-    page = get(page_of(told, "?q=paris"))
+def test_hits_are_marked_in_the_timeline_and_for_scripts(session_story, get):
+    page = get(page_of(session_story, "?q=paris"))
     assert [int(event.attrs["data-seq"]) for event in page.all("article", css="is-hit")] == [1, 2, 4]
-    assert shown(page) == list(range(1, 9))
-    line = get(page_of(told, "?q=paris&first=2&last=8&at=2"), target="search-results").one(
+    assert shown_seqs(page) == list(range(1, 9))
+    line = get(page_of(session_story, "?q=paris&first=2&last=8&at=2"), target="search-results").one(
         "p", css="search-hits"
     )
     assert json.loads(line.attrs["data-hits"]) == [2, 4]
@@ -117,17 +119,17 @@ def test_hit_has_no_elapsed_time_from_the_previous_hit(story, get):
     assert not page.all("span", css="elapsed")
 
 
-def test_only_hits_can_be_shown_and_the_open_event_stays_open(told, get):
-    page = get(page_of(told, "?q=paris&only=1&seq=7"))
-    assert shown(page) == [1, 2, 4]
+def test_only_hits_can_be_shown_and_the_open_event_stays_open(session_story, get):
+    page = get(page_of(session_story, "?q=paris&only=1&seq=7"))
+    assert shown_seqs(page) == [1, 2, 4]
     assert "event 7" in page.one("h2", id="inspector-title").text
     assert page.one("input", name="only").attrs["checked"] == ""
     [surroundings] = [link for link in page.all("a") if "data-surroundings" in link.attrs]
     assert surroundings.attrs["href"] == "?q=paris&event=e7"
 
 
-def test_links_keep_the_search_without_scripts(told, get):
-    page = get(page_of(told, "?q=paris&only=1&seq=4"))
+def test_links_keep_the_search_without_scripts(session_story, get):
+    page = get(page_of(session_story, "?q=paris&only=1&seq=4"))
     assert page.all("a", css="event-seq")[0].attrs["href"] == "?event=e1&q=paris&only=1"
     following = page.one("a", data_hit="next")
     assert following.attrs["href"] == "?q=paris&only=1&seq=1"
@@ -139,16 +141,16 @@ def test_hits_come_page_by_page(story, get):
         story.says("needle" if number % 2 else "hay")
     last = 3 * WINDOW_SIZE
     newest = get(page_of(story, "?q=needle&only=1"))
-    assert shown(newest) == list(range(last - 2 * WINDOW_SIZE + 2, last + 1, 2))
+    assert shown_seqs(newest) == list(range(last - 2 * WINDOW_SIZE + 2, last + 1, 2))
     older = newest.one("p", id="older").one("a")
     assert older.attrs["href"] == f"?before={last - 2 * WINDOW_SIZE + 2}&q=needle&only=1"
     before = get(page_of(story, older.attrs["href"]), target="window")
-    assert shown(before) == list(range(2, WINDOW_SIZE + 1, 2))
+    assert shown_seqs(before) == list(range(2, WINDOW_SIZE + 1, 2))
     events = before.one("ol", id="events")
     assert (events.attrs["data-first"], events.attrs["data-last"]) == ("1", str(last - 2 * WINDOW_SIZE + 1))
     assert "hidden" in before.one("p", id="older").attrs
     after = get(page_of(story, f"?after={WINDOW_SIZE}&q=needle&only=1"), target="window")
-    assert shown(after) == list(range(WINDOW_SIZE + 2, 3 * WINDOW_SIZE + 1, 2))
+    assert shown_seqs(after) == list(range(WINDOW_SIZE + 2, 3 * WINDOW_SIZE + 1, 2))
     assert after.one("ol", id="events").attrs["data-last"] == str(last)
 
 
@@ -166,27 +168,30 @@ def test_a_window_around_an_event_holds_the_hits_near_it(story):
     assert (start.first_shown, start.has_older, start.has_newer) == (1, False, True)
 
 
-def test_search_without_hits_says_so_with_empty_timeline(told, get):
-    page = get(page_of(told, "?q=nothing&only=1"))
+def test_search_without_hits_says_so_with_empty_timeline(session_story, get):
+    page = get(page_of(session_story, "?q=nothing&only=1"))
     assert "no event of this session matches" in page.one("div", id="search-results").text
-    assert shown(page) == []
+    assert shown_seqs(page) == []
     assert not page.all("div", id="no-events")
 
 
-def test_invalid_query_shows_position_and_suggestion(told, get):
-    page = get(page_of(told, "?q=kind:tol_call&only=1"))
+def test_invalid_query_shows_position_and_suggestion(session_story, get):
+    page = get(page_of(session_story, "?q=kind:tol_call&only=1"))
     notes = page.one("div", id="search-results")
     assert notes.one("span", css="wrong").text == "kind:tol_call"
     assert notes.one("a").attrs["href"] == "?q=kind%3Atool_call&only=1"
-    assert shown(page) == list(range(1, 9)), "nothing is hidden by a query that cannot be read"
+    assert shown_seqs(page) == list(range(1, 9)), "nothing is hidden by a query that cannot be read"
 
 
-def test_terms_that_do_not_apply_to_events_are_named(told, get):
-    assert "app:weather" in get(page_of(told, "?q=app:weather rome")).one("div", id="search-results").text
+def test_terms_that_do_not_apply_to_events_are_named(session_story, get):
+    assert (
+        "app:weather"
+        in get(page_of(session_story, "?q=app:weather rome")).one("div", id="search-results").text
+    )
 
 
-def test_chips_offer_values_of_the_session_and_replace_each_other(told):
-    groups = dict(session_search.chips(told.session, "paris kind:user"))
+def test_chips_offer_values_of_the_session_and_replace_each_other(session_story):
+    groups = dict(session_search.chips(session_story.session, "paris kind:user"))
     assert [chip.value for chip in groups["kind"]] == ["user", "agent", "tool_call", "tool_result", "error"]
     assert [chip.value for chip in groups["author"]] == ["agent", "helper", "user"]
     assert [chip.value for chip in groups["tool"]] == ["find_city", "get_weather"]
@@ -198,8 +203,8 @@ def test_chips_offer_values_of_the_session_and_replace_each_other(told):
     assert groups["tool"][0].query == "paris kind:user tool:find_city"
 
 
-def test_chips_of_a_query_that_cannot_be_read_start_anew(told):
-    [(_, [first, *_]), *_] = session_search.chips(told.session, 'kind:"')
+def test_chips_of_a_query_that_cannot_be_read_start_anew(session_story):
+    [(_, [first, *_]), *_] = session_search.chips(session_story.session, 'kind:"')
     assert first.query == "kind:user"
 
 
@@ -213,8 +218,8 @@ def test_chips_of_a_query_that_cannot_be_read_start_anew(told):
         ("app", []),
     ],
 )
-def test_completion_offers_event_terms_and_session_names(told, get, typed, offered):
-    url = reverse("session-completions", kwargs={"pk": told.pk})
+def test_completion_offers_event_terms_and_session_names(session_story, get, typed, offered):
+    url = reverse("session-completions", kwargs={"pk": session_story.pk})
     options = get(f"{url}?q={typed}").all("li", role="option")
     assert [option.one("bdi").text for option in options][: len(offered) or None] == offered
 
@@ -261,10 +266,10 @@ def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries)
 
 
 @pytest.mark.parametrize("stretch", [1, 2, 7])
-def test_hits_are_the_same_for_any_batch_size(told, monkeypatch, stretch):
+def test_hits_are_the_same_for_any_batch_size(session_story, monkeypatch, stretch):
     monkeypatch.setattr(scan, "FIRST_BATCH", stretch)
     monkeypatch.setattr(time_budget, "_now", lambda: 0.0)
-    search = session_search.SessionSearch(told.session, parse("rome"))
+    search = session_search.SessionSearch(session_story.session, parse("rome"))
     assert search.seqs_after(0, 9).rows == [5, 6, 8]
     assert search.seqs_after(5, 1).rows == [6]
     assert search.seqs_before(9, 9).rows == [8, 6, 5]
@@ -410,20 +415,25 @@ def test_searching_page_says_so_and_continues_without_scripts(long, get):
     assert again.attrs["data-counted"] == "6"
 
 
-def test_neighbouring_hits_are_prefetched(told):
-    found = session_search.find_hits(told.session, parse("paris"), HitsRequest(selected=2))
+def test_neighbouring_hits_are_prefetched(session_story):
+    found = session_search.find_hits(session_story.session, parse("paris"), HitsRequest(selected=2))
     assert (found.later.seqs, found.earlier.seqs) == ([4, 1, 2], [1, 4, 2])
     assert session_search.find_hits(
-        told.session, parse("author:helper"), HitsRequest(selected=8)
+        session_story.session, parse("author:helper"), HitsRequest(selected=8)
     ).later.seqs == [8]
 
 
-def test_hits_are_listed_for_a_page_and_not_for_a_session(told, monkeypatch):
+def test_hits_are_listed_for_a_page_and_not_for_a_session(session_story, monkeypatch):
     monkeypatch.setattr(hits, "MAX_COUNTED", 1)
     monkeypatch.setattr(hits, "MAX_LISTED_RANGE", 3)
-    assert session_search.find_hits(told.session, parse("paris"), HitsRequest(stretch=(1, 4))).among == [
+    assert session_search.find_hits(
+        session_story.session, parse("paris"), HitsRequest(stretch=(1, 4))
+    ).among == [
         1,
         2,
         4,
     ]
-    assert session_search.find_hits(told.session, parse("paris"), HitsRequest(stretch=(1, 5))).among == []
+    assert (
+        session_search.find_hits(session_story.session, parse("paris"), HitsRequest(stretch=(1, 5))).among
+        == []
+    )

@@ -58,7 +58,7 @@ async def speak(service: DjangoSessionService, model: LiveModel, *said: str) -> 
     return events
 
 
-async def kept() -> list[ModelCall]:
+async def stored_calls() -> list[ModelCall]:
     return await units_of_work.read(lambda: list(ModelCall.objects.order_by("number")))
 
 
@@ -69,7 +69,7 @@ async def whole(row: ModelCall) -> dict[str, Any]:
 
 async def test_typed_input_is_stored_with_the_models_answer(ours):
     await speak(ours, LiveModel.saying("good morning", "good night"), "hi", "bye")
-    rows = await kept()
+    rows = await stored_calls()
     assert [(row.number, row.agent, row.model) for row in rows] == [
         (1, "ann", "scripted-live"),
         (2, "ann", "scripted-live"),
@@ -102,7 +102,7 @@ async def test_answer_events_link_to_their_input(ours):
 
 async def test_a_tool_that_is_called_aloud_answers_without_a_call_of_its_own(ours):
     await speak(ours, LiveModel.saying(call("count", city="Rome"), "three"), "how many?")
-    [row] = await kept()
+    [row] = await stored_calls()
     told = await whole(row)
     assert "functionCall" in json.dumps(told["responses"])
     assert "functionResponse" not in json.dumps(told["responses"])
@@ -112,7 +112,7 @@ async def test_a_tool_that_is_called_aloud_answers_without_a_call_of_its_own(our
 async def test_broken_connection_keeps_the_input(ours):
     with pytest.raises(ValueError, match="out of words"):
         await speak(ours, LiveModel.saying(ValueError("out of words")), "hi")
-    [row] = await kept()
+    [row] = await stored_calls()
     assert row.response is None
     assert row.finished_at is not None, "nobody waits for it any more"
     trace = await units_of_work.read(Trace.objects.get)
@@ -127,5 +127,5 @@ async def test_adk_does_not_report_initial_live_input(ours):
     again = LiveModel.saying("good night")
     await speak(ours, again, "bye")
     assert again.histories[0], "ADK sent what was said before"
-    contents = (await whole((await kept())[-1]))["request"]["contents"]
+    contents = (await whole((await stored_calls())[-1]))["request"]["contents"]
     assert [part["text"] for content in contents for part in content["parts"]] == ["bye"]

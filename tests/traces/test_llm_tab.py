@@ -22,7 +22,7 @@ def count(city: str) -> str:
 
 
 @pytest.fixture
-async def asked(ask) -> int:
+async def session_pk(ask) -> int:
     """A session of two turns, the second with another instruction and another tool. Its key."""
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hello"), instruction="Be kind."), "hi")
     model = ScriptedModel.saying(call("count", city="Rome"), "three")
@@ -36,8 +36,8 @@ async def page(address: str, **headers: str) -> Element:
     return parse(response.content.decode())
 
 
-async def test_the_call_of_an_event_shows_all_that_was_sent(asked):
-    found = await page(f"/sessions/id/{asked}/events/2/model/")
+async def test_the_call_of_an_event_shows_all_that_was_sent(session_pk):
+    found = await page(f"/sessions/id/{session_pk}/events/2/model/")
     body = found.one("div", "model-call")
     assert "Be kind." in body.text
     assert "hi" in body.text
@@ -45,8 +45,8 @@ async def test_the_call_of_an_event_shows_all_that_was_sent(asked):
     assert "The first call of ann in this session." in body.text
 
 
-async def test_differences_from_the_previous_call_are_marked(asked):
-    found = await page(f"/sessions/id/{asked}/events/4/model/")
+async def test_differences_from_the_previous_call_are_marked(session_pk):
+    found = await page(f"/sessions/id/{session_pk}/events/4/model/")
     diff = found.one("ol", "value-diff")
     assert "Be kind." in diff.one("li", "removed").text
     assert "Be brief." in diff.one("li", "added").text
@@ -56,39 +56,41 @@ async def test_differences_from_the_previous_call_are_marked(asked):
     assert "1 content as before" in found.one("div", "model-call").text
 
 
-async def test_an_event_that_no_model_wrote_names_the_calls_of_its_invocation(asked):
-    found = await page(f"/sessions/id/{asked}/events/5/model/")
+async def test_an_event_that_no_model_wrote_names_the_calls_of_its_invocation(session_pk):
+    found = await page(f"/sessions/id/{session_pk}/events/5/model/")
     assert "This event is what a tool answered" in found.one("div", "model-call").text
     assert len(found.one("ol", "call-list").all("li")) == 2
 
 
-async def test_the_inspector_leads_to_it_without_scripts(asked):
-    found = await page(f"/sessions/id/{asked}/?seq=2&tab=llm")
+async def test_the_inspector_leads_to_it_without_scripts(session_pk):
+    found = await page(f"/sessions/id/{session_pk}/?seq=2&tab=llm")
     tab = found.one("div", "tab-llm")
-    assert tab.one("a").attrs["href"] == f"/sessions/id/{asked}/events/2/model/"
+    assert tab.one("a").attrs["href"] == f"/sessions/id/{session_pk}/events/2/model/"
 
 
-async def test_api_lists_calls_and_returns_one_completely(asked):
-    listed = (await AsyncClient().get(f"/api/v1/sessions/{asked}/model-calls")).json()["items"]
+async def test_api_lists_calls_and_returns_one_completely(session_pk):
+    listed = (await AsyncClient().get(f"/api/v1/sessions/{session_pk}/model-calls")).json()["items"]
     assert [one["number"] for one in listed] == [2, 1, 1]
-    address = f"/api/v1/sessions/{asked}/model-calls/{listed[0]['id']}"
+    address = f"/api/v1/sessions/{session_pk}/model-calls/{listed[0]['id']}"
     whole = (await AsyncClient().get(address)).json()
     assert whole["before"] == listed[1]["id"]
     assert whole["request"]["contents"][0]["parts"] == [{"text": "hi"}]
     assert whole["responses"][0]["content"]["parts"] == [{"text": "three"}]
-    missing = await AsyncClient().get(f"/api/v1/sessions/{asked}/model-calls/999999")
+    missing = await AsyncClient().get(f"/api/v1/sessions/{session_pk}/model-calls/999999")
     assert (missing.status_code, missing.json()["code"]) == (404, "not_found")
 
 
-async def test_htmx_is_sent_the_body_alone(asked):
-    found = await page(f"/sessions/id/{asked}/events/2/model/", **{"HX-Request": "true", "HX-Target": "llm"})
+async def test_htmx_is_sent_the_body_alone(session_pk):
+    found = await page(
+        f"/sessions/id/{session_pk}/events/2/model/", **{"HX-Request": "true", "HX-Target": "llm"}
+    )
     assert not found.all("main")
     assert found.one("div", "model-call")
 
 
-async def test_the_json_of_a_call_is_whole_or_a_piece(asked):
+async def test_the_json_of_a_call_is_whole_or_a_piece(session_pk):
     pk = await units_of_work.read(lambda: ModelCall.objects.order_by("pk").last().pk)
-    address = f"/sessions/id/{asked}/model-calls/{pk}/json/"
+    address = f"/sessions/id/{session_pk}/model-calls/{pk}/json/"
     told = json.loads((await AsyncClient().get(address)).content)
     assert [tool["name"] for tool in told["request"]["tools"]] == ["count"]
     assert told["responses"][0]["content"]["parts"] == [{"text": "three"}]
@@ -96,16 +98,18 @@ async def test_the_json_of_a_call_is_whole_or_a_piece(asked):
     assert piece.content.decode() == "scripted"
 
 
-async def test_a_call_of_another_session_is_refused(asked, ours):
+async def test_a_call_of_another_session_is_refused(session_pk, ours):
     await ours.create_session(app_name="weather", user_id="ann", session_id="other")
     pk = await units_of_work.read(lambda: ModelCall.objects.first().pk)
     other = await units_of_work.read(lambda: AgentSession.objects.get(session_id="other").pk)
     assert (await AsyncClient().get(f"/sessions/id/{other}/model-calls/{pk}/")).status_code == 404
 
 
-async def test_call_needs_constant_queries_for_any_session_length(asked, ask, django_assert_max_num_queries):
+async def test_call_needs_constant_queries_for_any_session_length(
+    session_pk, ask, django_assert_max_num_queries
+):
     def get() -> None:
         with django_assert_max_num_queries(16):
-            assert Client().get(f"/sessions/id/{asked}/events/2/model/").status_code == HTTPStatus.OK
+            assert Client().get(f"/sessions/id/{session_pk}/events/2/model/").status_code == HTTPStatus.OK
 
     await sync_to_async(get)()

@@ -33,7 +33,7 @@ def count(city: str, tool_context: ToolContext) -> str:
     return f"{city}: 3"
 
 
-async def kept() -> list[ModelCall]:
+async def stored_calls() -> list[ModelCall]:
     return await units_of_work.read(lambda: list(ModelCall.objects.order_by("invocation_id", "number")))
 
 
@@ -58,7 +58,7 @@ async def test_request_is_stored_completely_with_its_response(ask):
         generate_content_config=types.GenerateContentConfig(temperature=0.5),
     )
     await ask(agent, "hi")
-    [row] = await kept()
+    [row] = await stored_calls()
     request = await whole(row)
     assert (row.agent, row.model, row.number) == ("ann", "scripted", 1)
     assert "Be kind." in request["system_instruction"]
@@ -100,7 +100,7 @@ async def test_repeated_request_parts_are_stored_once(ask):
     stored = await units_of_work.read(lambda: list(ModelPiece.objects.values_list("body", flat=True)))
     assert len([body for body in stored if "question" in body]) == 30
     assert len([body for body in stored if "Be kind." in body]) == 1
-    rows = await kept()
+    rows = await stored_calls()
     last = max(rows, key=lambda row: row.pk)
     assert texts(await whole(last))[::2] == [f"question {number}" for number in range(30)]
 
@@ -111,7 +111,7 @@ async def test_request_is_recorded_after_callbacks(ask):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("yes"), before_model_callback=add)
     await ask(agent)
-    [row] = await kept()
+    [row] = await stored_calls()
     assert (await whole(row))["system_instruction"] == "changed by a callback"
 
 
@@ -121,7 +121,7 @@ async def test_callback_response_in_place_of_the_model_is_marked(ask):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(), before_model_callback=answer_itself)
     await ask(agent)
-    [row] = await kept()
+    [row] = await stored_calls()
     assert row.by_callback
     assert row.response is None
     assert row.event_id
@@ -131,14 +131,14 @@ async def test_a_model_that_raises_leaves_its_request_and_its_error(ask):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(ValueError("out of words")))
     with pytest.raises(ValueError, match="out of words"):
         await ask(agent, "hi")
-    [row] = await kept()
+    [row] = await stored_calls()
     assert (row.error_type, row.error) == ("ValueError", "out of words")
     assert texts(await whole(row)) == ["hi"]
 
 
 async def test_streamed_response_is_stored_whole_with_chunk_count(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("good morning")), streaming=True)
-    [row] = await kept()
+    [row] = await stored_calls()
     assert row.chunks == 4
     [response] = await answer(row)
     assert response["content"]["parts"] == [{"text": "good morning"}]
@@ -154,7 +154,7 @@ async def test_pending_request_is_stored(ask, monkeypatch):
                 await asyncio.sleep(0)
             await outbox().wait_written()
             trace = await units_of_work.read(Trace.objects.get)
-            meanwhile.extend([*await kept(), trace, trace.stages_told[-1][0]])
+            meanwhile.extend([*await stored_calls(), trace, trace.stages_told[-1][0]])
             async for response in super().generate_content_async(llm_request, stream):
                 yield response
 
@@ -163,7 +163,7 @@ async def test_pending_request_is_stored(ask, monkeypatch):
     assert (call_then.finished_at, call_then.response, trace_then.finished_at) == (None, None, None)
     assert stage_then == "request ready"
     assert texts(await whole(call_then)) == ["hi"]
-    [row] = await kept()
+    [row] = await stored_calls()
     assert (row.pk, (await answer(row))[0]["content"]["parts"]) == (call_then.pk, [{"text": "at last"}])
     assert (await units_of_work.read(Trace.objects.get)).finished_at is not None
 
@@ -179,14 +179,14 @@ async def test_tokens_are_stored_with_the_call(ask):
             )
 
     await ask(LlmAgent(name="ann", model=Counting.saying()))
-    [row] = await kept()
+    [row] = await stored_calls()
     assert (row.prompt_tokens, row.output_tokens, row.total_tokens) == (7, 3, 10)
 
 
 async def test_calls_of_parallel_agents_are_separate(ask):
     agents = [LlmAgent(name=name, model=ScriptedModel.saying(f"I am {name}")) for name in ("ann", "bob")]
     await ask(ParallelAgent(name="both", sub_agents=agents))
-    found = await kept()
+    found = await stored_calls()
     assert {row.agent for row in found} == {"ann", "bob"}
     assert sorted(row.number for row in found) == [1, 2]
     for row in found:
@@ -202,7 +202,7 @@ async def test_an_agent_used_as_a_tool_asks_within_the_run_around_it(ask):
         tools=[AgentTool(agent=inner)],
     )
     await ask(outer)
-    found = await kept()
+    found = await stored_calls()
     assert [row.agent for row in found] == ["ann", "helper", "ann"]
     assert len({row.invocation_id for row in found}) == 1
 
@@ -216,7 +216,7 @@ async def test_credentials_in_config_are_not_stored(ask):
         ),
     )
     await ask(agent)
-    [row] = await kept()
+    [row] = await stored_calls()
     assert "s3cret" not in row.request
     assert "Authorization" in row.request
 
@@ -238,7 +238,7 @@ async def test_non_json_value_is_stored_as_text(ask):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(call("odd"), "done"), tools=[odd])
     await ask(agent)
-    found = await kept()
+    found = await stored_calls()
     assert len(found) == 2
     told = json.dumps(await whole(found[-1]))
     assert "<object object" in told
@@ -246,7 +246,7 @@ async def test_non_json_value_is_stored_as_text(ask):
 
 async def test_very_long_text_is_cut_with_a_note(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "x" * 500_000)
-    [row] = await kept()
+    [row] = await stored_calls()
     [text] = texts(await whole(row))
     assert len(text) < 201_000
     assert "500,000 characters; the first 200,000 are stored" in text
@@ -259,7 +259,7 @@ async def test_a_store_that_refuses_a_record_never_ends_a_run(ask, monkeypatch, 
     monkeypatch.setattr(records, "_save_pieces", refuse)
     events = await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
     assert [event.content.parts[0].text for event in events] == ["hi"]
-    assert not await kept()
+    assert not await stored_calls()
     assert [record.levelno for record in caplog.records if "could not be written" in record.message] == [
         logging.ERROR
     ]
@@ -267,19 +267,19 @@ async def test_a_store_that_refuses_a_record_never_ends_a_run(ask, monkeypatch, 
 
 async def test_recorder_can_be_switched_off(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), plugins=[Recorder(keep_calls=False)])
-    assert not await kept()
+    assert not await stored_calls()
 
 
 async def test_calls_of_external_session_are_stored_with_the_copy(ask, ours):
     service = MirroredSessionService(InMemorySessionService(), "memory://", ours)
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), service=service)
-    assert len(await kept()) == 1
+    assert len(await stored_calls()) == 1
 
 
 async def test_calls_go_with_their_session(ask, ours):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
     await ours.delete_session(app_name="weather", user_id="ann", session_id="s1")
-    assert not await kept()
+    assert not await stored_calls()
     assert not await units_of_work.read(ModelPiece.objects.count)
 
 

@@ -73,7 +73,7 @@ def texts(told: dict[str, Any]) -> list[str]:
     return [part.get("text") or "(call)" for content in told["contents"] for part in content["parts"]]
 
 
-def filled(told: dict[str, Any]) -> list[tuple[str, str, bool]]:
+def filled_keys(told: dict[str, Any]) -> list[tuple[str, str, bool]]:
     pieces = told["instructions"][0]["pieces"]
     return [(piece["key"], piece["value"], piece["missing"]) for piece in pieces if "key" in piece]
 
@@ -102,15 +102,15 @@ async def test_instruction_is_filled_with_state_at_the_event(talk):
         name="ann", model=model, tools=[remember], instruction="In {city?}, {user:tier?} {json: 1}"
     )
     runner = await talk(agent, "one", "two")
-    assert filled(await see(runner, 2)) == [("city", "", True), ("user:tier", "", True)]
-    assert filled(await see(runner, 4)) == [("city", "Rome", False), ("user:tier", "", True)]
+    assert filled_keys(await see(runner, 2)) == [("city", "", True), ("user:tier", "", True)]
+    assert filled_keys(await see(runner, 4)) == [("city", "Rome", False), ("user:tier", "", True)]
 
 
 async def test_a_key_that_is_missing_is_marked_and_stops_nothing(talk):
     runner = await talk(LlmAgent(name="ann", model=ScriptedModel.saying("hi")), "one")
     runner.agent.instruction = "Say {nothing} of {artifact.plan.txt}"
     told = await see(runner, 2)
-    assert filled(told) == [("nothing", "", True), ("artifact.plan.txt", "", True)]
+    assert filled_keys(told) == [("nothing", "", True), ("artifact.plan.txt", "", True)]
     assert texts(told) == ["one"]
 
 
@@ -125,7 +125,7 @@ async def test_an_artifact_is_read_as_it_was_at_the_event(talk):
     agent = LlmAgent(name="ann", model=ScriptedModel.saying(*turns), tools=[keep])
     runner = await talk(agent, "one", "two")
     runner.agent.instruction = "By {artifact.plan.txt?}"
-    told = [filled(await see(runner, seq))[0][1:] for seq in (2, 4, 6, 8)]
+    told = [filled_keys(await see(runner, seq))[0][1:] for seq in (2, 4, 6, 8)]
     assert told == [("", True), ("first", False), ("first", False), ("second", False)]
 
 
@@ -135,7 +135,7 @@ async def test_an_artifact_is_read_into_the_instruction(talk):
         app_name=APP, user_id=USER, session_id="s1", filename="plan.txt", artifact=types.Part(text="go on")
     )
     runner.agent.instruction = "By {artifact.plan.txt}"
-    assert filled(await see(runner, 2)) == [("artifact.plan.txt", "go on", False)]
+    assert filled_keys(await see(runner, 2)) == [("artifact.plan.txt", "go on", False)]
 
 
 async def test_model_preview_is_before_own_event_and_after_others(talk):
@@ -155,10 +155,10 @@ async def test_preview_after_transfer_shows_the_other_agent(talk):
         await say(runner, "one")
     assert (await see(runner, 2))["agent"] == "ann"
     after = await see(runner, 3)
-    assert (after["agent"], filled(after)) == ("bob", [("nothing", "", True)])
+    assert (after["agent"], filled_keys(after)) == ("bob", [("nothing", "", True)])
     await fail(runner, "ann")
     at_the_error = await see(runner, 4)
-    assert (at_the_error["agent"], filled(at_the_error)) == ("bob", [("nothing", "", True)])
+    assert (at_the_error["agent"], filled_keys(at_the_error)) == ("bob", [("nothing", "", True)])
 
 
 async def test_rewound_events_are_not_in_the_preview(talk, ours):

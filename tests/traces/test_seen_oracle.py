@@ -69,7 +69,7 @@ async def say(runner: Runner, text: str) -> None:
         pass
 
 
-async def sent() -> dict[int, dict[str, Any]]:
+async def sent_requests() -> dict[int, dict[str, Any]]:
     """Return what models were really sent, by the seq of the event that each call became."""
 
     def read() -> dict[int, dict[str, Any]]:
@@ -80,7 +80,7 @@ async def sent() -> dict[int, dict[str, Any]]:
     return await units_of_work.read(read)
 
 
-async def computed(runner: Runner, seq: int) -> dict[str, Any]:
+async def previewed_request(runner: Runner, seq: int) -> dict[str, Any]:
     """Return what the page says that the model saw of which the event came."""
 
     def question() -> dict[str, Any]:
@@ -103,10 +103,10 @@ def instruction_of(told: dict[str, Any]) -> str:
 
 async def assert_equal(runner: Runner, at_least: int) -> dict[int, dict[str, Any]]:
     """Hold the page to the recorder at every model call; return what was sent."""
-    requests = await sent()
+    requests = await sent_requests()
     assert len(requests) >= at_least
     for seq, request in requests.items():
-        told = await computed(runner, seq)
+        told = await previewed_request(runner, seq)
         assert told["contents"] == redact(request["contents"]), f"event {seq}"
         assert told["count"] == len(request["contents"])
         for text in instruction_of(told).split("\n\n"):
@@ -233,8 +233,8 @@ async def test_callback_additions_are_only_in_the_record(talk: Talk):
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("a"), before_model_callback=add)
     runner = await talk(agent, "one")
-    [(seq, request)] = (await sent()).items()
-    told = await computed(runner, seq)
+    [(seq, request)] = (await sent_requests()).items()
+    told = await previewed_request(runner, seq)
     assert request["contents"][:-1] == told["contents"]
     assert words(request) == ["one", "by a callback"]
 

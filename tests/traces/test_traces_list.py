@@ -17,7 +17,7 @@ from tests.timeline.story import Story
 pytestmark = pytest.mark.django_db
 
 
-def traced(story: Story, number: int = 1, error: str = "") -> None:
+def add_trace(story: Story, number: int = 1, error: str = "") -> None:
     """Add an invocation of one model call, which failed if an error is named."""
     same = {"session_id": story.pk, "invocation_id": f"i{number}", "started_at": float(number)}
     Trace.objects.create(**same, root_agent=f"{story.key.session_id}-{number}")
@@ -44,10 +44,10 @@ def names(page: Element) -> list[str]:
 )
 def test_traces_are_found_by_session_and_by_errors(get: Get, query: dict[str, str], found: list[str]):
     one = Story("s1")
-    traced(one, 1)
-    traced(one, 2, error="Quota")
-    traced(Story("s21"), 3)
-    traced(Story("s22", user="tom"), 4, error="Quota")
+    add_trace(one, 1)
+    add_trace(one, 2, error="Quota")
+    add_trace(Story("s21"), 3)
+    add_trace(Story("s22", user="tom"), 4, error="Quota")
     page = get(f"/traces/?{urlencode(query)}")
     assert names(page) == found
     assert found or "No trace matches" in page.text
@@ -56,8 +56,8 @@ def test_traces_are_found_by_session_and_by_errors(get: Get, query: dict[str, st
 def test_trace_filters_are_in_the_form_and_kept_by_pages(get: Get, client, django_assert_num_queries):
     story, other = Story("s1"), Story("s2")
     for number in range(1, 70):
-        traced(story, number, error="Quota")
-        traced(other, number)
+        add_trace(story, number, error="Quota")
+        add_trace(other, number)
     url = "/traces/?user=ann&session=s1&only=errors"
     first = get(url)
     form = first.one("form", css="filters")

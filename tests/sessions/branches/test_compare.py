@@ -28,7 +28,7 @@ def branch(story: Story, seq: int) -> Branch:
     return Branch(fork(story.pk, NewFork(seq=seq)))
 
 
-def shown(page: comparing.TurnPage) -> list[tuple[list[int], list[int]]]:
+def turn_seqs(page: comparing.TurnPage) -> list[tuple[list[int], list[int]]]:
     def seqs(group) -> list[int]:
         return sorted(i.event.seq for row in group.rows for i in (row.head, *row.answers)) if group else []
 
@@ -81,14 +81,14 @@ def test_turns_are_aligned_side_by_side():
     other = branch(story, 2)
     other.asks("other two")
     other.says("2b")
-    assert shown(turns(story, other)) == [([3, 4, 5, 6], [3, 4]), ([7, 8], [])]
+    assert turn_seqs(turns(story, other)) == [([3, 4, 5, 6], [3, 4]), ([7, 8], [])]
 
 
 def test_rest_of_a_turn_is_alone_if_the_other_side_starts_a_new_one():
     story = tell_three_invocations()
     other = branch(story, 4)
     other.asks("other")
-    assert shown(turns(story, other)) == [([5, 6], []), ([7, 8], [5])]
+    assert turn_seqs(turns(story, other)) == [([5, 6], []), ([7, 8], [5])]
 
 
 def test_pages_are_bounded_and_continue():
@@ -104,7 +104,7 @@ def test_pages_are_bounded_and_continue():
     left_after = right_after = comparing.count_common_events(story.session, other.session)
     while True:
         page = comparing.read_turns(story.session, other.session, left_after, right_after)
-        seen += shown(page)
+        seen += turn_seqs(page)
         pages += 1
         left_after, right_after = page.left.next, page.right.next
         if not page.more:
@@ -126,9 +126,9 @@ def test_turn_longer_than_a_page_continues_without_shifting_other_side():
     other.invocation = "f2"
     other.says("second")
     first = comparing.read_turns(story.session, other.session, 1, 1)
-    assert [(len(left), right) for left, right in shown(first)] == [(comparing.PAGE, [2])]
+    assert [(len(left), right) for left, right in turn_seqs(first)] == [(comparing.PAGE, [2])]
     second = comparing.read_turns(story.session, other.session, first.left.next, first.right.next)
-    assert [(len(left), right) for left, right in shown(second)] == [(10, []), (1, [3])]
+    assert [(len(left), right) for left, right in turn_seqs(second)] == [(10, []), (1, [3])]
     assert not second.more
 
 

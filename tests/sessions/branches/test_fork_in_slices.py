@@ -57,7 +57,7 @@ class Killed(BaseException):
     """The process ends in the middle."""
 
 
-def told() -> Story:
+def create_story() -> Story:
     """Tell a session with keys in every scope, seeds, ghosts and files."""
     story = Story(initial={f"seed{number}": number for number in range(9)})
     for number in range(LENGTH):
@@ -78,7 +78,7 @@ def counts() -> dict[str, int]:
 def test_appends_between_slices_keep_the_fork_hidden_and_complete(
     monkeypatch: pytest.MonkeyPatch, own_realm: bool
 ):
-    story, other = told(), Story("other")
+    story, other = create_story(), Story("other")
     then = state_at_seq(story.session, LENGTH)
     seen: set[str] = set()
 
@@ -118,7 +118,7 @@ def test_appends_between_slices_keep_the_fork_hidden_and_complete(
 
 @pytest.mark.parametrize("own_realm", [False, True])
 def test_a_copy_that_fails_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch, own_realm: bool):
-    story = told()
+    story = create_story()
     before = counts()
 
     def fail(number: int) -> None:
@@ -149,7 +149,7 @@ def _slices_of(story: Story, monkeypatch: pytest.MonkeyPatch, own_realm: bool) -
 
 @pytest.mark.parametrize("own_realm", [False, True])
 def test_incomplete_copy_of_killed_process_is_removed(monkeypatch: pytest.MonkeyPatch, own_realm: bool):
-    story = told()
+    story = create_story()
     before = counts()
 
     def kill(number: int) -> None:
@@ -173,7 +173,7 @@ def test_incomplete_copy_of_killed_process_is_removed(monkeypatch: pytest.Monkey
 def test_step_of_the_clock_removes_no_fork_that_is_copied(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: float
 ):
-    story, clock = told(), Clock(monkeypatch, tmp_path / "shift")
+    story, clock = create_story(), Clock(monkeypatch, tmp_path / "shift")
 
     def set_clock(number: int) -> None:
         if number == 5:
@@ -189,7 +189,7 @@ def test_step_of_the_clock_removes_no_fork_that_is_copied(
 def test_abandoned_fork_is_removed_though_the_clock_was_set(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, step: float
 ):
-    story, clock = told(), Clock(monkeypatch, tmp_path / "shift")
+    story, clock = create_story(), Clock(monkeypatch, tmp_path / "shift")
     before = counts()
     out_of_sight = story.key._replace(realm=f"{realms.COPYING}killed")
     writes.create_session(out_of_sight)
@@ -208,7 +208,7 @@ def look_after(seconds: float) -> None:
 
 
 def test_copy_taken_for_abandoned_ends_with_an_error(monkeypatch: pytest.MonkeyPatch):
-    story = told()
+    story = create_story()
     before = counts()
 
     def give_up(number: int) -> None:
@@ -223,7 +223,7 @@ def test_copy_taken_for_abandoned_ends_with_an_error(monkeypatch: pytest.MonkeyP
 
 
 def test_id_taken_during_the_copy_is_refused(monkeypatch: pytest.MonkeyPatch):
-    story = told()
+    story = create_story()
 
     def take(number: int) -> None:
         if number == 5:
@@ -240,7 +240,7 @@ def test_id_taken_during_the_copy_is_refused(monkeypatch: pytest.MonkeyPatch):
 def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
     monkeypatch: pytest.MonkeyPatch, for_good: bool
 ):
-    story = told()
+    story = create_story()
 
     def delete(number: int) -> None:
         if number == 12 and for_good:
@@ -258,7 +258,7 @@ def test_a_session_that_is_deleted_for_good_while_it_is_forked_has_no_fork(
 
 
 def test_fork_indexed_halfway_becomes_fully_searchable(monkeypatch: pytest.MonkeyPatch):
-    story = told()
+    story = create_story()
     act_between_transactions(monkeypatch, lambda number: indexing.index_all())
     new = fork(story.pk, NewFork())
     indexing.index_all()
@@ -292,7 +292,7 @@ def test_slices_grow_if_fast_and_shrink_if_slow(monkeypatch: pytest.MonkeyPatch)
 
 def test_a_copy_reads_which_rows_there_are_once(monkeypatch: pytest.MonkeyPatch):
     """Else a long session would be read again for each slice of it."""
-    story = told()
+    story = create_story()
     asked: list[int] = []
     keys = session_copy._keys
     monkeypatch.setattr(session_copy, "_keys", lambda rows: asked.append(1) or keys(rows))

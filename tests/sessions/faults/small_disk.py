@@ -11,7 +11,7 @@ import pytest
 
 
 @contextmanager
-def mounted(folder: Path, megabytes: int) -> Iterator[Path]:
+def mount_disk(folder: Path, megabytes: int) -> Iterator[Path]:
     """Mount a disk of so many megabytes at a folder that is made; skip the test where that is not allowed."""
     folder.mkdir()
     mount = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]

@@ -35,17 +35,17 @@ except DevUIError as error:
 """
 
 
-def said(url: str) -> str:
+def run_check(url: str) -> str:
     done = forked_processes.run([sys.executable, "-c", READ, url], cwd=ROOT)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
 
 @pytest.fixture
-def damaged(tmp_path: Path) -> Path:
+def damaged_store(tmp_path: Path) -> Path:
     """A store whose table of sessions has been overwritten on the disk."""
     file = tmp_path / "store.sqlite3"
-    assert said(f"sqlite:///{file}") == "made\n"
+    assert run_check(f"sqlite:///{file}") == "made\n"
     with closing(sqlite3.connect(file)) as own:
         own.execute("PRAGMA wal_checkpoint(TRUNCATE)")
         [(page,)] = own.execute("SELECT rootpage FROM sqlite_master WHERE name = 'sessions_app_agentsession'")
@@ -56,10 +56,10 @@ def damaged(tmp_path: Path) -> Path:
     return file
 
 
-def test_damaged_page_is_reported_with_recovery_hint(damaged: Path):
-    code, message, hint = said(f"sqlite:///{damaged}").splitlines()
+def test_damaged_page_is_reported_with_recovery_hint(damaged_store: Path):
+    code, message, hint = run_check(f"sqlite:///{damaged_store}").splitlines()
     assert code == "500 store_corrupt"
-    assert message == f"The store {str(damaged)!r} is damaged: database disk image is malformed."
+    assert message == f"The store {str(damaged_store)!r} is damaged: database disk image is malformed."
     assert ".recover" in hint
     assert "DATABASE_URL" in hint
     assert "by itself" not in hint
@@ -68,7 +68,7 @@ def test_damaged_page_is_reported_with_recovery_hint(damaged: Path):
 def test_non_database_file_is_reported_as_damaged_at_start(tmp_path: Path):
     file = tmp_path / "store.sqlite3"
     file.write_bytes(b"no database " * 1000)
-    code, message, hint = said(f"sqlite:///{file}").splitlines()
+    code, message, hint = run_check(f"sqlite:///{file}").splitlines()
     assert code == "500 store_corrupt"
     assert message == f"The store {str(file)!r} is damaged: file is not a database."
     assert ".recover" in hint

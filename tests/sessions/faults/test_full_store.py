@@ -33,7 +33,7 @@ from sessions_app.sessions import writes
 from sessions_app.store import db_errors, units_of_work
 from tests import forked_processes
 from tests.sessions.build import append, create, get
-from tests.sessions.faults.small_disk import mounted
+from tests.sessions.faults.small_disk import mount_disk
 from tests.sessions.faults.whole import assert_whole
 
 sqlite_only = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="a limit of SQLite's")
@@ -271,7 +271,7 @@ asyncio.run(main())
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 4 MB."""
-    with mounted(tmp_path / "disk", 4) as folder:
+    with mount_disk(tmp_path / "disk", 4) as folder:
         yield folder
 
 

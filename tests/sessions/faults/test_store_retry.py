@@ -46,7 +46,7 @@ def lose(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Cal
     return lose
 
 
-async def queued(turns: RunQueue) -> Run:
+async def create_queued_run(turns: RunQueue) -> Run:
     await units_of_work.write(processes.register, turns.runtime_id, "app", 1, "v1")
     session = await units_of_work.write(writes.create_session, KEY)
     run = await units_of_work.write(lifecycle.create_run, session.pk, {})
@@ -57,7 +57,7 @@ async def queued(turns: RunQueue) -> Run:
 async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, lose, lost):
     left = []
     turns = RunQueue("r1", on_left=lambda: left.append(True))
-    live = turns.add_run(await queued(turns))
+    live = turns.add_run(await create_queued_run(turns))
     lose(lifecycle, lost)
 
     assert await turns.take_turn(live)
@@ -71,7 +71,7 @@ async def test_a_run_is_claimed_and_ended_once_though_the_store_fails(store, los
 
 async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_undo_it(store, monkeypatch):
     turns = RunQueue("r1", on_left=lambda: None)
-    live = turns.add_run(await queued(turns))
+    live = turns.add_run(await create_queued_run(turns))
     assert await turns.take_turn(live)
     is_back = threading.Event()
     finish = lifecycle.finish
@@ -95,7 +95,7 @@ async def test_the_first_end_of_a_run_counts_and_a_cancelled_caller_does_not_und
 
 async def test_claim_by_another_process_is_not_a_repeated_own_one(store):
     turns = RunQueue("r1", on_left=lambda: None)
-    run = await queued(turns)
+    run = await create_queued_run(turns)
     await units_of_work.write(processes.register, "r2", "app", 2, "v1")
     now = time.time()
     assert await units_of_work.write(lifecycle.claim, run.pk, "r1", "v1", "", now)

@@ -31,7 +31,7 @@ def assert_whole() -> None:
         assert [seq for seq, _, _ in rows] == list(range(1, session.last_seq + 1))
         assert session.revision == session.last_seq
         told = {seq: _by_scope(json.loads(data)["actions"].get("stateDelta", {})) for seq, _, data in rows}
-        assert _written(session) == {seq: delta for seq, delta in told.items() if delta}
+        assert _ledger_writes(session) == {seq: delta for seq, delta in told.items() if delta}
     assert _state() == _fold()
     for scope, owners in ((Scope.USER, UserScope), (Scope.APP, AppScope)):
         for owner in owners.objects.all():
@@ -45,7 +45,7 @@ def _by_scope(delta: dict[str, Any]) -> dict[tuple[str, str], Any]:
     return {(str(scope), key): value for scope, key, value in scopes.split_delta(delta).stored()}
 
 
-def _written(session: AgentSession) -> dict[int, dict[tuple[str, str], Any]]:
+def _ledger_writes(session: AgentSession) -> dict[int, dict[tuple[str, str], Any]]:
     """Return what the ledger says each event of a session wrote."""
     found: dict[int, dict[tuple[str, str], Any]] = defaultdict(dict)
     for row in StateChange.objects.filter(session=session, seq__gt=0):

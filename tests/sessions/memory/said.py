@@ -31,7 +31,7 @@ def entry(text: str, **given: Any) -> MemoryEntry:
     return MemoryEntry(content=types.Content(parts=[types.Part(text=text)]), **given)
 
 
-async def recalled(service: BaseMemoryService, query: str, **owner: str) -> list[str]:
+async def recall_texts(service: BaseMemoryService, query: str, **owner: str) -> list[str]:
     """Return the texts that a search finds, best first."""
     found = await service.search_memory(**{**OWNER, **owner}, query=query)
     return ["\n".join(part.text or "" for part in memory.content.parts or []) for memory in found.memories]

@@ -12,7 +12,7 @@ from google.genai import types
 from sessions_app.adk import DjangoMemoryService
 from sessions_app.models import MemoryEntry
 from sessions_app.store import units_of_work
-from tests.sessions.memory.said import OWNER, entry, event, recalled, session
+from tests.sessions.memory.said import OWNER, entry, event, recall_texts, session
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,29 +51,29 @@ async def test_word_of_any_script_is_found(
     memory: DjangoMemoryService, said: tuple[str, ...], query: str, found: str
 ):
     await memory.add_session_to_memory(session(*said))
-    assert (await recalled(memory, query))[0] == found
+    assert (await recall_texts(memory, query))[0] == found
 
 
 @pytest.mark.parametrize("query", ["京天", "都東", "議会", "气天", "산예", "木日"])
 async def test_characters_that_are_not_side_by_side_are_not_a_word(memory: DjangoMemoryService, query: str):
     await memory.add_session_to_memory(session(*JAPANESE, *CHINESE, *KOREAN))
-    assert await recalled(memory, query) == []
+    assert await recall_texts(memory, query) == []
 
 
 async def test_word_inside_another_script_is_found(memory: DjangoMemoryService):
     await memory.add_session_to_memory(session(*ENGLISH))
-    assert set(await recalled(memory, "python")) == set(ENGLISH[1:])
+    assert set(await recall_texts(memory, "python")) == set(ENGLISH[1:])
 
 
 async def test_rare_word_outweighs_common_ones(memory: DjangoMemoryService):
     common = [f"what did we say about the weather, part {n}" for n in range(12)]
     await memory.add_session_to_memory(session(*common, "Acme gets the order"))
-    assert (await recalled(memory, "what about Acme"))[0] == "Acme gets the order"
+    assert (await recall_texts(memory, "what about Acme"))[0] == "Acme gets the order"
 
 
 async def test_of_equals_the_newest_comes_first(memory: DjangoMemoryService):
     await memory.add_session_to_memory(session("plan a", "plan b", "plan c"))
-    assert await recalled(memory, "plan") == ["plan c", "plan b", "plan a"]
+    assert await recall_texts(memory, "plan") == ["plan c", "plan b", "plan a"]
 
 
 HOSTILE = [
@@ -87,7 +87,7 @@ HOSTILE = [
 async def test_a_hostile_query_is_only_words(memory: DjangoMemoryService, query: str):
     await memory.add_session_to_memory(session("a plan"))
     expected = ["a plan"] if "plan" in query else []
-    assert await recalled(memory, query) == expected
+    assert await recall_texts(memory, query) == expected
 
 
 @pytest.mark.parametrize("text", [*HOSTILE, "x" * 100_000 + " plan", "日" * 5000 + " plan", "plan " * 20_000])
@@ -99,15 +99,15 @@ async def test_hostile_text_is_stored_and_found(memory: DjangoMemoryService, tex
 
 async def test_a_very_long_query_is_answered(memory: DjangoMemoryService):
     await memory.add_session_to_memory(session("a plan"))
-    assert await recalled(memory, "plan " + "wörter und 言葉 " * 20_000) == ["a plan"]
+    assert await recall_texts(memory, "plan " + "wörter und 言葉 " * 20_000) == ["a plan"]
 
 
 @pytest.mark.parametrize("odd", ["", "..", "a'b\"c", "%", "café", "x" * 500])
 async def test_ids_hold_any_character(memory: DjangoMemoryService, odd: str):
     owner = {"app_name": odd, "user_id": odd}
     await memory.add_session_to_memory(session("a plan", session_id=odd or "s", **owner))
-    assert await recalled(memory, "plan", **owner) == ["a plan"]
-    assert await recalled(memory, "plan") == []
+    assert await recall_texts(memory, "plan", **owner) == ["a plan"]
+    assert await recall_texts(memory, "plan") == []
 
 
 @pytest.mark.parametrize("bad", ["a\x00b", "\ud800", "x" * 513])
@@ -126,15 +126,15 @@ async def test_realms_recall_their_own_only(memory: DjangoMemoryService):
     attempt = DjangoMemoryService(realm="eval/1")
     await memory.add_session_to_memory(session("the real plan"))
     await attempt.add_session_to_memory(session("the tried plan"))
-    assert await recalled(memory, "plan") == ["the real plan"]
-    assert await recalled(attempt, "plan") == ["the tried plan"]
+    assert await recall_texts(memory, "plan") == ["the real plan"]
+    assert await recall_texts(attempt, "plan") == ["the tried plan"]
 
 
 async def test_thoughts_are_stored_with_text_but_not_searched(memory: DjangoMemoryService):
     content = types.Content(parts=[types.Part(text="secretly", thought=True), types.Part(text="a plan")])
     await memory.add_events_to_memory(**OWNER, events=[event(None, content=content)])
-    assert await recalled(memory, "secretly") == []
-    assert await recalled(memory, "plan") == ["secretly\na plan"]
+    assert await recall_texts(memory, "secretly") == []
+    assert await recall_texts(memory, "plan") == ["secretly\na plan"]
 
 
 async def test_the_metadata_of_events_comes_back_with_each(memory: DjangoMemoryService):
@@ -164,22 +164,22 @@ async def test_entry_without_id_and_time_gets_them(memory: DjangoMemoryService):
 async def test_entry_with_existing_id_replaces_it(memory: DjangoMemoryService):
     await memory.add_memory(**OWNER, memories=[entry("Ann likes tea.", id="m1")])
     await memory.add_memory(**OWNER, memories=[entry("Ann likes coffee.", id="m1")])
-    assert await recalled(memory, "Ann") == ["Ann likes coffee."]
-    assert await recalled(memory, "tea") == []
+    assert await recall_texts(memory, "Ann") == ["Ann likes coffee."]
+    assert await recall_texts(memory, "tea") == []
 
 
 async def test_removed_entry_can_be_added_again(memory: DjangoMemoryService):
     given = entry("Ann likes tea.", id="m1")
     await memory.add_memory(**OWNER, memories=[given])
     await memory.delete_memory(**OWNER, memory_id="m1")
-    assert await recalled(memory, "tea") == []
+    assert await recall_texts(memory, "tea") == []
     await memory.add_memory(**OWNER, memories=[given])
-    assert await recalled(memory, "tea") == ["Ann likes tea."]
+    assert await recall_texts(memory, "tea") == ["Ann likes tea."]
 
 
 async def test_last_of_two_entries_with_same_id_wins(memory: DjangoMemoryService):
     await memory.add_memory(**OWNER, memories=[entry("tea", id="m1"), entry("coffee", id="m1")])
-    assert await recalled(memory, "tea coffee") == ["coffee"]
+    assert await recall_texts(memory, "tea coffee") == ["coffee"]
 
 
 async def test_removed_memory_leaves_no_text(memory: DjangoMemoryService):
@@ -188,10 +188,10 @@ async def test_removed_memory_leaves_no_text(memory: DjangoMemoryService):
     row = await units_of_work.read(MemoryEntry.objects.get)
     assert (row.removed, row.content, row.private, row.words) == (True, "{}", None, None)
     if connection.vendor == "sqlite":
-        assert await units_of_work.read(indexed, row.pk) is None
+        assert await units_of_work.read(indexed_words, row.pk) is None
 
 
-def indexed(pk: int) -> object:
+def indexed_words(pk: int) -> object:
     with connection.cursor() as cursor:
         cursor.execute("SELECT words FROM memory_words WHERE rowid = %s", [pk])
         return cursor.fetchone()
@@ -226,5 +226,5 @@ async def test_a_long_session_is_added_once_by_many_at_a_time(memory: DjangoMemo
     said = session(*[f"plan {n} word{n}" for n in range(450)])
     await asyncio.gather(*[memory.add_session_to_memory(said) for _ in range(4)])
     assert await units_of_work.read(MemoryEntry.objects.count) == 450
-    assert await recalled(memory, "word449") == ["plan 449 word449"]
-    assert await recalled(memory, "word0") == ["plan 0 word0"]
+    assert await recall_texts(memory, "word449") == ["plan 449 word449"]
+    assert await recall_texts(memory, "word0") == ["plan 0 word0"]

@@ -60,7 +60,7 @@ def truth(make_truth: MakeTruth) -> BaseSessionService:
 
 
 @pytest.fixture
-def mirrored(store: None, make_truth: MakeTruth) -> MirroredSessionService:
+def mirrored_service(store: None, make_truth: MakeTruth) -> MirroredSessionService:
     """DevUI's service around the same store of ADK's."""
     return MirroredSessionService(make_truth(), "adk's")
 

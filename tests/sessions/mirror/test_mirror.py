@@ -65,9 +65,9 @@ async def same(truth: BaseSessionService, session_id: str = "s1") -> None:
     assert (await mark(session_id)).behind == ""
 
 
-async def test_run_is_stored_alike_in_service_and_copy(mirrored, truth):
-    await create(mirrored, state={"city": "Rome", "user:name": "Ann", "app:open": True, "temp:x": 1})
-    await say(mirrored, call("book", city="Oslo"), "Done.")
+async def test_run_is_stored_alike_in_service_and_copy(mirrored_service, truth):
+    await create(mirrored_service, state={"city": "Rome", "user:name": "Ann", "app:open": True, "temp:x": 1})
+    await say(mirrored_service, call("book", city="Oslo"), "Done.")
     session = await get(truth)
     assert [event.author for event in session.events] == ["user", "clerk", "clerk", "clerk"]
     assert session.state["said"] == "Done."
@@ -75,9 +75,9 @@ async def test_run_is_stored_alike_in_service_and_copy(mirrored, truth):
     await same(truth)
 
 
-async def test_copy_has_writers_and_temp_keys(mirrored):
-    await create(mirrored, state={"city": "Rome"})
-    await say(mirrored, call("book", city="Oslo"), "Done.")
+async def test_copy_has_writers_and_temp_keys(mirrored_service):
+    await create(mirrored_service, state={"city": "Rome"})
+    await say(mirrored_service, call("book", city="Oslo"), "Done.")
 
     def written() -> list[tuple[str, int, str, str, bool]]:
         rows = StateChange.objects.filter(key__in=["city", "home", "said"]).order_by("seq", "key")
@@ -92,57 +92,57 @@ async def test_copy_has_writers_and_temp_keys(mirrored):
     assert await units_of_work.read(TempWrite.objects.values_list("key", "value").get) == ("draft", '"Oslo"')
 
 
-async def test_reads_return_the_services_session(mirrored, truth):
-    await create(mirrored, state={"user:n": 1})
-    await append(await get(mirrored), mirrored, {"n": 1})
-    assert (await get(mirrored)).events == (await get(truth)).events
-    assert await mirrored.list_sessions(**OWNER) == await truth.list_sessions(**OWNER)
-    assert await mirrored.get_user_state(**OWNER) == {"n": 1}
-    assert await mirrored.get_session(**OWNER, session_id="none") is None
-    await mirrored.wait_for_copies()
+async def test_reads_return_the_services_session(mirrored_service, truth):
+    await create(mirrored_service, state={"user:n": 1})
+    await append(await get(mirrored_service), mirrored_service, {"n": 1})
+    assert (await get(mirrored_service)).events == (await get(truth)).events
+    assert await mirrored_service.list_sessions(**OWNER) == await truth.list_sessions(**OWNER)
+    assert await mirrored_service.get_user_state(**OWNER) == {"n": 1}
+    assert await mirrored_service.get_session(**OWNER, session_id="none") is None
+    await mirrored_service.wait_for_copies()
 
 
-async def test_session_is_deleted_in_service_and_copy(mirrored, truth):
-    await create(mirrored)
-    await mirrored.delete_session(**OWNER, session_id="s1")
+async def test_session_is_deleted_in_service_and_copy(mirrored_service, truth):
+    await create(mirrored_service)
+    await mirrored_service.delete_session(**OWNER, session_id="s1")
     assert await truth.get_session(**OWNER, session_id="s1") is None
     assert not await units_of_work.read(AgentSession.objects.exists)
 
 
-async def test_local_session_of_same_id_survives_deletion_in_the_service(mirrored):
+async def test_local_session_of_same_id_survives_deletion_in_the_service(mirrored_service):
     await create(DjangoSessionService())
-    await mirrored.delete_session(**OWNER, session_id="s1")
+    await mirrored_service.delete_session(**OWNER, session_id="s1")
     assert await units_of_work.read(AgentSession.objects.filter(session_id="s1").exists)
 
 
-async def test_append_refused_by_the_service_is_not_copied(mirrored, truth):
-    session = await create(mirrored)
+async def test_append_refused_by_the_service_is_not_copied(mirrored_service, truth):
+    session = await create(mirrored_service)
     with pytest.raises(AlreadyExistsError):
-        await create(mirrored)
-    stale = await get(mirrored)
-    await append(session, mirrored, {"n": 1})
+        await create(mirrored_service)
+    stale = await get(mirrored_service)
+    await append(session, mirrored_service, {"n": 1})
     with pytest.raises(StaleSessionError):
-        await append(stale, mirrored, {"n": 2})
+        await append(stale, mirrored_service, {"n": 2})
     gone = session.model_copy(update={"id": "gone"})
     with pytest.raises(SessionNotFoundError):
-        await append(gone, mirrored, {"n": 3})
+        await append(gone, mirrored_service, {"n": 3})
     with pytest.raises(InputValidationError, match="ttl"):
-        await create(mirrored, "s2", ttl=1)
+        await create(mirrored_service, "s2", ttl=1)
     await same(truth)
     assert await units_of_work.read(AgentSession.objects.count) == 1
 
 
-async def test_a_partial_event_is_stored_nowhere(mirrored, truth):
-    session = await create(mirrored)
-    await mirrored.append_event(session, event("ha", partial=True))
+async def test_a_partial_event_is_stored_nowhere(mirrored_service, truth):
+    session = await create(mirrored_service)
+    await mirrored_service.append_event(session, event("ha", partial=True))
     assert (await get(truth)).events == (await copy()).events == []
 
 
-async def test_session_of_another_process_is_copied_when_read(mirrored, truth):
+async def test_session_of_another_process_is_copied_when_read(mirrored_service, truth):
     session = await create(truth, state={"city": "Rome", "user:name": "Ann", "n": 0})
     for n in range(3):
         await append(session, truth, {"n": n, "app:n": n, "temp:n": n}, timestamp=1000.000001 + n)
-    await get(mirrored)
+    await get(mirrored_service)
     await same(truth)
 
     def seeds() -> list[tuple[str, str]]:
@@ -154,36 +154,36 @@ async def test_session_of_another_process_is_copied_when_read(mirrored, truth):
     assert (row.created_at, row.last_seq) == (1000.000001, 3)
 
 
-async def test_session_continued_elsewhere_is_updated_when_read(mirrored, truth):
-    await append(await create(mirrored), mirrored, {"n": 1})
+async def test_session_continued_elsewhere_is_updated_when_read(mirrored_service, truth):
+    await append(await create(mirrored_service), mirrored_service, {"n": 1})
     await append(await get(truth), truth, {"n": 2, "user:n": 2})
     assert (await copy()).state == {"n": 1}
-    await get(mirrored, config=GetSessionConfig(num_recent_events=0))
+    await get(mirrored_service, config=GetSessionConfig(num_recent_events=0))
     await same(truth)
 
 
-async def test_a_listing_brings_the_copies_up_to_date_behind_it(mirrored, truth):
+async def test_a_listing_brings_the_copies_up_to_date_behind_it(mirrored_service, truth):
     for name in ("s1", "s2"):
         await append(await create(truth, name), truth, {"n": name})
-    await mirrored.list_sessions(app_name=APP)
-    await mirrored.wait_for_copies()
+    await mirrored_service.list_sessions(app_name=APP)
+    await mirrored_service.wait_for_copies()
     await same(truth, "s1")
     await same(truth, "s2")
 
 
-async def test_state_without_event_is_copied(mirrored, truth):
-    await append(await create(mirrored, state={"user:n": 1}), mirrored, {"app:n": 1})
+async def test_state_without_event_is_copied(mirrored_service, truth):
+    await append(await create(mirrored_service, state={"user:n": 1}), mirrored_service, {"app:n": 1})
     await append(await create(truth, "s2"), truth, {"user:n": 2, "app:n": 2})
-    await get(mirrored)
+    await get(mirrored_service)
     await same(truth)
     changes = StateChange.objects.filter(scope="user").order_by("position").values_list("value", "cause")
     assert await units_of_work.read(lambda: list(changes)) == [("1", "seed"), ("2", "import")]
 
 
-async def test_read_of_unchanged_session_writes_nothing(mirrored):
-    await say_something(mirrored)
+async def test_read_of_unchanged_session_writes_nothing(mirrored_service):
+    await say_something(mirrored_service)
     before = await units_of_work.read(AgentSession.objects.get)
-    await get(mirrored)
+    await get(mirrored_service)
     after = await units_of_work.read(AgentSession.objects.get)
     assert (after.revision, after.updated_at) == (before.revision, before.updated_at)
 
@@ -194,32 +194,32 @@ async def say_something(service: MirroredSessionService) -> None:
     await get(service)
 
 
-async def test_ids_are_case_sensitive(mirrored, truth):
-    session = await create(mirrored, " a/b?日本 ")
-    await append(session, mirrored, {"n": 1})
+async def test_ids_are_case_sensitive(mirrored_service, truth):
+    session = await create(mirrored_service, " a/b?日本 ")
+    await append(session, mirrored_service, {"n": 1})
     assert [found.id for found in (await truth.list_sessions(**OWNER)).sessions] == [session.id]
     row = await units_of_work.read(AgentSession.objects.get)
     assert (row.session_id, row.last_seq) == (session.id, 1)
 
 
-async def test_failing_copy_ends_no_run_and_is_marked_outdated(mirrored, truth, monkeypatch, caplog):
-    session = await create(mirrored)
+async def test_failing_copy_ends_no_run_and_is_marked_outdated(mirrored_service, truth, monkeypatch, caplog):
+    session = await create(mirrored_service)
     with monkeypatch.context() as broken:
         broken.setattr(mirrors, "append_event", _full)
-        await append(session, mirrored, {"n": 1})
+        await append(session, mirrored_service, {"n": 1})
     assert (await mark()).behind == "The copy could not be written: OSError: the disk is full"
     assert [record.getMessage().count("disk is full") for record in caplog.records] == [1]
-    await append(session, mirrored, {"n": 2})
+    await append(session, mirrored_service, {"n": 2})
     await same(truth)
 
 
-async def test_read_repairs_a_failed_copy(mirrored, truth, monkeypatch):
+async def test_read_repairs_a_failed_copy(mirrored_service, truth, monkeypatch):
     with monkeypatch.context() as broken:
         broken.setattr(mirrors, "create_mirror", _full)
-        session = await create(mirrored)
-        await append(session, mirrored, {"n": 1})
+        session = await create(mirrored_service)
+        await append(session, mirrored_service, {"n": 1})
         assert not await units_of_work.read(AgentSession.objects.exists)
-    await get(mirrored)
+    await get(mirrored_service)
     await same(truth)
 
 
@@ -227,57 +227,57 @@ def _full(*args: Any) -> Any:
     raise OSError("the disk is full")
 
 
-async def test_unstorable_event_is_missing_in_the_copy_with_note(mirrored):
-    session = await create(mirrored)
-    await append(session, mirrored, {"n": 1}, invocation_id="🙂" * 200)
-    await append(session, mirrored, {"n": 2})
-    assert (await get(mirrored)).events[-1].actions.state_delta == {"n": 2}
+async def test_unstorable_event_is_missing_in_the_copy_with_note(mirrored_service):
+    session = await create(mirrored_service)
+    await append(session, mirrored_service, {"n": 1}, invocation_id="🙂" * 200)
+    await append(session, mirrored_service, {"n": 2})
+    assert (await get(mirrored_service)).events[-1].actions.state_delta == {"n": 2}
     assert len((await copy()).events) == 1
     assert (await copy()).state == {"n": 2}
     assert (await mark()).behind.startswith("1 of its events cannot be stored here: ")
 
 
-async def test_session_deleted_in_the_service_remains_with_note(mirrored, truth):
-    await append(await create(mirrored), mirrored, {"n": 1})
+async def test_session_deleted_in_the_service_remains_with_note(mirrored_service, truth):
+    await append(await create(mirrored_service), mirrored_service, {"n": 1})
     await truth.delete_session(**OWNER, session_id="s1")
-    assert await mirrored.get_session(**OWNER, session_id="s1") is None
+    assert await mirrored_service.get_session(**OWNER, session_id="s1") is None
     assert (await mark()).behind == "The session no longer exists in adk's."
     assert len((await copy()).events) == 1
 
 
-async def test_session_recreated_in_the_service_keeps_old_events_with_note(mirrored, truth):
-    await append(await create(mirrored), mirrored, {"old": 1})
+async def test_session_recreated_in_the_service_keeps_old_events_with_note(mirrored_service, truth):
+    await append(await create(mirrored_service), mirrored_service, {"old": 1})
     await truth.delete_session(**OWNER, session_id="s1")
     await append(await create(truth), truth, {"new": 1})
-    await get(mirrored)
+    await get(mirrored_service)
     found = await copy()
     assert [event.actions.state_delta for event in found.events] == [{"old": 1}, {"new": 1}]
     assert found.state == {"new": 1}
     assert (await mark()).behind == "1 of the events here are not in adk's."
 
 
-async def test_keys_of_the_user_that_only_this_store_has_stay(mirrored):
+async def test_keys_of_the_user_that_only_this_store_has_stay(mirrored_service):
     await units_of_work.write(
         writes.create_session, KEY._replace(session_id="own"), {"user:mine": 1, "user:n": 1}
     )
-    await create(mirrored, state={"user:n": 2})
-    await get(mirrored)
+    await create(mirrored_service, state={"user:n": 2})
+    await get(mirrored_service)
     assert (await copy()).state == {"user:mine": 1, "user:n": 2}
-    assert (await get(mirrored)).state == {"user:n": 2}
+    assert (await get(mirrored_service)).state == {"user:n": 2}
 
 
-async def test_two_mirroring_processes_make_one_copy(mirrored, make_truth, truth):
+async def test_two_mirroring_processes_make_one_copy(mirrored_service, make_truth, truth):
     other = MirroredSessionService(make_truth(), "adk's")
-    await create(mirrored)
+    await create(mirrored_service)
     for n in range(3):
-        for service in (mirrored, other):
+        for service in (mirrored_service, other):
             await append(await get(service), service, {"n": n})
     await same(truth)
 
 
-async def test_append_during_comparison_is_not_undone(mirrored, truth, monkeypatch):
+async def test_append_during_comparison_is_not_undone(mirrored_service, truth, monkeypatch):
     """Another process appends, there and here, after this one has read the truth."""
-    await create(mirrored)
+    await create(mirrored_service)
     await append(await get(truth), truth, {"n": 1})
     is_settled = mirrors.is_in_sync
 
@@ -286,5 +286,5 @@ async def test_append_during_comparison_is_not_undone(mirrored, truth, monkeypat
         return is_settled(*args)
 
     monkeypatch.setattr(mirrors, "is_in_sync", late)
-    await get(mirrored)
+    await get(mirrored_service)
     assert (await copy()).state == {"n": 2}

@@ -98,7 +98,7 @@ def leave_thread() -> None:
     threading.Thread(target=threading.Event().wait).start()
 
 
-def nested(levels: int) -> dict:
+def nest(levels: int) -> dict:
     """Return a dict in a dict in a dict …"""
     value: dict = {"leaf": 1}
     for _ in range(levels):
@@ -118,7 +118,7 @@ def answer_object() -> dict:
 
 def answer_deep() -> dict:
     """Answer with more levels than pydantic writes."""
-    return nested(300)
+    return nest(300)
 
 
 def write_half(tool_context: ToolContext) -> str:
@@ -135,7 +135,7 @@ def write_object(tool_context: ToolContext) -> str:
 
 def write_deep(tool_context: ToolContext) -> str:
     """Write more levels to the state than pydantic writes."""
-    tool_context.state["deep"] = nested(300)
+    tool_context.state["deep"] = nest(300)
     return "written"
 
 
