@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import devui
-from tests.sessions.old_store import lost, rows_of
+from tests.sessions.old_store import lost_rows, rows_of
 from tests.web import over
 
 
@@ -26,7 +26,7 @@ def main(url: str, *paths: str) -> dict[str, Any]:
     devui.setup()
     return {
         "rows": {table: len(rows) for table, rows in before.items()},
-        "lost": lost(before, rows_of(tables)),
+        "lost": lost_rows(before, rows_of(tables)),
         "told": asyncio.run(fetch_paths(paths)),
     }
 
