@@ -18,7 +18,7 @@ from django.db import connection  # noqa: F401 - read by skipif
 from sessions_app.runs import processes
 from tests.runtime.conftest import until
 from tests.runtime.stage_server import PATIENCE_S, serve_stage, start_server
-from tests.sessions.faults.small_disk import mounted
+from tests.sessions.faults.small_disk import mount_disk
 
 pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the store is a file")
 
@@ -26,7 +26,7 @@ pytestmark = pytest.mark.skipif("connection.vendor != 'sqlite'", reason="the sto
 @pytest.fixture
 def disk(tmp_path: Path) -> Iterator[Path]:
     """A disk of 24 MB."""
-    with mounted(tmp_path / "disk", 24) as folder:
+    with mount_disk(tmp_path / "disk", 24) as folder:
         yield folder
 
 
