@@ -6,7 +6,7 @@ from django.db import migrations, models
 class Migration(migrations.Migration):
 
     dependencies = [
-        ("sessions_app", "0001_squashed_0020"),
+        ("sessions_app", "0020_processes_have_an_identity"),
     ]
 
     operations = [
