@@ -75,10 +75,10 @@ def add_entries(owner: MemoryOwner, session_id: str, drafts: Sequence[NewEntry])
         BadInput: the session's id cannot be stored.
     """
     with transaction.atomic():
-        known = known_ids(owner, session_id)
+        existing_ids = known_ids(owner, session_id)
         fresh: dict[str, NewEntry] = {}
         for draft in drafts:
-            if draft.entry_id not in known:
+            if draft.entry_id not in existing_ids:
                 fresh.setdefault(draft.entry_id, draft)
         _insert_entries(owner, session_id, fresh)
 

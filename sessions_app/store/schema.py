@@ -68,14 +68,14 @@ def _is_behind() -> bool:
     Raises:
         SchemaTooNew: the store has unknown migrations.
     """
-    known = _names_of_migrations()
+    all_migrations = _names_of_migrations()
     applied = {name for name in MigrationRecorder(connection).applied_migrations() if name[0] in APPS}
-    if unknown := sorted(applied - known):
+    if unknown := sorted(applied - all_migrations):
         raise SchemaTooNew(
             f"The store was written by a newer DevUI: it has the unknown migration {'.'.join(unknown[-1])}.",
             hint="Update DevUI, or set DATABASE_URL to another store.",
         )
-    return applied != known
+    return applied != all_migrations
 
 
 def _names_of_migrations() -> set[tuple[str, str]]:

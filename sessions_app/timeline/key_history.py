@@ -83,8 +83,8 @@ def read_key_history(
     every = history.history_of_key(Scope(change.scope), change.owner_id, change.key)
     writes = every if here is None else every.filter(session__pk=here)
     page = writes if before is None else writes.filter(position__lt=before)
-    shown = Substr("value", 1, WHOLE_LENGTH + 1, output_field=CharField())
-    rows = page.select_related("session").defer("value", "private").annotate(text=shown)
+    text_start = Substr("value", 1, WHOLE_LENGTH + 1, output_field=CharField())
+    rows = page.select_related("session").defer("value", "private").annotate(text=text_start)
     writes_and_next = list(rows[: PAGE + 1])
     older = writes_and_next[PAGE - 1].position if len(writes_and_next) > PAGE else None
     counted = every.annotate(count=history.count_of_writes()).values_list("count", flat=True).first()

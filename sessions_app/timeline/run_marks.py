@@ -142,13 +142,15 @@ def read_session_runs(session_pk: int) -> SessionRuns:
     return SessionRuns(active, ended, newest)
 
 
-def changed_marks(runs: Sequence[Run], known: Mapping[str, str]) -> tuple[list[RunMark], dict[str, str]]:
-    """Return the marks of runs that changed compared to `known`, oldest first, and the new value of `known`.
+def changed_marks(
+    runs: Sequence[Run], earlier_marks: Mapping[str, str]
+) -> tuple[list[RunMark], dict[str, str]]:
+    """Return the marks of runs that changed since `earlier_marks`, oldest first, and the marks to pass next time.
 
-    `known` maps run ids to a text that changes with the mark.
+    `earlier_marks` maps run ids to a text that changes with the mark.
     """
     now = {run.pk: f"{run.status} {run.invocation_id}" for run in reversed(runs)}
-    changed = [run for run in reversed(runs) if known.get(run.pk) != now[run.pk]]
+    changed = [run for run in reversed(runs) if earlier_marks.get(run.pk) != now[run.pk]]
     attempts = interrupted_invocations(runs)
     marks = [RunMark.alone(run, run.request) for run in changed if run.status != Run.Status.QUEUED]
     return [replace(mark, is_attempt=mark.run.invocation_id in attempts) for mark in marks], now

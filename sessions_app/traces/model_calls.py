@@ -151,9 +151,9 @@ def responses(call: ModelCall) -> list[dict[str, Any]]:
 
 
 def compare_contents(
-    call: ModelCall, request: CallRequest, before: CallRequest | None, shown: int
+    call: ModelCall, request: CallRequest, before: CallRequest | None, limit: int
 ) -> list[ContentRange]:
-    """Compare a request's contents with those of the previous call; of each range the last `shown` are read."""
+    """Compare a request's contents with those of the previous call; of each range the last `limit` are read."""
     old = before.content_names if before else []
     ranges = [
         (change, first, names)
@@ -162,9 +162,9 @@ def compare_contents(
     ]
     if before is None:
         ranges = [("same", first, names) for _, first, names in ranges]
-    read = read_pieces(call.session_id, [name for _, _, names in ranges for name in names[-shown:]])
+    read = read_pieces(call.session_id, [name for _, _, names in ranges for name in names[-limit:]])
     return [
-        ContentRange(change, first, len(names), names, [read.get(name) for name in names[-shown:]])
+        ContentRange(change, first, len(names), names, [read.get(name) for name in names[-limit:]])
         for change, first, names in ranges
     ]
 

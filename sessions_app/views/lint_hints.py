@@ -44,7 +44,7 @@ def hints(request: HttpRequest, pk: int) -> HttpResponse:
     if wants_partial(request, "hints"):
         beside = _hints_by_key(report.hints, drift.find_drift(session, most=MOST_KEYS).drifted)
         return render(request, f"{PAGE}#beside", {**context, "beside": beside[:MOST_KEYS]})
-    context["rules"] = [(rule, list(found)) for rule, found in groupby(report.hints, attrgetter("rule"))]
+    context["rules"] = [(rule, list(hints)) for rule, hints in groupby(report.hints, attrgetter("rule"))]
     return render_partial(request, PAGE, context, partial="list", target="dialog-content")
 
 

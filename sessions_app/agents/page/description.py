@@ -89,12 +89,12 @@ def source_location(at: Node | None, root: str) -> SourceLocation | None:
         return None
     line = int((at or {}).get("line") or 1)
     path = PurePath(file)
-    shown = str(path.relative_to(root)) if root and path.is_relative_to(root) else file
+    short_path = str(path.relative_to(root)) if root and path.is_relative_to(root) else file
     for packages in ("/site-packages/", "/dist-packages/"):
-        shown = shown.rpartition(packages)[2]
+        short_path = short_path.rpartition(packages)[2]
     slash = "" if file.startswith("/") else "/"
     address = quote(file.replace("\\", "/"), safe="/:", errors="surrogateescape")
-    return SourceLocation(f"{shown}:{line}", f"{file}:{line}", f"vscode://file{slash}{address}:{line}")
+    return SourceLocation(f"{short_path}:{line}", f"{file}:{line}", f"vscode://file{slash}{address}:{line}")
 
 
 def prepare_description(description: Node, root: str = "") -> Node:
@@ -105,11 +105,11 @@ def prepare_description(description: Node, root: str = "") -> Node:
     `anchor` and its context as `given`. Plug-ins have hooks like agents. Each `at` is a `SourceLocation`.
     """
     maker = _DescriptionBuilder(root)
-    shown = maker.node(description)
+    prepared = maker.node(description)
     app = description.get("app") or {}
     if app:
-        shown["app"] = {**app, "plugins": [maker.plugin(plugin) for plugin in app.get("plugins") or []]}
-    return shown
+        prepared["app"] = {**app, "plugins": [maker.plugin(plugin) for plugin in app.get("plugins") or []]}
+    return prepared
 
 
 class _DescriptionBuilder:
@@ -121,7 +121,7 @@ class _DescriptionBuilder:
 
     def node(self, node: Node) -> Node:
         """Return an agent or a workflow node, with everything below it."""
-        shown = {
+        prepared = {
             **node,
             "anchor": f"agent-{next(self.numbers)}",
             "at": source_location(node.get("at"), self.root),
@@ -131,12 +131,12 @@ class _DescriptionBuilder:
             "given": _context_of(node),
         }
         for what in ("sub_agents", "nodes"):
-            shown[what] = [self.node(child) for child in node.get(what) or []]
+            prepared[what] = [self.node(child) for child in node.get(what) or []]
         if node.get("type") in SEQUENTIAL_TYPES:
-            for order, child in enumerate(shown["sub_agents"], start=1):
+            for order, child in enumerate(prepared["sub_agents"], start=1):
                 child["order"] = order
-        shown["tools"] = [self._tool(tool) for tool in node.get("tools") or []]
-        return shown
+        prepared["tools"] = [self._tool(tool) for tool in node.get("tools") or []]
+        return prepared
 
     def plugin(self, plugin: Node | str) -> Node:
         """Return a plug-in. Older descriptions have only its class name."""
