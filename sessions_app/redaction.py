@@ -11,13 +11,15 @@ import re
 from typing import Any
 from urllib.parse import urlsplit
 
-from pydantic.alias_generators import to_snake
-
 _SECRET_FIELDS = (
     *("password", "token", "additionalHeaders", "clientSecret", "authResponseUri", "authCode", "accessToken"),
     *("refreshToken", "idToken", "codeVerifier", "privateKeyId", "privateKey", "apiKey"),
 )
-SECRET_KEYS = frozenset({*_SECRET_FIELDS, *map(to_snake, _SECRET_FIELDS)})
+SECRET_KEYS = frozenset(
+    {*_SECRET_FIELDS, *(re.sub("([A-Z])", r"_\1", name).lower() for name in _SECRET_FIELDS)}
+)
+"""Each field in camel and in snake case."""
+
 _AUTH_TYPES = {
     "apiKey": "api_key",
     "http": "http",
