@@ -35,7 +35,7 @@ def render_message(text: str) -> SafeString:
     html = markdown_html.render_within_limits(text)
     if html is not None and html.count("<") <= MAX_TAGS:
         return format_html('<div class="prose">{}</div>', html)
-    return format_html('<p class="said">{}</p>', render_text(text))
+    return format_html('<p class="message-text">{}</p>', render_text(text))
 
 
 def uploaded_filenames(text: str) -> list[str]:

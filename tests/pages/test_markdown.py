@@ -150,4 +150,4 @@ def test_ordinary_documents_are_read_as_markdown():
 
 
 def test_rich_content_is_plain_in_rows():
-    assert parse(render_message("[" * 4_000)).one("p", css="said").text == "[" * 4_000
+    assert parse(render_message("[" * 4_000)).one("p", css="message-text").text == "[" * 4_000

@@ -4,7 +4,7 @@ import { Sound } from "./audio-player.js";
 import { plain } from "../core/visible-characters.js";
 
 const page = document.getElementById("live");
-const [form, text, send, connect, modality, log, state] = ["form", "text", "send", "connect", "modality", "said", "state"].map(
+const [form, text, send, connect, modality, log, state] = ["form", "text", "send", "connect", "modality", "transcript", "state"].map(
   (name) => document.getElementById(`live-${name}`),
 );
 const sound = new Sound();
