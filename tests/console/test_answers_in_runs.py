@@ -144,9 +144,9 @@ async def test_sign_in_redirects_to_provider_and_resumes_run(stage: Stage):
         assert run.status == Run.Status.WAITING
         question = await open_question(session)
         browser = AsyncClient()
-        begun = await browser.get(f"/runs/sign-in/{session.pk}/", {"call": question.call_id})
-        assert begun.status_code == 302
-        there = urlsplit(begun["Location"])
+        response = await browser.get(f"/runs/sign-in/{session.pk}/", {"call": question.call_id})
+        assert response.status_code == 302
+        there = urlsplit(response["Location"])
         query = {name: values[0] for name, values in parse_qs(there.query).items()}
         assert f"{there.scheme}://{there.netloc}{there.path}" == f"{url}/auth"
         assert (query["client_id"], query["redirect_uri"]) == ("me", "http://testserver/runs/signed-in/")
@@ -167,8 +167,8 @@ async def test_a_provider_that_refuses_is_quoted_and_the_question_stays(stage: S
     await stage.run(session, 'call use_account {"provider": "https://id.example"}')
     question = await open_question(session)
     browser = AsyncClient()
-    begun = await browser.get(f"/runs/sign-in/{session.pk}/", {"call": question.call_id})
-    state = parse_qs(urlsplit(begun["Location"]).query)["state"][0]
+    response = await browser.get(f"/runs/sign-in/{session.pk}/", {"call": question.call_id})
+    state = parse_qs(urlsplit(response["Location"]).query)["state"][0]
     back = await browser.get("/runs/signed-in/", {"state": state, "error": "access_denied"})
     assert back.status_code == 400
     assert "access_denied" in back.content.decode()

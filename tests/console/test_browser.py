@@ -34,9 +34,9 @@ def runtime() -> Iterator[RuntimeWithConfigCheck]:
 def page(open_window: OpenWindow, server: str, store: None, runtime: RuntimeWithConfigCheck) -> Page:
     """A session's page, live."""
     cards.save_loaded("weather", "v1", {"name": "weather", "run_config": RUN_CONFIG_SCHEMA})
-    told = Story("s1")
+    story = Story("s1")
     opened = open_window(server, permissions=["clipboard-read", "clipboard-write"]).new_page()
-    opened.goto(f"/sessions/id/{told.pk}/")
+    opened.goto(f"/sessions/id/{story.pk}/")
     expect(opened.locator("[data-live=live]")).to_be_visible()
     return opened
 
@@ -154,9 +154,9 @@ def test_new_session_form_follows_typed_user(page: Page):
 
 
 def test_invalid_answer_shows_error_at_field_until_corrected(page: Page, runtime: RuntimeWithConfigCheck):
-    told = Story("asks")
-    told.calls("request_leave", "c1", waiting=True)
-    page.goto(f"/sessions/id/{told.pk}/")
+    story = Story("asks")
+    story.calls("request_leave", "c1", waiting=True)
+    page.goto(f"/sessions/id/{story.pk}/")
     question = page.locator("form.question")
     field = question.locator("[name=response]")
     field.fill("{broken")
@@ -171,13 +171,13 @@ def test_invalid_answer_shows_error_at_field_until_corrected(page: Page, runtime
         question.locator("button").click()
     expect(field).not_to_have_attribute("aria-invalid", "true")
     expect(field).to_have_accessible_description("")
-    assert Run.objects.filter(session=told.pk).exists()
+    assert Run.objects.filter(session=story.pk).exists()
 
 
 def test_every_field_of_an_answer_has_its_own_problem(page: Page, runtime: RuntimeWithConfigCheck):
-    told = Story("trip")
-    told.calls(INPUT, "c1", waiting=True, response_schema=TRIP_SCHEMA)
-    page.goto(f"/sessions/id/{told.pk}/")
+    story = Story("trip")
+    story.calls(INPUT, "c1", waiting=True, response_schema=TRIP_SCHEMA)
+    page.goto(f"/sessions/id/{story.pk}/")
     question = page.locator("form.question")
     question.get_by_label("days").fill("two")
     question.get_by_role("button", name="Answer", exact=True).click()

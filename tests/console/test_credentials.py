@@ -36,13 +36,13 @@ OAUTH = {
 
 def parse_answer(config: dict, **sent: str) -> AuthConfig:
     """Return an answer as ADK reads it."""
-    asked = credential_requests.parse_request({"authConfig": config})
-    return AuthConfig.model_validate(credential_requests.answer_from_form(asked, sent))
+    request = credential_requests.parse_request({"authConfig": config})
+    return AuthConfig.model_validate(credential_requests.answer_from_form(request, sent))
 
 
 def test_an_api_key_is_answered():
-    asked = credential_requests.parse_request({"authConfig": API_KEY})
-    assert (asked.kind, asked.name) == ("api_key", "X-Key")
+    request = credential_requests.parse_request({"authConfig": API_KEY})
+    assert (request.kind, request.name) == ("api_key", "X-Key")
     credential = parse_answer(API_KEY, api_key=" secret ").exchanged_auth_credential
     assert (credential.auth_type.value, credential.api_key) == ("apiKey", "secret")
 
@@ -58,18 +58,18 @@ def test_a_bearer_token_is_answered():
 
 
 def test_the_address_after_a_sign_in_is_answered_with_where_it_led():
-    asked = credential_requests.parse_request({"authConfig": OAUTH})
-    assert (asked.provider, asked.state, asked.scopes) == ("id.example", "s1", ("read", "write"))
+    request = credential_requests.parse_request({"authConfig": OAUTH})
+    assert (request.provider, request.state, request.scopes) == ("id.example", "s1", ("read", "write"))
     back = "http://127.0.0.1/runs/signed-in/?state=s1&code=c"
-    answer = credential_requests.answer_after_sign_in(asked, back, "http://127.0.0.1/runs/signed-in/")
+    answer = credential_requests.answer_after_sign_in(request, back, "http://127.0.0.1/runs/signed-in/")
     found = AuthConfig.model_validate(answer).exchanged_auth_credential.oauth2
     assert (found.auth_response_uri, found.redirect_uri) == (back, "http://127.0.0.1/runs/signed-in/")
     assert (found.client_id, found.state) == ("me", "s1")
 
 
 def test_only_redirect_uri_is_added_to_provider_address():
-    asked = credential_requests.parse_request({"authConfig": OAUTH})
-    address = asked.address("http://127.0.0.1/back/?a=1")
+    request = credential_requests.parse_request({"authConfig": OAUTH})
+    address = request.address("http://127.0.0.1/back/?a=1")
     assert address == (
         "https://id.example/auth?client_id=me&scope=read+write&state=s1"
         "&redirect_uri=http%3A%2F%2F127.0.0.1%2Fback%2F%3Fa%3D1"
@@ -83,16 +83,16 @@ def test_an_access_token_is_answered_without_a_sign_in():
 
 def test_any_credential_can_be_answered_as_json():
     config = {"authScheme": {"type": "custom"}, "credentialKey": "k"}
-    asked = credential_requests.parse_request({"authConfig": config})
-    assert asked.kind == "other"
+    request = credential_requests.parse_request({"authConfig": config})
+    assert request.kind == "other"
     answer = credential_requests.answer_from_form(
-        asked, {"credential": '{"authType": "apiKey", "apiKey": "x"}'}
+        request, {"credential": '{"authType": "apiKey", "apiKey": "x"}'}
     )
     assert answer["exchangedAuthCredential"] == {"authType": "apiKey", "apiKey": "x"}
 
 
 @pytest.mark.parametrize(
-    ("config", "sent", "words"),
+    ("config", "body", "words"),
     [
         (API_KEY, {"api_key": " "}, "API key is missing"),
         (BASIC, {"password": "p"}, "user name is missing"),
@@ -106,9 +106,9 @@ def test_any_credential_can_be_answered_as_json():
         ({}, {"credential": "[]"}, "not a JSON object"),
     ],
 )
-def test_answer_without_required_fields_is_refused(config, sent, words):
+def test_answer_without_required_fields_is_refused(config, body, words):
     with pytest.raises(BadInput, match=words):
-        credential_requests.answer_from_form(credential_requests.parse_request({"authConfig": config}), sent)
+        credential_requests.answer_from_form(credential_requests.parse_request({"authConfig": config}), body)
 
 
 def test_provider_address_that_is_not_http_is_ignored():
@@ -122,10 +122,10 @@ def test_provider_address_that_is_not_http_is_ignored():
 @pytest.mark.parametrize("address", ["http://[", "http://[::1", "//", "\x00", "http://id.example:port"])
 def test_an_address_that_is_none_breaks_no_page(address):
     config = {**OAUTH, "exchangedAuthCredential": {"oauth2": {"authUri": address}}}
-    asked = credential_requests.parse_request({"authConfig": config})
-    assert asked.kind == "oauth2"
+    request = credential_requests.parse_request({"authConfig": config})
+    assert request.kind == "oauth2"
     with pytest.raises(BadInput):
-        credential_requests.answer_after_sign_in(asked, address)
+        credential_requests.answer_after_sign_in(request, address)
 
 
 @pytest.mark.parametrize("args", [{}, {"authConfig": None}, {"authConfig": {"authScheme": []}}])

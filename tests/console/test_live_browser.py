@@ -32,10 +32,10 @@ def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 def page(open_window: OpenWindow, address: str, request: pytest.FixtureRequest) -> Page:
     """The page of a session of the test's own, connected, with a count of the pieces of sound that it plays."""
     name = request.node.name[:40]
-    made = httpx.post(
+    response = httpx.post(
         f"{address}/apps/speaker/users/ann/sessions", json={"sessionId": name}, trust_env=False, timeout=60
     )
-    assert made.status_code == 200
+    assert response.status_code == 200
     opened = open_window(address).new_page()
     opened.add_init_script(
         "window.played = 0; const start = AudioBufferSourceNode.prototype.start;"

@@ -95,7 +95,7 @@ async def test_unset_options_are_not_sent(story, runtime):
 
 
 @pytest.mark.parametrize(
-    ("sent", "field", "words"),
+    ("body", "field", "words"),
     [
         ({}, "message", "empty"),
         ({"message": "hi", "state_delta": '{"a":\n1,}'}, "state_delta", "Line 2, column 3"),
@@ -114,8 +114,8 @@ async def test_unset_options_are_not_sent(story, runtime):
         ({"files": [SimpleUploadedFile("a.txt", b"")]}, "files", "empty"),
     ],
 )
-async def test_invalid_option_is_refused_at_its_field_without_run(story, runtime, sent, field, words):
-    response = await send(story, htmx=True, **sent)
+async def test_invalid_option_is_refused_at_its_field_without_run(story, runtime, body, field, words):
+    response = await send(story, htmx=True, **body)
     assert (response.status_code, response["HX-Retarget"]) == (422, "#console-problems")
     [problem] = parse(response.content.decode()).all("li")
     assert problem.attrs["data-problem-for"] == field
@@ -201,7 +201,7 @@ async def test_an_answer_is_not_repeated(story, runtime):
 
 
 @pytest.mark.parametrize(
-    ("calls", "sent", "field", "said"),
+    ("calls", "body", "field", "message"),
     [
         (("book", {}), {"response": "{broken"}, "response", "Line 1, column 2"),
         (("book", {}), {"response": " "}, "response", "The answer is empty."),
@@ -228,13 +228,13 @@ async def test_an_answer_is_not_repeated(story, runtime):
         ),
     ],
 )
-async def test_invalid_answer_is_refused_at_its_field(story, runtime, calls, sent, field, said):
+async def test_invalid_answer_is_refused_at_its_field(story, runtime, calls, body, field, message):
     name, args = calls
     await units_of_work.write(lambda: story.calls(name, "c1", waiting=True, **args))
-    response = await send(story, htmx=True, call_id="c1", **sent)
+    response = await send(story, htmx=True, call_id="c1", **body)
     assert (response.status_code, response["HX-Reswap"]) == (422, "innerHTML")
     told = {each.attrs["data-problem-for"]: each.text for each in parse(response.content.decode()).all("li")}
-    assert said in told[field]
+    assert message in told[field]
     assert await stored_requests() == []
 
 

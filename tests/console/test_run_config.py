@@ -74,7 +74,7 @@ def test_form_fields_make_a_config_that_adk_accepts():
 
 
 @pytest.mark.parametrize(
-    ("given", "fields"),
+    ("value", "fields"),
     [
         ({"max_llm_calls": 3}, []),
         ({"max_llm_calls": 2**63}, ["max_llm_calls"]),
@@ -83,8 +83,8 @@ def test_form_fields_make_a_config_that_adk_accepts():
         ({"service_tier": "deferred"}, [""]),
     ],
 )
-def test_adks_errors_are_mapped_to_field_names(given, fields):
-    found = run_config.find_problems({"run_config": given, "streaming": True}, OPTIONS)
+def test_adks_errors_are_mapped_to_field_names(value, fields):
+    found = run_config.find_problems({"run_config": value, "streaming": True}, OPTIONS)
     assert list(found) == fields
     assert all(found.values())
 

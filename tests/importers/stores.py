@@ -25,9 +25,9 @@ def expected_sessions() -> list[dict[str, Any]]:
 
     ADK reads an auth scheme's `type_`, the name its own dump gave `type`, as a field more: that one is left out.
     """
-    found: list[dict[str, Any]] = json.loads(JSON.read_text())
-    del found[0]["events"][2]["actions"]["requestedAuthConfigs"]["c1"]["authScheme"]["type_"]
-    return found
+    data: list[dict[str, Any]] = json.loads(JSON.read_text())
+    del data[0]["events"][2]["actions"]["requestedAuthConfigs"]["c1"]["authScheme"]["type_"]
+    return data
 
 
 def copy_of(store: Path, folder: Path) -> Path:

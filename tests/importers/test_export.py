@@ -147,9 +147,9 @@ def test_commands_report_their_results(load, tmp_path, capsys):
     call_command("import_sessions", str(stores.SQLITE))
     call_command("export_sessions", "--format=adk-sqlite", f"--output={tmp_path / 'session.db'}")
 
-    said = capsys.readouterr().out
-    assert "3 new session(s), 0 extended, 0 unchanged; 9 event(s) imported." in said
-    assert "3 session(s), 9 event(s) in" in said
+    output = capsys.readouterr().out
+    assert "3 new session(s), 0 extended, 0 unchanged; 9 event(s) imported." in output
+    assert "3 session(s), 9 event(s) in" in output
 
 
 def test_the_import_command_fails_when_something_did_not_come(store, tmp_path, capsys):

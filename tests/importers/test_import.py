@@ -79,12 +79,12 @@ def test_interrupted_import_continues(load, read, tmp_path, monkeypatch):
 
 def test_progress_reports_count_and_total(load, tmp_path):
     store = sqlite_store(tmp_path / "s.db", *(an_event(n) for n in range(1, 302)))
-    heard = []
+    messages = []
 
-    load(store, progress=lambda done, total: heard.append((done, total)))
+    load(store, progress=lambda done, total: messages.append((done, total)))
 
-    assert heard == sorted(heard)
-    assert (heard[-1], {total for _, total in heard}) == ((301, 301), {301})
+    assert messages == sorted(messages)
+    assert (messages[-1], {total for _, total in messages}) == ((301, 301), {301})
 
 
 def test_dry_run_reports_and_writes_nothing(load):

@@ -127,14 +127,14 @@ def test_killed_import_is_completed_by_the_next_at_any_point(tmp_path: Path, mon
 
 def test_agents_append_between_the_transactions_of_an_import(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     other = Story("other", app="news")
-    said: list[int] = []
+    messages: list[int] = []
 
     def append() -> None:
-        said.append(other.says("hi", delta={"n": len(said)}))
+        messages.append(other.says("hi", delta={"n": len(messages)}))
 
     transactions = act_between_transactions(monkeypatch, lambda number: run_in_other_thread(append))
     assert import_location(str(differing(tmp_path))).is_complete
-    assert len(said) == len(transactions) > 15
+    assert len(messages) == len(transactions) > 15
     assert ledger_matches_state()
 
 

@@ -27,21 +27,21 @@ PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 def test_actions_of_every_pickle_protocol_are_read_field_by_field(protocol):
     actions = EventActions(state_delta={"a": [1, {"b": None}], "user:c": 2.5}, escalate=True)
 
-    found = pickles.read_pickle(pickle.dumps(actions, protocol))
+    value = pickles.read_pickle(pickle.dumps(actions, protocol))
 
-    assert found["state_delta"] == actions.state_delta
-    assert found["escalate"] is True
-    assert found["transfer_to_agent"] is None
+    assert value["state_delta"] == actions.state_delta
+    assert value["escalate"] is True
+    assert value["transfer_to_agent"] is None
 
 
 def test_actions_with_every_field_read_like_adks_dump():
-    found = pickles.read_pickle(pickle.dumps(full_actions()))
+    value = pickles.read_pickle(pickle.dumps(full_actions()))
 
     dumped = full_actions().model_dump(mode="json")
-    assert found["requested_auth_configs"]["call-1"]["raw_auth_credential"]["auth_type"] == "oauth2"
-    assert found["compaction"]["start_timestamp"] == dumped["compaction"]["start_timestamp"]
-    assert found["render_ui_widgets"][0]["id"] == "w1"
-    assert found["route"] == dumped["route"]
+    assert value["requested_auth_configs"]["call-1"]["raw_auth_credential"]["auth_type"] == "oauth2"
+    assert value["compaction"]["start_timestamp"] == dumped["compaction"]["start_timestamp"]
+    assert value["render_ui_widgets"][0]["id"] == "w1"
+    assert value["route"] == dumped["route"]
 
 
 @pytest.mark.parametrize("protocol", PROTOCOLS)
@@ -58,9 +58,9 @@ def test_plain_values_of_the_standard_library_keep_their_meaning(protocol):
         "nul": "\x00",
     }
 
-    found = pickles.read_pickle(pickle.dumps(values, protocol))
+    value = pickles.read_pickle(pickle.dumps(values, protocol))
 
-    assert found == {**values, "set": [1], "tuple": [1, [2]]}
+    assert value == {**values, "set": [1], "tuple": [1, [2]]}
 
 
 def test_ids_and_paths_come_as_text():

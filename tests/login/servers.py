@@ -34,11 +34,11 @@ def serving(folder: Path, **environment: str) -> Iterator[str]:
     assert process.stdout is not None
     try:
         said = ""
-        while not (found := re.search(r"on http://(\S+?)/ ", said)):
+        while not (match := re.search(r"on http://(\S+?)/ ", said)):
             line = process.stdout.readline()
             assert line, said
             said += line
-        yield found.group(1)
+        yield match.group(1)
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE_S)

@@ -21,9 +21,9 @@ from tests.login.conftest import PASSWORD
 
 def run(*arguments: str) -> str:
     """Run the command and return what it says."""
-    said = io.StringIO()
-    call_command("login", *arguments, stdout=said)
-    return said.getvalue()
+    output = io.StringIO()
+    call_command("login", *arguments, stdout=output)
+    return output.getvalue()
 
 
 @pytest.fixture
@@ -127,15 +127,15 @@ def test_network_host_is_allowed_with_a_login(login):
 
 
 @pytest.mark.parametrize(
-    ("host", "named"), [("192.0.2.1", "192.0.2.1"), ("fd00::1", "[fd00::1]"), ("0.0.0.0", None)]
+    ("host", "expected"), [("192.0.2.1", "192.0.2.1"), ("fd00::1", "[fd00::1]"), ("0.0.0.0", None)]
 )
-def test_network_server_requires_login_and_allows_its_host(settings, host, named):
+def test_network_server_requires_login_and_allows_its_host(settings, host, expected):
     settings.ALLOWED_HOSTS = ["127.0.0.1"]
-    said = io.StringIO()
-    Web(stderr=said)._open_to_network(host)
+    output = io.StringIO()
+    Web(stderr=output)._open_to_network(host)
     assert settings.DEVUI_LOGIN_REQUIRED
-    assert settings.ALLOWED_HOSTS[1:] == ([named] if named else [])
-    assert "TLS" in said.getvalue()
+    assert settings.ALLOWED_HOSTS[1:] == ([expected] if expected else [])
+    assert "TLS" in output.getvalue()
 
 
 def test_unwritable_data_folder_is_explained(tmp_path: Path, settings, give_input):

@@ -121,15 +121,17 @@ async def test_cookie_is_host_only_and_http_only(web, login):
 
 async def test_cookie_is_secure_behind_a_tls_proxy(web, login, settings):
     settings.DEVUI_ALLOW_ORIGINS = ["https://devui.example"]
-    told = await web.post("/login/", data={"password": PASSWORD}, headers={"Origin": "https://devui.example"})
-    assert "Secure" in told.headers["set-cookie"]
+    response = await web.post(
+        "/login/", data={"password": PASSWORD}, headers={"Origin": "https://devui.example"}
+    )
+    assert "Secure" in response.headers["set-cookie"]
 
 
 @pytest.mark.parametrize(
-    "given", ["", "wrong horse battery", PASSWORD.upper(), PASSWORD + " ", "x" * 100_000, "\x00"]
+    "value", ["", "wrong horse battery", PASSWORD.upper(), PASSWORD + " ", "x" * 100_000, "\x00"]
 )
-async def test_wrong_password_is_shown_at_its_field(web, login, given):
-    answer = await log_in(web, given)
+async def test_wrong_password_is_shown_at_its_field(web, login, value):
+    answer = await log_in(web, value)
     assert answer.status_code == 422
     assert "set-cookie" not in answer.headers
     page = parse(answer.content)
@@ -335,8 +337,8 @@ async def test_a_call_for_other_programs_takes_the_token_from_the_environment(we
     session = await units_of_work.write(writes.create_session, SessionKey("", "weather", "ann", "s1"))
     await log_in(web)
     headers = {"Origin": "http://127.0.0.1", "Sec-Fetch-Site": "same-origin"}
-    shown = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
+    response = await web.post(f"/runs/call/{session.pk}/", data={"message": "hi"}, headers=headers)
     units_of_work.close_pools()
-    assert shown.status_code == 200
-    assert "Authorization: Bearer $DEVUI_TOKEN" in unescape(shown.text)
-    assert "os.environ['DEVUI_TOKEN']" in unescape(shown.text)
+    assert response.status_code == 200
+    assert "Authorization: Bearer $DEVUI_TOKEN" in unescape(response.text)
+    assert "os.environ['DEVUI_TOKEN']" in unescape(response.text)

@@ -50,18 +50,18 @@ async def test_right_password_clears_failed_attempts(login):
 
 async def test_concurrent_attempts_do_not_evade_the_limit(login):
     attempts = PasswordThrottle(Clock())
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         *(attempts.check(login, "wrong", "10.0.0.1") for _ in range(50)), return_exceptions=True
     )
-    assert [one for one in found if one is False] == [False] * MAX_ATTEMPTS
+    assert [one for one in results if one is False] == [False] * MAX_ATTEMPTS
 
 
 async def test_queue_of_attempts_is_bounded(login):
     attempts = PasswordThrottle(Clock())
-    found = await asyncio.gather(
+    results = await asyncio.gather(
         *(attempts.check(login, "wrong", f"10.0.0.{n}") for n in range(50)), return_exceptions=True
     )
-    assert sum(isinstance(one, TooManyAttempts) for one in found) >= 50 - MAX_WAITING
+    assert sum(isinstance(one, TooManyAttempts) for one in results) >= 50 - MAX_WAITING
 
 
 async def test_number_of_recorded_addresses_is_bounded(login):

@@ -97,11 +97,11 @@ def test_drawing_counts_parts_missing_in_description():
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [("short", "short"), ("a" * 17, "a" * 15 + "…"), ("日本語日本語日本語", "日本語日本語日…"), ("", "")],
 )
-def test_a_name_is_cut_by_the_room_it_takes(text: str, shown: str):
-    assert truncate_to_cells(text, 16) == shown
+def test_a_name_is_cut_by_the_room_it_takes(text: str, expected: str):
+    assert truncate_to_cells(text, 16) == expected
 
 
 def test_source_location_is_shortened():

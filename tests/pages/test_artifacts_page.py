@@ -140,7 +140,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_files(
 
 
 @pytest.mark.parametrize(
-    ("part", "found"),
+    ("part", "expected"),
     [
         ("REPORT", {"report.md", "report-2.md"}),
         ("ort.", {"report.md"}),
@@ -150,14 +150,14 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_files(
         ("user:ort", set()),
     ],
 )
-def test_files_are_searched_by_part_of_their_name(get: Get, part: str, found: set[str]):
+def test_files_are_searched_by_part_of_their_name(get: Get, part: str, expected: set[str]):
     for name in ("report.md", "user:report-2.md", "100%.txt"):
         save(name=name)
     page = get(f"/artifacts/?{urlencode({'name': part})}")
     assert page.one("input", name_="name").attrs["value"] == part
     shown = [row.all("a")[0].text for body in page.all("tbody") for row in body.all("tr")]
-    assert set(shown) == found
-    assert found or "No artifact matches" in page.text
+    assert set(shown) == expected
+    assert expected or "No artifact matches" in page.text
 
 
 def test_pages_of_name_search_keep_the_name(get: Get):
@@ -176,11 +176,11 @@ def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: C
     url = get("/artifacts/").one("div", id="watch").attrs["hx-get"]
     assert client.get(url).status_code == 204
     save(name="new.txt")
-    told = get(url)
-    assert told.one("a").text == "1 new or changed"
+    page = get(url)
+    assert page.one("a").text == "1 new or changed"
     artifact_versions.delete_file(artifact_versions.file_key("", "weather", "ann", "s1", "old.txt"))
-    told = get(told.one("div", id="watch").attrs["hx-get"])
-    assert told.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
+    page = get(page.one("div", id="watch").attrs["hx-get"])
+    assert page.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
 
 
 def test_artifacts_of_deleted_session_are_hidden(get: Get, client: Client):
@@ -466,8 +466,8 @@ def test_deleting_removes_all_versions_and_their_files_and_leaves_others(client:
     save(b"a" * 100_000)
     save(b"b" * 100_000)
     save(b"b" * 100_000, "other.txt")
-    asked = get(address().replace("/file/", "/delete/"))
-    assert "Delete 2 versions" in asked.one("form", method="post").text
+    page = get(address().replace("/file/", "/delete/"))
+    assert "Delete 2 versions" in page.one("form", method="post").text
     named = {"app": "weather", "user": "ann", "session": "s1", "name": "note.txt"}
     assert (
         client.post("/artifacts/delete/", named)["Location"] == "/artifacts/?app=weather&user=ann&session=s1"

@@ -67,9 +67,11 @@ def test_a_list_is_narrowed_by_a_form_that_works_without_scripts():
     assert "input delay" in typed.attrs["hx-trigger"]
 
 
-@pytest.mark.parametrize(("shown", "is_hidden"), [(True, False), (None, True), ("", True), ("there", False)])
-def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(shown: object, is_hidden: bool):
-    button = render('{% icon_button "pin" "Pin" shown=shown %}', shown=shown).one("button")
+@pytest.mark.parametrize(
+    ("expected", "is_hidden"), [(True, False), (None, True), ("", True), ("there", False)]
+)
+def test_a_control_is_hidden_that_has_nothing_to_be_shown_for(expected: object, is_hidden: bool):
+    button = render('{% icon_button "pin" "Pin" shown=shown %}', shown=expected).one("button")
     assert ("hidden" in button.attrs) == is_hidden
 
 

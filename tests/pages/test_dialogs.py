@@ -122,11 +122,11 @@ def test_nothing_is_searched_before_an_input_method_has_settled(page: Page):
     Story("s2").asks("東京の天気は？")
     page.clock.install()
     page.goto("/sessions/")
-    asked: list[str] = []
+    requests: list[str] = []
 
     def note(request: Request) -> None:
         if re.search(r"/sessions/(query-completions/)?\?q=", request.url):
-            asked.append(request.url)
+            requests.append(request.url)
 
     page.on("request", note)
     page.locator("[data-search]").focus()
@@ -134,7 +134,7 @@ def test_nothing_is_searched_before_an_input_method_has_settled(page: Page):
     for text in ("t", "と", "とう", "とうきょう"):
         compose(cdp, text)
         page.clock.run_for(1_000)
-    assert asked == []
+    assert requests == []
     cdp.send("Input.insertText", {"text": "東京"})
     expect(page.locator("tbody tr")).to_have_count(1)
     page.wait_for_url("**/sessions/?q=%E6%9D%B1%E4%BA%AC")

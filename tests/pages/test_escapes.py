@@ -48,22 +48,22 @@ def test_an_unseen_character_is_shown_in_names_text_and_json(sign: str):
 
 
 def test_marker_names_its_character():
-    shown = parse(visible_text.name_html("\u202eevil\x07\ud800"))
-    assert [mark.attrs["title"] for mark in shown.all("span")] == [
+    page = parse(visible_text.name_html("\u202eevil\x07\ud800"))
+    assert [mark.attrs["title"] for mark in page.all("span")] == [
         "U+202E RIGHT-TO-LEFT OVERRIDE",
         "U+0007 control character",
         "U+D800 lone surrogate",
     ]
-    assert shown.text == r"\u202eevil\u0007\ud800"
+    assert page.text == r"\u202eevil\u0007\ud800"
 
 
 @pytest.mark.parametrize(
-    "shown", [visible_text.name_html, visible_text.text_html, visible_text.escape_in_html]
+    "expected", [visible_text.name_html, visible_text.text_html, visible_text.escape_in_html]
 )
-def test_of_very_many_only_the_first_are_elements_and_all_are_shown(shown):
-    found = parse(shown("\u200b" * 1_000))
-    assert len(found.all("span")) == visible_text.MAX_MARKED
-    assert found.text == r"\u200b" * 1_000
+def test_of_very_many_only_the_first_are_elements_and_all_are_shown(expected):
+    page = parse(expected("\u200b" * 1_000))
+    assert len(page.all("span")) == visible_text.MAX_MARKED
+    assert page.text == r"\u200b" * 1_000
 
 
 def test_two_names_that_differ_never_read_the_same():
@@ -81,7 +81,7 @@ def test_text_keeps_line_breaks_and_joiners(text: str):
 
 
 @pytest.mark.parametrize(
-    ("text", "shown"),
+    ("text", "expected"),
     [
         ("a\u200db", r"a\u200db"),
         ("❤\u200d", r"❤\u200d"),
@@ -92,8 +92,8 @@ def test_text_keeps_line_breaks_and_joiners(text: str):
         ("a\r\nb\rc", "a\nb\\rc"),
     ],
 )
-def test_outside_of_writing_the_same_characters_are_shown(text: str, shown: str):
-    assert visible_text.escape_text(text) == shown
+def test_outside_of_writing_the_same_characters_are_shown(text: str, expected: str):
+    assert visible_text.escape_text(text) == expected
 
 
 @given(ANYTHING)

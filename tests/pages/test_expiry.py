@@ -40,7 +40,7 @@ def test_sessions_are_marked_by_their_own_apps_time_to_live(get: Get):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("?age=expired", {"weather-11", "writer-3"}),
         ("?age=idle", {"weather-6", "writer-1"}),
@@ -48,7 +48,7 @@ def test_sessions_are_marked_by_their_own_apps_time_to_live(get: Get):
         ("?age=expired&q=weather", {"weather-11"}),
     ],
 )
-def test_idle_and_expired_sessions_can_be_filtered(get: Get, query: str, found: set[str]):
+def test_idle_and_expired_sessions_can_be_filtered(get: Get, query: str, expected: set[str]):
     app_settings.set_session_ttl("weather", 10 * HOUR)
     app_settings.set_session_ttl("writer", 1.5 * HOUR)
     for hours in (1, 6, 11):
@@ -56,7 +56,7 @@ def test_idle_and_expired_sessions_can_be_filtered(get: Get, query: str, found: 
     for hours in (0, 1, 3):
         create_session(f"writer-{hours}", hours, app="writer")
     create_session("of another app", 10_000, app="team")
-    assert set(marks(get, query)) == found
+    assert set(marks(get, query)) == expected
 
 
 def test_without_a_time_to_live_nothing_is_expired(get: Get):

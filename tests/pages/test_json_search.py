@@ -53,14 +53,14 @@ def test_scalar_value_is_searched_too():
 
 
 def test_a_number_beyond_the_last_hit_gives_the_last():
-    found = search_json({"a": "x", "b": "x"}, highlighting.compile_pattern("x"), 9)
-    assert found.hit == JsonHit(2, "/b")
+    hits = search_json({"a": "x", "b": "x"}, highlighting.compile_pattern("x"), 9)
+    assert hits.hit == JsonHit(2, "/b")
 
 
 def test_hit_count_is_bounded_and_says_so():
     limit = json_search.MAX_HITS
-    found = search_json(["x"] * (limit + 1), highlighting.compile_pattern("x"), limit)
-    assert (found.count, found.capped, found.hit) == (limit, True, JsonHit(limit, f"/{limit - 1}"))
+    hits = search_json(["x"] * (limit + 1), highlighting.compile_pattern("x"), limit)
+    assert (hits.count, hits.capped, hits.hit) == (limit, True, JsonHit(limit, f"/{limit - 1}"))
     assert not search_json(["x"] * limit, highlighting.compile_pattern("x")).capped
 
 

@@ -56,16 +56,16 @@ def merged_state(story: Story) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "shown"),
+    ("name", "kind", "expected"),
     [
         ("city", "text", "Rome"),
         ("user:tags", "json", '[\n  "a",\n  {\n    "b": 1\n  }\n]'),
         ("app:motd", "text", "hi"),
     ],
 )
-def test_a_form_holds_text_as_it_is_and_the_rest_as_json(get: Get, story: Story, name, kind, shown):
+def test_a_form_holds_text_as_it_is_and_the_rest_as_json(get: Get, story: Story, name, kind, expected):
     held = fields(get(edit_url(story, name)))
-    assert (held["kind"], held["value"]) == (kind, shown)
+    assert (held["kind"], held["value"]) == (kind, expected)
 
 
 @pytest.mark.parametrize("name", VALUES)
@@ -117,18 +117,18 @@ def test_a_prefix_that_is_typed_chooses_the_scope(client: Client, get: Get, stor
 
 
 @pytest.mark.parametrize(
-    ("key", "said"),
+    ("key", "message"),
     [
         ("temp:k", "temp: keys live in one invocation"),
         ("a\x00b", "Null characters"),
         ("", "The key needs a name"),
     ],
 )
-def test_key_of_wrong_scope_is_refused_and_input_kept(client: Client, get: Get, story: Story, key, said):
+def test_key_of_wrong_scope_is_refused_and_input_kept(client: Client, get: Get, story: Story, key, message):
     response = save(client, edit_url(story), get, key=key, value="typed")
     assert response.status_code == 422
     page = parse(response.content)
-    assert said in page.one("span", id="edit-key-error").text
+    assert message in page.one("span", id="edit-key-error").text
     field = page.one("input", id="edit-key")
     assert field.attrs["aria-invalid"] == "true"
     assert "edit-key-error" in field.attrs["aria-describedby"].split()

@@ -16,13 +16,13 @@ from tests.pages.html import parse
 
 
 def test_markdown_becomes_html():
-    shown = parse(
+    page = parse(
         render_markdown("# Title\n\n- one\n- **two**\n\n| a | b |\n|---|---|\n| 1 | 2 |\n\n`code` ~~gone~~")
     )
-    assert shown.one("h1").text == "Title"
-    assert [item.text for item in shown.all("li")] == ["one", "two"]
-    assert [cell.text for cell in shown.all("td")] == ["1", "2"]
-    assert (shown.one("code").text, shown.one("s").text) == ("code", "gone")
+    assert page.one("h1").text == "Title"
+    assert [item.text for item in page.all("li")] == ["one", "two"]
+    assert [cell.text for cell in page.all("td")] == ["1", "2"]
+    assert (page.one("code").text, page.one("s").text) == ("code", "gone")
 
 
 @pytest.mark.parametrize(
@@ -47,17 +47,17 @@ def test_markdown_becomes_html():
     ],
 )
 def test_hostile_markdown_is_inert(hostile: str):
-    shown = parse(render_markdown(hostile))
-    assert {element.tag for element in shown} <= {"p", "a", "code", "pre", "br"}
-    for link in shown.all("a"):
+    page = parse(render_markdown(hostile))
+    assert {element.tag for element in page} <= {"p", "a", "code", "pre", "br"}
+    for link in page.all("a"):
         assert link.attrs["href"].startswith("https://e.example")
         assert set(link.attrs) <= {"href", "title", "rel"}
 
 
 def test_an_image_is_a_link_and_loads_nothing():
-    shown = parse(render_markdown("![a *plan*](https://e.example/p.png)"))
-    assert not shown.all("img")
-    assert (shown.one("a").text, shown.one("a").attrs["href"]) == ("a plan", "https://e.example/p.png")
+    page = parse(render_markdown("![a *plan*](https://e.example/p.png)"))
+    assert not page.all("img")
+    assert (page.one("a").text, page.one("a").attrs["href"]) == ("a plan", "https://e.example/p.png")
 
 
 def test_links_send_no_referrer():

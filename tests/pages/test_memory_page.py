@@ -56,10 +56,10 @@ def test_search_returns_an_agents_results_in_order(get: Get):
     remember("rain in Paris", *[f"it rains, day {n}" for n in range(12)], "Paris, Paris: rain")
     remember("rain of somebody else", owner=memory_entries.make_owner("", "weather", "ben"))
     found = memory_entries.search(ANN, "Paris rain", 10)
-    shown = get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "Paris rain"}))
-    order = [entry.attrs["id"] for entry in shown.all("li", css="memory-entry")]
+    page = get("/memory/?" + urlencode({"app": "weather", "user": "ann", "q": "Paris rain"}))
+    order = [entry.attrs["id"] for entry in page.all("li", css="memory-entry")]
     assert order == [f"memory-{row.pk}" for row in found]
-    assert shown.one("h2", css="memory-title").text == f"An agent would recall {len(found)} entries"
+    assert page.one("h2", css="memory-title").text == f"An agent would recall {len(found)} entries"
 
 
 def test_two_japanese_characters_are_searchable(get: Get):
@@ -109,9 +109,9 @@ def test_owners_of_any_name_are_shown_searched_and_forgotten(get: Get, client: C
     owner = memory_entries.make_owner("", name, name)
     remember("Paris", owner=owner, session=name)
     link = get("/memory/").one("span", css="memory-owner").one("a").attrs["href"]
-    found = get(f"/memory/{link}&q=paris")
-    assert texts(found) == ["Paris"]
-    ask = found.one("a", css="memory-delete").attrs["href"]
+    page = get(f"/memory/{link}&q=paris")
+    assert texts(page) == ["Paris"]
+    ask = page.one("a", css="memory-delete").attrs["href"]
     assert client.post(get(ask).one("form", method="post").attrs["action"]).status_code == 302
     assert texts(get("/memory/")) == []
 
@@ -119,8 +119,8 @@ def test_owners_of_any_name_are_shown_searched_and_forgotten(get: Get, client: C
 def test_a_forgotten_entry_stays_forgotten(get: Get, client: Client):
     remember("Paris", "Rome")
     pk = MemoryEntry.objects.get(entry_id="e1").pk
-    asked = get(f"/memory/{pk}/delete/", target="dialog-content")
-    assert "does not restore it" in asked.text
+    page = get(f"/memory/{pk}/delete/", target="dialog-content")
+    assert "does not restore it" in page.text
     assert client.post(f"/memory/{pk}/delete/")["Location"] == "/memory/?app=weather&user=ann"
     remember("Paris", "Rome")
     assert texts(get("/memory/")) == ["Rome"]

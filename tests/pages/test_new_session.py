@@ -59,7 +59,7 @@ def test_existing_id_is_refused_and_input_kept(client: Client):
 
 
 @pytest.mark.parametrize(
-    ("state", "said"),
+    ("state", "message"),
     [
         ('{"a": 1,}', "Line 1, column 9"),
         ("[1, 2]", "The state is a JSON object"),
@@ -68,9 +68,9 @@ def test_existing_id_is_refused_and_input_kept(client: Client):
         ("[" * 100_000, "nested too deeply"),
     ],
 )
-def test_a_state_that_is_no_json_object_is_refused_with_its_place(client: Client, state: str, said: str):
+def test_a_state_that_is_no_json_object_is_refused_with_its_place(client: Client, state: str, message: str):
     page = send(client, state=state)
-    assert said in fault(page)
+    assert message in fault(page)
     assert page.one("textarea").attrs["aria-invalid"] == "true"
     assert not AgentSession.objects.exists()
 
@@ -157,8 +157,8 @@ def test_active_session_of_a_user_is_shown_and_reused(client: Client):
     story = Story("s7")
     story.asks("Weather?")
     headers = {"HX-Request": "true", "HX-Target": "session-facts"}
-    told = parse(client.get("/sessions/new/?app=weather&user=ann", headers=headers).content)
-    assert told.one("a").attrs["href"] == "/sessions/weather/ann/s7/"
+    page = parse(client.get("/sessions/new/?app=weather&user=ann", headers=headers).content)
+    assert page.one("a").attrs["href"] == "/sessions/weather/ann/s7/"
 
     response = client.post("/sessions/new/", {**GIVEN, "session_id": "", "how": "continue"})
     assert response["Location"] == "/sessions/weather/ann/s7/"

@@ -132,16 +132,16 @@ def test_commands_of_the_page_are_offered_and_executed(page: Page, story: Story)
 
 
 def test_arrows_move_the_choice_and_keep_it_when_answers_come(page: Page, story: Story):
-    held: list[Route] = []
+    values: list[Route] = []
     open_palette(page)
     expect(option(page, "Plan a trip")).to_be_visible()
-    page.route("**/go/?q=s", lambda route: held.append(route))
+    page.route("**/go/?q=s", lambda route: values.append(route))
     with page.expect_request("**/go/?q=s"):
         page.keyboard.type("s")
     page.keyboard.press("ArrowDown")
     before = chosen(page).inner_text()
     with page.expect_response("**/go/?q=s"):
-        held[0].continue_()
+        values[0].continue_()
     expect(option(page, "Plan a trip")).to_be_visible()
     assert chosen(page).inner_text() == before
     page.keyboard.press("ArrowUp")
@@ -151,13 +151,13 @@ def test_arrows_move_the_choice_and_keep_it_when_answers_come(page: Page, story:
 
 
 def test_input_before_first_response_filters_it(page: Page):
-    held: list[Route] = []
-    page.route(re.compile(r"/go/\?q=$"), lambda route: held.append(route))
+    values: list[Route] = []
+    page.route(re.compile(r"/go/\?q=$"), lambda route: values.append(route))
     page.goto("/")
     page.keyboard.press("Control+k")
     with page.expect_response(re.compile(r"/go/\?q=writer$")):
         page.keyboard.type("writer")
-    held[0].continue_()
+    values[0].continue_()
     expect(option(page, "writer")).to_have_attribute("aria-selected", "true")
 
 
@@ -176,15 +176,15 @@ def test_ime_composition_neither_searches_nor_selects(page: Page, story: Story):
 
 
 def test_response_during_composition_does_not_search(page: Page, story: Story):
-    held: list[Route] = []
-    page.route("**/go/?q=", lambda route: held.append(route))
+    values: list[Route] = []
+    page.route("**/go/?q=", lambda route: values.append(route))
     typed = open_palette(page)
     page.context.new_cdp_session(page).send(
         "Input.imeSetComposition", {"text": "とう", "selectionStart": 2, "selectionEnd": 2}
     )
     expect(typed).to_have_value("とう")
     with page.expect_response("**/go/?q="):
-        held[0].continue_()
+        values[0].continue_()
     expect(option(page, "Plan a trip")).to_be_visible()
     expect(option(page, "Evals")).to_be_visible()
 

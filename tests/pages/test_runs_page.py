@@ -93,7 +93,7 @@ def test_answers_and_runs_without_input_cannot_be_repeated(get: Get):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("user=ben", ["s2"]),
         ("session=s1", ["s1"]),
@@ -106,13 +106,15 @@ def test_answers_and_runs_without_input_cannot_be_repeated(get: Get):
         ("status=failed&error=ValueError&user=ann&session=s3", ["s3"]),
     ],
 )
-def test_runs_are_filtered_by_user_time_and_source(get: Get, query: str, found: list[str]):
+def test_runs_are_filtered_by_user_time_and_source(get: Get, query: str, expected: list[str]):
     create_run(Story("s1"), at=60.0, status="done")
     create_run(Story("s2", user="ben"), at=180.0, status="done")
     create_run(Story("s3"), at=300.0, status="failed", error_type="ValueError", error="no")
     page = get(f"/runs/?{query}")
     assert (
-        [row["Session"].split()[0] for row in table(page)] == found if found else page.one("div", css="empty")
+        [row["Session"].split()[0] for row in table(page)] == expected
+        if expected
+        else page.one("div", css="empty")
     )
 
 

@@ -75,8 +75,8 @@ def walk(page: Page) -> list[dict[str, Any]]:
 
 
 def announcements(page: Page) -> list[str]:
-    said: list[str] = page.evaluate("window.heard")
-    return said
+    value: list[str] = page.evaluate("window.heard")
+    return value
 
 
 @pytest.fixture

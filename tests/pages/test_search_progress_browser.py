@@ -22,8 +22,10 @@ def page(open_window: OpenWindow, server: str, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(windowed_scan, "FIRST_WINDOW", 20)
     monkeypatch.setattr(windowed_scan, "SCAN_S", 0.0)
     for number in range(200):
-        made = writes.create_session(writes.SessionKey("", "weather", "ann", f"s{number}"), now=1e9 + number)
-        labels.rename(made.pk, "rare" if number % 20 == 10 else "other")
+        session = writes.create_session(
+            writes.SessionKey("", "weather", "ann", f"s{number}"), now=1e9 + number
+        )
+        labels.rename(session.pk, "rare" if number % 20 == 10 else "other")
     return open_window(server).new_page()
 
 

@@ -80,7 +80,7 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
 
 
 @pytest.mark.parametrize(
-    "sent",
+    "body",
     [
         {},
         {"act": "tag", "tag": "bug"},
@@ -90,8 +90,8 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
         {"act": "pin", "session": ["1", "x"]},
     ],
 )
-def test_an_act_that_means_no_session_is_refused(client: Client, sent: dict[str, object]):
-    response = client.post(ACTS, sent)
+def test_an_act_that_means_no_session_is_refused(client: Client, body: dict[str, object]):
+    response = client.post(ACTS, body)
     assert response.status_code == 400
     assert "Select sessions first" in parse(response.content).one("p", css="lead").text
 

@@ -100,7 +100,7 @@ def test_invalid_cursor_is_refused(get: Get, cursor: str):
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("?app=weather", {"tea", "東京の天気は？"}),
         ("?user=ben", {"chess"}),
@@ -117,13 +117,13 @@ def test_invalid_cursor_is_refused(get: Get, cursor: str):
         ("?app=weather&user=ben", set()),
     ],
 )
-def test_filters_are_in_the_address(get: Get, query: str, found: set[str]):
+def test_filters_are_in_the_address(get: Get, query: str, expected: set[str]):
     Story("id-1").asks("tea")
     Story("id-2").asks("東京の天気は？")
     chess = Story("id-3", app="writer", user="ben")
     chess.asks("chess")
     chess.says("Bxd7", errorCode="X")
-    assert set(titles(get, query)) == found
+    assert set(titles(get, query)) == expected
 
 
 @pytest.mark.parametrize("query", ["?realm=eval/", "?q=is:eval"])
@@ -169,16 +169,16 @@ def test_directions_of_writing_do_not_leak_out_of_a_cell(get: Get):
 
 
 @pytest.mark.parametrize(
-    ("status", "shown"),
+    ("status", "expected"),
     [("running", True), ("waiting", True), ("failed", True), ("crashed", True), ("done", False)],
 )
-def test_status_of_newest_run_is_shown_if_relevant(get: Get, status: str, shown: bool):
+def test_status_of_newest_run_is_shown_if_relevant(get: Get, status: str, expected: bool):
     story = Story()
     runs.create_run(story.pk, {})
     newest = runs.create_run(story.pk, {})
     Run.objects.filter(pk=newest.pk).update(status=status, created_at=newest.created_at + 1)
     badges = get("/sessions/").one("td", css="session-cell").all("span", data_status=status)
-    assert bool(badges) is shown
+    assert bool(badges) is expected
 
 
 def test_store_without_sessions_explains_sessions(get: Get):
@@ -308,9 +308,9 @@ def test_session_deleted_elsewhere_leaves_the_list(get: Get):
     assert (row.attrs["id"], row.attrs["hx-swap-oob"]) == (f"session-row-{story.pk}", "delete")
 
 
-@pytest.mark.parametrize("shown", ["x.1", "1", "1.2.3", "-1.a", "9" * 30 + ".a", ",".join(["1.a"] * 101)])
-def test_rows_that_no_page_shows_are_refused(get: Get, shown: str):
-    get(f"/sessions/changes/?shown={shown}", status=400)
+@pytest.mark.parametrize("expected", ["x.1", "1", "1.2.3", "-1.a", "9" * 30 + ".a", ",".join(["1.a"] * 101)])
+def test_rows_that_no_page_shows_are_refused(get: Get, expected: str):
+    get(f"/sessions/changes/?shown={expected}", status=400)
 
 
 def test_looking_for_changes_takes_three_queries(client: Client, get: Get, django_assert_num_queries):

@@ -79,19 +79,19 @@ def test_forward_before_scripts_load_shows_the_url(page: Page, stories: dict[str
     page.get_by_role("combobox", name="App", exact=True).select_option("weather")
     page.wait_for_url("**/sessions/?app=weather")
     expect(rows(page)).to_have_count(2)
-    held: list[Route] = []
-    page.route(LATER, lambda route: held.append(route))
+    values: list[Route] = []
+    page.route(LATER, lambda route: values.append(route))
     page.go_back(wait_until="commit")
     expect(rows(page)).to_have_count(3)
     page.unroute(LATER)
     page.evaluate("history.forward()")
     expect(rows(page)).to_have_count(2)
-    assert held
+    assert values
     page.wait_for_url("**/sessions/?app=weather")
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ("東京", "東京について書いて"),
         ("tool:look_up", "Which tea is it?"),
@@ -101,12 +101,12 @@ def test_forward_before_scripts_load_shows_the_url(page: Page, stories: dict[str
     ],
 )
 def test_session_is_searched_by_words_tools_and_state(
-    page: Page, stories: dict[str, Story], query: str, found: str
+    page: Page, stories: dict[str, Story], query: str, expected: str
 ):
     page.goto("/sessions/")
     search(page, query)
     expect(rows(page)).to_have_count(1)
-    expect(rows(page).locator(".row-link")).to_have_text(found)
+    expect(rows(page).locator(".row-link")).to_have_text(expected)
     search(page, "retries > 3")
     expect(page.locator(".empty h2")).to_have_text("No session matches")
 

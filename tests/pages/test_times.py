@@ -14,7 +14,7 @@ from tests.timeline.story import Story
 
 
 @pytest.mark.parametrize(
-    ("epoch", "shown"),
+    ("epoch", "expected"),
     [
         (1_700_000_000.0, "2023-11-14 22:13 UTC"),
         (0.0, "1970-01-01 00:00 UTC"),
@@ -23,14 +23,14 @@ from tests.timeline.story import Story
         (253_402_300_799.0, "9999-12-31 23:59 UTC"),
     ],
 )
-def test_time_of_any_year_is_a_date_in_the_viewers_zone(epoch, shown):
+def test_time_of_any_year_is_a_date_in_the_viewers_zone(epoch, expected):
     time = parse(moment(epoch)).one("time")
-    assert time.text == shown
+    assert time.text == expected
     assert float(time.attrs["data-epoch"]) == epoch
 
 
 @pytest.mark.parametrize(
-    ("epoch", "shown", "hint"),
+    ("epoch", "expected", "hint"),
     [
         (1e15, "1e+15 s", "in microseconds it would be 2001-09-09 01:46 UTC"),
         (1.7e12, "1.7e+12 s", "in milliseconds it would be 2023-11-14 22:13 UTC"),
@@ -41,9 +41,9 @@ def test_time_of_any_year_is_a_date_in_the_viewers_zone(epoch, shown):
     ],
 )
 @pytest.mark.parametrize("style", ["short", "clock"])
-def test_time_outside_the_calendar_is_shown_as_number(epoch, shown, hint, style):
+def test_time_outside_the_calendar_is_shown_as_number(epoch, expected, hint, style):
     time = parse(moment(epoch, style)).one("span")
-    assert time.text == shown
+    assert time.text == expected
     assert hint in time.attrs["title"]
 
 

@@ -110,9 +110,9 @@ def test_a_seed_is_the_developers_word(story):
 
 def test_key_named_temporary_is_reported(story):
     seq = story.says("x", delta={"tmp_rows": [1], "scratchpad": "…", "temp": "x"})
-    found = hints(story, rules.intermediate)
-    assert sorted(found) == ["scratchpad", "temp", "tmp_rows"]
-    assert event_numbers(found["temp"]) == [seq]
+    reported = hints(story, rules.intermediate)
+    assert sorted(reported) == ["scratchpad", "temp", "tmp_rows"]
+    assert event_numbers(reported["temp"]) == [seq]
 
 
 def test_key_emptied_by_its_own_invocation_is_reported(story):
@@ -217,9 +217,9 @@ def step(story: Story, times: int) -> None:
 def test_user_key_rewritten_by_one_session_is_reported(story):
     Story("another").says("y")
     step(story, 4)
-    found = hints(story, rules.user_lonely)
-    assert list(found) == ["user:step"]
-    assert event_numbers(found["user:step"]) == [1, 4]
+    reported = hints(story, rules.user_lonely)
+    assert list(reported) == ["user:step"]
+    assert event_numbers(reported["user:step"]) == [1, 4]
 
 
 def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone(story):
@@ -235,9 +235,9 @@ def test_a_user_key_of_several_sessions_or_of_a_users_only_session_is_left_alone
 def test_names_differing_in_style_case_or_number_are_reported(story):
     delta = {"userTier": 1, "user_tier": 2, "City": "x", "city": "y", "order": "a", "orders": "b"}
     story.says("x", delta=delta)
-    found = hints(story, rules.naming)
-    assert set(found) == set(delta)
-    assert "`user_tier`" in found["userTier"].says
+    reported = hints(story, rules.naming)
+    assert set(reported) == set(delta)
+    assert "`user_tier`" in reported["userTier"].says
 
 
 def test_name_of_different_style_is_reported(story):
@@ -263,9 +263,9 @@ def test_different_names_a_list_beside_its_items_and_other_scopes_are_left_alone
 
 def test_deep_nesting_is_reported_and_shallow_is_not(story):
     seq = story.says("x", delta={"deep": nest(DEEP_LEVELS + 1), "flat": nest(DEEP_LEVELS), "t": "[[[[[[[["})
-    found = hints(story, rules.nesting)
-    assert list(found) == ["deep"]
-    assert event_numbers(found["deep"]) == [seq]
+    reported = hints(story, rules.nesting)
+    assert list(reported) == ["deep"]
+    assert event_numbers(reported["deep"]) == [seq]
 
 
 @pytest.mark.parametrize(
@@ -279,9 +279,9 @@ def test_depth_counts_brackets_outside_of_strings(text, levels):
 def test_value_above_eight_kilobytes_is_reported_in_any_script(story):
     over = LARGE_BYTES - 1  # with its two quotation marks one byte too many
     story.says("x", delta={"user:big": "x" * over, "cjk": "語" * 2800, "small": "x" * (over - 1)})
-    found = hints(story, rules.large)
-    assert sorted(found) == ["cjk", "user:big"]
-    assert "artifact" in found["cjk"].rule.remedy
+    reported = hints(story, rules.large)
+    assert sorted(reported) == ["cjk", "user:big"]
+    assert "artifact" in reported["cjk"].rule.remedy
 
 
 def test_size_of_each_scope_is_reported(story):
@@ -297,9 +297,9 @@ def test_scope_size_includes_keys_ignored_by_rules(story):
 
 def test_converted_value_is_reported_and_plain_json_is_not(story):
     story.says("x", delta={"when": float("nan"), "plain": 1.5})
-    found = hints(story, rules.not_json)
-    assert list(found) == ["when"]
-    assert "NaN" in found["when"].says
+    reported = hints(story, rules.not_json)
+    assert list(reported) == ["when"]
+    assert "NaN" in reported["when"].says
 
 
 # --- the whole ---

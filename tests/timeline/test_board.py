@@ -298,25 +298,25 @@ def test_board_at_any_event_is_derivable_from_any_other(session_story, limit):
     events = [session_story.event(seq) for seq in range(1, session.last_seq + 1)]
     boards = {event.seq: read_board(session, event, limit=limit, watched=["count"]) for event in events}
     for known in events:
-        seen = ClientBoard(known, boards[known.seq].mark)
+        board = ClientBoard(known, boards[known.seq].mark)
         for event in events:
-            news = read_board(session, event, limit=limit, watched=["count"], seen=seen)
+            news = read_board(session, event, limit=limit, watched=["count"], seen=board)
             assert merge_boards(boards[known.seq], news) == whole(boards[event.seq]), (known.seq, event.seq)
             assert news.tabs() == boards[event.seq].tabs()
             assert news.hidden == boards[event.seq].hidden
 
 
 def test_step_sends_changed_keys_and_names_the_rest(session_story):
-    seen = ClientBoard(session_story.event(2), read_board(session_story.session).mark)
-    news = read_board(session_story.session, session_story.event(3), seen=seen)
+    board = ClientBoard(session_story.event(2), read_board(session_story.session).mark)
+    news = read_board(session_story.session, session_story.event(3), seen=board)
     assert {entry.id for entry in news.entries if entry.same} == {"city", "app:motd"}
     assert {entry.name for entry in news.entries if not entry.same} == {"count", "user:unit", "temp:draft"}
 
 
 def test_reader_with_outdated_board_gets_all_of_it(session_story):
-    seen = ClientBoard(session_story.event(2), read_board(session_story.session).mark)
+    board = ClientBoard(session_story.event(2), read_board(session_story.session).mark)
     Story("s2").says("x", delta={"app:motd": "yo"})
-    news = read_board(session_story.session, session_story.event(3), seen=seen)
+    news = read_board(session_story.session, session_story.event(3), seen=board)
     assert not [entry for entry in news.entries if entry.same]
 
 
@@ -343,9 +343,9 @@ def test_hidden_keys_are_counted_at_any_number(session_story, monkeypatch, few):
 def test_keys_are_found_by_part_of_their_name(session_story, monkeypatch, few):
     monkeypatch.setattr(points, "FEW_KEYS", few)
     session_story.says("d", delta={"unit_price": 1, "a%b": 1, "a_b": 1, "temp:unit": 1}, keep_temp=True)
-    found = read_board(session_story.session, session_story.event(4), like="UNIT")
-    assert names(found) == ["unit_price", "user:unit", "temp:unit"]
-    assert found.tabs()[0] == ("all", 3)
+    board = read_board(session_story.session, session_story.event(4), like="UNIT")
+    assert names(board) == ["unit_price", "user:unit", "temp:unit"]
+    assert board.tabs()[0] == ("all", 3)
     assert names(read_board(session_story.session, like="user:")) == ["user:unit"]
     assert names(read_board(session_story.session, like="%")) == ["a%b"]
     assert names(read_board(session_story.session, like="a_b")) == ["a_b"]
@@ -353,12 +353,12 @@ def test_keys_are_found_by_part_of_their_name(session_story, monkeypatch, few):
 
 
 def test_watched_key_is_separate_if_it_does_not_match_the_search(session_story):
-    found = read_board(session_story.session, like="unit", watched=["count", "temp:x", "user:unit"], limit=1)
-    assert [(entry.name, entry.is_aside) for entry in found.entries] == [
+    board = read_board(session_story.session, like="unit", watched=["count", "temp:x", "user:unit"], limit=1)
+    assert [(entry.name, entry.is_aside) for entry in board.entries] == [
         ("count", True),
         ("user:unit", False),
     ]
-    assert (found.tabs()[0], found.hidden) == (("all", 1), 0)
+    assert (board.tabs()[0], board.hidden) == (("all", 1), 0)
 
 
 def test_beyond_the_limit_keys_are_shown_that_changed_or_are_watched(session_story):

@@ -190,13 +190,13 @@ async def test_an_open_call_is_answered_by_its_id_and_name(story, runtime):
 
 
 @pytest.mark.parametrize(
-    ("text", "sent"), [("tomorrow", "tomorrow"), ("[1, 2]", [1, 2]), ("7", "7"), ("東京", "東京")]
+    ("text", "body"), [("tomorrow", "tomorrow"), ("[1, 2]", [1, 2]), ("7", "7"), ("東京", "東京")]
 )
-async def test_an_answer_that_is_no_object_is_sent_as_a_result(story, runtime, text, sent):
+async def test_an_answer_that_is_no_object_is_sent_as_a_result(story, runtime, text, body):
     await units_of_work.write(lambda: story.calls("adk_request_input", "c1", waiting=True))
     await send(story, call_id="c1", response=text)
     [run] = await runs()
-    assert message(run)["parts"][0]["functionResponse"]["response"] == {"result": sent}
+    assert message(run)["parts"][0]["functionResponse"]["response"] == {"result": body}
 
 
 @pytest.mark.parametrize("text", ["", "{broken", "[" * 100_000])

@@ -183,16 +183,16 @@ def test_error_without_content_is_not_shown_as_empty(story, get):
 
 
 @pytest.mark.parametrize(
-    ("part", "said"),
+    ("part", "message"),
     [
         ({"toolCall": {"toolType": "GOOGLE_SEARCH", "args": {"q": "tea"}}}, 'GOOGLE_SEARCH {"q":"tea"}'),
         ({"toolResponse": {"toolType": "GOOGLE_SEARCH", "response": {"n": 1}}}, 'GOOGLE_SEARCH {"n":1}'),
         ({"hologram": [1]}, 'hologram {"hologram":[1]}'),
     ],
 )
-def test_a_part_of_another_kind_is_named_in_the_row(add_and_show, part, said):
+def test_a_part_of_another_kind_is_named_in_the_row(add_and_show, part, message):
     text = add_and_show(part).text
-    assert said in text
+    assert message in text
     assert "no content" not in text
 
 
@@ -239,11 +239,11 @@ def test_silence_is_marked_in_the_words_of_a_person(story, get):
 
 
 @pytest.mark.parametrize(
-    ("seconds", "said"),
+    ("seconds", "message"),
     [(600, "10 min"), (3599, "60 min"), (7200, "2 h"), (90000, "25 h"), (400000, "5 days")],
 )
-def test_the_longer_the_silence_the_rounder_its_words(seconds, said):
-    assert message_html.format_gap(seconds) == said
+def test_the_longer_the_silence_the_rounder_its_words(seconds, message):
+    assert message_html.format_gap(seconds) == message
 
 
 HOSTILE = {

@@ -29,18 +29,18 @@ def test_every_field_of_adks_event_has_a_place():
 
 
 def test_nothing_of_a_full_event_is_called_unknown_or_left_out():
-    shown = details_of(FULL)
-    assert all(tree.is_known for tree in shown.trees)
-    words = dict(shown.facts)
+    details = details_of(FULL)
+    assert all(tree.is_known for tree in details.trees)
+    words = dict(details.facts)
     assert words["model"] == "scripted-1"
     assert words["finish reason"] == "STOP"
     assert words["interrupted"] == "yes"
     assert words["long-running calls"] == "call-1, call-2"
     assert (words["node"], words["output for"], words["message is output"]) == ("wf@1/agent@2", "wf@1", "yes")
-    assert {tree.pointer for tree in shown.trees} == {f"/{name}" for name in event_details.TREES}
-    assert shown.grounding.queries == [("web", "weather")]
-    assert [source.url for source, _ in shown.citations] == ["https://example.org"]
-    assert [(heard.text, heard.is_finished) for heard in shown.transcriptions] == [
+    assert {tree.pointer for tree in details.trees} == {f"/{name}" for name in event_details.TREES}
+    assert details.grounding.queries == [("web", "weather")]
+    assert [source.url for source, _ in details.citations] == ["https://example.org"]
+    assert [(heard.text, heard.is_finished) for heard in details.transcriptions] == [
         ("in", True),
         ("out", False),
     ]
@@ -57,17 +57,17 @@ def test_unknown_fields_are_kept_and_marked():
 
 
 def test_value_too_long_for_a_line_opens_as_json():
-    shown = details_of({"modelVersion": "m" * 1000, "partial": False})
-    assert shown.facts == [("partial", "no")]
-    assert [(tree.title, tree.is_known) for tree in shown.trees] == [("model", True)]
+    details = details_of({"modelVersion": "m" * 1000, "partial": False})
+    assert details.facts == [("partial", "no")]
+    assert [(tree.title, tree.is_known) for tree in details.trees] == [("model", True)]
 
 
 @pytest.mark.parametrize("name", sorted(event_details.SPECIAL))
 @pytest.mark.parametrize("value", ["x", 3, [1], [{"a": None}], {"webSearchQueries": "x", "citations": 3}])
 def test_a_field_of_another_shape_is_shown_as_it_came(name: str, value: object):
-    shown = details_of({name: value})
+    details = details_of({name: value})
     if not isinstance(value, dict) and not (name == "avgLogprobs" and value == 3):
-        assert [tree.value for tree in shown.trees] == [value]
+        assert [tree.value for tree in details.trees] == [value]
 
 
 def test_event_without_metadata_has_no_details():

@@ -27,8 +27,8 @@ from tests.timeline.story import Story
 def difference_rows(
     story: Story, base: str, seq: int | None = None
 ) -> list[tuple[str, str, str | None, str | None]]:
-    found = state_differences(story.session, base, story.event(seq) if seq else None)
-    return [(entry.name, entry.change, entry.old, entry.new) for entry in found.entries]
+    difference = state_differences(story.session, base, story.event(seq) if seq else None)
+    return [(entry.name, entry.change, entry.old, entry.new) for entry in difference.entries]
 
 
 @pytest.fixture
@@ -184,12 +184,12 @@ def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
     assert seen == [f"app:k{number:03}" for number in range(70)]
 
 
-@pytest.mark.parametrize(("query", "offered"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
-def test_missing_point_in_time_offers_the_nearest(moved_story, client: Client, query, offered):
+@pytest.mark.parametrize(("query", "expected"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
+def test_missing_point_in_time_offers_the_nearest(moved_story, client: Client, query, expected):
     page = parse(client.get(f"/sessions/id/{moved_story.pk}/?{query}").content)
     assert page.one("h1").text == "This session has no event 99."
     link = page.one("a", "button-primary")
-    assert link.attrs["href"].endswith(offered)
+    assert link.attrs["href"].endswith(expected)
     assert link.text == "Compare with event 3"
 
 
@@ -233,10 +233,10 @@ def test_of_many_keys_that_differ_some_are_shown_and_all_are_counted(db, monkeyp
     monkeypatch.setattr(points, "FEW_KEYS", few)
     story = Story(initial={"k0": 0, "k1": "as before"})
     story.says("a", delta={"k0": 0, "user:u": 1, **{f"n{number}": number for number in range(5)}})
-    found = state_differences(story.session, "0", None, limit=2)
-    assert [entry.name for entry in found.entries] == ["n0", "n1", "user:u"]
-    assert (found.count, found.hidden) == (6, 3)
-    assert found.tabs() == [("merged", 6), ("session", 5), ("user", 1), ("app", 0)]
+    difference = state_differences(story.session, "0", None, limit=2)
+    assert [entry.name for entry in difference.entries] == ["n0", "n1", "user:u"]
+    assert (difference.count, difference.hidden) == (6, 3)
+    assert difference.tabs() == [("merged", 6), ("session", 5), ("user", 1), ("app", 0)]
 
 
 def test_the_state_now_is_compared_with_an_event_on_the_page(get: Get, moved_story):
@@ -276,12 +276,12 @@ def test_shared_key_counts_agree_with_naive_comparison(db, monkeypatch, few, see
         }
     now = plainly(session)
     for seq, then in at.items():
-        shown = read_board(session, story.event(seq), limit=1)
-        assert dict(shown.tabs())["merged"] == len(then)
-        assert shown.changed_since == sum(
+        board = read_board(session, story.event(seq), limit=1)
+        assert dict(board.tabs())["merged"] == len(then)
+        assert board.changed_since == sum(
             then.get(name) != now.get(name) for name in then.keys() | now.keys()
         )
-        assert len(shown.entries) + len(shown.later) + shown.hidden == len(then.keys() | now.keys())
+        assert len(board.entries) + len(board.later) + board.hidden == len(then.keys() | now.keys())
 
 
 def plainly(session: AgentSession, event: Event | None = None) -> dict[str, str | None]:

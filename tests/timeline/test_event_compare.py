@@ -102,7 +102,7 @@ def test_single_event_links_to_the_previous_one(story, client):
 
 
 @pytest.mark.parametrize(
-    ("query", "status", "said"),
+    ("query", "status", "message"),
     [
         ("?left=1&right=1", 400, "cannot be compared with itself"),
         ("?left=1&right=9", 404, "no event 9"),
@@ -112,11 +112,11 @@ def test_single_event_links_to_the_previous_one(story, client):
         ("?left=1", 404, "no event to compare"),
     ],
 )
-def test_invalid_comparison_is_refused_with_hint(story, client, query, status, said):
+def test_invalid_comparison_is_refused_with_hint(story, client, query, status, message):
     story.says("a")
     answer = client.get(page_of(story, query))
     assert answer.status_code == status
-    assert said in answer.content.decode()
+    assert message in answer.content.decode()
 
 
 def test_refusals_name_the_reason(story):
@@ -148,7 +148,7 @@ def test_nothing_hides_on_the_page(story, client):
 
 
 @pytest.mark.parametrize(
-    ("query", "offered"),
+    ("query", "expected"),
     [
         ("?left=1&right=9", "?left=1&right=3"),
         ("?left=9&right=2", "?left=3&right=2"),
@@ -156,11 +156,11 @@ def test_nothing_hides_on_the_page(story, client):
         ("?right=9", "?right=3"),
     ],
 )
-def test_missing_event_offers_the_nearest_to_compare(story, get, query, offered):
+def test_missing_event_offers_the_nearest_to_compare(story, get, query, expected):
     for text in ("one", "two", "three"):
         story.says(text)
     page = get(page_of(story, query), status=404)
     assert page.one("h1").text == "This session has no event 9."
     link = page.one("a", "button-primary")
-    assert (link.attrs["href"], link.text.startswith("Compare event ")) == (offered, True)
+    assert (link.attrs["href"], link.text.startswith("Compare event ")) == (expected, True)
     assert page.all("a", href="/sessions/weather/ann/s1/")

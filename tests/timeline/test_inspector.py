@@ -65,9 +65,9 @@ def test_values_of_megabytes_show_their_beginning(story):
 
 def test_an_event_that_wrote_very_many_keys_shows_some_and_counts_all(story, get):
     seq = story.says("a", delta={f"k{number:03}": number for number in range(205)})
-    found = inspect(story, seq)
-    assert [change.change.key for change in found.changes] == [f"k{number:03}" for number in range(40)]
-    assert found.changes_count == 205
+    inspection = inspect(story, seq)
+    assert [change.change.key for change in inspection.changes] == [f"k{number:03}" for number in range(40)]
+    assert inspection.changes_count == 205
     page = get(f"/sessions/id/{story.session.pk}/?seq={seq}")
     assert "165 more keys" in page.text
     assert len(page.one("ul", css="delta-list").all("li")) == 40
@@ -92,17 +92,17 @@ def test_compaction_names_its_events(story):
     for number in range(4):
         story.says(f"n{number}")
     span = {"startTimestamp": START + 2, "endTimestamp": START + 3, "compactedContent": message("two things")}
-    shown = inspect(story, story.add(actions={"compaction": span}))
-    assert shown.item.covers == (2, 3)
-    assert [part.value for part in shown.compaction.parts] == ["two things"]
+    inspection = inspect(story, story.add(actions={"compaction": span}))
+    assert inspection.item.covers == (2, 3)
+    assert [part.value for part in inspection.compaction.parts] == ["two things"]
 
 
 @pytest.mark.parametrize("span", [{"startTimestamp": 1.0, "endTimestamp": 2.0}, {}, {"startTimestamp": "x"}])
 def test_a_compaction_of_nothing_that_this_session_has_covers_nothing(story, span):
     story.says("a")
-    shown = inspect(story, story.add(actions={"compaction": {**span, "compactedContent": message("s")}}))
-    assert shown.item.covers is None
-    assert shown.compaction.parts[0].value == "s"
+    inspection = inspect(story, story.add(actions={"compaction": {**span, "compactedContent": message("s")}}))
+    assert inspection.item.covers is None
+    assert inspection.compaction.parts[0].value == "s"
 
 
 def test_a_rewind_names_the_first_event_it_takes_back(story):
@@ -115,9 +115,9 @@ def test_a_rewind_names_the_first_event_it_takes_back(story):
 
 
 def test_saved_artifacts_are_things_the_event_does(story):
-    shown = inspect(story, story.says("x", actions={"artifactDelta": {"a.txt": 3}, "escalate": True}))
-    assert shown.saved_versions == {"a.txt": 3}
-    assert shown.actions_count == 2
+    inspection = inspect(story, story.says("x", actions={"artifactDelta": {"a.txt": 3}, "escalate": True}))
+    assert inspection.saved_versions == {"a.txt": 3}
+    assert inspection.actions_count == 2
 
 
 def test_the_number_of_queries_does_not_grow_with_the_session(story, django_assert_max_num_queries):

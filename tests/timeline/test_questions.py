@@ -45,7 +45,7 @@ def test_a_confirmation_names_the_call_it_is_about(story):
 
 
 @pytest.mark.parametrize(
-    ("hint", "shown"),
+    ("hint", "expected"),
     [
         (
             "Please approve or reject the tool call pay() by responding with a FunctionResponse with an expected"
@@ -56,10 +56,10 @@ def test_a_confirmation_names_the_call_it_is_about(story):
         ("Pay?", "Pay?"),
     ],
 )
-def test_adks_hint_for_programs_is_hidden(story, hint, shown):
+def test_adks_hint_for_programs_is_hidden(story, hint, expected):
     story.calls(CONFIRMATION, "c2", waiting=True, toolConfirmation={"hint": hint})
     [question] = questions_of(story)
-    assert question.hint == shown
+    assert question.hint == expected
 
 
 def test_arguments_and_payload_are_shown_as_json(story):

@@ -26,8 +26,8 @@ def test_tree_is_rendered_only_when_opened(story, get):
     lazy = get(page_of(story, "?seq=1")).one("div", id="raw")
     assert lazy.attrs["hx-get"] == "?tab=raw&seq=1"
     assert not lazy.all("div", css="json")
-    shown = get(page_of(story, "?seq=1&tab=raw"), target="raw")
-    assert 'text"hello"' in shown.text
+    page = get(page_of(story, "?seq=1&tab=raw"), target="raw")
+    assert 'text"hello"' in page.text
 
 
 def test_raw_part_without_its_tab_or_an_event_is_empty(story, get):
@@ -51,9 +51,9 @@ def test_search_steps_through_its_hits(story, get):
 
 def test_search_without_hits_names_its_text(story, get):
     story.says("hello")
-    shown = get(page_of(story, "?seq=1&tab=raw&raw=%3Cb%3Enothing"), target="raw")
-    assert "no key or value holds “<b>nothing”" in shown.text
-    assert not shown.all("b")
+    page = get(page_of(story, "?seq=1&tab=raw&raw=%3Cb%3Enothing"), target="raw")
+    assert "no key or value holds “<b>nothing”" in page.text
+    assert not page.all("b")
 
 
 def test_the_search_is_a_form_that_works_without_scripts(story, get):
@@ -68,8 +68,8 @@ def test_the_search_is_a_form_that_works_without_scripts(story, get):
 
 def test_everything_can_be_opened(story, get):
     story.calls("look", "c1", deep={"er": {"and": {"deeper": 1}}})
-    shown = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
-    branches = shown.all("details")
+    page = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
+    branches = page.all("details")
     assert len(branches) > 3
     assert all("open" in branch.attrs for branch in branches)
 
@@ -100,9 +100,9 @@ def test_copied_value_is_exact(story, client):
 
 def test_tree_shows_invisible_characters(story, get):
     story.says("x", custom={EVIL: EVIL})
-    shown = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
-    assert {leaf.text for leaf in shown.all("bdi", css="json-key")} >= {escape_name(EVIL)}
-    assert {leaf.text for leaf in shown.all("bdi", css="json-string")} >= {f'"{escape_name(EVIL)}"'}
+    page = get(page_of(story, "?seq=1&tab=raw&open=all"), target="raw")
+    assert {leaf.text for leaf in page.all("bdi", css="json-key")} >= {escape_name(EVIL)}
+    assert {leaf.text for leaf in page.all("bdi", css="json-string")} >= {f'"{escape_name(EVIL)}"'}
 
 
 @pytest.mark.parametrize(
@@ -118,9 +118,9 @@ def test_an_event_of_megabytes_is_searched_and_shown_in_bounds(story, get):
     story.calls(
         "look", "c1", rows=[{"id": n, "note": "lorem ipsum " * 8} for n in range(20_000)], last="needle"
     )
-    shown = get(page_of(story, "?seq=1&tab=raw&raw=needle"), target="raw")
-    assert shown.one("p", css="raw-hits").text == "1 of 1"
-    assert len(list(shown)) < 400
+    page = get(page_of(story, "?seq=1&tab=raw&raw=needle"), target="raw")
+    assert page.one("p", css="raw-hits").text == "1 of 1"
+    assert len(list(page)) < 400
     bounded = get(page_of(story, "?seq=1&tab=raw&raw=lorem"), target="raw")
     assert bounded.one("p", css="raw-hits").text == "1 of 10,000+"
 

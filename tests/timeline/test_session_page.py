@@ -82,12 +82,12 @@ def test_window_is_a_part_of_the_page_with_its_bounds(story, get):
     assert bounds(get(session_path(story, f"?after={last}"), target="window")) == ("0", "0", last)
 
 
-@pytest.mark.parametrize(("around", "held"), [(1, 1), (60, 60), (-5, 1), (0, 1), (9999, 120)])
-def test_any_position_is_reachable_without_opening_an_event(story, get, around, held):
+@pytest.mark.parametrize(("around", "value"), [(1, 1), (60, 60), (-5, 1), (0, 1), (9999, 120)])
+def test_any_position_is_reachable_without_opening_an_event(story, get, around, value):
     for number in range(120):
         story.says(f"event {number}")
     page = get(session_path(story, f"?around={around}"))
-    assert held in seqs(page)
+    assert value in seqs(page)
     assert len(seqs(page)) == WINDOW_SIZE
     assert not page.all("article", aria_current="true")
 
@@ -128,14 +128,14 @@ def test_page_and_partial_of_an_event_agree(story, get):
 
 
 @pytest.mark.parametrize(
-    ("query", "wanted", "offered"),
+    ("query", "expected", "offered"),
     [("?seq=99", "99", 2), ("?event=nobody", "'nobody'", 2), ("?seq=0", "0", 1)],
 )
-def test_an_unknown_event_is_named_and_the_nearest_offered(story, get, query, wanted, offered):
+def test_an_unknown_event_is_named_and_the_nearest_offered(story, get, query, expected, offered):
     story.says("one")
     story.says("two")
     page = get(session_path(story, query), status=404)
-    assert page.one("h1").text == f"This session has no event {wanted}."
+    assert page.one("h1").text == f"This session has no event {expected}."
     assert page.one("a", "button-primary").attrs["href"] == f"?seq={offered}"
 
 
@@ -174,19 +174,19 @@ def test_unknown_key_is_404(db, get):
 def test_open_page_reports_deletion_and_offers_undo(story, get, client):
     story.says("hi")
     batch = deletion.delete([story.pk]).batch
-    gone = get(session_path(story), target="gone", status=404)
-    assert not gone.all("html")
-    assert "This session was deleted" in gone.text
-    form = gone.one("form")
+    page = get(session_path(story), target="gone", status=404)
+    assert not page.all("html")
+    assert "This session was deleted" in page.text
+    form = page.one("form")
     assert form.attrs["action"] == reverse("session-undo", kwargs={"batch": batch.id})
     client.post(form.attrs["action"], {"next": form.one("input", name="next").attrs["value"]})
     assert seqs(get(session_path(story))) == [1]
 
 
 def test_purged_session_is_reported_without_undo(db, get):
-    gone = get("/sessions/id/4711/", target="gone", status=404)
-    assert not gone.all("form")
-    assert gone.one("a").attrs["href"] == "/sessions/"
+    page = get("/sessions/id/4711/", target="gone", status=404)
+    assert not page.all("form")
+    assert page.one("a").attrs["href"] == "/sessions/"
 
 
 @pytest.mark.parametrize("path", ["", "blob/"])
@@ -502,7 +502,7 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
 
 
 @pytest.mark.parametrize(
-    ("known", "is_offered"),
+    ("expected", "is_offered"),
     [
         (None, True),
         ({"model_type": "CascadeLive", "live": True}, True),
@@ -511,9 +511,9 @@ def test_hostile_content_is_inert_everywhere_on_the_page(db, get):
     ],
 )
 @pytest.mark.usefixtures("weather_can_run")
-def test_live_run_is_offered_unless_known_unsupported(story, get, known, is_offered):
-    if known is not None:
-        cards.save_loaded("weather", "1", known)
+def test_live_run_is_offered_unless_known_unsupported(story, get, expected, is_offered):
+    if expected is not None:
+        cards.save_loaded("weather", "1", expected)
     assert bool(get(session_path(story)).all("a", aria_label="Speak live")) is is_offered
 
 

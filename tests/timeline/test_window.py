@@ -42,10 +42,10 @@ def test_newer_events_start_just_after_the_cursor(ten):
 
 
 @pytest.mark.parametrize(
-    ("seq", "shown"), [(1, [1, 2, 3, 4]), (5, [3, 4, 5, 6]), (9, [7, 8, 9, 10]), (10, [7, 8, 9, 10])]
+    ("seq", "expected"), [(1, [1, 2, 3, 4]), (5, [3, 4, 5, 6]), (9, [7, 8, 9, 10]), (10, [7, 8, 9, 10])]
 )
-def test_a_window_around_an_event_is_always_full(ten, seq, shown):
-    assert seqs(windows.around(ten, seq, limit=4)) == shown
+def test_a_window_around_an_event_is_always_full(ten, seq, expected):
+    assert seqs(windows.around(ten, seq, limit=4)) == expected
 
 
 def test_window_in_the_past_continues_to_the_end(ten):

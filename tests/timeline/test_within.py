@@ -50,7 +50,7 @@ def shown_seqs(tree: Element) -> list[int]:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("paris", [1, 2, 4]),
         ('"no such city"', [7]),
@@ -71,8 +71,8 @@ def shown_seqs(tree: Element) -> list[int]:
         ("nothing", []),
     ],
 )
-def test_every_event_term_finds_its_events(session_story, text, found):
-    assert seqs(session_story, text) == found
+def test_every_event_term_finds_its_events(session_story, text, expected):
+    assert seqs(session_story, text) == expected
 
 
 def test_hits_are_counted_and_lead_round_in_both_directions(session_story):
@@ -209,7 +209,7 @@ def test_chips_of_a_query_that_cannot_be_read_start_anew(session_story):
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("typed", "expected"),
     [
         ("to", ["tool:"]),
         ("tool:get", ["get_weather"]),
@@ -218,10 +218,10 @@ def test_chips_of_a_query_that_cannot_be_read_start_anew(session_story):
         ("app", []),
     ],
 )
-def test_completion_offers_event_terms_and_session_names(session_story, get, typed, offered):
+def test_completion_offers_event_terms_and_session_names(session_story, get, typed, expected):
     url = reverse("session-completions", kwargs={"pk": session_story.pk})
     options = get(f"{url}?q={typed}").all("li", role="option")
-    assert [option.one("bdi").text for option in options][: len(offered) or None] == offered
+    assert [option.one("bdi").text for option in options][: len(expected) or None] == expected
 
 
 def test_completion_in_deleted_session_is_refused(db, client):
@@ -251,13 +251,13 @@ def test_nothing_hides_in_the_search(story, client):
 def test_only_unindexed_events_are_scanned(story, django_assert_max_num_queries):
     story.says("x", author="cook")
     indexing.index_all()
-    known, unknown = parse("author:cook"), parse("author:waiter")
-    assert session_search.find_hits(story.session, known).among == []
+    page, unknown = parse("author:cook"), parse("author:waiter")
+    assert session_search.find_hits(story.session, page).among == []
     assert session_search.find_hits(story.session, unknown).count == 0
     story.says("y", author="waiter")
     story.says("z", author="cook")
     assert session_search.find_hits(story.session, unknown, HitsRequest(stretch=(1, 3))).among == [2]
-    assert session_search.find_hits(story.session, known, HitsRequest(stretch=(1, 3))).among == [1, 3]
+    assert session_search.find_hits(story.session, page, HitsRequest(stretch=(1, 3))).among == [1, 3]
     session = story.session
     indexing.index_all()
     session.refresh_from_db()

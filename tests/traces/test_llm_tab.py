@@ -91,9 +91,9 @@ async def test_htmx_is_sent_the_body_alone(session_pk):
 async def test_the_json_of_a_call_is_whole_or_a_piece(session_pk):
     pk = await units_of_work.read(lambda: ModelCall.objects.order_by("pk").last().pk)
     address = f"/sessions/id/{session_pk}/model-calls/{pk}/json/"
-    told = json.loads((await AsyncClient().get(address)).content)
-    assert [tool["name"] for tool in told["request"]["tools"]] == ["count"]
-    assert told["responses"][0]["content"]["parts"] == [{"text": "three"}]
+    data = json.loads((await AsyncClient().get(address)).content)
+    assert [tool["name"] for tool in data["request"]["tools"]] == ["count"]
+    assert data["responses"][0]["content"]["parts"] == [{"text": "three"}]
     piece = await AsyncClient().get(f"{address}?pointer=/model&base=/request&form=text")
     assert piece.content.decode() == "scripted"
 

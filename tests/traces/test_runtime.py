@@ -45,8 +45,8 @@ async def test_traces_outlive_their_runtime(web):
             answer = await web.post("/run", json={**owner, "newMessage": message})
             assert answer.status_code == 200, answer.text
             pk = await units_of_work.read(lambda: AgentSession.objects.get().pk)
-            seen = await web.get(f"/sessions/id/{pk}/events/2/seen/")
-            assert "You are a weather desk." in seen.text
+            response = await web.get(f"/sessions/id/{pk}/events/2/seen/")
+            assert "You are a weather desk." in response.text
         runs.register(None)
     assert await units_of_work.read(ModelCall.objects.count) == 2
     kinds = await units_of_work.read(

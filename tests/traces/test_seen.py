@@ -173,19 +173,19 @@ async def test_rewound_events_are_not_in_the_preview(talk, ours):
 
 
 async def test_provider_is_called_only_on_request(talk):
-    asked: list[str] = []
+    requests: list[str] = []
 
     def provide(context: Any) -> str:
-        asked.append(context.agent_name)
+        requests.append(context.agent_name)
         return f"The city is {context.state.get('city')}"
 
     agent = LlmAgent(name="ann", model=ScriptedModel.saying("hi"), instruction=provide)
     runner = await talk(agent, "one")
-    asked.clear()
+    requests.clear()
     told = (await see(runner, 2))["instructions"][0]
-    assert (told["provider"], told["asked"], told["pieces"], asked) == ("provide", False, [], [])
+    assert (told["provider"], told["asked"], told["pieces"], requests) == ("provide", False, [], [])
     told = (await see(runner, 2, ask=True))["instructions"][0]
-    assert (told["pieces"], asked) == ([{"text": "The city is None"}], ["ann"])
+    assert (told["pieces"], requests) == ([{"text": "The city is None"}], ["ann"])
 
 
 async def test_failing_provider_is_reported_with_the_rest(talk):

@@ -130,9 +130,9 @@ async def test_adks_front_end_gets_spans_in_its_format(ran):
     ]
     ids = {span["span_id"] for span in spans}
     assert all(isinstance(span["span_id"], str) and span["parent_span_id"] in {None, *ids} for span in spans)
-    asked = json.loads(spans[2]["attributes"]["gcp.vertex.agent.llm_request"])
-    assert asked["contents"][0]["parts"] == [{"text": "how many?"}]
-    assert [tool["name"] for tool in asked["config"]["tools"][0]["function_declarations"]] == ["count"]
+    data = json.loads(spans[2]["attributes"]["gcp.vertex.agent.llm_request"])
+    assert data["contents"][0]["parts"] == [{"text": "how many?"}]
+    assert [tool["name"] for tool in data["config"]["tools"][0]["function_declarations"]] == ["count"]
     answered = json.loads(spans[2]["attributes"]["gcp.vertex.agent.llm_response"])
     assert answered["content"]["parts"][0]["function_call"]["name"] == "count"
 
@@ -148,21 +148,21 @@ async def test_adks_front_end_gets_the_span_of_an_event(ran):
 
 async def test_the_trace_beside_an_event_marks_its_span_and_leads_to_others(ran):
     response = await AsyncClient().get(f"/sessions/id/{ran}/events/3/trace/")
-    found = parse(response.content.decode())
-    [marked] = [row for row in found.all("li", "bar-row") if "aria-current" in row.attrs]
+    page = parse(response.content.decode())
+    [marked] = [row for row in page.all("li", "bar-row") if "aria-current" in row.attrs]
     assert "execute_tool count" in marked.text
-    links = [link.attrs["href"] for link in found.all("a", "bar-name")]
+    links = [link.attrs["href"] for link in page.all("a", "bar-name")]
     assert links == ["?seq=2&tab=trace", "?seq=3&tab=trace", "?seq=4&tab=trace"]
 
 
 async def test_traces_are_listed_with_model_costs(ran):
-    found = parse((await AsyncClient().get("/traces/?app=weather")).content.decode())
-    [row] = found.one("tbody").all("tr")
+    page = parse((await AsyncClient().get("/traces/?app=weather")).content.decode())
+    [row] = page.one("tbody").all("tr")
     assert "ann" in row.text
     assert [cell.text for cell in row.all("td", "number")][:2] == ["2", "0"]
     pk = await units_of_work.read(lambda: Trace.objects.get().pk)
-    shown = await AsyncClient().get(f"/traces/{pk}/")
-    assert len(parse(shown.content.decode()).all("li", "bar-row")) == 5
+    response = await AsyncClient().get(f"/traces/{pk}/")
+    assert len(parse(response.content.decode()).all("li", "bar-row")) == 5
     assert (await AsyncClient().get("/traces/999/")).status_code == HTTPStatus.NOT_FOUND
 
 

@@ -30,7 +30,7 @@ def names(page: Element) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("query", "found"),
+    ("query", "expected"),
     [
         ({}, ["s22-4", "s21-3", "s1-2", "s1-1"]),
         ({"user": "tom"}, ["s22-4"]),
@@ -42,15 +42,15 @@ def names(page: Element) -> list[str]:
         ({"app": "weather", "user": "ann", "session": "s1", "only": "errors"}, ["s1-2"]),
     ],
 )
-def test_traces_are_found_by_session_and_by_errors(get: Get, query: dict[str, str], found: list[str]):
+def test_traces_are_found_by_session_and_by_errors(get: Get, query: dict[str, str], expected: list[str]):
     one = Story("s1")
     add_trace(one, 1)
     add_trace(one, 2, error="Quota")
     add_trace(Story("s21"), 3)
     add_trace(Story("s22", user="tom"), 4, error="Quota")
     page = get(f"/traces/?{urlencode(query)}")
-    assert names(page) == found
-    assert found or "No trace matches" in page.text
+    assert names(page) == expected
+    assert expected or "No trace matches" in page.text
 
 
 def test_trace_filters_are_in_the_form_and_kept_by_pages(get: Get, client, django_assert_num_queries):
