@@ -41,5 +41,5 @@ def is_inferred(change: StateChange) -> bool:
 
 @register.simple_tag
 def event_tree(value: Any, url: str, pointer: str, depth: int = 2) -> SafeString:
-    """`{% event_tree value json_url pointer %}`: the tree of an event's value; `url` is the event's JSON."""
+    """`{% event_tree value url pointer %}`: the tree of an event's value; `url` is the address of the event's JSON."""
     return json_tree.render(value, url=f"{url}?{urlencode({'base': pointer})}", depth=depth)

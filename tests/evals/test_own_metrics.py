@@ -159,9 +159,10 @@ def test_name_that_is_in_use_is_refused_and_logged(name, words, install_plugin, 
     ],
 )
 def test_plugin_that_names_no_metric_is_logged(source, logged, install_plugin, caplog):
+    without_plugin = set(own_metrics())
     install_plugin(GROUP, "empty_plugin", source)
     with caplog.at_level(logging.ERROR):
-        assert set(own_metrics()) == {"devui_state_match"}
+        assert set(own_metrics()) == without_plugin
     assert logged in caplog.text
 
 
@@ -241,7 +242,8 @@ async def test_metrics_of_plugins_are_listed_by_the_api(words, web):
     own = {
         metric["name"]: (metric["kind"], metric["default"]) for metric in listed if metric["kind"] == "own"
     }
-    assert own == {"devui_state_match": ("own", 1.0), "word_found": ("own", 0.75)}
+    assert own["devui_state_match"] == ("own", 1.0)
+    assert own["word_found"] == ("own", 0.75)
 
 
 def test_parity_does_not_count_metrics_that_adk_lacks(words):

@@ -12,10 +12,9 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
 
 from sessions_app.models import AgentSession
-from sessions_app.plugins import LINT_RULES, load_plugins
+from sessions_app.plugins import LINT_RULES, load_plugins, objects_in
 from sessions_app.state import history
 from sessions_app.state.lint import rules
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence
@@ -77,16 +76,10 @@ def all_rules() -> tuple[Rule, ...]:
     """Return DevUI's rules, then those of installed packages. The first rule of a name wins."""
     by_name: dict[str, Rule] = {}
     for source in (rules, *load_plugins(LINT_RULES)):
-        for each in _rules_in(source):
+        for each in objects_in(source, Rule):
             if by_name.setdefault(each.name, each) is not each:
                 log.error("The lint rule %r exists already: another of this name is omitted.", each.name)
     return tuple(by_name.values())
-
-
-def _rules_in(source: Any) -> list[Rule]:
-    """Return the rules of a module, or a rule itself."""
-    named = [source] if isinstance(source, Rule) else getattr(source, "__dict__", {}).values()
-    return [each for each in named if isinstance(each, Rule)]
 
 
 def _hints_of(rule: Rule, evidence: Evidence) -> list[Hint]:
