@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import parse_qs
 
-from channels.generic.websocket import AsyncWebsocketConsumer
 from django.template.loader import render_to_string
 from django.urls import URLPattern, path
 
@@ -19,9 +16,8 @@ from evals_app.analysis import case_matrix
 from evals_app.files import library
 from evals_app.models import EvalRun, EvalSet
 from sessions_app.agents.folder import configured_folder
-from sessions_app.errors import StoreFault
-from sessions_app.live import page_socket
 from sessions_app.live.broadcast import Broadcast
+from sessions_app.live.page_socket import Close, PageSocket, to_json
 from sessions_app.store import units_of_work
 
 PAUSE_S = 0.15
@@ -33,56 +29,12 @@ BEAT_S = 15.0
 CHECK_S = 0.7
 """Seconds between two checks of an evalset's file while a page shows it: any program may write it."""
 
-TRY_AGAIN_LATER = 1011
 
-log = logging.getLogger(__name__)
-
-
-class _SendingSocket(AsyncWebsocketConsumer):  # type: ignore[misc]  # Channels has no types
-    """A socket that sends and ignores messages; it closes when no message follows."""
-
-    channel_layer_alias = None
-    task: asyncio.Task[None] | None = None
-
-    async def connect(self) -> None:
-        """Accept, and start following."""
-        await self.accept()
-        query = parse_qs(self.scope["query_string"].decode("latin-1"))
-        query_values = {name: values[0] for name, values in query.items()}
-        self.task = asyncio.create_task(self._follow(self.scope["url_route"]["kwargs"], query_values))
-
-    async def disconnect(self, code: int) -> None:
-        """Stop following."""
-        if self.task:
-            self.task.cancel()
-            await asyncio.wait([self.task])
-
-    async def receive(self, text_data: str | None = None, bytes_data: bytes | None = None) -> None:
-        """Ignore messages of a page, which uses ordinary requests for its actions."""
-
-    async def _follow(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
-        try:
-            await self._send_changes(route, query)
-        except page_socket.PageGone:
-            return
-        except StoreFault as fault:
-            log.warning("The socket of %s is closed and opened again: %s", dict(route), fault.message)
-            await self.close(code=TRY_AGAIN_LATER)
-        except Exception:
-            log.exception("The socket of %s failed.", dict(route))
-            await self.close(code=TRY_AGAIN_LATER)
-        else:
-            await self.close()
-
-    async def _send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
-        """Send changes until none follows. `route`: parameters of the URL, `query`: its query string."""
-        raise NotImplementedError
-
-
-class RunSocket(_SendingSocket):
+class RunSocket(PageSocket):
     """Sends changes of a run after `?after=<revision>`."""
 
-    async def _send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> Close:
+        """Send changes until the run has ended."""
         run_id, after = route["run_id"], query.get("after", "")
         cursor = int(after) if after.isdecimal() else 0
         last_sent = time.monotonic()
@@ -92,16 +44,14 @@ class RunSocket(_SendingSocket):
                 number = broadcast.number
                 message = await broadcast.read_once(cursor, changes, run_id, cursor)
                 if message is not None:
-                    await page_socket.send_text(
-                        self, broadcast.render_once(cursor, partial(page_socket.to_json, message))
-                    )
+                    await self.send_text(broadcast.render_once(cursor, partial(to_json, message)))
                     cursor = message["cursor"]
                     last_sent = time.monotonic()
                     if message["type"] == "end":
-                        return
+                        return Close()
                     await asyncio.sleep(PAUSE_S)
                 if not await broadcast.wait_for_view(number, BEAT_S - (time.monotonic() - last_sent)):
-                    await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
+                    await self.send_text(to_json({"type": "beat"}))
                     last_sent = time.monotonic()
 
 
@@ -112,7 +62,7 @@ class RunBroadcast(Broadcast[tuple[int, str] | None]):
         super().__init__()
         self.run_id = run_id
 
-    async def look(self) -> tuple[int, str] | None:
+    async def read_view(self) -> tuple[int, str] | None:
         """Read the revision and the status."""
         return await units_of_work.read(_read_version, self.run_id)
 
@@ -121,10 +71,11 @@ def _read_version(run_id: str) -> tuple[int, str] | None:
     return EvalRun.objects.filter(pk=run_id).values_list("revision", "status").first()
 
 
-class EvalsetSocket(_SendingSocket):
+class EvalsetSocket(PageSocket):
     """Sends a message when an evalset's file differs from `?digest=`."""
 
-    async def _send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> None:
+    async def send_changes(self, route: Mapping[str, Any], query: Mapping[str, str]) -> Close:
+        """Send a message for each change of the file. Close at once if the evalset has no file."""
         path, digest = await units_of_work.read(_file_of, route["pk"]), query.get("digest", "")
         stamp: tuple[int, int] | None = (-1, -1)
         was_gone = False
@@ -136,12 +87,13 @@ class EvalsetSocket(_SendingSocket):
                 file_state = await units_of_work.write(_refresh_file, route["pk"])
                 if file_state["digest"] != digest or file_state["gone"] != was_gone:
                     digest, was_gone = file_state["digest"], file_state["gone"]
-                    await page_socket.send_text(self, page_socket.to_json({"type": "file", **file_state}))
+                    await self.send_text(to_json({"type": "file", **file_state}))
                     last_sent = time.monotonic()
             if time.monotonic() - last_sent > BEAT_S:
-                await page_socket.send_text(self, page_socket.to_json({"type": "beat"}))
+                await self.send_text(to_json({"type": "beat"}))
                 last_sent = time.monotonic()
             await asyncio.sleep(CHECK_S)
+        return Close()
 
 
 def _file_of(pk: int) -> Path | None:

@@ -40,9 +40,9 @@ class Broadcast(Generic[View]):
     number = 0
 
     def __init__(self) -> None:
-        self._ring: Subscription | None = None
-        self._begun = self._ended = 0
-        self._looked = asyncio.Event()
+        self._changes: Subscription | None = None
+        self._refreshes_begun = self._refreshes_ended = 0
+        self._refreshed = asyncio.Event()
         self._waiting: dict[asyncio.Future[None], None] = {}
         self._reads: dict[Hashable, asyncio.Future[Any]] = {}
         self._texts: dict[Hashable, str] = {}
@@ -70,7 +70,7 @@ class Broadcast(Generic[View]):
                 broadcast._task.cancel()
                 await asyncio.wait([broadcast._task])
 
-    async def look(self) -> View:
+    async def read_view(self) -> View:
         """Read the view from the store."""
         raise NotImplementedError
 
@@ -81,20 +81,20 @@ class Broadcast(Generic[View]):
         """Wait for a view that was read after this call.
 
         Raises:
-            Exception: what looking raised.
+            Exception: reading the view raised it.
         """
-        number = self._begun + 1
-        if self._ring is not None:
-            self._ring.notify()
-        while self._ended < number:
-            await self._looked.wait()
+        number = self._refreshes_begun + 1
+        if self._changes is not None:
+            self._changes.notify()
+        while self._refreshes_ended < number:
+            await self._refreshed.wait()
             self._raise_failure()
 
     async def wait_for_view(self, known: int, patience: float) -> bool:
         """Wait for a view with a higher number than `known`. Return False after `patience` seconds without one.
 
         Raises:
-            Exception: what looking raised.
+            Exception: reading the view raised it.
         """
         try:
             async with asyncio.timeout(max(0.0, patience)):
@@ -134,29 +134,29 @@ class Broadcast(Generic[View]):
 
     async def _run(self) -> None:
         try:
-            async with subscribe() as self._ring:
+            async with subscribe() as self._changes:
                 while True:
-                    await self._ring.wait() if self._begun else None
-                    await asyncio.sleep(REST_RATIO * await self._look_once())
+                    await self._changes.wait() if self._refreshes_begun else None
+                    await asyncio.sleep(REST_RATIO * await self._refresh_once())
         except Exception as error:
             self._failure = error
-            self._looked.set()
+            self._refreshed.set()
             await self._wake()
         finally:
             await self.close()
 
-    async def _look_once(self) -> float:
+    async def _refresh_once(self) -> float:
         """Refresh the view and release those who wait for it; return the seconds it took to wake the listeners."""
-        self._begun += 1
+        self._refreshes_begun += 1
         took = await self.refresh()
-        self._ended = self._begun
-        self._looked.set()
-        self._looked = asyncio.Event()
+        self._refreshes_ended = self._refreshes_begun
+        self._refreshed.set()
+        self._refreshed = asyncio.Event()
         return took
 
     async def refresh(self) -> float:
         """Read the view and publish it if it changed; return the seconds it took to wake the listeners."""
-        view = await self.look()
+        view = await self.read_view()
         if self.number and view == self.view:
             return 0.0
         self.forget()

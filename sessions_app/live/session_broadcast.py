@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from sessions_app.live import snapshot as reading
+from sessions_app.live import snapshot as snapshots
 from sessions_app.live.broadcast import Broadcast
 from sessions_app.live.run_streams import RunStreams
 from sessions_app.live.snapshot import EventBatch, Snapshot
@@ -24,7 +24,7 @@ STREAM_REST = 3
 class SessionView:
     """Snapshot of a session (None if it is gone) and the HTML of its streaming text."""
 
-    look: Snapshot | None = field(compare=False)
+    snapshot: Snapshot | None = field(compare=False)
     pending: str
     mark: tuple[object, ...]
     """Changes with everything that is shown of the snapshot."""
@@ -45,9 +45,9 @@ class SessionBroadcast(Broadcast[SessionView]):
 
     async def refresh(self) -> float:
         """Publish a new snapshot. Streamed text is held back meanwhile: its event may be stored already."""
-        look = await units_of_work.read(reading.read_snapshot, self.session_pk)
+        snapshot = await units_of_work.read(snapshots.read_snapshot, self.session_pk)
         async with self._publishing:
-            view = await self._view_of(look)
+            view = await self._view_of(snapshot)
             return await self.publish(view) if not self.number or view != self.view else 0.0
 
     async def close(self) -> None:
@@ -62,48 +62,50 @@ class SessionBroadcast(Broadcast[SessionView]):
         """Return the events after a cursor, at most up to `last` and one window."""
         limit = min(windows.WINDOW_SIZE, last - cursor)
         key = ("events", cursor, limit)
-        return await self.read_once(key, reading.read_events_after, self.session_pk, cursor, limit)
+        return await self.read_once(key, snapshots.read_events_after, self.session_pk, cursor, limit)
 
-    async def runs(self, look: Snapshot) -> str:
+    async def runs(self, snapshot: Snapshot) -> str:
         """Return the HTML of the console's runs."""
-        return await self.read_once(("runs", look.runs.mark), reading.runs_html, self.session_pk, look.runs)
+        return await self.read_once(
+            ("runs", snapshot.runs.mark), snapshots.runs_html, self.session_pk, snapshot.runs
+        )
 
     async def marks(self, marks: list[RunMark], cursor: int) -> tuple[str, str]:
         """Return the HTML of the timeline's run marks, and of the errors up to a cursor that change with them."""
         key = ("marks", cursor, *((mark.run.pk, mark.run.status, mark.run.invocation_id) for mark in marks))
-        return await self.read_once(key, reading.marks_html, self.session_pk, marks, cursor)
+        return await self.read_once(key, snapshots.marks_html, self.session_pk, marks, cursor)
 
-    async def _view_of(self, look: Snapshot | None) -> SessionView:
-        if look is None:
+    async def _view_of(self, snapshot: Snapshot | None) -> SessionView:
+        if snapshot is None:
             return SessionView(None, "", ())
-        is_news = not self.number or look.mark != self.view.mark
+        is_news = not self.number or snapshot.mark != self.view.mark
         if is_news:
             self.forget()
-            await self._read_ahead(look)
-        streams = self._streams = self._streams or self._start_streams(look)
-        if self._last_seq < look.last_seq and streams.are_open:
+            await self._read_ahead(snapshot)
+        streams = self._streams = self._streams or self._start_streams(snapshot)
+        if self._last_seq < snapshot.last_seq and streams.are_open:
             streams.mark_shown(
                 await units_of_work.read(
-                    reading.speakers_after, self.session_pk, self._last_seq, look.last_seq
+                    snapshots.speakers_after, self.session_pk, self._last_seq, snapshot.last_seq
                 )
             )
-        self._last_seq = look.last_seq
-        streams.follow(look.runs.running, look.last_seq)
-        return SessionView(look, await self._pending(streams), look.mark)
+        self._last_seq = snapshot.last_seq
+        streams.follow(snapshot.runs.running, snapshot.last_seq)
+        return SessionView(snapshot, await self._pending(streams), snapshot.mark)
 
-    async def _read_ahead(self, look: Snapshot) -> None:
+    async def _read_ahead(self, snapshot: Snapshot) -> None:
         """Read in advance what up-to-date listeners will request."""
-        marks, self._known_runs = changed_marks(look.runs.newest, self._known_runs)
+        marks, self._known_runs = changed_marks(snapshot.runs.newest, self._known_runs)
         if not self.number:
             return
-        if 0 < self._last_seq < look.last_seq:
-            await self.batch(self._last_seq, look.last_seq)
-        await self.runs(look)
+        if 0 < self._last_seq < snapshot.last_seq:
+            await self.batch(self._last_seq, snapshot.last_seq)
+        await self.runs(snapshot)
         if marks:
-            await self.marks(marks, look.last_seq)
+            await self.marks(marks, snapshot.last_seq)
 
-    def _start_streams(self, look: Snapshot) -> RunStreams:
-        streams = RunStreams(look.app_name)
+    def _start_streams(self, snapshot: Snapshot) -> RunStreams:
+        streams = RunStreams(snapshot.app_name)
         self._stream_task = asyncio.create_task(
             self._publish_streams(streams), name="devui-broadcast-streams"
         )
@@ -115,7 +117,7 @@ class SessionBroadcast(Broadcast[SessionView]):
             await streams.changed.wait()
             took = 0.0
             async with self._publishing:
-                view = SessionView(self.view.look, await self._pending(streams), self.view.mark)
+                view = SessionView(self.view.snapshot, await self._pending(streams), self.view.mark)
                 if view != self.view:
                     took = await self.publish(view)
             await asyncio.sleep(max(1 / UPDATES_PER_SECOND, STREAM_REST * took))
@@ -125,5 +127,5 @@ class SessionBroadcast(Broadcast[SessionView]):
         if streams.changed.is_set():
             streams.changed.clear()
             now = streams.now()
-            self._pending_html = await asyncio.to_thread(reading.pending_html, now) if now else ""
+            self._pending_html = await asyncio.to_thread(snapshots.pending_html, now) if now else ""
         return self._pending_html

@@ -20,13 +20,13 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from sessions_app.live import page_socket
+from sessions_app.live.page_socket import to_json
 from sessions_app.live.session_broadcast import SessionBroadcast, SessionView
 from sessions_app.live.snapshot import EventBatch, Snapshot
 from sessions_app.timeline.run_marks import changed_marks
 
 Message = dict[str, Any]
-Send = Callable[[str], Awaitable[None]]
+SendText = Callable[[str], Awaitable[None]]
 
 HEARTBEAT_S = 15.0
 """Seconds between heartbeats. A page that receives nothing for three times as long reconnects."""
@@ -38,13 +38,13 @@ class SessionTail:
     The `SessionBroadcast` reads and renders for all sockets; each tail tracks what its own socket was sent.
     """
 
-    def __init__(self, session_pk: int, cursor: int, send: Send, *, rows: bool = True) -> None:
-        """Send each message with `send`."""
+    def __init__(self, session_pk: int, cursor: int, send_text: SendText, *, rows: bool = True) -> None:
+        """Send each message with `send_text`."""
         self.session_pk = session_pk
         self.cursor = cursor
         self.rows = rows
-        self._transmit = send
-        self._told: dict[str, str] = {"pending": ""}
+        self._send_text = send_text
+        self._sent_marks: dict[str, str] = {"pending": ""}
         self._known_runs: dict[str, str] = {}
         self._last_sent = time.monotonic()
 
@@ -53,72 +53,72 @@ class SessionTail:
         make = partial(SessionBroadcast, self.session_pk)
         async with SessionBroadcast.join(self.session_pk, make) as broadcast:
             await broadcast.wait_for_fresh_view()
-            look = broadcast.view.look
-            if look is None:
+            snapshot = broadcast.view.snapshot
+            if snapshot is None:
                 return
-            while look is not None:
+            while snapshot is not None:
                 number = broadcast.number
-                await self._send_view(broadcast, broadcast.view, look)
+                await self._send_view(broadcast, broadcast.view, snapshot)
                 await self._wait(broadcast, number)
-                look = broadcast.view.look
-            await self._send(page_socket.to_json({"type": "gone"}))
+                snapshot = broadcast.view.snapshot
+            await self._send(to_json({"type": "gone"}))
 
-    async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, look: Snapshot) -> None:
-        if self.cursor > look.last_seq:
-            self.cursor = look.last_seq
-            await self._send(page_socket.to_json({"type": "reset"}))
-        await self._send_events(broadcast, view, look)
-        await self._send_marks(broadcast, look)
-        await self._tell(broadcast, "pending", view.pending, {"html": view.pending})
+    async def _send_view(self, broadcast: SessionBroadcast, view: SessionView, snapshot: Snapshot) -> None:
+        if self.cursor > snapshot.last_seq:
+            self.cursor = snapshot.last_seq
+            await self._send(to_json({"type": "reset"}))
+        await self._send_events(broadcast, view, snapshot)
+        await self._send_marks(broadcast, snapshot)
+        await self._send_if_changed(broadcast, "pending", view.pending, {"html": view.pending})
 
     async def _wait(self, broadcast: SessionBroadcast, number: int) -> None:
         """Wait for a new view; send a heartbeat if none comes in time."""
         silence = time.monotonic() - self._last_sent
         if not await broadcast.wait_for_view(number, HEARTBEAT_S - silence):
-            await self._send(page_socket.to_json({"type": "beat"}))
+            await self._send(to_json({"type": "beat"}))
 
     async def _send(self, text: str) -> None:
         self._last_sent = time.monotonic()
-        await self._transmit(text)
+        await self._send_text(text)
 
-    async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, look: Snapshot) -> None:
+    async def _send_events(self, broadcast: SessionBroadcast, view: SessionView, snapshot: Snapshot) -> None:
         """Send the events up to the snapshot's last one, in batches."""
-        if not self.rows and self.cursor < look.last_seq:
-            count, self.cursor = look.last_seq - self.cursor, look.last_seq
+        if not self.rows and self.cursor < snapshot.last_seq:
+            count, self.cursor = snapshot.last_seq - self.cursor, snapshot.last_seq
             message = {"type": "events", "cursor": self.cursor, "last": self.cursor, "count": count}
-            await self._send(page_socket.to_json(message))
-        while self.cursor < look.last_seq:
-            batch = await broadcast.batch(self.cursor, look.last_seq)
+            await self._send(to_json(message))
+        while self.cursor < snapshot.last_seq:
+            batch = await broadcast.batch(self.cursor, snapshot.last_seq)
             if not batch.events:
                 return
-            key = ("events", self.cursor, look.last_seq, view.pending)
-            text = broadcast.render_once(key, partial(_events_text, batch, look.last_seq, view.pending))
+            key = ("events", self.cursor, snapshot.last_seq, view.pending)
+            text = broadcast.render_once(key, partial(_events_text, batch, snapshot.last_seq, view.pending))
             self.cursor = batch.events[-1].seq
-            self._told["pending"] = view.pending
+            self._sent_marks["pending"] = view.pending
             await self._send(text)
 
-    async def _send_marks(self, broadcast: SessionBroadcast, look: Snapshot) -> None:
-        await self._tell(broadcast, "board", look.state_mark, {"mark": look.state_mark})
-        await self._tell(broadcast, "sessions", look.list_mark, {"mark": look.list_mark})
-        await self._tell(broadcast, "title", look.name, {"name": look.name})
-        if self._told.get("run") != look.runs.mark:
-            message = {"html": await broadcast.runs(look), "active": bool(look.runs.active)}
-            await self._tell(broadcast, "run", look.runs.mark, message)
+    async def _send_marks(self, broadcast: SessionBroadcast, snapshot: Snapshot) -> None:
+        await self._send_if_changed(broadcast, "board", snapshot.state_mark, {"mark": snapshot.state_mark})
+        await self._send_if_changed(broadcast, "sessions", snapshot.list_mark, {"mark": snapshot.list_mark})
+        await self._send_if_changed(broadcast, "title", snapshot.name, {"name": snapshot.name})
+        if self._sent_marks.get("run") != snapshot.runs.mark:
+            message = {"html": await broadcast.runs(snapshot), "active": bool(snapshot.runs.active)}
+            await self._send_if_changed(broadcast, "run", snapshot.runs.mark, message)
 
-        marks, self._known_runs = changed_marks(look.runs.newest, self._known_runs)
+        marks, self._known_runs = changed_marks(snapshot.runs.newest, self._known_runs)
         if marks:
             cursor = self.cursor if self.rows else 0
             html, errors = await broadcast.marks(marks, cursor)
-            await self._send(page_socket.to_json({"type": "marks", "html": html, "errors": errors}))
+            await self._send(to_json({"type": "marks", "html": html, "errors": errors}))
 
-    async def _tell(self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message) -> None:
+    async def _send_if_changed(
+        self, broadcast: SessionBroadcast, kind: str, mark: str, message: Message
+    ) -> None:
         """Send a message unless the last one of its type had the same mark."""
-        if self._told.get(kind) == mark:
+        if self._sent_marks.get(kind) == mark:
             return
-        self._told[kind] = mark
-        await self._send(
-            broadcast.render_once((kind, mark), partial(page_socket.to_json, {"type": kind, **message}))
-        )
+        self._sent_marks[kind] = mark
+        await self._send(broadcast.render_once((kind, mark), partial(to_json, {"type": kind, **message})))
 
 
 def _events_text(batch: EventBatch, last: int, pending: str) -> str:
@@ -130,4 +130,4 @@ def _events_text(batch: EventBatch, last: int, pending: str) -> str:
         "html": batch.html,
         "pending": pending,
     }
-    return page_socket.to_json(message)
+    return to_json(message)

@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from sessions_app.live import consumers, session_tail, snapshot
+from sessions_app.live import consumers, page_socket, session_tail, snapshot
 from sessions_app.models import Run
 from sessions_app.runs import lifecycle
 from sessions_app.sessions import writes
@@ -82,12 +82,12 @@ async def test_a_result_comes_as_an_event_of_its_own_that_names_its_call(story):
 async def test_a_cursor_that_is_no_number_is_refused_for_good(story):
     for after in ("x", "", "-1", "1.5", "９", "9" * 40, None):
         async with watching(story.pk, after=after) as page:
-            assert await page.closed() == consumers.BAD_CURSOR, after
+            assert await page.closed() == consumers.BAD_CURSOR.code, after
 
 
 async def test_a_session_that_does_not_exist_is_refused_for_good(store):
     async with watching(404) as page:
-        assert await page.closed() == consumers.NO_SESSION
+        assert await page.closed() == consumers.NO_SESSION.code
 
 
 async def test_page_ahead_of_the_store_is_told_to_reload(story):
@@ -103,7 +103,7 @@ async def test_deleted_session_closes_the_socket_for_good(story):
         await page.until(lambda message: message["type"] == "run")
         await units_of_work.write(writes.delete_session, story.key)
         await page.until(lambda message: message["type"] == "gone")
-        assert await page.closed() == consumers.NO_SESSION
+        assert await page.closed() == consumers.NO_SESSION.code
 
 
 async def test_messages_from_the_page_are_ignored(story):
@@ -121,7 +121,7 @@ async def test_failing_read_asks_to_retry_and_logs_the_cursor(story, monkeypatch
     monkeypatch.setattr(snapshot, "read_events_after", fail)
     await units_of_work.write(story.says, "one")
     async with watching(story.pk) as page:
-        assert await page.closed() == consumers.RETRY_LATER
+        assert await page.closed() == page_socket.RETRY_LATER.code
     assert "after event 0" in caplog.text
     assert "the disk is on fire" in caplog.text
 
@@ -195,7 +195,9 @@ async def test_all_tasks_end_after_the_page_leaves(story):
     async with watching(story.pk) as page:
         await page.until(lambda message: message["type"] == "run")
     names = {task.get_name() for task in asyncio.all_tasks()}
-    assert not any(name.startswith(("devui-tail", "devui-change-notifier", "devui-stream")) for name in names)
+    assert not any(
+        name.startswith(("devui-socket", "devui-change-notifier", "devui-stream")) for name in names
+    )
 
 
 class Tags(HTMLParser):
