@@ -151,7 +151,9 @@ async def _run_own_metric(
             reason = f"{own.otherwise}, and nothing else is judged."
             return [_not_evaluated(position, metric, reason)] if is_only else []
         returned = own.score(data)
-        outcome = own.check_outcome(await returned if inspect.isawaitable(returned) else returned)
+        if inspect.isawaitable(returned):
+            returned = await returned
+        outcome = own.check_outcome(returned, turns=max(len(data.expected), len(data.actual)))
     except BadOutcome as error:
         return [_not_evaluated(position, metric, f"The metric of {own.module} {error}")]
     except (Exception, SystemExit) as error:

@@ -50,6 +50,7 @@ metric = OwnMetric(
 NAMED = (
     "from evals_app.metrics.own import OwnMetric\nmetric = OwnMetric(name='{}', description='', score={})\n"
 )
+OUTCOME = "lambda data: __import__('evals_app.metrics.own').metrics.own.MetricOutcome({})"
 SUNNY = evalset(case("a", turn("go", "It is sunny.")))
 
 
@@ -110,6 +111,19 @@ async def test_plugin_reads_its_option_and_names_the_cause(words, play):
         (
             "lambda data: __import__('evals_app.metrics.own').metrics.own.MetricOutcome(1.0, details={1: {2}})",
             "gave details that are no JSON",
+        ),
+        (
+            OUTCOME.format("1.0, turns={10**30: None}"),
+            f"gave scores of the turns [{10**30}], which are no indexes from 0 to 0.",
+        ),
+        (OUTCOME.format("1.0, details={'state': 5}"), "gave details whose 'state' is no list of objects."),
+        (
+            OUTCOME.format("1.0, details={'state': [{'turn': 'last'}]}"),
+            "gave details whose 'state' has a turn that is no index.",
+        ),
+        (
+            OUTCOME.format("1.0, details={'rubrics': ['x']}"),
+            "gave details whose 'rubrics' is no list of objects.",
         ),
     ],
 )

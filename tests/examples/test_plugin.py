@@ -113,7 +113,7 @@ from evals_app.metrics.own import MetricInput
 
 metric = own_metrics()["example_brevity"]
 turns = [{"final_response": {"parts": [{"text": text}]}} for text in ("It rains.", "It rains in Paris today.")]
-outcome = metric.check_outcome(metric.score(MetricInput({}, [], turns, options={"max_words": 3})))
+outcome = metric.check_outcome(metric.score(MetricInput({}, [], turns, options={"max_words": 3})), turns=2)
 print(outcome.score, outcome.reason, metric.cause(outcome.details))
 """)
     assert printed == "0.5 The longest answer has 5 words. an answer is too long\n"

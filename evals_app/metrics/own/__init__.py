@@ -24,6 +24,9 @@ Json = Mapping[str, Any]
 
 log = logging.getLogger(__name__)
 
+OBJECT_LISTS = frozenset({"rubrics", "state"})
+"""Names of details that the page of an attempt shows in tables: lists of objects."""
+
 _NAME = re.compile(r"[A-Za-z]\w*")
 _OUR_PACKAGE = "evals_app."
 
@@ -151,12 +154,12 @@ class OwnMetric(Metric):
         """Tell whether the metric belongs to an installed package."""
         return not self.module.startswith(_OUR_PACKAGE)
 
-    def check_outcome(self, returned: object) -> MetricOutcome:
-        """Return what `score` returned as a checked outcome.
+    def check_outcome(self, returned: object, turns: int) -> MetricOutcome:
+        """Return what `score` returned for an attempt with this many turns as a checked outcome.
 
         Raises:
             BadOutcome: a score is no number within the range of the metric, a turn is no index, or the details are no
-                JSON.
+                JSON or not of the form that pages show.
         """
         outcome = MetricOutcome(returned) if isinstance(returned, int | float) else returned
         if not isinstance(outcome, MetricOutcome):
@@ -168,11 +171,18 @@ class OwnMetric(Metric):
         high = math.inf if self.high is None else self.high
         if not low <= score <= high:
             raise BadOutcome(f"gave {score:g}, which is outside its range {low:g} to {high:g}.")
-        if not all(isinstance(turn, int) and turn >= 0 for turn in outcome.turns):
-            raise BadOutcome(f"gave scores of the turns {[*outcome.turns]}, which are no indexes from 0.")
+        if not all(type(turn) is int and 0 <= turn < turns for turn in outcome.turns):
+            raise BadOutcome(
+                f"gave scores of the turns {[*outcome.turns]}, which are no indexes from 0 to {turns - 1}."
+            )
         try:
             details = json.loads(json.dumps(dict(outcome.details)))
         except (TypeError, ValueError) as error:
             raise BadOutcome(f"gave details that are no JSON: {error}.") from error
-        inner = {turn: self.check_outcome(value) for turn, value in outcome.turns.items()}
+        for name in OBJECT_LISTS & details.keys():
+            if not isinstance(details[name], list) or not all(isinstance(item, dict) for item in details[name]):
+                raise BadOutcome(f"gave details whose {name!r} is no list of objects.")
+        if not all(isinstance(check.get("turn"), int | None) for check in details.get("state", ())):
+            raise BadOutcome("gave details whose 'state' has a turn that is no index.")
+        inner = {turn: self.check_outcome(value, turns) for turn, value in outcome.turns.items()}
         return MetricOutcome(float(score), str(outcome.reason), details, inner)
