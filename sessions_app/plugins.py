@@ -18,6 +18,9 @@ LINT_RULES = "devui.lint_rules"
 IMPORTERS = "devui.importers"
 DIALECTS = "devui.dialects"
 
+FAILURES = (Exception, SystemExit)
+"""What code of a plugin may raise without harm to the rest: `sys.exit` in a plugin must not end the server."""
+
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
@@ -46,10 +49,23 @@ def objects_in(plugin: Any, kind: type[T]) -> list[T]:
     return [each for each in objects if isinstance(each, kind)]
 
 
+def require_texts(plugin: object, *fields: str) -> None:
+    """Check that fields of an object of a plugin are texts that a page can show.
+
+    Raises:
+        TypeError: one is not a text.
+        UnicodeEncodeError: one has half of a character.
+    """
+    for field in fields:
+        if not isinstance(text := getattr(plugin, field), str):
+            raise TypeError(f"{field} of {type(plugin).__name__} is not text: {text!r}")
+        text.encode()
+
+
 def _load(plugin: EntryPoint) -> Any:
     try:
         return plugin.load()
-    except Exception:
+    except FAILURES:
         package = plugin.dist.name if plugin.dist else "an unknown package"
         log.exception("The plugin %s = %s of %s cannot be loaded.", plugin.name, plugin.value, package)
         return None

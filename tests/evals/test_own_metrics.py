@@ -170,6 +170,14 @@ def test_name_that_is_in_use_is_refused_and_logged(name, words, install_plugin, 
         ("metric = 1", "names no OwnMetric"),
         (NAMED.format("two words", "len"), "A metric's name consists of letters, digits and underscores"),
         (NAMED.format("uncallable", "3"), "score of the metric uncallable is not callable"),
+        (
+            NAMED.format("endless", "len, default=float('nan')"),
+            "a bound or the threshold of the metric endless",
+        ),
+        (NAMED.format("optional", "len, options=('word',)"), "an option of the metric optional is 'word'"),
+        (NAMED.format("wordless", "len, otherwise=None"), "otherwise of OwnMetric is not text: None"),
+        (NAMED.format("halved", "len, computed=chr(0xD800)"), "surrogates not allowed"),
+        ("raise SystemExit(3)", "cannot be loaded"),
     ],
 )
 def test_plugin_that_names_no_metric_is_logged(source, logged, install_plugin, caplog):

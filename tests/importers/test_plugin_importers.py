@@ -111,13 +111,15 @@ def test_folder_with_files_of_an_installed_importer(log: Path, install_plugin: I
     assert [line.split(", 0 ")[0] for line in report.files] == ["a.log: Acme logs, 2 new session(s)"]
 
 
-def test_importer_that_raises_while_reading_is_named(log: Path, install_plugin: InstallPlugin):
-    events = 'yield event(1); yield event(2); raise OSError("disk gone")'
+@pytest.mark.parametrize("failure", ["OSError: disk gone", "SystemExit: 3"])
+def test_importer_that_raises_while_reading_is_named(failure, log: Path, install_plugin: InstallPlugin):
+    name, _, text = failure.partition(": ")
+    events = f"yield event(1); yield event(2); raise {name}({text!r})"
     install_plugin("devui.importers", "acme_importers", SOURCE.replace("EVENTS", events))
 
     report = import_location(str(log))
 
-    assert "the importer 'Acme logs' failed, the rest was not read: OSError: disk gone" in list(report.unread)
+    assert f"the importer 'Acme logs' failed, the rest was not read: {failure}" in list(report.unread)
     assert (report.created, report.events) == (1, 2)
     assert not StateChange.objects.exists()  # the state of an incomplete session is not set
     assert ImportSource.objects.get().read_at is None
@@ -132,13 +134,18 @@ def test_importer_that_raises_when_opening_is_named(log: Path, install_plugin: I
     assert "The importer 'Acme logs' failed: ZeroDivisionError" in next(iter(report.files))
 
 
-def test_importer_that_raises_in_detection_leaves_the_others(log: Path, install_plugin: InstallPlugin):
-    install_plugin("devui.importers", "acme_importers", FILES.replace("head.startswith", "head.missing"))
+@pytest.mark.parametrize(
+    ("call", "failure"), [("head.missing", "AttributeError"), ("__import__('sys').exit", "SystemExit")]
+)
+def test_importer_that_raises_in_detection_leaves_the_others(
+    call, failure, log: Path, install_plugin: InstallPlugin
+):
+    install_plugin("devui.importers", "acme_importers", FILES.replace("head.startswith", call))
 
     report = import_location(str(stores.JSON))
 
     assert (report.format, report.created) == ("session JSON of adk web", 3)
-    assert next(iter(report.remarks)).startswith("The importer 'Acme logs' failed: AttributeError")
+    assert next(iter(report.remarks)).startswith(f"The importer 'Acme logs' failed: {failure}")
 
 
 def test_invalid_records_are_reported_and_left_out(log: Path, install_plugin: InstallPlugin):

@@ -74,8 +74,9 @@ async def test_installed_dialect_converts_events(store, web, install_plugin: Ins
         assert [event["author"] for event in session["events"]] == ["user", "clerk"]
 
 
-def test_dialect_that_raises_is_logged_and_skipped(install_plugin: InstallPlugin, caplog):
-    install_plugin("devui.dialects", "acme_dialects", ACME.replace('headers.get("x-acme") == "1"', "1 / 0"))
+@pytest.mark.parametrize("failure", ["1 / 0", "exit(3)"])
+def test_dialect_that_raises_is_logged_and_skipped(failure, install_plugin: InstallPlugin, caplog):
+    install_plugin("devui.dialects", "acme_dialects", ACME.replace('headers.get("x-acme") == "1"', failure))
 
     assert detect_dialect({"language": "go"}, {}).label == "Go"
     assert "The dialect 'Acme' failed" in caplog.text
@@ -83,6 +84,12 @@ def test_dialect_that_raises_is_logged_and_skipped(install_plugin: InstallPlugin
 
 def test_plugin_that_cannot_be_imported_leaves_the_other_dialects(install_plugin: InstallPlugin):
     install_plugin("devui.dialects", "acme_dialects", "raise RuntimeError")
+
+    assert {dialect.label for dialect in all_dialects()} == {"Go", "Java", "JavaScript", "Python", "Rust"}
+
+
+def test_dialect_without_names_is_omitted(install_plugin: InstallPlugin):
+    install_plugin("devui.dialects", "acme_dialects", ACME.replace('("acme",)', "()"))
 
     assert {dialect.label for dialect in all_dialects()} == {"Go", "Java", "JavaScript", "Python", "Rust"}
 

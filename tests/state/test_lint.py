@@ -369,6 +369,37 @@ def test_failing_rule_is_logged_and_shown_as_hint(story, install_plugin, client,
     assert "ValueError: no such <key>" in caplog.text
 
 
+@pytest.mark.parametrize(
+    ("check", "failure"),
+    [
+        ("import sys; sys.exit(3)", "SystemExit: 3"),
+        ("yield Finding(None, 'x')", "TypeError: name of Finding is not text: None"),
+        ("yield Finding('x', 'x', [Occurrence(5)])", "TypeError: text of Occurrence is not text: 5"),
+        ("yield Finding('x', 'x', [5])", "AttributeError"),
+        ("raise ValueError(chr(0xD800))", "ValueError: \N{REPLACEMENT CHARACTER}"),
+    ],
+)
+def test_rule_that_exits_or_finds_no_texts_is_shown_as_failed(check, failure, story, install_plugin):
+    head = "from sessions_app.state.lint import Finding, Occurrence, rule\n@rule('odd', 'odd', remedy='')\n"
+    install_plugin(LINT_RULES, "odd_rule", f"{head}def odd(evidence):\n    {check}\n")
+    [hint] = [hint for hint in lint.lint(story.session).hints if hint.rule.name == "odd"]
+    assert hint.says.startswith(f"The check raised {failure}")
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "raise SystemExit(3)",
+        "from sessions_app.state.lint import rule\n@rule(['odd'], 'odd', remedy='')\ndef odd(evidence): ...",
+    ],
+)
+def test_plugin_that_exits_or_names_no_texts_is_omitted(source, install_plugin, caplog):
+    expected = lint.all_rules()
+    install_plugin(LINT_RULES, "odd_rule", source)
+    assert lint.all_rules() == expected
+    assert "The plugin odd_rule = odd_rule of odd_rule cannot be loaded." in caplog.text
+
+
 def test_plugin_that_cannot_be_imported_or_has_no_rules_leaves_other_rules(install_plugin, caplog):
     expected = lint.all_rules()
     install_plugin(LINT_RULES, "not_importable", "import no_such_module")

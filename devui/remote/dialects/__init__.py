@@ -61,6 +61,17 @@ class Dialect:
     accepts_events: bool = False
     has_live_runs: bool = True
 
+    def __post_init__(self) -> None:
+        """Check the names.
+
+        Raises:
+            ValueError: the dialect has no names.
+            TypeError: the label is not a text.
+        """
+        if not self.names or not all(isinstance(name, str) for name in self.names):
+            raise ValueError(f"a dialect needs names that are texts, not {self.names!r}")
+        plugins.require_texts(self, "label")
+
     @property
     def language(self) -> str:
         """The language's name in DevUI's API; empty if unknown."""
@@ -128,7 +139,7 @@ class Dialect:
         """
         try:
             wire, _ = normalize_event(self.convert_event(raw))
-        except Exception as error:
+        except plugins.FAILURES as error:
             raise ValueError(f"the event is not one of {self.label or 'ADK'}: {error!r}") from error
         removed = removed_keys(wire)
         wire.setdefault("timestamp", arrived_at)
@@ -177,7 +188,7 @@ def detect_dialect(version: Any, headers: Mapping[str, str]) -> Dialect:
         try:
             if dialect.matches(language, headers):
                 return dialect
-        except Exception:
+        except plugins.FAILURES:
             log.exception("The dialect %r failed.", dialect.label)
     return Dialect(names=(language,))
 

@@ -17,6 +17,7 @@ from typing import Any
 
 from evals_app.metrics.criterion_options import Option, Widget
 from evals_app.metrics.metric import Metric, MetricKind
+from sessions_app.plugins import require_texts
 
 __all__ = ["BadOutcome", "MetricInput", "MetricOutcome", "Option", "OwnMetric", "ReachedStates", "Widget"]
 
@@ -116,12 +117,21 @@ class OwnMetric(Metric):
         """Check the description.
 
         Raises:
-            ValueError: the name is no identifier, or `score` cannot be called.
+            ValueError: the name is no identifier, a number is not finite, or `score` cannot be called.
+            TypeError: a text or an option has another type.
         """
         if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
             raise ValueError(f"A metric's name consists of letters, digits and underscores: {self.name!r}")
         if not callable(self.score):
             raise ValueError(f"score of the metric {self.name} is not callable: {self.score!r}")
+        require_texts(self, "description", "otherwise", "computed")
+        for number in (self.low, self.high, self.default):
+            if number is not None and not (isinstance(number, int | float) and math.isfinite(number)):
+                raise ValueError(f"a bound or the threshold of the metric {self.name} is {number!r}")
+        for option in self.options:
+            if not isinstance(option, Option):
+                raise TypeError(f"an option of the metric {self.name} is {option!r}")
+            require_texts(option, "name", "label")
 
     @property
     def how(self) -> str:
@@ -180,7 +190,9 @@ class OwnMetric(Metric):
         except (TypeError, ValueError) as error:
             raise BadOutcome(f"gave details that are no JSON: {error}.") from error
         for name in OBJECT_LISTS & details.keys():
-            if not isinstance(details[name], list) or not all(isinstance(item, dict) for item in details[name]):
+            if not isinstance(details[name], list) or not all(
+                isinstance(item, dict) for item in details[name]
+            ):
                 raise BadOutcome(f"gave details whose {name!r} is no list of objects.")
         if not all(isinstance(check.get("turn"), int | None) for check in details.get("state", ())):
             raise BadOutcome("gave details whose 'state' has a turn that is no index.")

@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from sessions_app.models import AgentSession
-from sessions_app.plugins import LINT_RULES, load_plugins, objects_in
+from sessions_app.plugins import FAILURES, LINT_RULES, load_plugins, objects_in, require_texts
+from sessions_app.scopes import replace_surrogates
 from sessions_app.state import history
 from sessions_app.state.lint import rules
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence
@@ -85,14 +86,19 @@ def all_rules() -> tuple[Rule, ...]:
 def _hints_of(rule: Rule, evidence: Evidence) -> list[Hint]:
     """Return the hints of a rule; if it raises, a hint that says so."""
     try:
-        return [
+        hints = [
             Hint(rule, finding.name, finding.says, tuple(finding.occurrences))
             for finding in rule.check(evidence)
         ]
-    except Exception as error:
+        for hint in hints:
+            for occurrence in hint.occurrences:
+                require_texts(occurrence, "text", "session_id")
+        return hints
+    except FAILURES as error:
         log.exception("The lint rule %r failed.", rule.name)
         failed = replace(rule, label=f"{rule.label}: the rule failed", remedy=FAILURE_REMEDY)
-        return [Hint(failed, "", f"The check raised {type(error).__name__}: {error}"[:MAX_FAILURE_TEXT])]
+        message = replace_surrogates(f"The check raised {type(error).__name__}: {error}")
+        return [Hint(failed, "", message[:MAX_FAILURE_TEXT])]
 
 
 FAILURE_REMEDY = (

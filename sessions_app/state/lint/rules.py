@@ -13,6 +13,7 @@ from itertools import pairwise
 
 from sessions_app import scopes
 from sessions_app.models import Scope
+from sessions_app.plugins import require_texts
 from sessions_app.state.lint.evidence import Evidence, KeyEvidence, KeyWriteEvidence, is_by_hand
 
 LARGE_BYTES = 8_192
@@ -42,6 +43,14 @@ class Finding:
     says: str
     occurrences: Sequence[Occurrence] = ()
 
+    def __post_init__(self) -> None:
+        """Check the types.
+
+        Raises:
+            TypeError: a field has another type.
+        """
+        require_texts(self, "name", "says")
+
 
 @dataclass(frozen=True, slots=True)
 class Rule:
@@ -51,6 +60,14 @@ class Rule:
     label: str
     remedy: str
     check: Callable[[Evidence], Iterable[Finding]]
+
+    def __post_init__(self) -> None:
+        """Check the types.
+
+        Raises:
+            TypeError: a field has another type.
+        """
+        require_texts(self, "name", "label", "remedy")
 
 
 def rule(name: str, label: str, *, remedy: str) -> Callable[[Callable[[Evidence], Iterable[Finding]]], Rule]:

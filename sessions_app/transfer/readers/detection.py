@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.plugins import FAILURES
 from sessions_app.redaction import without_password
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.checked_source import CheckedSource
@@ -178,7 +179,7 @@ def _open(
             source = CheckedSource(open_store(), importer.name, location, choice)
         except DevUIError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             log.exception("The importer %r failed.", importer.name)
             failure = describe_failure(importer.name, error)
             raise BadInput(f"{location!r} cannot be read. {failure}", hint=FAILURE_HINT) from error

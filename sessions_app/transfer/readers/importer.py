@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from sessions_app.errors import BadInput
+from sessions_app.plugins import require_texts
 from sessions_app.transfer.readers.databases import Database, file_fingerprint
 from sessions_app.transfer.readers.documents import SessionDocument
 from sessions_app.transfer.readers.records import Source, SourceFilter
@@ -25,6 +26,14 @@ class Importer:
 
     name: str
     is_fallback: bool = False
+
+    def __post_init__(self) -> None:
+        """Check the name.
+
+        Raises:
+            TypeError: it is not a text.
+        """
+        require_texts(self, "name")
 
     def matches_file(self, path: Path, head: bytes) -> bool:
         """Tell whether a file has this format. `head` are its first bytes. Names and suffixes are not trusted."""

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from django.db import connections
 
 from sessions_app.errors import DevUIError
+from sessions_app.plugins import FAILURES
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers.locations import import_location
 
@@ -44,7 +45,7 @@ class ImportJob:
             self.report = import_location(self.location, agent=self.agent, progress=self.progress)
         except DevUIError as error:
             self.problem = f"{error.message} {error.hint}"
-        except Exception as error:
+        except FAILURES as error:
             log.exception("The import of %s failed", self.location)
             self.problem = f"The import failed: {type(error).__name__}: {error}. It can be started again."
         finally:

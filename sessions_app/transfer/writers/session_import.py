@@ -14,6 +14,7 @@ from sessions_app.errors import BadInput, DevUIError
 from sessions_app.events import EventRecord
 from sessions_app.ids import SessionKey, check_event_ids, check_ids
 from sessions_app.models import AgentSession, ImportedSession, ImportSource
+from sessions_app.plugins import FAILURES
 from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
@@ -146,7 +147,7 @@ class _Import:
                     yield item
         except DevUIError:
             raise
-        except Exception as error:
+        except FAILURES as error:
             log.exception("Reading %s stopped.", self._source.location)
             raise SourceError(
                 f"the importer {self._source.format!r} failed, the rest was not read:"

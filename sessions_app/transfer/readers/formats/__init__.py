@@ -12,6 +12,7 @@ from typing import Any
 
 from sessions_app import plugins
 from sessions_app.errors import DevUIError
+from sessions_app.scopes import replace_surrogates
 from sessions_app.transfer.readers.importer import Importer
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None,
         try:
             if matches(importer):
                 return importer, failures
-        except Exception as error:
+        except plugins.FAILURES as error:
             if isinstance(error, DevUIError) or not is_plugin(importer):
                 raise
             log.exception("The importer %r failed.", importer.name)
@@ -51,6 +52,6 @@ def find_importer(matches: Callable[[Importer], bool]) -> tuple[Importer | None,
     return None, failures
 
 
-def describe_failure(name: str, error: Exception) -> str:
+def describe_failure(name: str, error: BaseException) -> str:
     """Return a sentence about an importer that raised."""
-    return f"The importer {name!r} failed: {type(error).__name__}: {error}"[:500]
+    return replace_surrogates(f"The importer {name!r} failed: {type(error).__name__}: {error}")[:500]
