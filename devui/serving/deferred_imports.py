@@ -1,4 +1,4 @@
-"""Imports that the first page does not need: other pages, sockets and both APIs, done in the background after it."""
+"""Background import of what the first page does not need: other pages, sockets and both APIs."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ DELAY_S = 1.0
 
 async def import_after_first_page() -> None:
     """Import everything in a thread after the first response, so that no request waits for it."""
-    loop, answered = asyncio.get_running_loop(), asyncio.Event()
+    loop, first_response = asyncio.get_running_loop(), asyncio.Event()
 
-    def answer(**_: Any) -> None:
-        loop.call_soon_threadsafe(answered.set)
+    def note_response(**_: Any) -> None:
+        loop.call_soon_threadsafe(first_response.set)
 
-    request_finished.connect(answer)
-    await answered.wait()
-    request_finished.disconnect(answer)
+    request_finished.connect(note_response)
+    await first_response.wait()
+    request_finished.disconnect(note_response)
     await asyncio.sleep(DELAY_S)
     await asyncio.to_thread(import_everything)
 

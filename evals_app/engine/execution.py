@@ -26,7 +26,7 @@ from sessions_app.store import retry
 from sessions_app.store.stopwatch import Stopwatch
 
 END_WRITE_S = 5.0
-"""Seconds that the end of the process waits for the store to take the end of its run."""
+"""Seconds that a process which is stopped waits for the end of its run to be stored."""
 
 
 async def execute_run(
@@ -58,7 +58,7 @@ async def execute_run(
         ending = await monitor.follow()
     except asyncio.CancelledError:
         end = partial(finish, EvalRun.Status.CANCELLED, because=writes.PROCESS_STOPPED, now=watch.now())
-        with contextlib.suppress(TimeoutError):  # whoever sees that the process has gone ends the run then
+        with contextlib.suppress(TimeoutError):  # the parent process then ends the run
             async with asyncio.timeout(END_WRITE_S):
                 await retry.write(end)
         raise

@@ -1,4 +1,4 @@
-"""The monitor of an active run: carries out its attempts, checks requests and limits, decides when to stop."""
+"""The monitor of an active run: executes its attempts, checks requests and limits, decides when to stop."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ POLL_S = 1.0
 """Seconds between two checks of requests and limits."""
 
 MAX_LOST_TRIES = 5
-"""Tries of an attempt that may lose the store. The attempt's own writes may be what fills the disk."""
+"""Maximum tries of an attempt during which the store fails: the attempt itself may be what fills the disk."""
 
 log = logging.getLogger(__name__)
 
@@ -37,7 +37,7 @@ ProgressCallback = Callable[[EvalAttempt, Outcome | None], None]
 """Called with an outcome when an attempt has ended, without one when it starts, waits for a model or continues."""
 
 RunAttempt = Callable[[EvalAttempt], Awaitable[Outcome]]
-"""Runs a started attempt and returns its outcome, whatever its agent raises."""
+"""Runs a started attempt and returns its outcome. An exception of the agent becomes the outcome's failure."""
 
 MakeExecutor = Callable[[AttemptWork, int], Executor]
 """Builds an executor from the function that carries out one attempt and the parallelism."""
@@ -62,12 +62,14 @@ class RunSnapshot:
 
 
 class RunMonitor:
-    """Follows an active run through its rows, wherever its executor carries the attempts out.
+    """Executes the pending attempts of a claimed run, and ends the run at its limits or when a person requests it.
+
+    The monitor reads progress and requests from the rows, so an executor may carry attempts out elsewhere.
 
     Args:
         run: the claimed run.
         watch: the run's stopwatch, which starts at its start.
-        cancelled: set when the run shall stop.
+        cancelled: stops the run when set.
     """
 
     def __init__(
@@ -87,12 +89,12 @@ class RunMonitor:
         self._executor = make_executor(self._carry_out, run.parallelism)
         self._limits = Limits.read(run.limits)
         self._costs = prices.prices_from_json(json.loads(run.prices))
-        # Loading the agent is not the time of its attempts, but what a process that died took is.
-        self._began = watch.now() - run.limits_seconds
-        self._stored_at = 0.0
+        # The time limit excludes loading the agent, and includes the time of earlier processes that died.
+        self._limits_began = watch.now() - run.limits_seconds
+        self._step_stored_at = 0.0
         self._attempt_ended = asyncio.Event()
-        self._is_away = False
-        self._back_at = 0.0
+        self._is_store_down = False
+        self._store_back_at = 0.0
 
     async def follow(self) -> RunEnding:
         """Carry out all pending attempts and return how the run ends.
@@ -108,7 +110,10 @@ class RunMonitor:
             try:
                 while not executing.done():
                     await self._wait(executing, cancelling)
-                    if not executing.done() and (ending := await self._look()) is not None:
+                    if (
+                        not executing.done()
+                        and (ending := await self._check_requests_and_limits()) is not None
+                    ):
                         return ending
                 executing.result()
                 return RunEnding()
@@ -120,9 +125,9 @@ class RunMonitor:
                 await asyncio.gather(executing, cancelling, return_exceptions=True)
 
     async def _carry_out(self, attempt_pk: int) -> None:
-        """Run a pending attempt to its end. A try that lost the store is repeated."""
+        """Run a pending attempt to its end. A try during which the store failed is repeated."""
         while attempt := await retry.write(writes.start_attempt, attempt_pk, self._watch.now()):
-            self._tell_progress(attempt)
+            self._report_progress(attempt)
             outcome = await self._run_attempt(attempt)
             failure, lost_tries = outcome.failure, attempt_status.count_store_losses(attempt) + 1
             if failure is None or failure.type != attempt_status.STORE_LOST or lost_tries >= MAX_LOST_TRIES:
@@ -132,11 +137,11 @@ class RunMonitor:
             await retry.write(writes.repeat_attempt, attempt_pk, attempt.started_at, failure, now)
 
     async def _finish(self, attempt: EvalAttempt, outcome: Outcome) -> None:
-        """End an attempt: by itself, at its time limit, or cancelled by a person."""
+        """Store the outcome of an attempt and report it."""
         if outcome.cost is None and outcome.by_model:
             outcome = replace(outcome, cost=self._costs.cost(outcome.by_model, attempt.started_at or 0.0))
         if await retry.write(writes.finish_attempt, attempt.pk, outcome, self._watch.now()):
-            self._tell_progress(attempt, outcome)
+            self._report_progress(attempt, outcome)
         if self._limits.tokens is not None or self._limits.cost is not None:
             self._attempt_ended.set()
 
@@ -146,7 +151,7 @@ class RunMonitor:
         attempt = await retry.read(EvalAttempt.objects.select_related("run").get, pk=attempt_pk)
         await self._finish(attempt, await interrupted_outcome(attempt, status, failure))
 
-    def _tell_progress(self, attempt: EvalAttempt, outcome: Outcome | None = None) -> None:
+    def _report_progress(self, attempt: EvalAttempt, outcome: Outcome | None = None) -> None:
         if self._progress:
             self._progress(attempt, outcome)
 
@@ -155,58 +160,60 @@ class RunMonitor:
         attempt_ended = asyncio.ensure_future(self._attempt_ended.wait())
         timeout = POLL_S
         if self._limits.seconds is not None:
-            timeout = min(timeout, max(self._began + self._limits.seconds - self._watch.now(), 0.0))
+            timeout = min(timeout, max(self._limits_began + self._limits.seconds - self._watch.now(), 0.0))
         await asyncio.wait({attempt_ended, *events}, timeout=timeout, return_when=asyncio.FIRST_COMPLETED)
         attempt_ended.cancel()
         self._attempt_ended.clear()
 
-    async def _look(self) -> RunEnding | None:
-        """Do what the rows request; return the run's ending when it shall stop.
+    async def _check_requests_and_limits(self) -> RunEnding | None:
+        """Carry out what people request, and enforce limits. Return the run's ending if the run has to stop.
 
-        While the store is away nothing can be requested, and the attempts wait for the store, too.
+        During an outage of the store nothing can be requested, and the attempts wait for the store, too.
         """
         if self._cancelled.is_set():
             return RunEnding(EvalRun.Status.CANCELLED)
         try:
             return await self._check_rows()
         except StoreFault as fault:
-            log.log(logging.DEBUG if self._is_away else logging.WARNING, "%s The run waits.", fault.message)
-            self._is_away = True
+            log.log(
+                logging.DEBUG if self._is_store_down else logging.WARNING, "%s The run waits.", fault.message
+            )
+            self._is_store_down = True
             return None
 
     async def _check_rows(self) -> RunEnding | None:
-        look = await units_of_work.read(_read_snapshot, self._run, self._limits, self._costs)
-        if self._is_away:
-            self._is_away, self._back_at = False, self._watch.now()
-        if look.stop:
+        snapshot = await units_of_work.read(_read_snapshot, self._run, self._limits, self._costs)
+        if self._is_store_down:
+            self._is_store_down, self._store_back_at = False, self._watch.now()
+        if snapshot.stop:
             return RunEnding(EvalRun.Status.CANCELLED)
-        self._executor.resize(look.parallelism)
+        self._executor.resize(snapshot.parallelism)
         now = self._watch.now()
         await self._store_step(now)
-        for attempt in look.running:
+        for attempt in snapshot.running:
             if attempt.cancel_requested_at is not None:
                 await self._interrupt(attempt.pk, Status.CANCELLED)
-            elif self._is_late(attempt, now):
-                await self._interrupt(attempt.pk, Status.ERROR, self._lateness(attempt))
-        because = self._limits.describe_reached(now - self._began, look.spending)
+            elif self._exceeds_time_limit(attempt, now):
+                await self._interrupt(attempt.pk, Status.ERROR, self._time_limit_failure(attempt))
+        because = self._limits.describe_reached(now - self._limits_began, snapshot.spending)
         return RunEnding(EvalRun.Status.STOPPED, because) if because else None
 
     async def _store_step(self, now: float) -> None:
         """Store the time, so that a run whose process dies has lasted until then."""
         interval = STEP_S if self._limits.seconds is None else POLL_S / 2
-        if self._run.started_at is not None and now - self._stored_at >= interval:
-            self._stored_at = now
+        if self._run.started_at is not None and now - self._step_stored_at >= interval:
+            self._step_stored_at = now
             await units_of_work.write(writes.note_step, self._run.id, self._run.started_at, now)
 
-    def _is_late(self, attempt: EvalAttempt, now: float) -> bool:
-        """Tell whether an attempt exceeds its time limit. The time counts anew after an outage of the store."""
-        longest = self._limits.attempt_seconds
-        if longest is None or attempt.started_at is None:
+    def _exceeds_time_limit(self, attempt: EvalAttempt, now: float) -> bool:
+        """Tell whether an attempt exceeds its time limit, which starts again after an outage of the store."""
+        limit_s = self._limits.attempt_seconds
+        if limit_s is None or attempt.started_at is None:
             return False
-        return now - max(attempt.started_at, self._back_at) > longest
+        return now - max(attempt.started_at, self._store_back_at) > limit_s
 
-    def _lateness(self, attempt: EvalAttempt) -> Failure:
-        """Return the failure of an attempt that exceeds its time limit: of its model or judge, if it waits for one."""
+    def _time_limit_failure(self, attempt: EvalAttempt) -> Failure:
+        """Return the failure of an attempt that exceeds its time limit. It names a model or judge that it waits for."""
         why = f"It did not end within {self._limits.attempt_seconds:g} seconds, the limit of an attempt."
         if attempt.waits_for:
             return Failure(attempt_status.MODEL_UNAVAILABLE, f"{attempt.waits_for}\n{why}")
