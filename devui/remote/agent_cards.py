@@ -82,7 +82,7 @@ class _Tree:
         self._count = 0
 
     def node(self, info: Any, above: tuple[str, ...] = ()) -> Node | None:
-        """Return the node of an agent, which is an object or a name; None if it is neither, or too many."""
+        """Return the node of an agent, given as an object or by name; None if it is invalid or beyond the limits."""
         is_name = isinstance(info, str)
         if is_name and isinstance(self._agents.get(info), dict):
             info = {"type": "LlmAgent", **self._agents[info], "name": info}

@@ -32,7 +32,7 @@ class RemoteEvent:
 
     @property
     def is_partial(self) -> bool:
-        """Tell whether this is a chunk of a later event, which no session contains."""
+        """Tell whether this is a streamed chunk, which the server stores in no session."""
         return bool(self.wire.get("partial"))
 
 

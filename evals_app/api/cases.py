@@ -136,7 +136,7 @@ async def call_with_evalset(
 
 
 def _text(request: HttpRequest) -> str:
-    """Return a JSON body as it was sent: problems name its lines and columns."""
+    """Return a JSON body as text: the lines and columns of problems refer to it."""
     return request.body.decode(json.detect_encoding(request.body))
 
 

@@ -21,7 +21,7 @@ Status = EvalAttempt.Status
 NAME_WIDTH = 40
 MAX_NAME_LENGTH = 120
 MAX_DETAIL_LENGTH = 600
-"""Characters of a name, and of the result of an attempt; result files contain all."""
+"""Maximum characters of a case's name and of an attempt's details. Result files are not truncated."""
 
 COLOURS = {Status.PASSED: "32", Status.FAILED: "31", Status.ERROR: "31", Status.INCOMPLETE: "33"}
 

@@ -148,7 +148,7 @@ class AttemptSessions(DjangoSessionService):
 
 
 async def run_attempt(plan: RunPlan, attempt: EvalAttempt) -> Outcome:
-    """Run a case once and score it. Whatever the agent raises becomes the outcome's failure and is not raised.
+    """Run a case once and score it. Exceptions of the agent are returned as the outcome's failure.
 
     Raises:
         asyncio.CancelledError: the attempt is cancelled from outside.

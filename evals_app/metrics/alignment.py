@@ -174,7 +174,7 @@ def _pair_in_order(expected: Sequence[Call], actual: Sequence[Call]) -> Pairs:
 def _steps(
     costs: list[list[int]], expected: Sequence[Call], actual: Sequence[Call], row: int, column: int
 ) -> Iterator[tuple[int, int, int]]:
-    """Yield (cost to the end, next row, next column): pair two calls, or leave one of them alone."""
+    """Yield (cost to the end, next row, next column) for pairing two calls, and for leaving one of them unpaired."""
     if row < len(expected) and column < len(actual):
         expected_call, actual_call = expected[row], actual[column]
         same_tool = expected_call.get("name") == actual_call.get("name")

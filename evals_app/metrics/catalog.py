@@ -1,6 +1,7 @@
 """Catalog of metrics: ADK's with their options, DevUI's own, and those of installed packages. No import of ADK.
 
-`google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; tests compare the table with them.
+The table of ADK's metrics follows `google/adk/evaluation/{eval_metrics,metric_info_providers,eval_config}.py`; tests
+compare them.
 """
 
 from __future__ import annotations

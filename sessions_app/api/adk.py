@@ -174,7 +174,7 @@ async def run_sse(request: HttpRequest) -> HttpResponseBase:
 async def _stored_session(
     app_name: str, user_id: str, session_id: str, temp: dict[str, Any] | None = None
 ) -> HttpResponseBase:
-    """Return a session after a write; an error of the store here would deny what was stored."""
+    """Return a session after a write. The read is retried: an error would tell the client that nothing was stored."""
     snapshot = await retry.read(snapshots.take_snapshot, app_name, user_id, session_id, temp)
     return StreamingHttpResponse(snapshots.stream_json(snapshot), content_type="application/json")
 
@@ -204,7 +204,7 @@ def _is_refused_for_its_events(response: HttpResponseBase) -> bool:
 
 
 def _restore(key: SessionKey, events: list[Any], merged: dict[str, Any]) -> None:
-    """Import a session with its events and its final state, which may hold the title."""
+    """Import a session with its events and its final state, which may contain its title."""
     state = {name: value for name, value in merged.items() if name != snapshots.TITLE_KEY}
     metadata = merged.get(snapshots.TITLE_KEY)
     title = metadata.get("displayName") if isinstance(metadata, dict) else None

@@ -28,7 +28,7 @@ class Problem(Schema):
 
 
 class RowSchema(Schema):
-    """A schema with fields that an object has under the same names."""
+    """A schema whose fields are attributes of an object with the same names."""
 
     @classmethod
     def from_row(cls, row: object, **others: Any) -> Self:

@@ -50,7 +50,7 @@ router.add_router("", traces.router)
 
 
 class SessionFilters(Schema):
-    """Ids that the listed sessions have."""
+    """Ids that select the listed sessions."""
 
     app: str | None = None
     user: str | None = None

@@ -62,8 +62,8 @@ class KindProperties:
         label: its name on pages.
         matches: whether an event is of this kind, unless a kind before it in `RECOGNITION_ORDER` matches.
         icon: its symbol in static/devui/icons.svg.
-        has_calls: its events have calls of tools.
-        has_results: its events have results of tools.
+        has_calls: its events have tool calls.
+        has_results: its events have tool results.
         is_model_output: its events contain text or calls of a model.
         can_end_turn: its events can be an agent's final response.
     """

@@ -257,7 +257,7 @@ class _TreeRenderer:
         has_earlier: bool = True,
         has_later: bool = True,
     ) -> SafeString:
-        """Return entries as list items, those in `rendered` as they are there, with buttons for the others."""
+        """Return entries as list items, and buttons for the entries that are not shown. `rendered`: HTML by pointer."""
         items = [self._more(pointer, start, "earlier")] if start and has_earlier else []
         for name, place, value in _iter_entries(branch, pointer, start, end):
             shown = rendered.get(place) or self.value(value, place, self.label(name))
@@ -321,7 +321,7 @@ class _TreeRenderer:
 
 
 def _button(url: str, target: str, label: str) -> SafeString:
-    """Return a button that is replaced, or whose list item is, by what it fetches."""
+    """Return a button that fetches content and replaces `target` with it."""
     return format_html(
         '<button type="button" class="button button-quiet button-small" hx-get="{}"'
         ' hx-target="{}" hx-swap="outerHTML">{}</button>',

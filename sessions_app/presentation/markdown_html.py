@@ -136,7 +136,7 @@ def _image_as_link(
 
 
 _ALTERNATIVES = ["paragraph", "reference", "blockquote", "list"]
-"""Blocks that the counting rule may interrupt."""
+"""Blocks that the rule `count`, which limits the parser's work, may interrupt."""
 
 
 @cache

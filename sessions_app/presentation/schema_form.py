@@ -154,7 +154,7 @@ def read_value(fields: Sequence[FormField]) -> tuple[Any, list[FormField]]:
 
 
 def parse_json(text: str) -> tuple[Any, str]:
-    """Return the value of JSON text that a person wrote, and an error: empty if it is JSON that every parser reads."""
+    """Return the value of a JSON text and an error, which is empty if every JSON parser can read the text."""
     try:
         value = json.loads(text)
         scopes.dump_storable(value)

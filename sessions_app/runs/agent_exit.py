@@ -1,4 +1,4 @@
-"""The error of a run or attempt whose agent calls `sys.exit`: that ends it, and not its process."""
+"""Error of a run or attempt whose agent calls `sys.exit`, which ends the run or attempt but not the process."""
 
 from __future__ import annotations
 

@@ -213,7 +213,7 @@ def _read_sessions(phrase: Phrase, limit: int) -> set[int] | None:
 
 
 def sessions_subquery(phrase: Phrase) -> tuple[str, tuple[str]] | None:
-    """Return a subquery of the sessions with a matching event; None where PostgreSQL tests each session faster.
+    """Return a subquery of the sessions with a matching event; None if PostgreSQL is faster when it tests each session.
 
     The LIMIT tells PostgreSQL, whose estimate may be higher, that the list fits its memory.
     """

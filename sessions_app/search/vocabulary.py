@@ -31,7 +31,7 @@ _TABLES: dict[str, tuple[str, str, dict[str, str]]] = {
     **{name: ("sessions_app_sessiontrait", "value", {"name": name}) for name in ("tool", "author")},
     **{scope: ("sessions_app_statevalue", "key_id", {"scope": str(scope)}) for scope in Scope},
 }
-"""Table, column and fixed columns of the names of tools and authors, and of the keys of each scope."""
+"""Table, column and fixed column values for the names of tools and authors, and for the keys of each scope."""
 
 
 def read_vocabulary(texts: Iterable[str] = ()) -> Vocabulary:
@@ -86,7 +86,7 @@ def _with_prefix(typed: str, table: str, column: str, where: Mapping[str, str]) 
 
 
 def _keys(scope: Scope, key_ids: Iterable[str]) -> list[str]:
-    """Return keys with their prefixes; those that are too long to be indexed directly are left out."""
+    """Return keys with their prefixes, without keys that are too long to be indexed directly."""
     return [scopes.PREFIX[scope] + key for key in key_ids if not key.startswith(scopes.HASH_PREFIX)]
 
 

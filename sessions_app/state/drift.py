@@ -213,7 +213,7 @@ WHERE stored.owner_id = %(owner)s AND (
 
 
 def _find_suspects(session: AgentSession, scope: Scope, owner_id: int, *, every: bool) -> list[_Suspect]:
-    """Return the keys that may have drifted, those first that the ledger does not explain; `every`: all keys."""
+    """Return the keys that may have drifted, first those that the ledger does not explain. `every`: return all keys."""
     table = STATE_ROWS[scope]._meta.db_table
     statement = diff.written_keys_sql(scope, owner_id) + _LAST_AND_STORED.format(
         is_explained=_IS_EXPLAINED, table=table, besides="" if every else _IS_OWN

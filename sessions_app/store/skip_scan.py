@@ -1,4 +1,4 @@
-"""Distinct values of an indexed column by a skip scan: one index seek a value, however many rows have it."""
+"""Distinct values of an indexed column by a skip scan: one index seek per value, however many rows have it."""
 
 from __future__ import annotations
 

@@ -103,7 +103,7 @@ def _column_types(model: type[Model]) -> dict[str, str]:
 
 
 _TYPES = {ForeignKey: "bigint", IntegerField: "bigint", FloatField: "float8", BooleanField: "boolean"}
-"""PostgreSQL's types of fields; those of all others are texts."""
+"""PostgreSQL's type of each class of fields; all others are text."""
 
 
 def unnest_sql(types: Iterable[str]) -> str:

@@ -153,7 +153,7 @@ def responses(call: ModelCall) -> list[dict[str, Any]]:
 def compare_contents(
     call: ModelCall, request: CallRequest, before: CallRequest | None, limit: int
 ) -> list[ContentRange]:
-    """Compare a request's contents with those of the previous call; of each range the last `limit` are read."""
+    """Compare a request's contents with those of the previous call. At most the last `limit` of each range are read."""
     old = before.content_names if before else []
     ranges = [
         (change, first, names)

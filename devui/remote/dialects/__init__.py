@@ -45,8 +45,8 @@ class Dialect:
         names: the language's names in `/version`, in lower case; the first is its name in DevUI's API.
         label: its name for display.
         root_path: root of its API, if an address does not contain it.
-        has_id_in_body: the id of a new session stands in the body, else in the path.
-        run_fields: fields of `/run_sse` that it accepts beside app, user, session, message and `streaming`.
+        has_id_in_body: the body of a request that creates a session has its id; otherwise the path has it.
+        run_fields: fields of `/run_sse` that it accepts besides app, user, session, message and `streaming`.
         can_patch_state: it can change the state of a session outside a run.
         accepts_events: a session can be created with events.
         has_live_runs: it has a socket `/run_live`.
@@ -91,7 +91,7 @@ class Dialect:
         return event
 
     def find_failure(self, event: RemoteEvent) -> ReportedFailure | None:
-        """Return the failure of a run that an event reports, without an error after it."""
+        """Return the failure that an event reports, if the server sends no error frame for it."""
         return None
 
     def run_body(self, app: str, user_id: str, session_id: str, request: Mapping[str, Any]) -> dict[str, Any]:

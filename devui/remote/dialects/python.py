@@ -12,7 +12,7 @@ class PythonDialect(Dialect):
     """ADK's server for Python; older ones have no `/version`."""
 
     def matches(self, language: str, headers: Mapping[str, str]) -> bool:
-        """Tell whether the server says that it is Python's, or uses its web server."""
+        """Tell whether the server names Python or, if it names no language, uses Python's web server."""
         has_its_server = "uvicorn" in headers.get("server", "").lower()
         return super().matches(language, headers) or (not language and has_its_server)
 

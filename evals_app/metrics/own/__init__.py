@@ -33,7 +33,7 @@ _OUR_PACKAGE = "evals_app."
 
 
 class BadOutcome(ValueError):
-    """A metric returned what is no score; the text says what, and follows the name of the metric."""
+    """A metric returned no valid score. The message completes a sentence that begins with the metric's name."""
 
 
 @dataclass(frozen=True)
@@ -97,10 +97,10 @@ class OwnMetric(Metric):
             threshold on. A metric that raises or returns no number within its range is not evaluated, with the reason.
         applies: tells whether the metric judges a case (JSON). If given, the metric is added to every run with such a
             case, and omits other cases. None: a run has the metric only if it is chosen.
-        otherwise: why a case to which it does not apply has no score.
+        otherwise: reason shown for a case without a score because the metric does not apply to it.
         cause: short text for the details of a failed attempt, equal for attempts that failed for the same cause; "" or
             None: "below its threshold".
-        computed: the way in which the score is computed, in words.
+        computed: text for pages on how the score is computed.
         former_names: other names, for which this one is suggested.
     """
 

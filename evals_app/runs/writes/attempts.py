@@ -71,7 +71,7 @@ def note_judge(attempt_pk: int, metric: str) -> None:
 
 
 def finish_attempt(attempt_pk: int, outcome: Outcome, now: float | None = None) -> bool:
-    """Store the outcome and scores of an attempt; return False if it had ended otherwise.
+    """Store the outcome and scores of an attempt; return False if it had already ended differently.
 
     The status `CANCELLED` says that a person cancelled it.
     """

@@ -18,11 +18,11 @@ from django.db.models.sql.compiler import SQLCompiler
 from sessions_app.models import AgentSession
 
 Lister = Callable[[], Q | None]
-"""Builds the condition to be on a list that an index makes at once; None if no index has one, or it would be long."""
+"""Builds the condition to be in a list read from an index; None if there is no such index or the list is too long."""
 
 
 def no_list() -> Q | None:
-    """Return None: no index has a list."""
+    """Return None: no index lists the sessions."""
     return None
 
 
@@ -74,7 +74,7 @@ ENTRIES_PER_SESSION = 3
 """Index entries read for each session of a set."""
 
 LONGEST_LIST = 200_000
-"""Index entries of the longest list; beyond it testing sessions is no slower."""
+"""Maximum index entries of a list: testing each session is as fast as a longer one."""
 
 MOST_READ = 20_000
 """Index entries read one by one for a substring match, for which no index is sorted."""

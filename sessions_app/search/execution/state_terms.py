@@ -109,7 +109,7 @@ def _current_rows(term: StateTerm) -> QuerySet[Any]:
 
 
 def _list_by_values(term: StateTerm, tail: UnindexedTail, test: Q) -> Q | None:
-    """List the sessions with an indexed value that may match; `test` is tested on each. Reading values takes long."""
+    """Return the condition to pass `test` and have an indexed value that may match; None if too many values match."""
     if _reads_too_many(term):
         return None
     matches = in_column(
@@ -207,7 +207,10 @@ def _sessions_reading(term: StateTerm, owners: set[int], test: Q) -> SessionSet:
 
 
 def _reads_none_of(scope: Scope, owners: set[int], test: Q) -> Q | None:
-    """Return the condition that a session reads the state of none of these owners; `test` is the same as a test."""
+    """Return a list of the sessions that read the state of none of these owners, as a condition; None if too many.
+
+    `test` is the condition that each session is tested with otherwise.
+    """
     pks = find_sessions_without(scope, owners)
     if len(pks) <= FEW_SHARED:
         return in_keys(pks)

@@ -141,7 +141,7 @@ class ServerDatabase(ABC):
 
     append_order = "id"
     columns_sql: ClassVar[str]
-    """Query for the names of a table's columns, in the schemas that a name without a schema means."""
+    """Query for the names of a table's columns, in the schemas that are searched by default."""
 
     _connection: Any
 
