@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from django.apps import AppConfig
 
-from sessions_app.transfer.extensions import FolderImporter, folder_importers
+from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 
 if TYPE_CHECKING:
     from sessions_app.transfer.writers import ImportReport
@@ -23,17 +23,17 @@ class EvalsConfig(AppConfig):
     verbose_name = "Evals"
 
     def ready(self) -> None:
-        """Offer the results that `adk web` left beside agents, next to its sessions."""
-        folder_importers.append(FolderImporter("eval results", _find, _bring))
+        """Register the importer of the eval results that `adk web` left in agents' folders."""
+        folder_importers.append(FolderImporter("eval results", _find_sources, _import_data))
 
 
-def _find(agent_folder: Path) -> dict[str, str]:
+def _find_sources(agent_folder: Path) -> dict[str, str]:
     from evals_app.runs import adk_imports as imports
 
     return imports.fingerprints(agent_folder)
 
 
-def _bring(app_name: str, agent_folder: Path, report: ImportReport) -> None:
+def _import_data(app_name: str, agent_folder: Path, report: ImportReport) -> None:
     from evals_app.runs import adk_imports as imports
 
     imports.import_results(app_name, agent_folder, report)

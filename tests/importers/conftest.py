@@ -28,7 +28,7 @@ def load(store: None) -> Callable[..., ImportReport]:
     """Return a function that imports a store and gives the report."""
 
     def load(location: Path | str, **options: Any) -> ImportReport:
-        reading = {name: options.pop(name) for name in ("choice", "zone") if name in options}
+        reading = {name: options.pop(name) for name in ("source_filter", "zone") if name in options}
         with closing(open_source(str(location), **reading)) as source:
             return import_sessions(source, **options)
 

@@ -151,8 +151,8 @@ def test_files_are_read_when_their_events_are_due(tmp_path: Path, monkeypatch: p
             at(10 * number, f"s{number}"),
             at(10 * number + 1, f"s{number}"),
         )
-    walked = session_folders.scan_folder(tmp_path, lambda folder: False)
-    source = session_folders.SessionFolder(tmp_path, walked, session_folders.SourceFilter())
+    scan = session_folders.scan_folder(tmp_path, lambda folder: False)
+    source = session_folders.SessionFolder(tmp_path, scan, session_folders.SourceFilter())
     opened: list[str] = []
     original = session_folders.SessionFolder._open
     monkeypatch.setattr(

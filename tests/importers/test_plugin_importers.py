@@ -59,7 +59,7 @@ class AcmeSource:
 class Acme(Importer):
     def matches_file(self, path, head):
         return head.startswith(b"ACME")
-    def open_file(self, path, choice):
+    def open_file(self, path, source_filter):
         return AcmeSource()
 
 ACME = Acme(name="Acme logs")
@@ -100,7 +100,7 @@ def test_installed_importer_reads_a_file(log: Path, install_plugin: InstallPlugi
 def test_filters_apply_to_installed_importers(log: Path, install_plugin: InstallPlugin):
     install_plugin("devui.importers", "acme_importers", FILES)
 
-    assert import_location(str(log), choice=SourceFilter(app_name="news")).created == 1
+    assert import_location(str(log), source_filter=SourceFilter(app_name="news")).created == 1
 
 
 def test_folder_with_files_of_an_installed_importer(log: Path, install_plugin: InstallPlugin):

@@ -99,7 +99,7 @@ def test_file_is_recognized_by_content_not_by_name(load, tmp_path):
 
 
 def test_sessions_can_be_chosen_and_come_into_another_app(load, read):
-    report = load(stores.SQLITE, choice=SourceFilter(app_name="weather"), into_app="forecast")
+    report = load(stores.SQLITE, source_filter=SourceFilter(app_name="weather"), into_app="forecast")
 
     assert report.created == 2
     assert read(app="forecast")["state"]["app:calls"] == 4
@@ -114,7 +114,7 @@ def test_sessions_of_several_apps_are_not_imported_into_one(load):
 
 
 def test_sessions_of_one_user_can_be_selected(load):
-    assert load(stores.V1, choice=SourceFilter(user_id="bob")).created == 1
+    assert load(stores.V1, source_filter=SourceFilter(user_id="bob")).created == 1
 
 
 @pytest.mark.parametrize(

@@ -80,10 +80,10 @@ class Command(BaseCommand):
             sys.exit(INCOMPLETE)
 
     def _import(self, options: dict[str, Any]) -> ImportReport:
-        choice = SourceFilter(options["app"], options["user"])
+        source_filter = SourceFilter(options["app"], options["user"])
         return import_location(
             options["source"],
-            choice=choice,
+            source_filter=source_filter,
             zone=options["timezone"],
             into_app=options["into_app"],
             dry_run=options["dry_run"],

@@ -56,18 +56,18 @@ class ArtifactFolder:
 
     Args:
         root: the folder `artifacts`.
-        choice: filter of the artifacts.
+        source_filter: filter of the artifacts.
         old_app: the app of files in the layout without apps.
 
     Attributes:
         remarks: notes about the whole folder; complete when all versions have been read.
     """
 
-    def __init__(self, root: Path, choice: SourceFilter = SourceFilter(), old_app: str = "") -> None:  # noqa: B008 - frozen
+    def __init__(self, root: Path, source_filter: SourceFilter = SourceFilter(), old_app: str = "") -> None:  # noqa: B008 - frozen
         self.location = str(root.resolve())
         self.remarks: list[str] = []
         self._root = root
-        self._choice = choice
+        self._filter = source_filter
         self._old_app = old_app
 
     def fingerprint(self) -> str:
@@ -87,7 +87,7 @@ class ArtifactFolder:
 
     def _of_app(self, app_name: str, folder: Path) -> Iterator[StoredArtifact | UnreadableRow]:
         for user in _folders(folder / "users"):
-            if self._choice.takes(app_name, user.name):
+            if self._filter.matches(app_name, user.name):
                 yield from _scope_versions(app_name, user.name, "", user / "artifacts")
                 for session in _folders(user / "sessions"):
                     yield from _scope_versions(app_name, user.name, session.name, session / "artifacts")

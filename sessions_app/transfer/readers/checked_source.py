@@ -32,12 +32,12 @@ BAD_RECORD = (ValueError, TypeError, AttributeError, KeyError, RecursionError)
 class CheckedSource:
     """Source of a plugin's importer. Invalid records become unreadable rows; other sessions are filtered out."""
 
-    def __init__(self, source: Source, format: str, location: str, choice: SourceFilter) -> None:
+    def __init__(self, source: Source, format: str, location: str, source_filter: SourceFilter) -> None:
         """Check the records of `source`."""
         self.format, self.location = format, location
         self.remarks = [str(remark) for remark in source.remarks]
         self._source = source
-        self._choice = choice
+        self._filter = source_filter
 
     def fingerprint(self) -> str:
         """Return the time and size of the file; empty for a database."""
@@ -83,7 +83,7 @@ class CheckedSource:
                 yield UnreadableRow(f"{what} {number}", f"it is not valid: {error!r}"[:500])
                 continue
             owner = record if isinstance(record, SharedState) else record.owner
-            if self._choice.takes(owner.app_name, owner.user_id or ""):
+            if self._filter.matches(owner.app_name, owner.user_id or ""):
                 yield record
 
 

@@ -33,12 +33,12 @@ ARTIFACTS_FOLDER = "artifacts"
 log = logging.getLogger(__name__)
 
 
-def open_source(location: str, choice: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
+def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zone: tzinfo = UTC) -> Source:  # noqa: B008 - frozen
     """Open a file, a folder with `.adk/session.db`, or a database URL for reading.
 
     Args:
         location: a path, `sqlite:///path`, `postgresql://…` or `mysql://…`.
-        choice: filter of the sessions.
+        source_filter: filter of the sessions.
         zone: time zone of event times in schema v0.
 
     Raises:
@@ -46,10 +46,10 @@ def open_source(location: str, choice: SourceFilter = SourceFilter(), zone: tzin
         BadInput: the format is not supported; the message names it.
     """
     if path := _path_of(location):
-        return _open_path(path, choice, zone)
+        return _open_path(path, source_filter, zone)
     database = open_url(location)
     try:
-        return _open_tables(database, without_password(location), choice, zone)
+        return _open_tables(database, without_password(location), source_filter, zone)
     except BaseException:
         database.close()
         raise
@@ -101,7 +101,7 @@ def _path_of(location: str) -> Path | None:
     return None
 
 
-def _open_path(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
+def _open_path(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Source:
     if path.is_dir():
         path = _session_file(path)
     if not path.is_file():
@@ -113,13 +113,15 @@ def _open_path(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
             f"{str(path)!r} cannot be read: {error.strerror}.", hint="Check its permissions."
         ) from error
     if head.startswith(SQLITE_MAGIC):
-        return _open_sqlite(path, choice, zone)
+        return _open_sqlite(path, source_filter, zone)
     importer, failures = find_importer(lambda each: each.matches_file(path, head))
     if importer is None:
         raise BadInput(
             f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported_formats(failures)
         )
-    return _open(importer, failures, str(path), choice, lambda: importer.open_file(path, choice))
+    return _open(
+        importer, failures, str(path), source_filter, lambda: importer.open_file(path, source_filter)
+    )
 
 
 def _find_session_file(folder: Path) -> Path | None:
@@ -137,10 +139,10 @@ def _session_file(folder: Path) -> Path:
     return session_file
 
 
-def _open_sqlite(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
+def _open_sqlite(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Source:
     database = SqliteDatabase(path)
     try:
-        return _open_tables(database, str(path.resolve()), choice, zone)
+        return _open_tables(database, str(path.resolve()), source_filter, zone)
     except sqlite3.Error as error:
         database.close()
         raise BadInput(f"{str(path)!r} is damaged: {error}.", hint="Restore it from a copy.") from error
@@ -149,7 +151,7 @@ def _open_sqlite(path: Path, choice: SourceFilter, zone: tzinfo) -> Source:
         raise
 
 
-def _open_tables(database: Database, location: str, choice: SourceFilter, zone: tzinfo) -> Source:
+def _open_tables(database: Database, location: str, source_filter: SourceFilter, zone: tzinfo) -> Source:
     importer, failures = find_importer(lambda each: each.matches_database(database))
     if importer is None:
         raise BadInput(
@@ -159,8 +161,8 @@ def _open_tables(database: Database, location: str, choice: SourceFilter, zone: 
         importer,
         failures,
         location,
-        choice,
-        lambda: importer.open_database(database, location, choice, zone),
+        source_filter,
+        lambda: importer.open_database(database, location, source_filter, zone),
     )
 
 
@@ -168,7 +170,7 @@ def _open(
     importer: Importer,
     failures: list[str],
     location: str,
-    choice: SourceFilter,
+    source_filter: SourceFilter,
     open_store: Callable[[], Source],
 ) -> Source:
     """Open a store with its importer. Sources of plugins are checked."""
@@ -176,7 +178,7 @@ def _open(
         source = open_store()
     else:
         try:
-            source = CheckedSource(open_store(), importer.name, location, choice)
+            source = CheckedSource(open_store(), importer.name, location, source_filter)
         except DevUIError:
             raise
         except FAILURES as error:

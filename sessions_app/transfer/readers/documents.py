@@ -35,7 +35,7 @@ class SessionDocument:
         self,
         sessions: Iterable[Any],
         location: str,
-        choice: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
+        source_filter: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
         *,
         format: str = "session JSON",
         fingerprint: str = "",
@@ -46,7 +46,7 @@ class SessionDocument:
         self._fingerprint = fingerprint
         valid = [_fold_names(each) for each in sessions if _is_session(each)]
         self.is_empty = not valid
-        self._sessions = [each for each in valid if choice.takes(each["appname"], each["userid"])]
+        self._sessions = [each for each in valid if source_filter.matches(each["appname"], each["userid"])]
 
     def fingerprint(self) -> str:
         """Return the file's time and size; empty for a request body."""

@@ -47,14 +47,16 @@ class Importer:
         """
         raise NotImplementedError
 
-    def open_file(self, path: Path, choice: SourceFilter) -> Source:
+    def open_file(self, path: Path, source_filter: SourceFilter) -> Source:
         """Open a file.
 
         Raises:
             BadInput: the file is not valid, or has no sessions.
         """
         sessions, fingerprint = self.read_sessions(path), file_fingerprint(path)
-        document = SessionDocument(sessions, str(path), choice, format=self.name, fingerprint=fingerprint)
+        document = SessionDocument(
+            sessions, str(path), source_filter, format=self.name, fingerprint=fingerprint
+        )
         if document.is_empty:
             raise BadInput(
                 f"{str(path)!r} has the format {self.name!r}, but holds no session.",
@@ -70,6 +72,8 @@ class Importer:
         """
         return False
 
-    def open_database(self, database: Database, location: str, choice: SourceFilter, zone: tzinfo) -> Source:
+    def open_database(
+        self, database: Database, location: str, source_filter: SourceFilter, zone: tzinfo
+    ) -> Source:
         """Read from a database. `zone` applies to times without a time zone."""
         raise NotImplementedError

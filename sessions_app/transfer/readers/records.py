@@ -25,7 +25,7 @@ class SourceFilter:
     app_name: str | None = None
     user_id: str | None = None
 
-    def takes(self, app_name: str, user_id: str) -> bool:
+    def matches(self, app_name: str, user_id: str) -> bool:
         """Tell whether the filter matches this app and user."""
         return self.app_name in (None, app_name) and self.user_id in (None, user_id)
 

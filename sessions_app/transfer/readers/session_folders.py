@@ -37,13 +37,13 @@ class FolderScan:
     """Files found in a folder and its subfolders.
 
     Attributes:
-        places: folders of agents, which are imported as a whole.
+        agent_folders: folders of agents, which are imported as a whole.
         stores: databases, and files of formats with importers of their own.
         documents: other files that start like JSON.
         others: number of other files.
     """
 
-    places: list[Path] = field(default_factory=list)
+    agent_folders: list[Path] = field(default_factory=list)
     stores: list[Path] = field(default_factory=list)
     documents: list[Path] = field(default_factory=list)
     others: int = 0
@@ -54,7 +54,7 @@ class FolderScan:
         return hashlib.sha256(stamps.encode("utf-8", "surrogateescape")).hexdigest()
 
 
-def scan_folder(root: Path, is_place: Callable[[Path], bool]) -> FolderScan:
+def scan_folder(root: Path, is_agent_folder: Callable[[Path], bool]) -> FolderScan:
     """Classify all files under a folder by their first bytes. Links and hidden folders are skipped."""
     scan = FolderScan()
     for name, folders, files in os.walk(root):
@@ -62,8 +62,8 @@ def scan_folder(root: Path, is_place: Callable[[Path], bool]) -> FolderScan:
         if VIRTUAL_ENVIRONMENT in files:
             folders.clear()
             continue
-        if folder != root and is_place(folder):
-            scan.places.append(folder)
+        if folder != root and is_agent_folder(folder):
+            scan.agent_folders.append(folder)
             folders.clear()
             continue
         folders[:] = sorted(
@@ -113,29 +113,29 @@ class SessionFolder:
 
     format = "a folder"
 
-    def __init__(self, root: Path, walked: FolderScan, choice: SourceFilter) -> None:
+    def __init__(self, root: Path, scan: FolderScan, source_filter: SourceFilter) -> None:
         """Read every file once and list its sessions."""
         self.location = str(root.resolve())
         self.remarks: list[str] = []
         self.unread: list[UnreadableRow] = []
         self.without_sessions: list[Path] = []
         self._root = root
-        self._walked = walked
-        self._choice = choice
+        self._scan = scan
+        self._filter = source_filter
         self._file_sessions: dict[Owner, _FileSession] = {}
         self._last_in: dict[Path, Owner] = {}
         self._shared: dict[tuple[str, str | None], SharedState] = {}
-        for path in walked.documents:
+        for path in scan.documents:
             self._look_at(path)
 
     @property
     def holds_any(self) -> bool:
         """Return whether any file has a session."""
-        return len(self.without_sessions) + len(self.unread) < len(self._walked.documents)
+        return len(self.without_sessions) + len(self.unread) < len(self._scan.documents)
 
     def fingerprint(self) -> str:
         """Return the fingerprint of the folder's files."""
-        return self._walked.fingerprint()
+        return self._scan.fingerprint()
 
     def relative_name(self, path: Path) -> str:
         """Return a file's path relative to the folder."""
@@ -235,7 +235,7 @@ class SessionFolder:
         return document.events({owner})
 
     def _open(self, path: Path) -> SessionDocument:
-        return SessionDocument(load_sessions(path), str(path), self._choice)
+        return SessionDocument(load_sessions(path), str(path), self._filter)
 
 
 def _push_next(

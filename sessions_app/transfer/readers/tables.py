@@ -59,13 +59,13 @@ class TableSource:
     updated_column = "update_time"
 
     def __init__(
-        self, database: Database, format: str, location: str, choice: SourceFilter, zone: tzinfo
+        self, database: Database, format: str, location: str, source_filter: SourceFilter, zone: tzinfo
     ) -> None:
         """Read from `database`. `zone` applies to times without a time zone."""
         self.format, self.location = format, location
         self.remarks: list[str] = []
         self._database = database
-        self._choice = choice
+        self._filter = source_filter
         self._zone = zone
 
     def fingerprint(self) -> str:
@@ -129,7 +129,7 @@ class TableSource:
                 yield UnreadableRow(f"{what} {'/'.join(names)}", str(error) or type(error).__name__)
 
     def _where(self, *, by_user: bool = True) -> tuple[str, list[str]]:
-        columns = {"app_name": self._choice.app_name, "user_id": self._choice.user_id if by_user else None}
+        columns = {"app_name": self._filter.app_name, "user_id": self._filter.user_id if by_user else None}
         filters = {name: value for name, value in columns.items() if value is not None}
         terms = " AND ".join(f"{name} = %s" for name in filters)
         return (f" WHERE {terms}" if terms else ""), list(filters.values())
@@ -226,10 +226,12 @@ class TableImporter(Importer):
         raise NotImplementedError
 
     def open_database(
-        self, database: Database, location: str, choice: SourceFilter, zone: tzinfo
+        self, database: Database, location: str, source_filter: SourceFilter, zone: tzinfo
     ) -> TableSource:
         """Read from a database."""
-        return self.source(database, self.name, location, choice, zone if self.has_local_times else UTC)
+        return self.source(
+            database, self.name, location, source_filter, zone if self.has_local_times else UTC
+        )
 
 
 def has_json_actions(database: Database) -> bool | None:

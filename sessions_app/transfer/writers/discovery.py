@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.transfer.extensions import folder_importers
+from sessions_app.transfer.folder_importer import folder_importers
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint, read_head
 from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
@@ -50,7 +50,7 @@ def find_agent_data(app_name: str, folder: Path) -> AgentData:
     kinds = {
         "sessions": _find(local / SESSION_FILE, _sqlite_fingerprint),
         "artifacts": _find(local / ARTIFACTS_FOLDER, artifacts_fingerprint),
-        **{extra.what: extra.find(folder) for extra in folder_importers},
+        **{importer.data: importer.find_sources(folder) for importer in folder_importers},
     }
     return AgentData(app_name, folder, {what: stores for what, stores in kinds.items() if stores})
 

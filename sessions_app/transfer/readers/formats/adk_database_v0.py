@@ -17,10 +17,10 @@ class PickledSource(ColumnSource):
     """Sessions with a column for each field of an event, pickled actions and times without a time zone."""
 
     def __init__(
-        self, database: Database, format: str, location: str, choice: SourceFilter, zone: tzinfo
+        self, database: Database, format: str, location: str, source_filter: SourceFilter, zone: tzinfo
     ) -> None:
         """Read from `database`. Add a remark when event times look like local time, which old ADKs wrote."""
-        super().__init__(database, format, location, choice, zone)
+        super().__init__(database, format, location, source_filter, zone)
         if str(zone) != "UTC":
             return
         sql = (

@@ -35,9 +35,9 @@ class ExportImporter(Importer):
             return False
         return isinstance(header, dict) and header.get("kind") == EXPORT_KIND
 
-    def open_file(self, path: Path, choice: SourceFilter) -> ExportDocument:
+    def open_file(self, path: Path, source_filter: SourceFilter) -> ExportDocument:
         """Open the export."""
-        return ExportDocument(path, choice, self.name)
+        return ExportDocument(path, source_filter, self.name)
 
 
 EXPORT = ExportImporter(name="DevUI export")
@@ -46,7 +46,7 @@ EXPORT = ExportImporter(name="DevUI export")
 class ExportDocument:
     """An export, read line by line."""
 
-    def __init__(self, path: Path, choice: SourceFilter, format: str) -> None:
+    def __init__(self, path: Path, source_filter: SourceFilter, format: str) -> None:
         """Check the header.
 
         Raises:
@@ -55,7 +55,7 @@ class ExportDocument:
         self.format, self.location = format, str(path)
         self.remarks: list[str] = []
         self._path = path
-        self._choice = choice
+        self._filter = source_filter
         with path.open(encoding="utf-8") as file:
             version = json.loads(file.readline()).get("version")
         if version != EXPORT_VERSION:
@@ -118,7 +118,7 @@ class ExportDocument:
                     ) from error
                 owner = Owner(record.get("app", ""), record.get("user", ""), record.get("session", ""))
                 if record.get("kind") == kind and (
-                    (kind == "app" and self._choice.app_name in (None, owner.app_name))
-                    or self._choice.takes(owner.app_name, owner.user_id)
+                    (kind == "app" and self._filter.app_name in (None, owner.app_name))
+                    or self._filter.matches(owner.app_name, owner.user_id)
                 ):
                     yield owner, record

@@ -1,4 +1,4 @@
-"""Registry of importers of other apps for data in an agent's folder, such as eval results.
+"""Importers that other apps register for data in an agent's folder, such as eval results.
 
 A module of its own, so that registering an importer does not load the readers and writers.
 """
@@ -19,14 +19,14 @@ class FolderImporter:
     """Importer of one kind of data in an agent's folder.
 
     Attributes:
-        what: name of the data, in the plural.
-        find: returns the locations in an agent's folder, each with its fingerprint.
-        bring: imports new data, given the agent's name and folder.
+        data: name of the data, in the plural.
+        find_sources: returns the locations in an agent's folder, each with its fingerprint.
+        import_data: imports new data, given the agent's name and folder.
     """
 
-    what: str
-    find: Callable[[Path], dict[str, str]]
-    bring: Callable[[str, Path, ImportReport], None]
+    data: str
+    find_sources: Callable[[Path], dict[str, str]]
+    import_data: Callable[[str, Path, ImportReport], None]
 
 
 folder_importers: list[FolderImporter] = []
