@@ -19,7 +19,7 @@ class Provenance(NamedTuple):
     """The values shared by all ledger rows of a write."""
 
     key: SessionKey
-    session_pk: int
+    session_pk: int | None
     seq: int
     timestamp: float
     cause: ChangeCause
@@ -193,7 +193,7 @@ def insert_temp(cursor: Statements, temp: Iterable[TempKey], provenance: Provena
         cursor.executemany(_INSERT_TEMP, rows)
 
 
-def temp_rows(temp: Iterable[TempKey], provenance: Provenance) -> list[tuple[str | int, ...]]:
+def temp_rows(temp: Iterable[TempKey], provenance: Provenance) -> list[tuple[str | int | None, ...]]:
     """Return the rows of an event's `temp:` keys: the columns of `TempWrite`."""
     return [
         (

@@ -131,7 +131,12 @@ def append_event(
         if expected is not None:
             _check_current(cursor, key, session, expected)
         seq = session.last_seq + 1
-        _write_event(cursor, Provenance.of(key, session.pk, seq, record, cause), record)
+        provenance = Provenance.of(key, session.pk, seq, record, cause)
+        cursor.execute(ADVANCE_SESSION, advance(session.pk, seq, record))
+        owners = take_owners(cursor, key, session.pk, record.writes, position=seq)
+        cursor.execute(INSERT_EVENT, event_row(owners, seq, record))
+        write_keys(cursor, owners, record.writes, provenance)
+        insert_temp(cursor, record.temp, provenance)
         change_notification.notify_after_commit()
     return AppendResult(session.pk, seq, session.revision + 1)
 
@@ -295,13 +300,3 @@ def _check_current(
             f"The copy of session {key.session_id!r} is stale: the stored session has changed.",
             hint="Read the session again and append to the new copy.",
         )
-
-
-def _write_event(cursor: Statements, provenance: Provenance, record: EventRecord) -> None:
-    """Write an event and its keys to a locked session."""
-    session_pk, seq = provenance.session_pk, provenance.seq
-    cursor.execute(ADVANCE_SESSION, advance(session_pk, seq, record))
-    owners = take_owners(cursor, provenance.key, session_pk, record.writes, position=seq)
-    cursor.execute(INSERT_EVENT, event_row(owners, seq, record))
-    write_keys(cursor, owners, record.writes, provenance)
-    insert_temp(cursor, record.temp, provenance)

@@ -9,9 +9,8 @@ from typing import Any
 from django.db import connection
 from django.db.backends.utils import CursorWrapper
 
-from sessions_app import events, scopes
+from sessions_app import events
 from sessions_app.events import EventRecord
-from sessions_app.events.attribution import Writer
 from sessions_app.ids import SessionKey
 from sessions_app.models import (
     STATE_ROWS,
@@ -26,7 +25,15 @@ from sessions_app.models import (
 )
 from sessions_app.search import indexing
 from sessions_app.sessions import event_rows
-from sessions_app.sessions.ledger import INSERT_CHANGE, UPSERT_KEY, KeyRow, OwnerPositions
+from sessions_app.sessions.ledger import (
+    INSERT_CHANGE,
+    UPSERT_KEY,
+    KeyRow,
+    OwnerPositions,
+    Provenance,
+    change_row,
+    state_row,
+)
 
 KEYS_PER_STATEMENT = 1_000
 """Most keys in one statement: databases limit its parameters."""
@@ -127,60 +134,30 @@ class KeyWrite:
 
 def event_write(owner: StateOwner, write: events.KeyWrite, arrival: PendingEvent) -> KeyWrite:
     """Return a key's write by an event."""
-    record, session = arrival.record, arrival.session
-    provenance = {
-        "session": session,
-        "from_user": session.user_id,
-        "from_session": session.session_id,
-        "seq": arrival.seq,
-        "event_id": record.event_id,
-        "invocation_id": record.invocation_id,
-        "author": record.author,
-        "timestamp": record.timestamp,
-    }
-    change = ledger_row(
-        owner, owner.version, write.key, write.value, write.writer, removed=write.removed, **provenance
-    )
-    return KeyWrite(owner, change)
+    session = arrival.session
+    key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
+    provenance = Provenance.of(key, session.pk, arrival.seq, arrival.record, ChangeCause.IMPORT)
+    return KeyWrite(owner, ledger_row(owner, owner.version, write, provenance))
 
 
 def ledger_row(
-    owner: StateOwner,
-    position: int,
-    key: str,
-    value: scopes.CanonicalValue,
-    writer: Writer,
-    *,
-    removed: bool = False,
-    **provenance: Any,
+    owner: StateOwner, position: int, write: events.KeyWrite, provenance: Provenance
 ) -> StateChange:
-    """Return the ledger row of a write. `provenance` are its columns about the event, or about the source."""
-    return StateChange(
-        scope=str(owner.scope),
-        owner_id=owner.row.pk,
-        key=key,
-        key_id=scopes.key_id(key),
-        position=position,
-        value=None if removed else value.public,
-        private=None if removed else value.private,
-        note=value.note,
-        removed=removed,
-        cause=str(ChangeCause.IMPORT),
-        writer=writer.kind,
-        writer_name=scopes.clean_text(writer.name),
-        call_id=scopes.clean_text(writer.call_id),
-        inferred=writer.inferred,
-        **provenance,
-    )
+    """Return the ledger row of a write."""
+    owners = OwnerPositions({write.scope: owner.row.pk}, {write.scope: position})
+    values = change_row(write, state_row(write, owners), provenance)
+    return StateChange(**dict(zip(_CHANGE_COLUMNS, values, strict=True)))
+
+
+_CHANGE_COLUMNS = [field.attname for field in StateChange._meta.concrete_fields if not field.primary_key]
 
 
 def store_writes(writes: Sequence[KeyWrite]) -> None:
     """Write keys to the ledger, and to the state unless it has newer values."""
     if not writes:
         return
-    columns = [field.attname for field in StateChange._meta.concrete_fields if not field.primary_key]
     with connection.cursor() as cursor:
-        rows = [[getattr(write.change, name) for name in columns] for write in writes]
+        rows = [[getattr(write.change, name) for name in _CHANGE_COLUMNS] for write in writes]
         cursor.executemany(INSERT_CHANGE, rows)
         for scope in STATE_ROWS:
             of_scope = [write for write in writes if write.owner.scope is scope and not write.is_past]

@@ -12,17 +12,19 @@ from functools import partial
 from itertools import islice
 from typing import Any, NamedTuple
 
-from sessions_app import scopes
+from sessions_app import events, scopes
 from sessions_app.events.attribution import Writer
 from sessions_app.ids import SessionKey, is_storable
 from sessions_app.models import (
     STATE_ROWS,
     AgentSession,
+    ChangeCause,
     ImportedSession,
     ImportSource,
     Scope,
     StateChange,
 )
+from sessions_app.sessions.ledger import Provenance
 from sessions_app.store import change_notification
 from sessions_app.store.batched_transactions import BatchedTransactions
 from sessions_app.transfer.readers import Owner, SharedState, StoredState
@@ -36,31 +38,22 @@ CHANGED_MEANWHILE = "it was changed or deleted before its state was set to that 
 
 
 class _Seeder(NamedTuple):
-    """Writer of state that no event explains: the source. `session` is the owner, if a session is."""
+    """Writer of state that no event explains: the source. `session_pk`: of the session, if it is the owner."""
 
     owner: StateOwner
     key: SessionKey
     location: str
     timestamp: float
-    session: AgentSession | None = None
+    session_pk: int | None = None
 
     def write(
         self, key: str, value: Any, position: int, *, removed: bool = False, is_past: bool = False
     ) -> KeyWrite:
         """Return the write of a key."""
-        change = import_rows.ledger_row(
-            self.owner,
-            position,
-            key,
-            scopes.canonicalize(value, key),
-            Writer("seed", self.location, inferred=False),
-            removed=removed,
-            session=self.session,
-            from_user=self.key.user_id,
-            from_session=self.key.session_id,
-            seq=0,
-            timestamp=self.timestamp,
-        )
+        writer = Writer("seed", self.location, inferred=False)
+        write = events.KeyWrite(self.owner.scope, key, scopes.canonicalize(value, key), writer, removed)
+        provenance = Provenance(self.key, self.session_pk, 0, self.timestamp, ChangeCause.IMPORT)
+        change = import_rows.ledger_row(self.owner, position, write, provenance)
         return KeyWrite(self.owner, change, is_past)
 
 
@@ -96,7 +89,7 @@ def _reconcile_session(
         report.conflicts.add(f"{stored.owner}: {CHANGED_MEANWHILE}")
         return
     owner = import_rows.session_owner(session, session.last_seq)
-    seeder = _Seeder(owner, plan.key, source.location, plan.stored.created_at, session)
+    seeder = _Seeder(owner, plan.key, source.location, plan.stored.created_at, session.pk)
     late = session.last_seq if plan.was_settled else 0
     settled = _write_to_session(slices, session, _missing_seeds(seeder, stored.values, stored.seeds, late))
     if settled:
