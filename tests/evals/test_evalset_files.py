@@ -190,7 +190,7 @@ def test_misspelt_field_is_named_with_line():
     document = evalset(case("a", {**turn("x"), "final_respones": {}}))
     problem = refusal(document).problems[0]
     assert problem.field == "conversation[0].final_respones"
-    assert "no field that ADK knows" in problem.what
+    assert "not a field that ADK knows" in problem.what
     assert "final_respones" in json.dumps(document, indent=2).splitlines()[problem.line - 1]
 
 
