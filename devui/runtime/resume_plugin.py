@@ -1,4 +1,4 @@
-"""ADK plugin that lets an invocation resume after a failure."""
+"""ADK plugin that hides the errors of earlier attempts from a resumed invocation."""
 
 from __future__ import annotations
 

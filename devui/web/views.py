@@ -1,4 +1,4 @@
-"""Pages that combine sessions and evals."""
+"""Home page and command palette, which combine sessions and evals."""
 
 from __future__ import annotations
 
