@@ -17,4 +17,4 @@ sockets = URLRouter([*session_sockets, *eval_sockets, path("run_live", cast(Any,
 prefix = settings.DEVUI_URL_PREFIX.strip("/")
 """Some proxies keep the prefix in the path, some strip it. Sockets accept both."""
 
-router = URLRouter([path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier())])
+router = URLRouter([path(f"{prefix}/", sockets), path("", sockets), re_path("", WebsocketDenier.as_asgi())])
