@@ -80,7 +80,7 @@ def test_options_are_validated_sent_and_remembered_visibly(page: Page, runtime: 
 
 def test_files_are_previewed_and_removable_before_sending(page: Page, tmp_path: Path):
     (tmp_path / "a.txt").write_text("Hello there")
-    (tmp_path / "b.bin").write_bytes(b"\x89PNG\r\n")
+    (tmp_path / "b.bin").write_bytes(b"\x89PNG\r\n\x1a\n" + b"\0" * 20)
     page.locator("input[type=file]").set_input_files([tmp_path / "a.txt", tmp_path / "b.bin"])
     files = page.locator("#console-files")
     expect(files).to_contain_text("Hello there")

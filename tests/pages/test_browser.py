@@ -220,7 +220,7 @@ def test_deletion_can_be_undone_in_another_window(open_window: OpenWindow, serve
     there.locator("#deleted").get_by_role("button", name="Undo").click()
     expect(there.locator(".session-table tbody tr")).to_have_count(2)
     here.locator(".toast").get_by_role("button", name="Undo").click()
-    expect(here.get_by_role("alert")).to_contain_text("came back already")
+    expect(here.get_by_role("alert")).to_contain_text("was undone already")
 
 
 def test_rows_are_ticked_tagged_pinned_and_renamed_by_keys_alone(page: Page):
