@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 
 import pytest
 
@@ -379,7 +380,8 @@ def test_failing_rule_is_logged_and_shown_as_hint(story, install_plugin, client,
         ("raise ValueError(chr(0xD800))", "ValueError: \N{REPLACEMENT CHARACTER}"),
     ],
 )
-def test_rule_that_exits_or_finds_no_texts_is_shown_as_failed(check, failure, story, install_plugin):
+def test_rule_that_exits_or_finds_no_texts_is_shown_as_failed(check, failure, story, install_plugin, caplog):
+    caplog.set_level(logging.CRITICAL, "sessions_app.state.lint")  # pytest cannot report half of a character
     head = "from sessions_app.state.lint import Finding, Occurrence, rule\n@rule('odd', 'odd', remedy='')\n"
     install_plugin(LINT_RULES, "odd_rule", f"{head}def odd(evidence):\n    {check}\n")
     [hint] = [hint for hint in lint.lint(story.session).hints if hint.rule.name == "odd"]
