@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
 from asgiref.testing import ApplicationCommunicator
 
 from devui.web.socket_routes import router
+
+pytestmark = pytest.mark.django_db
 
 
 async def test_sockets_of_unknown_paths_are_refused_at_once():
