@@ -19,7 +19,7 @@ IMPORTERS = "devui.importers"
 DIALECTS = "devui.dialects"
 
 FAILURES = (Exception, SystemExit)
-"""What code of a plugin may raise without harm to the rest: `sys.exit` in a plugin must not end the server."""
+"""Exceptions of plugins that are caught. `SystemExit` is one, because a plugin must not end the server."""
 
 log = logging.getLogger(__name__)
 

@@ -167,7 +167,7 @@ def _frame(page: PageRequest) -> Frame:
 
 @dataclass(frozen=True, slots=True)
 class Lineage:
-    """Where the session comes from, and its forks."""
+    """The origin of the session, and its forks."""
 
     origin: Origin | None
     parent: AgentSession | None
@@ -250,7 +250,7 @@ def _time_slider(page: PageRequest) -> TimeSlider:
 
 @dataclass(frozen=True, slots=True)
 class Permissions:
-    """Whether keys can be edited, and whether the session can be rewound to the selected event."""
+    """Permissions to edit keys and to rewind the session to the selected event."""
 
     can_edit: bool
     can_rewind: bool

@@ -125,8 +125,8 @@ def read_results(
         "counted": counted.to,
         "count": counted.hits,
     }
-    kept = {name: value for name, value in progress.items() if value}
-    continue_url = f"?{urlencode(parameters.search | kept)}"
+    progress_parameters = {name: value for name, value in progress.items() if value}
+    continue_url = f"?{urlencode(parameters.search | progress_parameters)}"
     previous_url, next_url = (
         f"?{urlencode(parameters.search | {'seq': seq})}" if seq else continue_url
         for seq in (hits.previous, hits.next)
