@@ -126,6 +126,12 @@ def test_no_tab_shows_running_case_after_the_end(page: Page, process: Process):
     expect(page.locator("#summary")).to_have_attribute("data-state", "live")
     page.evaluate(
         """() => {
+            const fetchNow = window.fetch;
+            window.fetch = async (url, options) => {
+                const isCount = options?.headers?.["HX-Target"] === "filters";
+                if (isCount) await new Promise((resolve) => setTimeout(resolve, 1500));
+                return fetchNow(url, options);
+            };
             window.torn = [];
             const look = () => {
                 const ended = document.querySelector("#summary .menu") !== null;
@@ -135,8 +141,11 @@ def test_no_tab_shows_running_case_after_the_end(page: Page, process: Process):
             new MutationObserver(look).observe(document.body, {subtree: true, childList: true});
         }"""
     )
-    process.allowed.release(3)
+    for index, status in enumerate(("passed", "failed", "passed")):
+        process.allowed.release()
+        expect(page.locator(f"#case-{index}")).to_have_attribute("data-status", status)
     expect(page.locator("summary", has_text="Export")).to_be_visible()
+    expect(page.locator("#filters")).to_contain_text("failed 1")
     assert page.evaluate("window.torn") == []
 
 

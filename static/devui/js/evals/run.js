@@ -105,7 +105,10 @@ async function countCases() {
   const html = await fetchPart(location.href, "filters");
   if (html !== null) keepFocus(filters, () => { filters.innerHTML = html; });
 }
-const countCasesSoon = throttle(1000, countCases);
+/** Whether the message about the run's end has arrived. */
+let hasEnded = false;
+/** Count the cases, at most once a second. Not after the run's end: a newer request would abort the last count. */
+const countCasesSoon = throttle(1000, () => { if (!hasEnded) countCases(); });
 
 /** Reload the cases of the page in their current order. */
 async function reloadCases() {
@@ -174,6 +177,7 @@ async function apply(message) {
   const isEnd = message.type === "end";
   summary.dataset.cursor = message.cursor;
   if (isEnd) {
+    hasEnded = true;
     live.close();
     delete summary.dataset.state;
     await countCases();
