@@ -40,7 +40,6 @@ class ImportReport:
         events: number of events written.
         artifacts: number of artifact versions written.
         eval_runs: number of eval runs written.
-        files: result of each file of a folder.
         remarks: notes about the whole source.
         changed: data stored differently than in the source, with reasons.
         conflicts: stored data that differs from the source and was not changed.
@@ -56,7 +55,6 @@ class ImportReport:
     events: int = 0
     artifacts: int = 0
     eval_runs: int = 0
-    files: ReportLines = field(default_factory=ReportLines)
     remarks: ReportLines = field(default_factory=ReportLines)
     changed: ReportLines = field(default_factory=ReportLines)
     conflicts: ReportLines = field(default_factory=ReportLines)
@@ -70,7 +68,6 @@ class ImportReport:
     def sections(self) -> Iterator[tuple[str, ReportLines]]:
         """Yield the headings and lines of all lists that are not empty."""
         for heading, lines in (
-            ("File by file", self.files),
             ("Notes", self.remarks),
             ("Changed during the import", self.changed),
             ("Not changed", self.conflicts),
@@ -78,17 +75,6 @@ class ImportReport:
         ):
             if lines:
                 yield heading, lines
-
-    def add(self, part: ImportReport, name: str) -> None:
-        """Add the report of a part of the source, with its lines prefixed by the part's name."""
-        self.files.add(f"{name}: {part.format}, {part.counts()}")
-        for count in ("created", "extended", "unchanged", "events", "artifacts", "eval_runs"):
-            setattr(self, count, getattr(self, count) + getattr(part, count))
-        for heading in ("remarks", "changed", "conflicts", "unread"):
-            mine, theirs = getattr(self, heading), getattr(part, heading)
-            for line in theirs:
-                mine.add(f"{name}: {line}")
-            mine.total += theirs.total - len(theirs.lines)
 
     def counts(self) -> str:
         """Return the counts as a sentence."""

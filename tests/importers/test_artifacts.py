@@ -166,5 +166,5 @@ def test_command_reports_count_and_app(store, agent, capsys):
 
 
 def test_a_folder_with_neither_is_refused(store, tmp_path):
-    with pytest.raises(CommandError, match="holds nothing to import"):
+    with pytest.raises(CommandError, match=r"holds neither \.adk/session\.db nor artifacts"):
         call_command("import_sessions", str(tmp_path))

@@ -208,9 +208,6 @@ def test_local_times_of_old_adk_are_read_in_given_timezone(load, read, tmp_path)
     execute(store, "UPDATE events SET timestamp = datetime(timestamp, '+1 hour') || '.000000'")
     execute(store, "DELETE FROM sessions WHERE app_name = 'news'")
 
-    with_remark = open_source(str(store))
-    assert any("--timezone" in remark for remark in with_remark.remarks)
-    with_remark.close()
     load(store, zone=ZoneInfo("Europe/Berlin"))
     assert read()["events"][-1]["timestamp"] == stores.T0 + 60
 

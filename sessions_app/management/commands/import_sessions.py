@@ -13,8 +13,8 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sessions_app.errors import DevUIError
 from sessions_app.presentation import visible_text
 from sessions_app.store.schema import ensure_schema
-from sessions_app.transfer.readers import SourceFilter
-from sessions_app.transfer.writers import ImportReport, fingerprint_of, import_location
+from sessions_app.transfer.readers import SourceFilter, fingerprint
+from sessions_app.transfer.writers import ImportReport, import_location
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
 PROGRESS_S = 0.5
@@ -37,7 +37,7 @@ class Command(BaseCommand):
         add(
             "source",
             metavar="SOURCE",
-            help="a file, an agent's folder, a folder of files, or a sqlite:///, postgresql:// or mysql:// URL",
+            help="a file, an agent's folder, or a sqlite:///, postgresql:// or mysql:// URL",
         )
         add("--app", help="only sessions of this app")
         add("--user", help="only sessions of this user")
@@ -95,18 +95,18 @@ class Command(BaseCommand):
         last_fingerprint = ""
         while True:
             pause()
-            fingerprint = fingerprint_of(options["source"])
-            if fingerprint and fingerprint == last_fingerprint:
+            new_fingerprint = fingerprint(options["source"])
+            if new_fingerprint and new_fingerprint == last_fingerprint:
                 continue
-            report, last_fingerprint = self._import(options), fingerprint
+            report, last_fingerprint = self._import(options), new_fingerprint
             if report.events or report.created or report.artifacts or report.eval_runs:
                 self._tell(report)
 
-    def _progress(self, done: int, total: int | None) -> None:
+    def _progress(self, done: int) -> None:
         now = time.monotonic()
         if self.stderr.isatty() and now - self._told > PROGRESS_S:
             self._told = now
-            self.stderr.write(f"\r{done:,} of {total:,} events" if total else f"\r{done:,} events", ending="")
+            self.stderr.write(f"\r{done:,} events", ending="")
 
     def _tell(self, report: ImportReport) -> None:
         write = self.stdout.write

@@ -8,7 +8,6 @@ from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredA
 from sessions_app.transfer.readers.detection import (
     find_artifacts_folder,
     fingerprint,
-    folder_of_files,
     holds_sessions,
     open_source,
 )
@@ -24,14 +23,11 @@ from sessions_app.transfer.readers.records import (
     StoredState,
     UnreadableRow,
 )
-from sessions_app.transfer.readers.session_folders import FolderScan, SessionFolder, scan_folder
 
 __all__ = [
     "ArtifactFolder",
-    "FolderScan",
     "Owner",
     "SessionDocument",
-    "SessionFolder",
     "SharedState",
     "Source",
     "SourceError",
@@ -43,9 +39,7 @@ __all__ = [
     "UnreadableRow",
     "find_artifacts_folder",
     "fingerprint",
-    "folder_of_files",
     "holds_sessions",
     "open_source",
-    "scan_folder",
     "session_events",
 ]

@@ -6,7 +6,6 @@ writer fail with "database is locked". Servers give a snapshot transaction that 
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import tempfile
 from abc import ABC, abstractmethod
@@ -33,10 +32,8 @@ class Database(Protocol):
 
     append_order: str
     """Column that orders rows of equal time."""
-
-    def fingerprint(self) -> str:
-        """Return a text that changes with the database; empty if that would be expensive."""
-        ...
+    fingerprint: str
+    """Text that changes with the database; empty if that would be expensive."""
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns; empty if the table does not exist."""
@@ -62,7 +59,7 @@ class SqliteDatabase:
         Raises:
             BadInput: the file is no SQLite database, is damaged, or cannot be read.
         """
-        self._fingerprint = file_fingerprint(path)
+        self.fingerprint = file_fingerprint(path)
         self._folder = tempfile.TemporaryDirectory(prefix="devui-import-")
         copy = Path(self._folder.name) / "copy.sqlite3"
         try:
@@ -78,10 +75,6 @@ class SqliteDatabase:
                 f"{str(path)!r} cannot be read as an SQLite database: {error}.",
                 hint="Check that the file is whole and that you may read it.",
             ) from error
-
-    def fingerprint(self) -> str:
-        """Return the time and size of the file when it was copied."""
-        return self._fingerprint
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns. Views are ignored."""
@@ -119,35 +112,23 @@ def file_fingerprint(path: Path) -> str:
 
 
 def _copy_sqlite(path: Path, copy: Path) -> None:
-    try:
-        read_only = f"{path.absolute().as_uri()}?mode=ro"
-        with (
-            closing(sqlite3.connect(read_only, uri=True, timeout=LOCK_S)) as source,
-            closing(sqlite3.connect(copy)) as target,
-        ):
-            source.backup(target, pages=-1)
-    except sqlite3.OperationalError:
-        # A store in WAL mode on a read-only medium cannot be opened, and has no writers: copy its files.
-        shutil.copyfile(path, copy)
-        wal = path.with_name(path.name + "-wal")
-        if wal.exists():
-            shutil.copyfile(wal, copy.with_name(copy.name + "-wal"))
-        with closing(sqlite3.connect(copy)) as target:
-            target.execute("PRAGMA journal_mode = DELETE")
+    read_only = f"{path.absolute().as_uri()}?mode=ro"
+    with (
+        closing(sqlite3.connect(read_only, uri=True, timeout=LOCK_S)) as source,
+        closing(sqlite3.connect(copy)) as target,
+    ):
+        source.backup(target, pages=-1)
 
 
 class ServerDatabase(ABC):
     """A database of a server in one read-only snapshot."""
 
     append_order = "id"
+    fingerprint = ""
     columns_sql: ClassVar[str]
     """Query for the names of a table's columns, in the schemas that are searched by default."""
 
     _connection: Any
-
-    def fingerprint(self) -> str:
-        """Return "": a server has no cheap fingerprint."""
-        return ""
 
     def columns(self, table: str) -> set[str]:
         """Return the names of a table's columns."""

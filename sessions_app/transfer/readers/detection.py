@@ -13,7 +13,6 @@ from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.plugins import FAILURES
 from sessions_app.redaction import without_password
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
-from sessions_app.transfer.readers.checked_source import CheckedSource
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
     Database,
@@ -68,14 +67,6 @@ def fingerprint(location: str) -> str:
     return " ".join(parts)
 
 
-def folder_of_files(location: str) -> Path | None:
-    """Return the folder that a location names, unless it has data of `adk web`."""
-    path = _path_of(location)
-    if path is None or not path.is_dir() or holds_sessions(location) or find_artifacts_folder(location):
-        return None
-    return path
-
-
 def holds_sessions(location: str) -> bool:
     """Tell whether a folder has a session store. Any other location is assumed to be a store."""
     path = _path_of(location)
@@ -119,9 +110,7 @@ def _open_path(path: Path, source_filter: SourceFilter, zone: tzinfo) -> Source:
         raise BadInput(
             f"{str(path)!r} is neither an SQLite database nor JSON.", hint=_supported_formats(failures)
         )
-    return _open(
-        importer, failures, str(path), source_filter, lambda: importer.open_file(path, source_filter)
-    )
+    return _open(importer, failures, str(path), lambda: importer.open_file(path, source_filter))
 
 
 def _find_session_file(folder: Path) -> Path | None:
@@ -134,7 +123,8 @@ def _session_file(folder: Path) -> Path:
     if session_file is None:
         raise NotFound(
             f"The folder {str(folder)!r} holds neither {LOCAL_FOLDER}/{SESSION_FILE} nor artifacts.",
-            hint="Name the folder of one agent that `adk web` has run, or a store itself.",
+            hint="Name the folder of one agent that `adk web` has run, or one file. Import the files of any other"
+            " folder one by one.",
         )
     return session_file
 
@@ -161,30 +151,22 @@ def _open_tables(database: Database, location: str, source_filter: SourceFilter,
         importer,
         failures,
         location,
-        source_filter,
         lambda: importer.open_database(database, location, source_filter, zone),
     )
 
 
-def _open(
-    importer: Importer,
-    failures: list[str],
-    location: str,
-    source_filter: SourceFilter,
-    open_store: Callable[[], Source],
-) -> Source:
-    """Open a store with its importer. Sources of plugins are checked."""
-    if not is_plugin(importer):
+def _open(importer: Importer, failures: list[str], location: str, open_store: Callable[[], Source]) -> Source:
+    try:
         source = open_store()
-    else:
-        try:
-            source = CheckedSource(open_store(), importer.name, location, source_filter)
-        except DevUIError:
+    except FAILURES as error:
+        if isinstance(error, DevUIError) or not is_plugin(importer):
             raise
-        except FAILURES as error:
-            log.exception("The importer %r failed.", importer.name)
-            failure = describe_failure(importer.name, error)
-            raise BadInput(f"{location!r} cannot be read. {failure}", hint=FAILURE_HINT) from error
+        log.exception("The importer %r failed.", importer.name)
+        failure = describe_failure(importer.name, error)
+        raise BadInput(
+            f"{location!r} cannot be read. {failure}",
+            hint="Report it to the author of the importer; the log has the details.",
+        ) from error
     source.remarks += failures
     return source
 
@@ -192,6 +174,3 @@ def _open(
 def _supported_formats(failures: list[str]) -> str:
     names = ", ".join(importer.name for importer in all_importers())
     return " ".join([f"DevUI reads: {names}.", *failures])
-
-
-FAILURE_HINT = "Report it to the author of the importer; the log has the details."

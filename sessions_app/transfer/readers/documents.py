@@ -16,6 +16,7 @@ from sessions_app.transfer.readers.normalization import normalize_event, removed
 from sessions_app.transfer.readers.records import (
     Owner,
     SharedState,
+    Source,
     SourceFilter,
     StoredEvent,
     StoredSession,
@@ -24,7 +25,7 @@ from sessions_app.transfer.readers.records import (
 )
 
 
-class SessionDocument:
+class SessionDocument(Source):
     """Sessions as ADK's REST API returns them, of a file or a request body.
 
     Attributes:
@@ -41,16 +42,10 @@ class SessionDocument:
         fingerprint: str = "",
     ) -> None:
         """Take the sessions that the filter matches. `location` names their origin."""
-        self.format, self.location = format, location
-        self.remarks: list[str] = []
-        self._fingerprint = fingerprint
+        super().__init__(format, location, fingerprint)
         valid = [_fold_names(each) for each in sessions if _is_session(each)]
         self.is_empty = not valid
         self._sessions = [each for each in valid if source_filter.matches(each["appname"], each["userid"])]
-
-    def fingerprint(self) -> str:
-        """Return the file's time and size; empty for a request body."""
-        return self._fingerprint
 
     def sessions(self) -> Iterator[StoredSession]:
         """Yield the sessions. A session without a time gets that of its last event."""
@@ -79,18 +74,11 @@ class SessionDocument:
                 users[app_name, user_id] = SharedState(app_name, user_id, scoped.user, updated)
         yield from chain(apps.values(), users.values())
 
-    def count_events(self) -> int | None:
-        """Return how many events there are."""
-        return sum(len(each.get("events") or []) for each in self._sessions)
-
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events of all sessions merged by time."""
         sessions = [each for each in self._sessions if only is None or _owner(each) in only]
         queues = [list(_events_of(each)) for each in sessions]
         yield from merge_by_time(queues)
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
 
 
 def session_events(session: dict[str, Any]) -> Iterator[StoredEvent | UnreadableRow]:

@@ -8,6 +8,7 @@ from datetime import tzinfo
 from pathlib import Path
 from typing import Any
 
+from sessions_app import scopes
 from sessions_app.errors import BadInput
 from sessions_app.plugins import require_texts
 from sessions_app.transfer.readers.databases import Database, file_fingerprint
@@ -53,7 +54,8 @@ class Importer:
         Raises:
             BadInput: the file is not valid, or has no sessions.
         """
-        sessions, fingerprint = self.read_sessions(path), file_fingerprint(path)
+        fingerprint = file_fingerprint(path)
+        sessions = map(scopes.to_jsonable, self.read_sessions(path))
         document = SessionDocument(
             sessions, str(path), source_filter, format=self.name, fingerprint=fingerprint
         )

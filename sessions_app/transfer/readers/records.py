@@ -1,10 +1,11 @@
-"""Records that readers yield: sessions, state and events, and the `Source` protocol."""
+"""Records that readers yield: sessions, state and events, and the base class of sources."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 
 class Owner(NamedTuple):
@@ -32,18 +33,13 @@ class SourceFilter:
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session without its events and state. Times are epoch seconds.
-
-    Attributes:
-        part: its file, if the source has several.
-    """
+    """A session without its events and state. Times are epoch seconds."""
 
     owner: Owner
     created_at: float
     updated_at: float
     title: str = ""
     tags: tuple[str, ...] = ()
-    part: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,44 +94,39 @@ class SourceError(Exception):
     """Reading a source stopped; the message has the reason."""
 
 
-class Source(Protocol):
-    """Store of another program, open for reading. Unreadable rows are yielded as `UnreadableRow`."""
+class Source(ABC):
+    """Store of another program, open for reading. Unreadable rows are yielded as `UnreadableRow`.
 
-    format: str
-    """Name of the format in reports."""
-    location: str
-    """Path or URL, without a password."""
-    remarks: list[str]
-    """Notes about the whole source, for the report."""
+    Attributes:
+        format: name of the format in reports.
+        location: path or URL, without a password.
+        fingerprint: text that changes with the source; empty if unknown.
+        remarks: notes about the whole source, for the report.
+    """
 
-    def fingerprint(self) -> str:
-        """Return a text that changes with the source; empty if unknown."""
-        ...
+    def __init__(self, format: str, location: str, fingerprint: str = "") -> None:
+        self.format, self.location, self.fingerprint = format, location, fingerprint
+        self.remarks: list[str] = []
 
+    @abstractmethod
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions, in no special order."""
-        ...
 
+    @abstractmethod
     def states(self) -> Iterator[StoredState | UnreadableRow]:
         """Yield the sessions' own state."""
-        ...
 
+    @abstractmethod
     def shared_states(self) -> Iterator[SharedState | UnreadableRow]:
-        """Yield the state of apps and users."""
-        ...
+        """Yield the state of apps and users, if the source has it."""
 
-    def count_events(self) -> int | None:
-        """Return the number of events, or None if counting is expensive."""
-        ...
-
+    @abstractmethod
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield events in the order of time; each session's own events in the order they were appended.
 
         Args:
             only: sessions to read; None for all.
         """
-        ...
 
-    def close(self) -> None:
+    def close(self) -> None:  # noqa: B027 - most sources hold nothing open
         """Close the source."""
-        ...

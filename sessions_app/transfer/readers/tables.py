@@ -18,6 +18,7 @@ from sessions_app.transfer.readers.normalization import normalize_event, removed
 from sessions_app.transfer.readers.records import (
     Owner,
     SharedState,
+    Source,
     SourceFilter,
     StoredEvent,
     StoredSession,
@@ -51,7 +52,7 @@ FLAG_COLUMNS = ("partial", "turn_complete", "interrupted")
 PLAIN_COLUMNS = ("author", "branch", "isolation_scope", "error_code", "error_message")
 
 
-class TableSource:
+class TableSource(Source):
     """Sessions of a database in ADK's layout, with events in a JSON column."""
 
     session_id_column = "id"
@@ -62,15 +63,10 @@ class TableSource:
         self, database: Database, format: str, location: str, source_filter: SourceFilter, zone: tzinfo
     ) -> None:
         """Read from `database`. `zone` applies to times without a time zone."""
-        self.format, self.location = format, location
-        self.remarks: list[str] = []
+        super().__init__(format, location, database.fingerprint)
         self._database = database
         self._filter = source_filter
         self._zone = zone
-
-    def fingerprint(self) -> str:
-        """Return the fingerprint of the database."""
-        return self._database.fingerprint()
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
@@ -89,13 +85,6 @@ class TableSource:
                 by_user = "user_id" in names
                 what = "state of user" if by_user else "state of app"
                 yield from self._rows(sql, what, self._shared_state, by_user=by_user)
-
-    def count_events(self) -> int | None:
-        """Return the number of matching events."""
-        where, values = self._where()
-        for row in self._database.rows(f"SELECT count(*) AS n FROM events{where}", values):  # noqa: S608
-            return int(row["n"])
-        return None
 
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events by time, events of equal time in the order they were appended if known."""

@@ -12,7 +12,7 @@ State that no event explains (initial state, or changes behind ADK's back) gets 
 """
 
 from sessions_app.transfer.report import ImportReport
-from sessions_app.transfer.writers.locations import fingerprint_of, import_location
+from sessions_app.transfer.writers.locations import import_location
 from sessions_app.transfer.writers.session_import import Progress, import_sessions
 
-__all__ = ["ImportReport", "Progress", "fingerprint_of", "import_location", "import_sessions"]
+__all__ = ["ImportReport", "Progress", "import_location", "import_sessions"]

@@ -26,7 +26,6 @@ class ImportJob:
     location: str
     agent: str = ""
     done: int = 0
-    total: int | None = None
     report: ImportReport | None = None
     problem: str = ""
 
@@ -35,9 +34,9 @@ class ImportJob:
         """True while the import is running."""
         return self.report is None and not self.problem
 
-    def progress(self, done: int, total: int | None) -> None:
-        """Record the progress."""
-        self.done, self.total = done, total
+    def progress(self, done: int) -> None:
+        """Record the number of events read so far."""
+        self.done = done
 
     def run(self) -> None:
         """Run the import and store its report, or the problem."""

@@ -42,8 +42,8 @@ MAX_KEYS = 2_000
 MAX_SINGLE_SESSIONS = 50
 """Most sessions that are read one by one; for more, the whole source is read once."""
 
-Progress = Callable[[int, int | None], None]
-"""Callback with the number of events read and their total, if known."""
+Progress = Callable[[int], None]
+"""Callback with the number of events read."""
 
 T = TypeVar("T")
 
@@ -64,7 +64,7 @@ def import_sessions(
     Raises:
         BadInput: `into_app` is set, but the source has several apps.
     """
-    return _Import(source, into_app, dry_run, progress or (lambda done, total: None)).run()
+    return _Import(source, into_app, dry_run, progress or (lambda done: None)).run()
 
 
 class _ParsedEvent(NamedTuple):
@@ -122,7 +122,7 @@ class _Import:
                 self._row, states, shared, self._plans, self._into_app, self._report
             )
         if self._row:
-            self._row.fingerprint, self._row.read_at = self._source.fingerprint(), time.time()
+            self._row.fingerprint, self._row.read_at = self._source.fingerprint, time.time()
             self._row.save()
 
     def _check_one_app(self, sessions: Iterable[StoredSession]) -> None:
@@ -179,11 +179,11 @@ class _Import:
 
     def _replay(self, names: list[Owner]) -> None:
         only = names if len(names) <= MAX_SINGLE_SESSIONS < len(self._plans) else None
-        total, read = (self._source.count_events() if only is None else None), 0
+        read = 0
         for batch in self._batches(self._readable(self._source.events(only))):
             self._import_batch(batch)
             read += len(batch)
-            self._progress(read, total)
+            self._progress(read)
 
     def _batches(self, events: Iterable[StoredEvent]) -> Iterator[list[StoredEvent]]:
         """Yield the events in batches for one transaction each."""
@@ -281,26 +281,13 @@ class _Import:
             self._report.changed.add(f"{where}: {change}")
 
     def _count(self) -> None:
-        files: dict[str, ImportReport] = {}
         for plan in self._plans.values():
-            _count_session(self._report, plan)
-            if part := plan.stored.part:
-                _count_session(files.setdefault(part, ImportReport("", part, self._report.dry_run)), plan)
-                files[part].events += max(plan.events_read - plan.stored_seq, 0)
-                if plan.skip_reason and not plan.is_unchanged:
-                    files[part].conflicts.add(plan.skip_reason)
-        for part, counted in files.items():
-            unchanged = f"; {counted.conflicts.total} not changed" if counted.conflicts else ""
-            self._report.files.add(f"{part}: {counted.counts()}{unchanged}")
-
-
-def _count_session(report: ImportReport, plan: SessionPlan) -> None:
-    if plan.is_new:
-        report.created += 1
-    elif not plan.skip_reason and plan.events_read > plan.stored_seq:
-        report.extended += 1
-    elif plan.is_unchanged or not plan.skip_reason:
-        report.unchanged += 1
+            if plan.is_new:
+                self._report.created += 1
+            elif not plan.skip_reason and plan.events_read > plan.stored_seq:
+                self._report.extended += 1
+            elif plan.is_unchanged or not plan.skip_reason:
+                self._report.unchanged += 1
 
 
 def _append_events(source: ImportSource, arrivals: list[PendingEvent]) -> None:

@@ -13,6 +13,7 @@ from sessions_app.transfer.readers.importer import Importer
 from sessions_app.transfer.readers.records import (
     Owner,
     SharedState,
+    Source,
     SourceFilter,
     StoredEvent,
     StoredSession,
@@ -43,7 +44,7 @@ class ExportImporter(Importer):
 EXPORT = ExportImporter(name="DevUI export")
 
 
-class ExportDocument:
+class ExportDocument(Source):
     """An export, read line by line."""
 
     def __init__(self, path: Path, source_filter: SourceFilter, format: str) -> None:
@@ -52,8 +53,7 @@ class ExportDocument:
         Raises:
             BadInput: the file has another version of the format.
         """
-        self.format, self.location = format, str(path)
-        self.remarks: list[str] = []
+        super().__init__(format, str(path), file_fingerprint(path))
         self._path = path
         self._filter = source_filter
         with path.open(encoding="utf-8") as file:
@@ -63,10 +63,6 @@ class ExportDocument:
                 f"{str(path)!r} is a DevUI export of version {version}; this DevUI reads {EXPORT_VERSION}.",
                 hint="Update DevUI.",
             )
-
-    def fingerprint(self) -> str:
-        """Return the file's time and size."""
-        return file_fingerprint(self._path)
 
     def sessions(self) -> Iterator[StoredSession | UnreadableRow]:
         """Yield the sessions."""
@@ -93,18 +89,11 @@ class ExportDocument:
                     owner.app_name, user, record["state"], record["updated_at"], record.get("seeds") or {}
                 )
 
-    def count_events(self) -> int | None:
-        """Return None: counting would read the whole file."""
-        return None
-
     def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of the file, which is by time."""
         for owner, record in self._records("event"):
             if only is None or owner in only:
                 yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
-
-    def close(self) -> None:
-        """Do nothing: no file is open."""
 
     def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
         with self._path.open(encoding="utf-8") as file:
