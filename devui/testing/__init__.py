@@ -12,10 +12,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from devui.testing.results import AttemptResult, CaseResult, EvalsFailed, Results, Score
+    from devui.testing.results import AttemptResult, CaseResult, Results, Score
     from devui.testing.suite import devui_evalset, evaluate
 
-__all__ = ["AttemptResult", "CaseResult", "EvalsFailed", "Results", "Score", "devui_evalset", "evaluate"]
+__all__ = ["AttemptResult", "CaseResult", "Results", "Score", "devui_evalset", "evaluate"]
 
 
 def __getattr__(name: str) -> Any:

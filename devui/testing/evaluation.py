@@ -1,93 +1,136 @@
-"""An evalset and an agent to evaluate in a test suite, resolved from paths and names."""
+"""An evalset and an agent, resolved from paths and names, and their evaluation in a process of its own."""
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
+import json
 import os
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cache
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 from devui.testing import plugin
-from devui.testing.worker_client import AgentProcess, Refused
+from devui.testing.results import Results
 
 PathLike = str | os.PathLike[str]
 """A path of a file or folder."""
 
-
-@dataclass(frozen=True)
-class EvaluationOptions:
-    """Options of an evaluation: the arguments of `devui_evalset` with the same names."""
-
-    metrics: Sequence[str] | None
-    criteria: Mapping[str, float | str] | None
-    config: PathLike | Mapping[str, Any] | None
-    num_runs: int
-    parallelism: int
-    limits: Mapping[str, float] | None
+STDERR = 2
+"""Descriptor of the error stream: a suite may have replaced `sys.stderr`."""
 
 
-@dataclass(frozen=True)
+class Refused(Exception):
+    """The request cannot be carried out; the text has the reason and a hint."""
+
+
 class Evaluation:
     """An evalset, its agent, and how attempts are run and judged."""
 
-    evalset: str
-    agent: Path
-    options: EvaluationOptions
-
-    @classmethod
-    def of(cls, near: Path, path: PathLike, agent: PathLike, options: EvaluationOptions) -> Self:
-        """Return the evaluation for the arguments of `devui_evalset`, with paths relative to the folder `near`.
+    def __init__(
+        self,
+        near: Path,
+        path: PathLike,
+        agent: PathLike,
+        *,
+        metrics: Sequence[str] | None,
+        criteria: Mapping[str, float | str] | None,
+        config: PathLike | Mapping[str, Any] | None,
+        num_runs: int,
+        parallelism: int,
+        limits: Mapping[str, float] | None,
+    ) -> None:
+        """Take the arguments of `devui_evalset`, with paths relative to the folder `near`.
 
         Raises:
             Refused: the agent does not exist.
         """
-        config = options.config
         if config is not None and not isinstance(config, Mapping):
-            options = replace(options, config=str(_existing_path(near, config) or config))
-        evalset = str(_existing_path(near, path) or os.fspath(path))
-        return cls(evalset, _agent_folder(near, agent), options)
-
-    def case_ids(self) -> list[str]:
-        """Return the ids of the evalset's cases, in file order.
-
-        Raises:
-            Refused: the evalset does not exist or is invalid.
-        """
-        answer = next(iter(self.process.ask("cases", evalset=self.evalset)))
-        return list(answer["cases"])
+            config = str(_existing_path(near, config) or config)
+        self.evalset = str(_existing_path(near, path) or os.fspath(path))
+        self._request = {
+            "evalset": self.evalset,
+            "agent": str(_agent_folder(near, agent)),
+            "metrics": None if metrics is None else list(metrics),
+            "criteria": dict(criteria or {}),
+            "config": dict(config) if isinstance(config, Mapping) else config,
+            "num_runs": num_runs,
+            "parallelism": parallelism,
+            "limits": dict(limits or {}),
+        }
 
     def select_cases(self, cases: Sequence[str]) -> list[str]:
-        """Return the ids of the cases to run, in file order; all for an empty list.
+        """Return the ids of the given cases, in file order; all for an empty list.
 
         Raises:
             Refused: a case or the evalset does not exist, or the evalset is invalid.
         """
-        case_ids = self.case_ids()
+        case_ids = list(self._ask(only_list=True)["cases"])
         if missing := sorted(set(cases) - set(case_ids)):
             raise Refused(f"{self.evalset} has no case {missing[0]!r}. Its cases: {', '.join(case_ids)}.")
-        return [case for case in case_ids if not cases or case in set(cases)]
+        return [case for case in dict.fromkeys(case_ids) if not cases or case in set(cases)]
 
-    @property
-    def process(self) -> AgentProcess:
-        """The process that runs the agent."""
-        return _process_of(self.agent)
+    def run(self, cases: Sequence[str]) -> Results:
+        """Run cases, all for an empty list, and return their results.
 
-    def request(self, cases: Iterable[str]) -> dict[str, Any]:
-        """Return the request for the agent's process."""
-        options = self.options
-        return {
-            "evalset": self.evalset,
-            "cases": list(cases),
-            "metrics": None if options.metrics is None else list(options.metrics),
-            "criteria": dict(options.criteria or {}),
-            "config": dict(options.config) if isinstance(options.config, Mapping) else options.config,
-            "num_runs": options.num_runs,
-            "parallelism": options.parallelism,
-            "limits": dict(options.limits or {}),
-        }
+        Raises:
+            Refused: the run could not start.
+        """
+        reply = self._ask(cases=list(cases), only_list=False)
+        plugin.record_run(reply["run"])
+        return Results.from_json(reply["run"], reply["attempts"])
+
+    def _ask(self, **request: Any) -> Any:
+        """Return the reply of a process to a request. The process ends with this one.
+
+        Raises:
+            Refused: the request cannot be carried out.
+        """
+        with tempfile.TemporaryDirectory(prefix="devui-suite-") as folder:
+            reply_file = Path(folder) / "reply.json"
+            code = _run_worker({**self._request, **request, "reply": str(reply_file)})
+            if not reply_file.exists():
+                raise Refused(f"The process that evaluates {self.evalset} ended ({code}): see its output.")
+            reply = json.loads(reply_file.read_text(encoding="utf-8"))
+        if "refusal" in reply:
+            raise Refused(reply["refusal"])
+        return reply
+
+
+def _run_worker(request: Mapping[str, Any]) -> int:
+    """Send a request to a new process, and return the exit status of the process."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", "devui.testing.worker"],
+        stdin=subprocess.PIPE,
+        stdout=STDERR,
+        stderr=STDERR,
+        cwd=plugin.suite_folder(),
+        env=_worker_environment(str(request["agent"])),
+        process_group=0,  # Ctrl-C reaches the suite only, which ends the process in order
+    )
+    assert process.stdin is not None  # noqa: S101 - it is a pipe
+    try:
+        with contextlib.suppress(BrokenPipeError):  # its exit status tells
+            process.stdin.write(json.dumps(request).encode() + b"\n")
+            process.stdin.flush()
+        return process.wait()
+    finally:
+        process.stdin.close()
+        process.wait()
+
+
+def _worker_environment(agent: str) -> dict[str, str]:
+    """Return the environment: the suite's import path, and DevUI's own settings and store."""
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join(dict.fromkeys(entry or os.getcwd() for entry in sys.path)),
+        "DJANGO_SETTINGS_MODULE": "devui.settings",
+        "DATABASE_URL": plugin.store_url(),
+        "DEVUI_AGENTS_DIR": agent,
+    }
 
 
 def _existing_path(near: Path, path: PathLike) -> Path | None:
@@ -114,11 +157,3 @@ def _agent_folder(near: Path, agent: PathLike) -> Path:
             f"There is no agent {name!r}: neither a folder (from {near} or {Path.cwd()}) nor a package."
         )
     return Path(next(iter(spec.submodule_search_locations)))
-
-
-@cache
-def _process_of(agent: Path) -> AgentProcess:
-    """Return the process of an agent, shared by all its evalsets; it ends with the suite."""
-    process = AgentProcess(agent, plugin.store_url(), plugin.suite_folder())
-    plugin.close_later(process.close)
-    return process

@@ -1,4 +1,4 @@
-"""The pytest plugin: option for the store, summary of runs, end of processes.
+"""The pytest plugin: an option for the store, and a summary of the runs.
 
 It imports nothing of Django, ADK or DevUI, so that suites without evals do not pay for it.
 """
@@ -6,7 +6,7 @@ It imports nothing of Django, ADK or DevUI, so that suites without evals do not 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,9 +17,7 @@ STORE = ".devui/devui.sqlite3"
 """Store of the results, relative to the suite's folder: the same that `devui web` uses there."""
 
 _config: pytest.Config | None = None
-_settling: list[Callable[[], None]] = []
-_closing: list[Callable[[], None]] = []
-_ended: list[tuple[str, Mapping[str, Any]]] = []
+_run_facts: list[Mapping[str, Any]] = []
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -35,40 +33,21 @@ def pytest_configure(config: pytest.Config) -> None:
     _config = config
 
 
-def pytest_sessionfinish() -> None:
-    """Wait for the runs, then end the agents' processes."""
-    while _settling:
-        _settling.pop()()
-    while _closing:
-        _closing.pop()()
-
-
 def pytest_terminal_summary(terminalreporter: Any) -> None:
     """List the runs."""
-    if not _ended:
+    if not _run_facts:
         return
     terminalreporter.section("DevUI evals")
-    for evalset, facts in _ended:
-        name = os.path.relpath(evalset, suite_folder()) if os.path.isabs(evalset) else evalset
+    for facts in _run_facts:
         counts = facts["counts"]
         summary = f"{counts['passed']} of {counts['total']} attempts passed, {facts['status']}"
-        terminalreporter.line(f"{name}: {summary} (run {facts['id']} in {store_url()})")
-    _ended.clear()
+        terminalreporter.line(f"{facts['path']}: {summary} (run {facts['id']} in {store_url()})")
+    _run_facts.clear()
 
 
-def record_run(evalset: str, facts: Mapping[str, Any]) -> None:
+def record_run(facts: Mapping[str, Any]) -> None:
     """Record an ended run for the summary."""
-    _ended.append((evalset, facts))
-
-
-def settle_later(settle: Callable[[], None]) -> None:
-    """Register a function that waits for a run at the end of the session."""
-    _settling.append(settle)
-
-
-def close_later(close: Callable[[], None]) -> None:
-    """Register a function that closes a resource at the end of the session."""
-    _closing.append(close)
+    _run_facts.append(facts)
 
 
 def suite_folder() -> Path:

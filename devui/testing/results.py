@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from typing import Any, Self
 
 from evals_app.metrics.score_text import format_score
 from sessions_app.presentation import visible_text
 
-FAILED = "failed"
-
-
-class EvalsFailed(AssertionError):
-    """A case did not run to its end; the message describes the end of its run."""
+FAILED, NOT_EVALUATED = "failed", "not_evaluated"
 
 
 @dataclass(frozen=True)
@@ -31,9 +27,9 @@ class Score:
     reason: str = ""
 
     @property
-    def said(self) -> str:
-        """The verdict in words."""
-        if self.status == "not_evaluated":
+    def summary(self) -> str:
+        """The score and its threshold, or why there is no score."""
+        if self.status == NOT_EVALUATED:
             return f"{self.metric}: {' '.join(self.reason.split())}"
         sign = "<" if self.status == FAILED else "≥"
         return f"{self.metric} {format_score(self.score)} {sign} {format_score(self.threshold)}"
@@ -44,9 +40,9 @@ class AttemptResult:
     """One repetition of a case.
 
     Attributes:
-        status: passed, failed, error (the agent's, unless `unavailable`), incomplete (a metric could not run) or
-            cancelled.
-        unavailable: a dependency failed, such as a model that refused all requests, so the case has no verdict.
+        status: passed, failed, error, incomplete (a metric could not run) or cancelled.
+        has_outcome: the attempt counts in the pass rate; False if it is incomplete or cancelled, or if a dependency
+            failed, such as a model that refused all requests.
         actual: ADK's invocations that took place, as JSON in snake case.
     """
 
@@ -54,7 +50,7 @@ class AttemptResult:
     case: str
     repetition: int
     status: str
-    unavailable: bool = False
+    has_outcome: bool = True
     error: str = ""
     traceback: str = ""
     tokens: int = 0
@@ -62,9 +58,26 @@ class AttemptResult:
     actual: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
-    def of(cls, facts: Mapping[str, Any]) -> Self:
-        """Return the result in a reply of the worker."""
-        return cls(**{**facts, "scores": [Score(**score) for score in facts["scores"]]})
+    def from_json(cls, attempt: Mapping[str, Any]) -> Self:
+        """Return the result in an export of an attempt."""
+        error = attempt["error"]
+        names = [each.name for each in fields(Score)]
+        return cls(
+            id=attempt["id"],
+            case=attempt["case"],
+            repetition=attempt["repetition"],
+            status=attempt["status"],
+            has_outcome=attempt["has_outcome"],
+            error=f"{error['type']}: {error['message']}" if error else "",
+            traceback=error["traceback"] if error else "",
+            tokens=attempt["total_tokens"],
+            scores=[
+                Score(**{name: score[name] for name in names})
+                for score in attempt["metrics"]
+                if score["turn"] is None
+            ],
+            actual=attempt["actual"],
+        )
 
     @property
     def passed(self) -> bool:
@@ -72,10 +85,10 @@ class AttemptResult:
         return self.status == "passed"
 
     @property
-    def said(self) -> str:
-        """Description of the outcome, one or more lines."""
-        wrong = [score.said for score in self.scores if score.status in {FAILED, "not_evaluated"}]
-        why = self.error or "; ".join(wrong)
+    def summary(self) -> str:
+        """The repetition, its status, and why it did not pass."""
+        scores = [score.summary for score in self.scores if score.status in {FAILED, NOT_EVALUATED}]
+        why = self.error or "; ".join(scores)
         return f"#{self.repetition} {self.status}{f': {why}' if why else ''}"
 
 
@@ -92,13 +105,13 @@ class CaseResult:
         return bool(self.attempts) and all(attempt.passed for attempt in self.attempts)
 
     @property
-    def said(self) -> str:
-        """Description of the outcome: a line for the case, and one per failed repetition, printable."""
-        good = sum(attempt.passed for attempt in self.attempts)
-        lines = [f"{self.id}: {good} of {len(self.attempts)} passed"]
+    def summary(self) -> str:
+        """The number of repetitions that passed, and why the others did not; printable, on several lines."""
+        pass_count = sum(attempt.passed for attempt in self.attempts)
+        lines = [f"{self.id}: {pass_count} of {len(self.attempts)} passed"]
         for attempt in self.attempts:
             if not attempt.passed:
-                lines += [f"  {attempt.said}", *_turn_lines(attempt)]
+                lines += [f"  {attempt.summary}", *_turn_lines(attempt)]
         return visible_text.escape_text("\n".join(lines))
 
 
@@ -108,8 +121,9 @@ class Results:
 
     Attributes:
         run_id: id of its row; `devui web` on the same store shows it below /evals/runs/.
-        status: done, or cancelled, stopped (see `stopped_because`) or failed.
+        status: done, or cancelled, stopped (see `stopped_because`), failed or crashed.
         cases: results in file order.
+        facts: the run as JSON, as in its export.
     """
 
     run_id: str
@@ -118,6 +132,16 @@ class Results:
     stopped_because: str = ""
     facts: Mapping[str, Any] = field(default_factory=dict)
 
+    @classmethod
+    def from_json(cls, facts: Mapping[str, Any], attempts: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the results in an export of a run and its attempts. Cases with the same id are one result."""
+        by_case: dict[str, list[AttemptResult]] = {}
+        for attempt in map(AttemptResult.from_json, attempts):
+            by_case.setdefault(attempt.case, []).append(attempt)
+        cases = [CaseResult(case, its_attempts) for case, its_attempts in by_case.items()]
+        error = facts["error"] or {"message": ""}
+        return cls(facts["id"], facts["status"], cases, facts["stopped_because"] or error["message"], facts)
+
     @property
     def passed(self) -> bool:
         """Tell whether every repetition of every case passed."""
@@ -125,28 +149,25 @@ class Results:
 
     @property
     def pass_rate(self) -> float:
-        """Share of the attempts that passed, 0 to 1, without those that a model or judge failed."""
-        attempts = [attempt for case in self.cases for attempt in case.attempts if not attempt.unavailable]
+        """Share of the attempts that passed, 0 to 1, among those that have an outcome."""
+        attempts = [attempt for case in self.cases for attempt in case.attempts if attempt.has_outcome]
         return sum(attempt.passed for attempt in attempts) / len(attempts) if attempts else 0.0
 
     def __getitem__(self, case_id: str) -> CaseResult:
-        """Return the first case with this id.
+        """Return the result of a case.
 
         Raises:
             KeyError: no case with this id ran.
         """
-        for case in self.cases:
-            if case.id == case_id:
-                return case
-        raise KeyError(case_id)
+        return {case.id: case for case in self.cases}[case_id]
 
     @property
-    def said(self) -> str:
-        """Description of the outcome, with every case that did not pass."""
+    def summary(self) -> str:
+        """The number of cases that passed, why the run stopped, and why cases did not pass; on several lines."""
         lines = [f"{sum(case.passed for case in self.cases)} of {len(self.cases)} cases passed"]
         if self.stopped_because:
             lines.append(self.stopped_because)
-        return "\n".join([*lines, *(case.said for case in self.cases if not case.passed)])
+        return "\n".join([*lines, *(case.summary for case in self.cases if not case.passed)])
 
 
 MAX_SHOWN = 300

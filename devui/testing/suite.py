@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from devui.testing.background_runs import BackgroundRun, SharedRuns
-from devui.testing.evaluation import Evaluation, EvaluationOptions, PathLike
+from devui.testing import plugin
+from devui.testing.evaluation import Evaluation, PathLike
 from devui.testing.results import Results
 
 if TYPE_CHECKING:
@@ -29,9 +29,8 @@ def devui_evalset(
 ) -> Callable[..., None]:
     """Return a test with a parameter for every case of an evalset: `test_weather = devui_evalset(…)`.
 
-    The first of its tests starts a run of all selected cases, which are evaluated in parallel; every test waits for its
-    own case and fails if a repetition did not pass. With pytest-xdist, whose processes do not know the selection of the
-    others, every test runs its own case.
+    The first of its tests runs all selected cases, in parallel; every test fails if a repetition of its case did not
+    pass. With pytest-xdist, whose processes do not know the selection of the others, every test runs its own case.
 
     Args:
         path: the evalset's file, relative to the folder of the calling module or to the working folder; or the id of an
@@ -49,8 +48,17 @@ def devui_evalset(
     Raises:
         Refused: the agent or evalset does not exist or is invalid.
     """
-    options = EvaluationOptions(metrics, criteria, config, num_runs, parallelism, limits)
-    evaluation = Evaluation.of(_folder_of_caller(), path, agent, options)
+    evaluation = Evaluation(
+        _folder_of_caller(),
+        path,
+        agent,
+        metrics=metrics,
+        criteria=criteria,
+        config=config,
+        num_runs=num_runs,
+        parallelism=parallelism,
+        limits=limits,
+    )
     return _test_of(evaluation, evaluation.select_cases(cases))
 
 
@@ -71,34 +79,54 @@ def evaluate(
     Raises:
         Refused: the agent or evalset does not exist or is invalid.
     """
-    options = EvaluationOptions(metrics, criteria, config, num_runs, parallelism, limits)
-    evaluation = Evaluation.of(_folder_of_caller(), path, agent, options)
-    run = BackgroundRun(evaluation, evaluation.select_cases(cases))
-    run.carry_out()
-    return run.results()
+    evaluation = Evaluation(
+        _folder_of_caller(),
+        path,
+        agent,
+        metrics=metrics,
+        criteria=criteria,
+        config=config,
+        num_runs=num_runs,
+        parallelism=parallelism,
+        limits=limits,
+    )
+    return evaluation.run(cases)
 
 
 def _test_of(evaluation: Evaluation, cases: Sequence[str]) -> Callable[..., None]:
     """Return a test with a parameter for every case id."""
     import pytest  # imported here, because `evaluate` does not need pytest
 
-    runs = SharedRuns(evaluation)
+    results_by_case: dict[str, Results] = {}
 
-    @pytest.mark.parametrize("devui_case", list(dict.fromkeys(cases)), ids=str)
+    @pytest.mark.parametrize("devui_case", cases, ids=str)
     def test_case(devui_case: str, request: pytest.FixtureRequest) -> None:
-        result = runs.result(devui_case, lambda: _selected_cases(request, test_case))
-        if not result.passed:
-            pytest.fail(f"{result.said}\n{runs.where(devui_case)}", pytrace=False)
+        if devui_case not in results_by_case:
+            selected = {devui_case, *_selected_cases(request, test_case)} - results_by_case.keys()
+            results = evaluation.run([case for case in cases if case in selected])
+            results_by_case.update(dict.fromkeys(selected, results))
+        if message := _failure_message(results_by_case[devui_case], devui_case):
+            pytest.fail(message, pytrace=False)
 
     test_case.__doc__ = f"The cases of {evaluation.evalset}, as DevUI judges them."
     return test_case
 
 
-def _selected_cases(request: pytest.FixtureRequest, test: Callable[..., None]) -> list[str]:
+def _failure_message(results: Results, case: str) -> str:
+    """Return why a case did not pass, and where its run is; empty if it passed."""
+    if results[case].passed:
+        return ""
+    place = (
+        f"DevUI run {results.run_id} in {plugin.store_url()}: /evals/runs/{results.run_id}/ of `devui web`."
+    )
+    return "\n".join(filter(None, (results[case].summary, results.stopped_because, place)))
+
+
+def _selected_cases(request: pytest.FixtureRequest, test: Callable[..., None]) -> Collection[str]:
     """Return the cases of a test that pytest selected; none if other processes run some of them."""
     if hasattr(request.config, "workerinput"):
         return []
-    items: Iterable[Any] = request.session.items
+    items: Sequence[Any] = request.session.items
     return [
         str(item.callspec.params["devui_case"]) for item in items if getattr(item, "function", None) is test
     ]

@@ -13,19 +13,26 @@ ROOT = Path(__file__).resolve().parents[2]
 
 def run_pytest(folder, *arguments, **environment):
     """Run pytest over a suite in its own process."""
+    process = start_pytest(folder, *arguments, **environment)
+    stdout, stderr = process.communicate()
+    return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
+
+
+def start_pytest(folder, *arguments, **environment):
+    """Start pytest over a suite in its own process."""
     installed = {entry.value for entry in entry_points(group="pytest11")}
     plugins = [] if "devui.testing.plugin" in installed else ["-p", "devui.testing.plugin"]
     command = [sys.executable, "-m", "pytest", *plugins, "-p", "no:django", *arguments]
     inherited = {
         name: value for name, value in os.environ.items() if not name.startswith(("PYTEST", "DJANGO"))
     }
-    return subprocess.run(
+    return subprocess.Popen(
         command,
         cwd=folder,
         env={**inherited, "PYTHONPATH": str(ROOT), **environment},
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        check=False,
     )
 
 

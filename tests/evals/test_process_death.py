@@ -397,7 +397,7 @@ def test_a_test_suite_outlives_agents_that_end_their_process(killer, tmp_path):
             results = evaluate("s", agent="agents/killer", metrics=["response_match_score"])
             assert results.status == "done"
             assert [case.attempts[0].status for case in results.cases] == %r
-            assert "ran alone" in results["exit1"].said
+            assert "ran alone" in results["exit1"].summary
         """)
         % OUTCOMES
     )

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import subprocess
 import sys
+import time
 
 import pytest
 
 from devui.testing import AttemptResult, CaseResult, Results, Score
 from tests.evals.builders import case, evalset, turn, write
-from tests.evals.pytest_suites import ROOT, SUITE_ARGUMENTS, run_pytest, write_test
+from tests.evals.pytest_suites import ROOT, SUITE_ARGUMENTS, run_pytest, start_pytest, write_test
 
 
 @pytest.mark.soak
@@ -62,7 +65,7 @@ def test_rate():
     assert results["a"].passed
     assert [attempt.repetition for attempt in results["never"].attempts] == [1, 2]
     assert results["never"].attempts[0].scores[0].score == 0.0
-    assert "2 of 3 cases passed" in results.said
+    assert "2 of 3 cases passed" in results.summary
 
 def test_cases():
     assert evaluate("s", {SUITE_ARGUMENTS}, cases=["a"]).passed
@@ -74,7 +77,7 @@ def test_cases():
 
 @pytest.mark.soak
 @pytest.mark.parametrize(
-    ("test", "said"),
+    ("test", "message"),
     [
         ("test_x = devui_evalset('nothing', agent='../agents/echo')", "nothing: there is no such file"),
         ("test_x = devui_evalset('s', agent='../agents/nobody')", "There is no agent '../agents/nobody'"),
@@ -89,11 +92,11 @@ def test_cases():
         ),
     ],
 )
-def test_unrunnable_evalset_is_reported_by_the_suite(suite, test, said):
+def test_unrunnable_evalset_is_reported_by_the_suite(suite, test, message):
     write_test(suite, test)
     done = run_pytest(suite)
     assert done.returncode != 0
-    assert said in done.stdout
+    assert message in done.stdout
 
 
 HOLDING_ON = """
@@ -108,16 +111,16 @@ from google.genai import types
 
 class HoldingOn(BaseAgent):
     async def _run_async_impl(self, ctx):
-        said = ctx.user_content.parts[0].text
-        if said == "read":
-            said += sys.stdin.read()
-        if said == "fork":
+        text = ctx.user_content.parts[0].text
+        if text == "read":
+            text += sys.stdin.read()
+        if text == "fork":
             if os.fork() == 0:
                 with Path(__file__).with_name("forked.txt").open("a") as pids:
                     pids.write(f"{os.getpid()}\\n")
                 time.sleep(3600)
             os._exit(3)
-        content = types.Content(role="model", parts=[types.Part(text=said)])
+        content = types.Content(role="model", parts=[types.Part(text=text)])
         yield Event(author=self.name, invocation_id=ctx.invocation_id, content=content)
 
 
@@ -142,10 +145,45 @@ def test_agent_reading_input_or_leaving_processes_does_not_block_suite(suite):
     assert "Case 'fork' ran alone" in done.stdout
 
 
+SLOW = """
+import asyncio
+from pathlib import Path
+from google.adk.agents.base_agent import BaseAgent
+
+
+class Slow(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        Path(__file__).with_name("started").touch()
+        await asyncio.sleep(3600)
+        yield
+
+
+root_agent = Slow(name="echo")
+"""
+
+
+@pytest.mark.soak
+def test_interrupted_suite_cancels_its_run(suite):
+    agent = suite / "agents" / "echo"
+    (agent / "agent.py").write_text(SLOW)
+    write_test(suite, f"test_echo = devui_evalset('s', {SUITE_ARGUMENTS})")
+    process = start_pytest(suite)
+    deadline = time.monotonic() + 60
+    while not (agent / "started").exists() and process.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, _ = process.communicate(timeout=60)
+    assert process.returncode == 2, output
+    with contextlib.closing(sqlite3.connect(suite / ".devui" / "devui.sqlite3")) as store:
+        assert store.execute("SELECT status, finished_at > 0 FROM evals_app_evalrun").fetchall() == [
+            ("cancelled", 1)
+        ]
+
+
 def test_a_suite_without_evals_pays_nothing():
     heavy = ("django", "google", "pydantic", "pytest")
-    told = f"import sys, devui.testing.plugin; print([name for name in {heavy} if name in sys.modules])"
-    done = subprocess.run([sys.executable, "-c", told], cwd=ROOT, capture_output=True, text=True, check=False)
+    code = f"import sys, devui.testing.plugin; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.stdout.strip() == "[]", done.stderr
 
 
@@ -162,12 +200,12 @@ def test_failures_are_summarized_in_a_few_lines():
     ]
     scores = [Score("m", 0.25, 0.5, "failed"), Score("judged", None, 0.5, "not_evaluated", "no\nkey")]
     missed = CaseResult("c", [attempt("passed"), attempt("failed", 2, scores=scores, actual=turns)])
-    said = missed.said.splitlines()
-    assert said[:2] == ["c: 1 of 2 passed", "  #2 failed: m 0.25 < 0.5; judged: no key"]
-    assert said[2].startswith("     turn 1: called look(city='Rome'); answered 'xxx")
-    assert len(said[2]) < 400
+    lines = missed.summary.splitlines()
+    assert lines[:2] == ["c: 1 of 2 passed", "  #2 failed: m 0.25 < 0.5; judged: no key"]
+    assert lines[2].startswith("     turn 1: called look(city='Rome'); answered 'xxx")
+    assert len(lines[2]) < 400
     broken = CaseResult("d", [attempt("error", error="ValueError: bad\x1b[2J")])
-    assert r"#1 error: ValueError: bad\u001b[2J" in broken.said
+    assert r"#1 error: ValueError: bad\u001b[2J" in broken.summary
     whole = Results("r", "done", [missed, broken, CaseResult("e", [attempt("passed")])])
     assert (whole.passed, whole.pass_rate) == (False, 0.5)
     assert not Results("r", "done").passed
