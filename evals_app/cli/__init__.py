@@ -1,1 +1,1 @@
-"""Output of runs on a terminal, and the CI gate."""
+"""Output of runs on a terminal, their results, and the CI gate."""

@@ -10,6 +10,7 @@ from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
 from evals_app.analysis import adk_result_json, attempt_detail, baselines, case_matrix, exports, run_summary
+from evals_app.cli.ci_gate import Gate
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices
 from sessions_app.errors import NotFound
@@ -64,6 +65,11 @@ EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
     "junit": ("xml", "application/xml", exports.as_junit),
     "csv": ("csv", "text/csv; charset=utf-8", exports.as_csv),
     "html": ("html", "text/html; charset=utf-8", exports.as_html),
+    "markdown": (
+        "md",
+        "text/markdown; charset=utf-8",
+        lambda runs: exports.as_markdown([Gate().hold(run) for run in runs]),
+    ),
     "adk": ("evalset_result.json", "application/json", lambda runs: adk_result_json.result_file(runs[0])),
 }
 """kind → (file extension, content type, writer)"""
@@ -71,7 +77,7 @@ EXPORTS: dict[str, tuple[str, str, Callable[[list[EvalRun]], str]]] = {
 
 @require_safe
 def export(request: HttpRequest, run_id: str, kind: str) -> HttpResponse:
-    """Download a run as JSON, JUnit XML, CSV, one HTML page, or the file that ADK keeps of a run."""
+    """Download a run as JSON, JUnit XML, CSV, one HTML page, Markdown, or the file that ADK keeps of a run."""
     if kind not in EXPORTS:
         raise Http404
     eval_run = run_summary.find_run(run_id)

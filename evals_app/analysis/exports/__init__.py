@@ -1,10 +1,11 @@
-"""Exports of a run: JSON, CSV, JUnit XML, one self-contained HTML page. Read-only."""
+"""Exports of a run: JSON, CSV, JUnit XML, one self-contained HTML page, Markdown. Read-only."""
 
 from __future__ import annotations
 
 from evals_app.analysis.exports.comparison_json import comparison_facts, trend_facts
 from evals_app.analysis.exports.html_page import as_html
 from evals_app.analysis.exports.junit import as_junit
+from evals_app.analysis.exports.markdown import as_markdown
 from evals_app.analysis.exports.run_csv import as_csv
 from evals_app.analysis.exports.run_json import (
     as_json,
@@ -22,6 +23,7 @@ __all__ = [
     "as_html",
     "as_json",
     "as_junit",
+    "as_markdown",
     "attempt_facts",
     "attempt_json",
     "attempts_of",

@@ -6,7 +6,7 @@ import contextlib
 import os
 import sys
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import transaction
 
+from evals_app.cli import results
 from evals_app.cli.ci_gate import Gate
+from evals_app.cli.results import COULD_NOT_RUN, Add
 from evals_app.cli.terminal import Console
 from evals_app.cli.terminal_text import Output
 from evals_app.engine.child_processes import StoppedBySignal, execute_in_children
@@ -29,14 +31,10 @@ from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.store import units_of_work
 from sessions_app.store.schema import ensure_schema
 
-NOT_ALL_PASSED, COULD_NOT_RUN, INTERRUPTED = 1, 2, 130
+INTERRUPTED = 130
 
 SIGNAL_EXIT_BASE = 128
 """Exit code of a shell for a process that a signal ended, minus the signal's number."""
-
-FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
-"""What results are written as, by the options that name a file."""
-NO_GATE = Gate()
 
 
 @dataclass(frozen=True)
@@ -90,7 +88,7 @@ class Command(BaseCommand):
         )
         _add_metric_options(add)
         _add_execution_options(add)
-        _add_result_options(add)
+        results.add_result_options(add)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the evalsets one after the other.
@@ -127,8 +125,7 @@ class Command(BaseCommand):
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(agent_dir, cancel_runs(ordered))
                 raise
-        _write_files(runs, options, console)
-        return _exit_code(runs, gate, console)
+        return results.report(runs, gate, options, console)
 
     @property
     def _has_child(self) -> bool:
@@ -147,9 +144,6 @@ class Command(BaseCommand):
         if self._has_child:
             return execute_in_children(ordered, agents, app_name, console, console.write_death)
         return run_in_loop(execute_runs(ordered, agents, app_name, console))
-
-
-Add = Callable[..., Any]
 
 
 def _add_metric_options(add: Add) -> None:
@@ -202,17 +196,6 @@ def _add_execution_options(add: Add) -> None:
     )
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add("--retry", metavar="RUN", help="retry the attempts of a run that failed or erred: its id, or last")
-
-
-def _add_result_options(add: Add) -> None:
-    add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
-    add(
-        "--fail-on",
-        choices=("regression", "any"),
-        help="exit 1 only for regressions, or also for unclear results (default: if an attempt did not pass)",
-    )
-    for name, form in FILES.items():
-        add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
 
 
 def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> list[EvalRun]:
@@ -322,48 +305,11 @@ def _find_run(app_name: str, name: str) -> EvalRun:
 
 def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
     """Return the gate; a missing baseline is refused before anything runs."""
-    gate = Gate(options["baseline"] or "", options["fail_on"] or "")
+    gate = results.read_gate(options)
     for argument in options["evalsets"]:
-        if gate != NO_GATE:
+        if gate != results.NO_GATE:
             gate.check(folder_orders.find_evalset(agents, app_name, argument.name))
     return gate
-
-
-def _exit_code(runs: Sequence[EvalRun], gate: Gate, console: Console) -> int:
-    """Return the exit code of ended runs; write the comparison with a baseline."""
-    if any(run.status in {EvalRun.Status.FAILED, EvalRun.Status.CRASHED} for run in runs):
-        return COULD_NOT_RUN
-    if gate == NO_GATE:
-        return NOT_ALL_PASSED if any(run.passed < run.total for run in runs) else 0
-    results = [gate.hold(run) for run in runs]
-    for result in results:
-        console.write_gate_result(result)
-    return NOT_ALL_PASSED if any(result.fails for result in results) else 0
-
-
-def _write_files(runs: Sequence[EvalRun], options: dict[str, Any], console: Console) -> None:
-    from evals_app.analysis import exports
-
-    render = {
-        "junit": exports.as_junit,
-        "json": exports.as_json,
-        "csv": exports.as_csv,
-        "html": exports.as_html,
-    }
-    for name in FILES:
-        if path := options[name]:
-            _write(path, render[name](runs))
-            console.write_path(name, path)
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise BadInput(
-            f"{path} cannot be written: {error.strerror}.", hint="The results are in the store."
-        ) from error
 
 
 def _comma_list(text: str) -> list[str]:

@@ -1,0 +1,204 @@
+"""Export of judged runs as Markdown: the summary for a pull request. Read-only.
+
+Ids, reasons and errors are text of agents and models. What is not plain prose becomes a code span, in which GitHub and
+GitLab interpret nothing: no Markdown, HTML, links, mentions or references.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import ItemsView, Iterator, Sequence
+from typing import Protocol
+
+from django.urls import get_script_prefix, reverse
+
+from evals_app.analysis import run_summary
+from evals_app.analysis.comparison import Amount, Comparison, Verdict
+from evals_app.analysis.exports.run_json import attempts_of
+from evals_app.models import EvalAttempt, EvalRun
+from evals_app.runs import prices
+from sessions_app.presentation.visible_text import escape_text
+
+LISTED = (Verdict.REGRESSED, Verdict.FIXED, Verdict.FLAKY, Verdict.UNCLEAR)
+MAX_LISTED = 20
+"""Cases of a list; of further ones the number is given."""
+MAX_TEXT = 300
+"""Characters of an id or a reason."""
+MAX_LENGTH = 60_000
+"""Characters of a summary: GitHub refuses comments of more than 65,536."""
+
+_WORD = r"\(?[^\W\d_]+(?:['’-][^\W\d_]+)*[.,:;)]*"
+_NUMBER = r"\(?[+−-]?\d[\d,]{0,6}(?:\.\d{1,6})?(?:e-\d+)?[.,:;)]*"
+_PROSE = re.compile(rf"(?:{_WORD}|{_NUMBER})(?: (?:{_WORD}|{_NUMBER}|[=<≤≥→×%–]))*")
+"""Words, numbers and a few signs between single spaces: nothing that Markdown, GitHub or GitLab interprets."""
+
+
+class JudgedRun(Protocol):
+    """A run, the run and the comparison that it was held to (None: none), and the reasons why it fails."""
+
+    @property
+    def run(self) -> EvalRun:
+        """The run."""
+
+    @property
+    def then(self) -> EvalRun | None:
+        """The run that it was compared with."""
+
+    @property
+    def comparison(self) -> Comparison | None:
+        """The comparison."""
+
+    @property
+    def fails(self) -> list[str]:
+        """Sentences."""
+
+
+def as_markdown(results: Sequence[JudgedRun], address: str = "") -> str:
+    """Return a summary of judged runs, the verdicts first.
+
+    Args:
+        results: the runs.
+        address: base URL of a DevUI server that shows them; "": no links.
+    """
+    failing = sum(bool(result.fails) for result in results)
+    blocks = [f"### Evals {'failed' if failing else 'passed'}"]
+    blocks += [_verdict(result) for result in results]
+    for result in results:
+        blocks += _details(result, address, title=f"#### {_name(result.run)}" if len(results) > 1 else "")
+    return _fit(blocks)
+
+
+def _fit(blocks: Sequence[str]) -> str:
+    """Return the first blocks that fit into a comment, and how many are left out."""
+    length, count = 0, 0
+    for block in blocks:
+        length += len(block) + 2
+        if length > MAX_LENGTH:
+            break
+        count += 1
+    rest = len(blocks) - count
+    note = [f"{rest} more sections are left out: they would not fit into a comment."] if rest else []
+    return "\n\n".join([*blocks[:count], *note]) + "\n"
+
+
+def _verdict(result: JudgedRun) -> str:
+    run, comparison = result.run, result.comparison
+    listed = {*comparison.regressions, *comparison.doubts} if comparison else set()
+    own = [why for why in result.fails if why not in listed]
+    mark = "❌" if result.fails else "✅"
+    head = f"{mark} {_name(run)}: {run.passed:,} of {run.total:,} attempts passed. {_whole(result)}"
+    return "\n".join([head, "", *_bullets([text(why) for why in own])]).rstrip()
+
+
+def _name(run: EvalRun) -> str:
+    return f"{code(run.app_name)} {code(run.evalset.evalset_id)}"
+
+
+def _whole(result: JudgedRun) -> str:
+    """Return the verdict on the run as a whole."""
+    comparison = result.comparison
+    if comparison is None or result.then is None:
+        return "There is no run to compare with."
+    whole = comparison.whole
+    against = f"against run {code(result.then.id[:8])}"
+    if whole.effect is None or not (whole.is_worse or whole.is_better):
+        return f"As a whole no change is shown {against} over {whole.cases:,} cases."
+    points = abs(100 * whole.effect.mean)
+    return (
+        f"As a whole it is **{'worse' if whole.is_worse else 'better'}** {against}: the pass rate"
+        f" {'fell' if whole.is_worse else 'rose'} by {points:.1f} points over {whole.cases:,} cases."
+    )
+
+
+def _details(result: JudgedRun, address: str, title: str) -> Iterator[str]:
+    """Yield the lists of cases, the amounts and the links of a run."""
+    if title:
+        yield title
+    if result.comparison is None:
+        yield from _list(
+            "Not passed", [f"{code(name)}: {text(why)}" for name, why in _not_passed(result.run)]
+        )
+    else:
+        for verdict in LISTED:
+            cases = result.comparison.of(verdict)
+            yield from _list(
+                str(verdict).capitalize(), [f"{code(case.key.id)}: {text(case.because)}" for case in cases]
+            )
+    yield "\n".join(_amounts(result))
+    if links := _links(result, address):
+        yield links
+
+
+def _list(title: str, items: Sequence[str]) -> Iterator[str]:
+    if items:
+        yield "\n".join([f"**{title} ({len(items):,})**", "", *_bullets(items)])
+
+
+def _bullets(items: Sequence[str]) -> list[str]:
+    bullets = [f"- {item}" for item in items[:MAX_LISTED]]
+    return [*bullets, f"- … and {len(items) - MAX_LISTED:,} more"] if len(items) > MAX_LISTED else bullets
+
+
+def _not_passed(run: EvalRun) -> ItemsView[str, str]:
+    """Return the reason of the first attempt of each case that did not pass, by the case's name."""
+    reasons: dict[str, str] = {}
+    for attempt in attempts_of(run):
+        if attempt.status != EvalAttempt.Status.PASSED:
+            reasons.setdefault(attempt.case_id, attempt.cause or attempt.error or str(attempt.status))
+    return reasons.items()
+
+
+def _amounts(result: JudgedRun) -> Iterator[str]:
+    """Yield cost, tokens and time of the run, and of an attempt against the baseline."""
+    run = result.run
+    currency = text(prices.prices_from_json(json.loads(run.prices)).currency)
+    usage = run_summary.model_usage(run)
+    totals = [_quantity("cost", usage.cost, currency), _quantity("tokens", usage.tokens, currency)]
+    totals.append(_quantity("seconds", run_summary.summary(run).seconds, currency))
+    yield f"In all: {', '.join(totals)}."
+    for amount in result.comparison.amounts if result.comparison else ():
+        if amount.cases:
+            yield f"- {_change(amount, currency)}"
+
+
+def _change(amount: Amount, currency: str) -> str:
+    before, after = (_quantity(amount.name, value, currency) for value in (amount.before, amount.after))
+    percents = f", {amount.ratio - 1:+.0%}" if amount.ratio is not None else ""
+    return f"{amount.name} of an attempt: {before} → {after} (mean of {amount.cases:,} cases{percents})"
+
+
+def _quantity(name: str, value: float | None, currency: str) -> str:
+    if value is None:
+        return f"{name} unknown"
+    return {"cost": f"{value:,.4g} {currency}", "tokens": f"{value:,.0f} tokens"}.get(name, f"{value:,.1f} s")
+
+
+def _links(result: JudgedRun, address: str) -> str:
+    if not address:
+        return ""
+    links = [f"[Run]({address}{_path('eval-run', result.run)})"]
+    if result.then is not None:
+        links.append(f"[Comparison]({address}{_path('eval-run-compare', result.run)}?with={result.then.id})")
+    return " · ".join(links)
+
+
+def _path(page: str, run: EvalRun) -> str:
+    """Return the path of a page below the address of the server, which includes its URL prefix."""
+    path = reverse(page, urlconf="evals_app.urls", kwargs={"run_id": run.id})
+    return f"/{path.removeprefix(get_script_prefix())}"
+
+
+def text(value: str) -> str:
+    """Return a sentence of others: as it is if it is plain prose, else as a code span."""
+    return value if len(value) <= MAX_TEXT and _PROSE.fullmatch(value) else code(value)
+
+
+def code(value: str) -> str:
+    """Return a text of others as a code span of one line, shortened."""
+    line = " ".join(escape_text(value.replace("\n", " ")).split()) or "(empty)"
+    if len(line) > MAX_TEXT:
+        line = f"{line[:MAX_TEXT]}…"
+    fence = "`" * (1 + max((len(run) for run in re.findall("`+", line)), default=0))
+    pad = " " if "`" in (line[0], line[-1]) else ""
+    return f"{fence}{pad}{line}{pad}{fence}"

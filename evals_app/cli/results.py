@@ -1,0 +1,108 @@
+"""Results of ended runs on the command line: options, files and the exit code, shared by its commands."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from evals_app.cli.ci_gate import Gate, GateResult
+from evals_app.cli.terminal import Console
+from evals_app.models import EvalRun
+from sessions_app.errors import BadInput
+
+NOT_ALL_PASSED, COULD_NOT_RUN = 1, 2
+
+FILES = {"junit": "JUnit XML", "json": "JSON", "csv": "CSV", "html": "HTML"}
+"""What results are written as, by the options that name a file."""
+NO_GATE = Gate()
+NOT_RUN = {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}
+
+Add = Callable[..., Any]
+
+
+def add_result_options(add: Add) -> None:
+    """Declare the options of baseline, gate and files."""
+    add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
+    add(
+        "--fail-on",
+        choices=("regression", "any"),
+        help="exit 1 only for regressions, or also for unclear results (default: if an attempt did not pass)",
+    )
+    for name, form in FILES.items():
+        add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
+    add("--markdown", type=Path, metavar="FILE", help="write a summary for a pull request")
+    add("--url", metavar="URL", help="address of a DevUI with these runs, for links (default: $DEVUI_URL)")
+
+
+def read_gate(options: dict[str, Any]) -> Gate:
+    """Return the gate that the options describe; also check the address for links.
+
+    Raises:
+        BadInput: the address is not one of a web server.
+    """
+    _address(options)
+    return Gate(options["baseline"] or "", options["fail_on"] or "")
+
+
+def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console: Console) -> int:
+    """Judge ended runs, write the files and the comparison with a baseline; return the exit code."""
+    results = [_judge(run, gate) for run in runs]
+    _write_files(results, options, console)
+    if any(run.status in NOT_RUN for run in runs):
+        return COULD_NOT_RUN
+    if gate != NO_GATE:
+        for result in results:
+            console.write_gate_result(result)
+    return NOT_ALL_PASSED if any(result.fails for result in results) else 0
+
+
+def _judge(run: EvalRun, gate: Gate) -> GateResult:
+    if run.status in NOT_RUN:
+        return GateResult(run, fails=[f"The run {run.get_status_display()}. {run.error}".strip()])
+    return gate.hold(run)
+
+
+def _write_files(results: Sequence[GateResult], options: dict[str, Any], console: Console) -> None:
+    from evals_app.analysis import exports
+
+    runs = [result.run for result in results]
+    render: dict[str, Callable[[], str]] = {
+        "junit": lambda: exports.as_junit(runs),
+        "json": lambda: exports.as_json(runs),
+        "csv": lambda: exports.as_csv(runs),
+        "html": lambda: exports.as_html(runs),
+        "markdown": lambda: exports.as_markdown(results, _address(options)),
+    }
+    for name, text in render.items():
+        if path := options[name]:
+            _write(path, text())
+            console.write_path(name, path)
+
+
+def _write(path: Path, text: str) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise BadInput(
+            f"{path} cannot be written: {error.strerror}.", hint="The results are in the store."
+        ) from error
+
+
+def _address(options: dict[str, Any]) -> str:
+    """Return the address for links; "" if none is given.
+
+    Raises:
+        BadInput: it is not the address of a web server.
+    """
+    address: str = options["url"] or os.environ.get("DEVUI_URL", "").strip()
+    if not address:
+        return ""
+    if not re.fullmatch(r"https?://[\w.:-]+(?:/[\w./~%-]*)?", address, re.ASCII):
+        raise BadInput(
+            f"{address!r} is not the address of a DevUI server.", hint="For example https://devui.example.com"
+        )
+    return address.rstrip("/")
