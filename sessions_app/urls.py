@@ -29,7 +29,6 @@ urlpatterns = [
     page("sessions/id/<int:pk>/", "session.by_key", "session-by-pk"),
     page("sessions/id/<int:pk>/events/<int:seq>/", "event.event_json", "event-json"),
     page("sessions/id/<int:pk>/completions/", "session_search.completions", "session-completions"),
-    page("sessions/id/<int:pk>/events/compare/", "event.compare", "event-compare"),
     page("sessions/id/<int:pk>/events/<int:seq>/blob/", "files.blob", "event-blob"),
     page("sessions/id/<int:pk>/artifact/", "files.artifact", "session-artifact"),
     page("sessions/id/<int:pk>/artifacts/", "artifacts.of_session", "artifact-of-session"),

@@ -36,7 +36,7 @@ NAVIGATION = (
             *("session-fork", "session-rename", "session-delete", "session-drift", "session-hints"),
             *("session-message", "session-call", "session-live", "session-replay"),
             *("message-edit", "run-resume", "key-edit", "key-remove"),
-            *("event-compare", "query-help", "saved-views"),
+            *("query-help", "saved-views"),
         ),
     ),
     ("state", "State", "t", "state", ("state", "state-whole-value", "key-history")),

@@ -215,11 +215,5 @@ def near_events(session: AgentSession, condition: Q, *, before: int = 0, after: 
     return rows.filter(seq__gt=after).order_by("seq")[:PARTNERS_SCANNED]
 
 
-def nearest_event(session: AgentSession, seq: int) -> Event | None:
-    """Return the event with the nearest `seq`; None if the session has no events."""
-    nearest = min(max(seq, 1), session.last_seq)
-    return event_rows(session).filter(seq=nearest).first()
-
-
 def _window(session: AgentSession, events: list[Event]) -> EventWindow:
     return EventWindow(events, session.last_seq)

@@ -20,7 +20,6 @@ from sessions_app.paths import session_url
 from sessions_app.runs.lifecycle import active_run
 from sessions_app.sessions import lineage, overview, storage_location
 from sessions_app.state import diff
-from sessions_app.timeline import event_window as windows
 from sessions_app.timeline.siblings import read_siblings
 
 REWIND = "devui/sessions/branches/rewind.html"
@@ -113,7 +112,7 @@ def compare(request: HttpRequest) -> HttpResponse:
         return render(request, COMPARE + "#more", context)
     at = [_find_event_at(left, query["left_at"]), _find_event_at(right, query["right_at"])]
     context |= {
-        "common_event": windows.nearest_event(left, context["common"]) if context["common"] else None,
+        "common_event": find_event(left, seq=context["common"]) if context["common"] else None,
         "difference": comparing.state_difference(left, right, *at),
     }
     return render(request, COMPARE, context)

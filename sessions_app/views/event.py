@@ -1,27 +1,18 @@
-"""JSON of one event, whole or in pieces, and the comparison of two events."""
+"""JSON of one event, whole or in pieces."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from typing import Any
-from urllib.parse import urlencode
 
 from django import forms
 from django.http import HttpRequest, HttpResponse, QueryDict
-from django.shortcuts import redirect, render
-from django.urls import reverse
 from django.views.decorators.http import require_safe
 
-from sessions_app.errors import EventMissing
-from sessions_app.forms.query import QueryForm
 from sessions_app.forms.state import JsonPieceQuery
 from sessions_app.http import json_text
-from sessions_app.lookup import find_session, load_event_body
-from sessions_app.models import AgentSession
+from sessions_app.lookup import load_event_body
 from sessions_app.presentation import highlighting, json_tree
-from sessions_app.timeline import event_comparison
-from sessions_app.views.missing_event import render_missing_event
 
 FIND_LENGTH = 500
 """Maximum length of the search text, in characters."""
@@ -77,57 +68,6 @@ def json_response(request: HttpRequest, data: str) -> HttpResponse:
         pattern=highlighting.compile_pattern(query["find"]) if query["find"] else None,
     )
     return HttpResponse(piece)
-
-
-class EventCompareQuery(QueryForm):
-    """Sequence numbers of the events to compare. `left` defaults to the previous event of the same kind."""
-
-    left = forms.IntegerField(required=False, min_value=1)
-    right = forms.IntegerField(required=False, min_value=1)
-
-
-@require_safe
-def compare(request: HttpRequest, pk: int) -> HttpResponse:
-    """Show two events of a session side by side; redirect to a complete address when one is not given.
-
-    Raises:
-        SessionMissing: no such session.
-        EventMissing: there is no event to compare with.
-        BadInput: both are the same event.
-    """
-    session = find_session(pk)
-    query = EventCompareQuery(request.GET).read()
-    left, right = query["left"], query["right"]
-    if (missing_seq := max(left or 0, right or 0)) > session.last_seq > 1:
-        return _offer_nearest_events(request, session, missing_seq, {"left": left, "right": right})
-    if left is None or right is None:
-        return _redirect_to_pair(session, left, right)
-    compared = event_comparison.compare_events(session, left, right)
-    context = {"session": session, "name": session.name, "compared": compared}
-    return render(request, "devui/sessions/inspector/compare.html", context)
-
-
-def _offer_nearest_events(
-    request: HttpRequest, session: AgentSession, missing_seq: int, sides: Mapping[str, int | None]
-) -> HttpResponse:
-    """Show that an event does not exist, with a link that compares the nearest existing events."""
-    near = {side: min(seq, session.last_seq) for side, seq in sides.items() if seq is not None}
-    if len(set(near.values())) < len(near):
-        near = {"right": session.last_seq}
-    offer = f"Compare {' and '.join(f'event {seq}' for seq in near.values())}"
-    return render_missing_event(request, session, missing_seq, offer, f"?{urlencode(near)}")
-
-
-def _redirect_to_pair(session: AgentSession, left: int | None, right: int | None) -> HttpResponse:
-    right = right or session.last_seq
-    left = left or event_comparison.find_similar_before(session, right)
-    if not left or left == right:
-        raise EventMissing(
-            f"There is no event to compare event {right} with.",
-            hint="Name two events of the session: ?left=1&right=2.",
-        )
-    address = reverse("event-compare", kwargs={"pk": session.pk})
-    return redirect(f"{address}?left={left}&right={right}")
 
 
 def _text_to_copy(value: Any) -> str:

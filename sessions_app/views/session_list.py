@@ -35,9 +35,6 @@ LIST = "devui/sessions/list/list.html"
 COMPLETIONS = "devui/sessions/list/completions.html"
 HELP = "devui/sessions/list/query_help.html"
 
-CONTEXT_CHARACTERS = 300
-"""Characters shown of the faulty part of a query, and before and after it."""
-
 
 @require_safe
 def index(request: HttpRequest) -> HttpResponse:
@@ -158,13 +155,10 @@ def _render_query_problem(
     request: HttpRequest, form: SessionQuery, problem: QueryError, *, is_part: bool
 ) -> HttpResponse:
     """Show the error in a query and a suggestion. A list on screen keeps its rows."""
-    text = form.cleaned_data["q"]
     context = {
         **_filter_context(request, form),
         "problem": problem,
-        "before": _cut_start(text[: problem.start]),
-        "wrong": _cut_end(text[problem.start : problem.end]) or " ",
-        "after": _cut_end(text[problem.end :]),
+        "query_parts": problem.split(form.cleaned_data["q"]),
         "suggestion": _suggestion_url(request, problem.suggestion),
         "is_part": is_part,
     }
@@ -175,14 +169,6 @@ def _render_query_problem(
         return response
     page = {**_view_context(request), "is_filtered": True}
     return render(request, LIST, {**context, **page, **_frame_context()}, status=400)
-
-
-def _cut_end(text: str) -> str:
-    return text if len(text) <= CONTEXT_CHARACTERS else f"{text[:CONTEXT_CHARACTERS]}…"
-
-
-def _cut_start(text: str) -> str:
-    return text if len(text) <= CONTEXT_CHARACTERS else f"…{text[-CONTEXT_CHARACTERS:]}"
 
 
 def _remarks(request: HttpRequest, query: Query, *, is_nothing: bool) -> list[tuple[str, str, str]]:

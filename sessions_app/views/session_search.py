@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import urlencode
 
 from django.http import HttpRequest, HttpResponse
@@ -10,7 +11,7 @@ from django.shortcuts import render
 from django.views.decorators.http import require_safe
 
 from sessions_app.forms.query import CompletionQuery
-from sessions_app.forms.session_page import SessionPageQuery
+from sessions_app.forms.session_page import search_parameters
 from sessions_app.lookup import find_session
 from sessions_app.models import AgentSession, Event
 from sessions_app.search.execution import EVENT_FIELDS
@@ -22,7 +23,6 @@ from sessions_app.timeline.session_search import (
     CountProgress,
     HitsRequest,
     RequestedPart,
-    SessionHits,
 )
 
 
@@ -39,18 +39,16 @@ def completions(request: HttpRequest, pk: int) -> HttpResponse:
     return render(request, "devui/sessions/list/completions.html", {"found": matches})
 
 
-def hit_window(
-    session: AgentSession, parameters: SessionPageQuery, selected: Event | None
-) -> EventWindow | None:
-    """Return the requested window of hits if only hits are shown, else None."""
-    query, _ = _parse(parameters.q)
-    if query.is_empty or not parameters.only:
+def hit_window(session: AgentSession, page: Mapping[str, Any], selected: Event | None) -> EventWindow | None:
+    """Return the window of hits that a page's query asks for if it shows only hits, else None."""
+    query, _ = _parse(page["q"])
+    if query.is_empty or not page["only"]:
         return None
-    if parameters.before is not None:
-        return session_search.before(session, query, parameters.before)
-    if parameters.after is not None:
-        return session_search.after(session, query, parameters.after)
-    place = selected.seq if selected and parameters.around is None else parameters.around
+    if page["before"] is not None:
+        return session_search.before(session, query, page["before"])
+    if page["after"] is not None:
+        return session_search.after(session, query, page["after"])
+    place = selected.seq if selected and page["around"] is None else page["around"]
     if place is None:
         return session_search.newest(session, query)
     return session_search.around(session, query, place)
@@ -67,54 +65,21 @@ def hits_in(session: AgentSession, text: str, window: EventWindow) -> set[int]:
     return session_search.matching_seqs(session, query, seqs)
 
 
-@dataclass(frozen=True, slots=True)
-class SearchBar:
-    """The search bar above the timeline, without hits."""
-
-    chips: list[tuple[str, list[session_search.Chip]]]
-    hits_only: bool
-
-
-@dataclass(frozen=True, slots=True)
-class SearchResults:
-    """Hits of a search, or the problem of its query.
-
-    Attributes:
-        query_text: the query; before_problem, problem_text, after_problem: its parts.
-        hits: None without a valid query.
-        continue_url: continues the search from where it stopped.
-    """
-
-    query_text: str
-    hits_only: bool
-    problem: QueryError | None = None
-    before_problem: str = ""
-    problem_text: str = ""
-    after_problem: str = ""
-    hits: SessionHits | None = None
-    continue_url: str = ""
-    previous_url: str = ""
-    next_url: str = ""
-
-
-def read_results(
-    session: AgentSession, parameters: SessionPageQuery, selected: Event | None
-) -> SearchResults:
-    """Search a session; return the hits, or the problem of the query."""
-    text, only = parameters.q, parameters.only
-    query, problem = _parse(text)
+def read_results(session: AgentSession, page: Mapping[str, Any], selected: Event | None) -> dict[str, Any]:
+    """Search a session; return the template's variables: the hits, or the problem of the query."""
+    query, problem = _parse(page["q"])
+    context: dict[str, Any] = {"query_text": page["q"], "hits_only": page["only"]}
     if problem is not None:
-        start, end = problem.start, problem.end
-        return SearchResults(text, only, problem, text[:start], text[start:end] or " ", text[end:])
+        return {**context, "problem": problem, "query_parts": problem.split(page["q"])}
     if query.is_empty:
-        return SearchResults(text, only)
+        return context
     search = HitsRequest(
         selected=selected.seq if selected else 0,
-        at=parameters.at or 0,
-        stretch=(parameters.first or 0, parameters.last or 0),
-        counted=CountProgress(parameters.counted or 0, parameters.count or 0),
-        looked=(parameters.down or 0, parameters.up or 0),
-        part=RequestedPart(parameters.part) if parameters.part else None,
+        at=page["at"] or 0,
+        stretch=(page["first"] or 0, page["last"] or 0),
+        counted=CountProgress(page["counted"] or 0, page["count"] or 0),
+        looked=(page["down"] or 0, page["up"] or 0),
+        part=RequestedPart(page["part"]) if page["part"] else None,
     )
     hits = session_search.find_hits(session, query, search)
     counted = hits.counted or NOT_COUNTED
@@ -125,15 +90,14 @@ def read_results(
         "counted": counted.to,
         "count": counted.hits,
     }
-    progress_parameters = {name: value for name, value in progress.items() if value}
-    continue_url = f"?{urlencode(parameters.search | progress_parameters)}"
+    parameters = search_parameters(page)
+    continue_url = f"?{urlencode(parameters | {name: value for name, value in progress.items() if value})}"
     previous_url, next_url = (
-        f"?{urlencode(parameters.search | {'seq': seq})}" if seq else continue_url
+        f"?{urlencode(parameters | {'seq': seq})}" if seq else continue_url
         for seq in (hits.previous, hits.next)
     )
-    return SearchResults(
-        text, only, hits=hits, continue_url=continue_url, previous_url=previous_url, next_url=next_url
-    )
+    urls = {"continue_url": continue_url, "previous_url": previous_url, "next_url": next_url}
+    return {**context, "hits": hits, **urls}
 
 
 def _parse(text: str) -> tuple[Query, QueryError | None]:

@@ -206,7 +206,6 @@ PLACES = {
     "question": Place("session", session_that_waits_for_an_answer),
     "running": Place("session", session_with_a_running_run),
     "not found": Place("session", address("/sessions/weather/aya/nothing/")),
-    "two events": Place("event-compare", of_session("/sessions/id/{pk}/events/compare/?left=3&right=7")),
     "two sessions": Place("session-compare", of_session("/sessions/compare/?left={pk}")),
     "rewind": Place("session-rewind", of_session("/sessions/id/{pk}/rewind/?event={event}")),
     "fork": Place("session-fork", of_session("/sessions/id/{pk}/fork/?seq=3")),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import pytest
 from playwright.sync_api import expect
 
@@ -85,23 +83,3 @@ def test_a_tree_is_walked_by_arrow_keys(open_page, session_story):
     expect(page.locator("#raw li[data-pointer$='/rows/7/a~1b/n']")).to_be_hidden()
     page.keyboard.press("ArrowLeft")
     expect(row).to_be_focused()
-
-
-def test_pinned_event_is_compared_with_another(open_page, session_story):
-    page = open_page(session_story, "?seq=2")
-    page.keyboard.press("x")
-    expect(page.locator("#events [data-seq='2']")).to_have_class(re.compile(r"\bis-marked\b"))
-    page.locator("#events [data-seq='4'] .event-seq").click()
-    expect(page.locator("#inspector-title")).to_contain_text("event 4")
-    page.keyboard.press("c")
-    page.wait_for_url("**/events/compare/?left=2&right=4")
-    page.go_back()
-    expect(page.locator("#inspector-title")).to_contain_text("event 4")
-
-
-def test_event_is_compared_with_previous_of_its_kind_by_default(open_page, session_story):
-    page = open_page(session_story, "?seq=4")
-    page.keyboard.press("c")
-    page.wait_for_url("**/events/compare/?left=3&right=4")
-    expect(page.locator("del")).to_have_text(["sunny", "hat"])
-    expect(page.locator("ins")).to_have_text(["rainy", "coat"])

@@ -371,13 +371,6 @@ def test_query_excluding_unknown_name_shows_remark_and_hits(get: Get):
     )
 
 
-def test_of_a_long_wrong_query_the_part_around_the_mistake_is_shown(get: Get):
-    text = f"{'a ' * 19}{'b' * 900} kind:eror {'c' * 900}"
-    notes = get(f"/sessions/?{urlencode({'q': text})}", status=400).one("div", id="query-notes")
-    assert notes.one("span", css="wrong").text == "kind:eror"
-    assert notes.one("p", css="query-line").text == f"…{'b' * 299} kind:eror {'c' * 299}…"
-
-
 def test_too_long_query_shows_its_error(get: Get):
     page = get(f"/sessions/?q={'w' * 4_000}", status=400)
     assert "at most 2,000 characters; this one has 4,000" in page.one("div", id="query-notes").text

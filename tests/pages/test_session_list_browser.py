@@ -192,20 +192,12 @@ def test_history_of_user_key_links_to_event_of_other_session(page: Page, store: 
 
 
 @pytest.mark.parametrize("address", ["?seq=99", "?event=gone"])
-def test_a_link_to_an_event_that_is_not_there_offers_the_nearest(
-    page: Page, stories: dict[str, Story], address: str
-):
+def test_link_to_missing_event_leads_to_the_nearest(page: Page, stories: dict[str, Story], address: str):
     answer = page.goto(f"/sessions/id/{stories['tea'].pk}/{address}")
     assert answer
     assert answer.status == 404
-    page.get_by_role("link", name="Open event 3").click()
+    page.get_by_role("link", name="Go back").click()
     expect(page.locator("#inspector-title")).to_contain_text("event 3")
-
-
-def test_missing_session_offers_sessions_with_similar_id(page: Page, stories: dict[str, Story]):
-    page.goto("/sessions/weather/ann/s-taa/")
-    page.get_by_role("link", name="s-tea").click()
-    expect(page.locator("#session-name")).to_have_text("Which tea is it?")
 
 
 def test_a_search_that_is_sent_at_once_is_covered_by_no_completions(page: Page, stories: dict[str, Story]):

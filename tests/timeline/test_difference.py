@@ -184,13 +184,11 @@ def test_very_many_differences_are_read_page_by_page(db, get, monkeypatch, few):
     assert seen == [f"app:k{number:03}" for number in range(70)]
 
 
-@pytest.mark.parametrize(("query", "expected"), [("diff=99", "?diff=3"), ("seq=2&diff=99", "?seq=2&diff=3")])
-def test_missing_point_in_time_offers_the_nearest(moved_story, client: Client, query, expected):
+@pytest.mark.parametrize("query", ["diff=99", "seq=2&diff=99"])
+def test_missing_point_in_time_links_to_the_nearest_event(moved_story, client: Client, query):
     page = parse(client.get(f"/sessions/id/{moved_story.pk}/?{query}").content)
-    assert page.one("h1").text == "This session has no event 99."
-    link = page.one("a", "button-primary")
-    assert link.attrs["href"].endswith(expected)
-    assert link.text == "Compare with event 3"
+    assert "has no event 99" in page.one("h1").text
+    assert page.one("a", "button-primary").attrs["href"].endswith("?seq=3")
 
 
 def test_long_values_are_compared_line_by_line():

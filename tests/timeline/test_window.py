@@ -70,15 +70,6 @@ def test_event_is_found_by_id_or_seq(ten):
             lookup.find_event(ten, **which)
 
 
-@pytest.mark.parametrize(("seq", "nearest"), [(-5, 1), (0, 1), (4, 4), (99, 10)])
-def test_the_nearest_event_of_a_number_that_does_not_exist(ten, seq, nearest):
-    assert windows.nearest_event(ten, seq).seq == nearest
-
-
-def test_an_empty_session_has_no_nearest_event(story):
-    assert windows.nearest_event(story.session, 3) is None
-
-
 def test_totals_count_the_whole_invocation_though_the_window_holds_a_part(story):
     story.says("one", usageMetadata={"totalTokenCount": 10})
     story.says("two", usageMetadata={"totalTokenCount": 5})

@@ -24,6 +24,10 @@ class QueryError(BadInput):
         self.end = end
         self.suggestion = suggestion
 
+    def split(self, text: str) -> tuple[str, str, str]:
+        """Return the query before its invalid part, the part (a space if it is empty), and the rest."""
+        return text[: self.start], text[self.start : self.end] or " ", text[self.end :]
+
 
 Replacement = tuple[int, int, str]
 """Start, end and new text of a suggested replacement."""

@@ -1,4 +1,4 @@
-// Inspector of an event: search in its JSON, copy values and paths, mark events to compare.
+// Inspector of an event: search in its JSON, copy values and paths.
 
 import { copy } from "../core/clipboard.js";
 import { fetchPart } from "../core/fragment.js";
@@ -184,39 +184,6 @@ document.addEventListener("click", ({ target }) => {
   else copyFrom(button, valueAddress(pointerOf(focusedEntry)));
 });
 
-/* --- Comparing: an event is marked, then another one is compared with it --- */
-
-let markedSeq = 0;
-
-function markEvent() {
-  const button = document.querySelector("[data-mark-event]");
-  if (!button) return false;
-  const seq = Number(button.dataset.markEvent);
-  markedSeq = markedSeq === seq ? 0 : seq;
-  showMarked();
-  return true;
-}
-
-function showMarked() {
-  for (const event of document.querySelectorAll(".event.is-marked")) event.classList.remove("is-marked");
-  if (markedSeq) document.querySelector(`#events [data-seq="${markedSeq}"]`)?.classList.add("is-marked");
-  const button = document.querySelector("[data-mark-event]");
-  if (!button) return;
-  button.hidden = false;
-  button.setAttribute("aria-pressed", String(Number(button.dataset.markEvent) === markedSeq));
-  const link = document.querySelector("[data-compare-event]");
-  const seq = Number(link.dataset.compareEvent);
-  const left = markedSeq && markedSeq !== seq ? `left=${markedSeq}&` : "";
-  link.search = `?${left}right=${seq}`;
-  link.title = left
-    ? `Compare with the marked event ${markedSeq} (c)`
-    : "Compare with the previous event of its kind, or with the marked event (c)";
-}
-
-document.addEventListener("click", ({ target }) => {
-  if (target.closest("[data-mark-event]")) markEvent();
-});
-
 const clickOn = (selector) => {
   const found = document.querySelector(selector);
   found?.click();
@@ -224,22 +191,17 @@ const clickOn = (selector) => {
 };
 
 declare("In this session", [
-  { keys: ["x"], does: "Mark the open event to compare", when: inspector, work: markEvent },
-  { keys: ["c"], does: "Compare the open event", when: inspector, work: () => clickOn("[data-compare-event]") },
   { keys: ["p"], does: "Copy the path of the picked value", when: () => focusedEntry, work: () => clickOn("[data-copy-path]") },
   { keys: ["v"], does: "Copy the picked value", when: () => focusedEntry, work: () => clickOn("[data-copy-value]") },
 ]);
 
-/* What is put into the page anew shows again what is marked; what was picked is gone with what it stood in. */
+/* A picked value is forgotten when the part of the page around it is replaced. */
 new MutationObserver(() => {
   if (focusedEntry && !focusedEntry.isConnected) focusEntry(null);
-  showMarked();
 }).observe(document.getElementById("detail"), { childList: true, subtree: true });
 
-for (const name of ["timeline:loaded", "timeline:replaced"]) document.addEventListener(name, showMarked);
 document.addEventListener("htmx:afterSwap", ({ detail }) => {
   if (detail.target.id === "raw") showHit();
 });
 
-showMarked();
 showHit();
