@@ -34,7 +34,7 @@ NAVIGATION = (
         (
             *("sessions", "session", "session-by-pk", "session-new", "session-compare", "session-rewind"),
             *("session-fork", "session-rename", "session-delete", "session-drift", "session-hints"),
-            *("session-message", "session-call", "session-live", "session-replay"),
+            *("session-message", "session-live", "session-replay"),
             *("message-edit", "run-resume", "key-edit", "key-remove"),
             *("query-help", "saved-views"),
         ),
