@@ -11,7 +11,7 @@ import inspect
 import json
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any, get_type_hints
+from typing import Any
 
 from google.adk.agents.base_agent import BaseAgent
 from google.adk.agents.llm_agent import LlmAgent
@@ -25,7 +25,7 @@ from google.adk.tools.base_toolset import BaseToolset
 from google.adk.tools.function_tool import FunctionTool
 from google.adk.workflow import FunctionNode, Workflow
 from google.genai import types
-from pydantic import BaseModel, TypeAdapter
+from pydantic import BaseModel
 
 from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
@@ -261,7 +261,6 @@ class _Describer:
             "context": call_or(lambda: _adk.tool_context_parameter(tool), ""),
             "at": self._code_location(function),
             "schema": self._fit_json(_schema(tool)),
-            "response_schema": _response_schema(tool),
             **(self._agent_of_tool(tool.agent, model) if isinstance(tool, AgentTool) else {}),
         }
 
@@ -385,19 +384,3 @@ def _schema(tool: BaseTool) -> dict[str, Any]:
     if declaration.parameters is None:
         return {}
     return declaration.parameters.model_dump(mode="json", exclude_none=True, by_alias=True)
-
-
-def _response_schema(tool: BaseTool) -> dict[str, Any]:
-    """Return the JSON schema of the value of a long-running function, which a person may have to enter.
-
-    Empty if the annotation does not describe the value.
-    """
-    if not isinstance(tool, FunctionTool) or not tool.is_long_running:
-        return {}
-    try:
-        returned = get_type_hints(tool.func).get("return")
-        schema = TypeAdapter(returned).json_schema() if returned not in {None, Any} else {}
-    except Exception:
-        return {}  # annotations may name anything
-    is_empty = schema.get("type") == "object" and not schema.get("properties")
-    return {} if is_empty or len(json.dumps(schema)) > MAX_TEXT else schema

@@ -18,7 +18,7 @@ class RuntimeProcess(models.Model):
     host = models.TextField()
     pid = models.IntegerField()
     pid_started_at = models.FloatField(
-        default=0.0, help_text="By the clock then; tells a reused pid from this process if nothing else does."
+        default=0.0, help_text="Not used any more: `pid_identity` tells processes apart."
     )
     pid_identity = models.TextField(
         default="", db_default="", help_text="Tells a reused pid from this process: see `processes.identity`."

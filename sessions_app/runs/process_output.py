@@ -7,15 +7,13 @@ and a note reports it.
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import os
 import sys
 import threading
 import time
 from collections.abc import Callable
 from functools import partial
-
-if sys.platform != "win32":
-    import fcntl
 
 LIMIT_BYTES = 1_000_000
 """Bytes of a process's output that are passed on per time window."""

@@ -7,7 +7,6 @@ heartbeat was seen for a while, measured by the monotonic clock. Times of two ho
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -29,9 +28,6 @@ SILENCE_S = 30.0
 
 POLL_S = 0.5
 """Seconds between two checks for a heartbeat."""
-
-SAME_START_S = 2.0
-"""Tolerance in seconds between two readings of a start time, for rows without an identity."""
 
 RETENTION_S = 24 * 3600.0
 """Seconds that the row of an ended process is retained. No page shows it; only active runs need it."""
@@ -76,7 +72,6 @@ def register(
             app_name=app_name,
             host=socket.gethostname(),
             pid=pid,
-            pid_started_at=start_time(pid) or 0.0,
             pid_identity=identity(pid) or "",
             code_version=code_version,
             server_id=server_id,
@@ -137,12 +132,7 @@ def is_alive(process: RuntimeProcess) -> bool:
     """Tell whether a process that is not marked as stopped is alive."""
     if _needs_heartbeat(process):
         return _heartbeats.seconds_unchanged(process.pk, process.heartbeat_at) < SILENCE_S
-    if process.pid_identity:
-        return identity(process.pid) == process.pid_identity
-    started = start_time(process.pid)  # the row was written before identities existed
-    if started is None:
-        return False
-    return not process.pid_started_at or abs(started - process.pid_started_at) < SAME_START_S
+    return bool(process.pid_identity) and identity(process.pid) == process.pid_identity
 
 
 def describe_exit(code: int) -> str:
@@ -154,7 +144,7 @@ def describe_exit(code: int) -> str:
 
 
 def _needs_heartbeat(process: RuntimeProcess) -> bool:
-    return process.host != socket.gethostname() or PLATFORM == "win32"
+    return process.host != socket.gethostname()
 
 
 def identity(pid: int) -> str | None:
@@ -166,30 +156,7 @@ def identity(pid: int) -> str | None:
     if PLATFORM.startswith("linux"):
         ticks = _start_ticks(pid)
         return None if ticks is None else f"{_boot_id()} {ticks}"
-    if PLATFORM == "win32":
-        return None
-    return _start_by_ps(pid, {"TZ": "UTC"}) or None
-
-
-def start_time(pid: int) -> float | None:
-    """Return when a process of this host was started (epoch seconds); None if it does not exist.
-
-    The value changes when the clock is set: use it for display, and `identity` for comparison.
-    """
-    if PLATFORM.startswith("linux"):
-        return _start_time_on_linux(pid)
-    if PLATFORM == "win32":
-        return None
-    return _start_time_by_ps(pid)
-
-
-def _start_time_on_linux(pid: int) -> float | None:
-    ticks = _start_ticks(pid)
-    try:
-        boot = next(line for line in Path("/proc/stat").read_text().splitlines() if line.startswith("btime "))
-    except (OSError, StopIteration):
-        return None
-    return None if ticks is None else float(boot.split()[1]) + ticks / os.sysconf("SC_CLK_TCK")
+    return _start_by_ps(pid) or None
 
 
 def _start_ticks(pid: int) -> int | None:
@@ -209,12 +176,7 @@ def _boot_id() -> str:
         return ""
 
 
-def _start_time_by_ps(pid: int) -> float | None:
-    text = _start_by_ps(pid, {})
-    return time.mktime(time.strptime(text)) if text else None
-
-
-def _start_by_ps(pid: int, zone: dict[str, str]) -> str:
+def _start_by_ps(pid: int) -> str:
     ps = ["/bin/ps", "-o", "lstart=", "-p", str(pid)]
-    environment = {"LC_ALL": "C", **zone}
+    environment = {"LC_ALL": "C", "TZ": "UTC"}
     return subprocess.run(ps, capture_output=True, text=True, check=False, env=environment).stdout.strip()

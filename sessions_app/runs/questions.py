@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from sessions_app import events as wire
 from sessions_app import scopes
-from sessions_app.agents import cards
 from sessions_app.events.conditions import HAS_CALLS, HAS_RESULTS
 from sessions_app.events.superseded_events import find_superseded_ranges
 from sessions_app.models import AgentSession, Event, Run
@@ -117,7 +116,7 @@ def open_questions(session: AgentSession, events: Iterable[Event]) -> dict[int, 
             if call.get("id") in long_running_ids - answered:
                 question = _parse_question(call, seq, invocation_id)
                 questions[seq].append(replace(question, is_answered=question.call_id in coming))
-    return _with_schemas(session, questions)
+    return questions
 
 
 def find_question(session: AgentSession, call_id: str) -> Question | None:
@@ -158,35 +157,6 @@ def _ids_answered_after(session: AgentSession, seq: int) -> set[str]:
     answers = Event.objects.filter(HAS_RESULTS, session=session, author="user", seq__gt=seq)
     summaries = answers.order_by("seq").values_list("summary", flat=True)[:ANSWERS_SCANNED]
     return {result["id"] for summary in summaries for result in json.loads(summary).get("results", [])}
-
-
-def _with_schemas(
-    session: AgentSession, questions_by_seq: dict[int, list[Question]]
-) -> dict[int, list[Question]]:
-    """Return the questions, those of long-running tools with the tool's response schema. At most one query."""
-    if not any(_is_tool(question) for questions in questions_by_seq.values() for question in questions):
-        return questions_by_seq
-    schemas = dict(_response_schemas(cards.description_of(session.app_name)))
-    return {
-        seq: [
-            replace(question, schema=schemas.get(question.name, {})) if _is_tool(question) else question
-            for question in questions
-        ]
-        for seq, questions in questions_by_seq.items()
-    }
-
-
-def _is_tool(question: Question) -> bool:
-    return question.name not in {CONFIRMATION, INPUT, REQUEST_CREDENTIAL}
-
-
-def _response_schemas(node: Mapping[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """Yield (tool name, response schema) of an agent and its sub-agents."""
-    for tool in node.get("tools") or []:
-        if tool.get("response_schema"):
-            yield tool["name"], tool["response_schema"]
-    for below in (*(node.get("sub_agents") or []), *(node.get("nodes") or [])):
-        yield from _response_schemas(below)
 
 
 def _parse_question(call: dict[str, Any], seq: int, invocation_id: str) -> Question:

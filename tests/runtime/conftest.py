@@ -169,7 +169,7 @@ async def pid_of(stage: Stage, app: str) -> int:
 
 def is_running(pid: int) -> bool:
     """Tell whether a process lives."""
-    return processes.start_time(pid) is not None
+    return processes.identity(pid) is not None
 
 
 async def wait_until_gone(pid: int) -> None:

@@ -64,19 +64,17 @@ def test_a_pid_of_another_boot_is_another_process():
     assert processes.identity(process.pid) is None
 
 
-def test_process_with_start_time_by_clock_only_is_recognized(session):
-    runtime = new_process()
+def test_process_without_identity_counts_as_gone(session):
+    """As a row that a DevUI wrote before identities existed."""
     run = new_run(session)
-    lifecycle.claim(run.pk, runtime.pk, "v1")
+    lifecycle.claim(run.pk, new_process().pk, "v1")
     RuntimeProcess.objects.update(pid_identity="")
-    assert lifecycle.crash_orphans() == []
-    RuntimeProcess.objects.update(pid_started_at=runtime.pid_started_at - 3600)
     assert lifecycle.crash_orphans() == [run.pk]
 
 
 def test_start_time_of_ps_distinguishes_processes(monkeypatch):
     """As on macOS."""
-    own = processes._start_by_ps(os.getpid(), {"TZ": "UTC"})
+    own = processes._start_by_ps(os.getpid())
     monkeypatch.setattr(processes, "PLATFORM", "darwin")
     assert processes.identity(os.getpid()) == own
     assert time.strptime(own)

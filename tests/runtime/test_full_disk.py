@@ -87,7 +87,7 @@ async def test_a_full_disk_ends_neither_the_server_nor_an_agents_process(disk: P
             await until(
                 partial(read_log, tmp_path), lambda text: "Retrying until the store accepts the write" in text
             )
-            assert processes.start_time(runtime) is not None
+            assert processes.identity(runtime) is not None
         run = await client.ended(begun)
         assert run["status"] == "done" or (run["status"], run["error_type"]) == ("failed", "StoreFull")
         assert (await client.ended((await client.send("say bye")).json()["id"]))["status"] == "done"

@@ -255,10 +255,3 @@ def test_processes_that_ended_long_ago_are_forgotten_a_few_at_a_time(session, mo
     assert kept == {"young", "living", "busy"}
     ended = Run.objects.get(pk=run.pk)
     assert (ended.status, ended.runtime_id) == (Status.DONE, None)
-
-
-def test_no_process_has_started_under_a_pid_that_is_not_in_use():
-    with subprocess.Popen([sys.executable, "-c", ""]) as process:
-        process.wait()
-    assert processes.start_time(process.pid) is None
-    assert abs((processes.start_time(os.getpid()) or 0) - time.time()) < 3600

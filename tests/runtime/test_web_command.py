@@ -139,7 +139,7 @@ def test_a_signal_ends_it_and_leaves_no_process(serve, number):
 
     assert web.process.returncode == 0
     assert "Traceback" not in output
-    assert not any(processes.start_time(pid) for pid in pids)
+    assert not any(processes.identity(pid) for pid in pids)
 
 
 @pytest.mark.soak
@@ -151,7 +151,7 @@ def test_processes_end_when_the_server_is_killed(serve):
 
     web.process.kill()
 
-    wait_until(lambda: not any(processes.start_time(pid) for pid in pids))
+    wait_until(lambda: not any(processes.identity(pid) for pid in pids))
 
 
 @pytest.mark.soak
