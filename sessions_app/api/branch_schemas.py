@@ -1,4 +1,4 @@
-"""Schemas of rewinds, forks and comparisons. Times as in `schemas`."""
+"""Schemas of rewinds and forks. Times as in `schemas`."""
 
 from __future__ import annotations
 
@@ -186,43 +186,3 @@ class Lineage(Schema):
         description="app, user, session, realm, seq and event_id; key: null if that session was deleted."
     )
     forks: list[SessionOut]
-
-
-class BriefEvent(RowSchema):
-    """Summary of an event."""
-
-    seq: int
-    event_id: str
-    kind: str
-    author: str
-    time: float
-    summary: dict[str, Any] = Field(description="Bounded: text, calls, results, delta (keys), …")
-
-
-class TurnOut(Schema):
-    """Consecutive events of an invocation in each session; empty if a session has no such turn."""
-
-    left: list[BriefEvent]
-    right: list[BriefEvent]
-
-
-class KeyPairOut(Schema):
-    """A key whose value differs between the sessions."""
-
-    key: str
-    left: Was
-    right: Was
-
-
-class Comparison(Schema):
-    """Comparison of two sessions after their common events."""
-
-    left: SessionOut
-    right: SessionOut
-    common: int = Field(description="Number of common first events.")
-    turns: list[TurnOut]
-    left_after: int = Field(description="Pass `left_after` and `right_after` for the next page.")
-    right_after: int
-    more: bool
-    state: list[KeyPairOut] = Field(description="Keys that differ, at `left_at` and `right_at`.")
-    state_same: int

@@ -3,18 +3,17 @@
 The query parameter `key` is the whole key with its prefix: it may hold any character, and `user:preferences.theme` is
 one key. The parameter `pointer` is a JSON pointer (RFC 6901) into its value, such as `/theme/0`.
 
-Changes can be conditional: `revision` is compared with the session's revision, and `If-Match` with the key's `ETag`,
-which changes with every write, also by other sessions for `user:` and `app:` keys.
+Changes can be conditional: `revision` is compared with the session's revision, and `position` with that of the key's
+last write, which changes with every write, also by other sessions for `user:` and `app:` keys.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import Any, Literal
 
-from django.http import HttpRequest, HttpResponse
-from ninja import Header, P, QueryEx, Router, Schema
+from django.http import HttpRequest
+from ninja import P, QueryEx, Router, Schema
 from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
@@ -24,7 +23,6 @@ from sessions_app.api.schemas import Problem
 from sessions_app.api.state_schemas import (
     ChangeOut,
     DiffOut,
-    DriftOut,
     EditOut,
     HistoryPage,
     KeyOut,
@@ -39,7 +37,7 @@ from sessions_app.models import AgentSession, Event, Scope, StateChange
 from sessions_app.presentation import json_tree
 from sessions_app.sessions import state_edits
 from sessions_app.sessions.state_edits import Condition
-from sessions_app.state import diff, drift, history, lint
+from sessions_app.state import diff, history, lint
 from sessions_app.store import units_of_work
 
 router = Router(tags=["state"])
@@ -50,25 +48,11 @@ STATE = "/sessions/{int:session}/state"
 Key = QueryEx[str, P(description="The whole key with its prefix, as in `user:tier`.")]
 At = QueryEx[str | None, P(description="Id or number of an event: return the state at that event.")]
 Revision = QueryEx[int | None, P(description="Refuse with 409 unless this is the session's revision.")]
+Position = QueryEx[
+    int | None,
+    P(ge=0, description="Refuse with 409 unless the key's last write has this `position`; 0: never written."),
+]
 OneScope = QueryEx[Literal["session", "user", "app"] | None, P(description="This scope only.")]
-
-
-class IfMatch(Schema):
-    """Header with the version of the key that the caller has read."""
-
-    if_match: str | None = Field(
-        default=None,
-        alias="If-Match",
-        description="`ETag` of the key: refuse with 409 if it was written since.",
-    )
-
-
-class Preconditions(IfMatch):
-    """Headers with what the caller knows of the key."""
-
-    if_none_match: str | None = Field(
-        default=None, alias="If-None-Match", description="`*`: refuse with 409 if the key has a value."
-    )
 
 
 class NewValue(Schema):
@@ -94,48 +78,41 @@ async def list_keys(request: HttpRequest, session: int, at: At = None, scope: On
 @router.get(f"{STATE}/key", response={200: KeyOut, **ERRORS})
 async def get_key(
     request: HttpRequest,
-    response: HttpResponse,
     session: int,
     key: Key,
     at: At = None,
     pointer: QueryEx[str, P(description="JSON pointer of a piece of the value: `/theme/0`.")] = "",
 ) -> KeyOut:
-    """Return one key, or a piece of its value, now or at an event. `ETag` identifies its last write."""
-    key_out = await units_of_work.read(_read_key, session, key, at, pointer)
-    response["ETag"] = key_out.etag
-    return key_out
+    """Return one key, or a piece of its value, now or at an event."""
+    return await units_of_work.read(_read_key, session, key, at, pointer)
 
 
 @router.put(f"{STATE}/key", response={200: EditOut, 201: EditOut, 409: Problem, **ERRORS})
 async def put_key(
     request: HttpRequest,
-    response: HttpResponse,
     session: int,
     key: Key,
     body: NewValue,
-    headers: Header[Preconditions],
     revision: Revision = None,
+    position: Position = None,
 ) -> Status[EditOut]:
     """Set a key's value by an appended event. Refused while a run is active on the session."""
-    condition = _condition(key, revision, headers.if_match, headers.if_none_match)
+    condition = Condition(revision, position)
     edited = await units_of_work.write(state_edits.put_key, session, key, body.value, condition)
-    response["ETag"] = etag(edited.change)
-    return Status(200 if edited.had_value else 201, EditOut.of(edited, etag(edited.change)))
+    return Status(200 if edited.had_value else 201, EditOut.of(edited))
 
 
 @router.delete(f"{STATE}/key", response={200: EditOut, 409: Problem, **ERRORS})
 async def remove_key(
-    request: HttpRequest, session: int, key: Key, headers: Header[IfMatch], revision: Revision = None
+    request: HttpRequest, session: int, key: Key, revision: Revision = None, position: Position = None
 ) -> EditOut:
     """Remove a key from the state by an appended event.
 
     ADK's deltas cannot remove keys: the event sets the key to null, and the store removes it. (ADK's own session
     services would keep the key with null.)
     """
-    edited = await units_of_work.write(
-        state_edits.remove_key, session, key, _condition(key, revision, headers.if_match, None)
-    )
-    return EditOut.of(edited, etag(edited.change))
+    condition = Condition(revision, position)
+    return EditOut.of(await units_of_work.write(state_edits.remove_key, session, key, condition))
 
 
 @router.get(f"{STATE}/history", response={200: HistoryPage, **ERRORS})
@@ -164,21 +141,6 @@ async def get_diff(
     return await units_of_work.read(_read_diff, session, from_, to)
 
 
-@router.get(f"{STATE}/drift", response={200: DriftOut, **ERRORS})
-async def get_drift(
-    request: HttpRequest,
-    session: int,
-    fold: QueryEx[
-        Literal["ledger", "events"],
-        P(
-            description="`events` folds every event's delta, which takes time proportional to the session's length."
-        ),
-    ] = "ledger",
-) -> DriftOut:
-    """Return keys whose value nothing explains, and keys explained by something other than this session's events."""
-    return await units_of_work.read(_read_drift, session, fold)
-
-
 @router.get(f"{STATE}/lint", response={200: LintOut, **ERRORS})
 async def get_lint(request: HttpRequest, session: int) -> LintOut:
     """Return lint hints for the current state: values that may have the wrong scope or form.
@@ -198,33 +160,6 @@ async def get_app_state(request: HttpRequest, app: str) -> OwnerState:
 async def get_user_state(request: HttpRequest, app: str, user: str) -> OwnerState:
     """Return the current state that all sessions of a user share: the `user:` keys, without their prefix."""
     return await units_of_work.read(_read_owner_state, app, user)
-
-
-def etag(change: StateChange) -> str:
-    """Return the `ETag` of a write: the key's scope and the position of the write."""
-    return f'"{change.scope}-{change.position}"'
-
-
-def _condition(key: str, revision: int | None, if_match: str | None, if_none_match: str | None) -> Condition:
-    if if_none_match not in (None, "*"):
-        raise BadInput(
-            "If-None-Match can only be `*` here.", hint="`*` sets the value only if the key has none."
-        )
-    return Condition(revision, _position_in(key, if_match), absent=if_none_match == "*")
-
-
-def _position_in(key: str, if_match: str | None) -> int | None:
-    """Return the position of the write that an `If-Match` header names."""
-    if if_match is None:
-        return None
-    scope, _ = state_edits.parse_name(key)
-    match = re.fullmatch(r'\s*"(session|user|app)-(\d{1,18})"\s*', if_match)
-    if match is None or match[1] != scope:
-        raise BadInput(
-            f"If-Match {if_match[:80]!r} is not an ETag of the key {key[:80]!r}.",
-            hint=f'GET the key first: its ETag looks like "{scope}-12".',
-        )
-    return int(match[2])
 
 
 def _event_at(session: AgentSession, at: str | None) -> Event | None:
@@ -294,7 +229,6 @@ def _key_out(change: StateChange) -> KeyOut:
         scope=str(scope),
         value=change_out.value,
         note=change_out.note,
-        etag=etag(change),
         last_write=change_out,
     )
 
@@ -319,10 +253,6 @@ def _read_diff(session_key: int, first: str | None, last: str | None) -> DiffOut
     if before and after and before.seq > after.seq:
         raise BadInput(f"Event {first!r} comes after event {last!r}.", hint="Swap `from` and `to`.")
     return DiffOut.of(session, before, after, diff.diff(session, before, after).keys)
-
-
-def _read_drift(session_key: int, fold: str) -> DriftOut:
-    return DriftOut.of(drift.find_drift(find_session(session_key), from_events=fold == "events"))
 
 
 def _read_lint(session_key: int) -> LintOut:

@@ -16,7 +16,7 @@ from ninja.responses import Status
 from pydantic import Field
 
 from sessions_app import realms
-from sessions_app.api import branches, saved_views, session_actions, state, traces
+from sessions_app.api import branches, session_actions, state, traces
 from sessions_app.api.schemas import (
     EventPage,
     NewRun,
@@ -45,7 +45,6 @@ router = Router()
 router.add_router("", state.router)
 router.add_router("", branches.router)
 router.add_router("", session_actions.router)
-router.add_router("", saved_views.router)
 router.add_router("", traces.router)
 
 

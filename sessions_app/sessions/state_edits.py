@@ -33,12 +33,10 @@ class Condition:
     Attributes:
         revision: revision of the session; None: any.
         position: position of the last write of the key, 0 if it was never written; None: any.
-        absent: whether the key must have no value.
     """
 
     revision: int | None = None
     position: int | None = None
-    absent: bool = False
 
 
 ANY = Condition()
@@ -186,7 +184,7 @@ def _check(session: AgentSession, scope: Scope, bare: str, name: str, condition:
     last = history.change_at(session, None, scope, bare)
     position = last.position if last else 0
     has_value = last is not None and not last.removed
-    if condition.position not in (None, position) or (condition.absent and has_value):
+    if condition.position not in (None, position):
         raise StaleKey(
             f"The key {name!r} was written since you read it"
             + (f", at {scope} version {position}." if scope != Scope.SESSION else f", by event {position}."),

@@ -148,19 +148,3 @@ async def test_a_fork_that_cannot_be_is_refused(web, body, status, code):
     answer = await post(web, session, "fork", **body)
     assert (answer.status_code, answer.json()["code"]) == (status, code)
     assert await units_of_work.read(AgentSession.objects.count) == 1
-
-
-async def test_two_sessions_are_compared(web):
-    session = await create_two_invocations()
-    new = (await post(web, session, "fork", event_id="e2")).json()
-    query = {"left": session.pk, "right": new["key"]}
-    found = (await web.get("/api/v1/sessions/compare", params=query)).json()
-    assert (found["common"], found["more"]) == (2, False)
-    [turn] = found["turns"]
-    assert ([event["event_id"] for event in turn["left"]], turn["right"]) == (["e3"], [])
-    assert turn["left"][0]["summary"]["text"] == "e3"
-    assert [key["key"] for key in found["state"]] == ["late", "n", "seed"]
-    same = await web.get("/api/v1/sessions/compare", params={**query, "left_at": "e2", "right_at": "e2"})
-    assert same.json()["state"] == []
-    unknown = await web.get("/api/v1/sessions/compare", params={**query, "left_at": "nobody"})
-    assert unknown.status_code == 404

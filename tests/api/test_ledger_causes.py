@@ -8,6 +8,8 @@ from typing import Any
 import pytest
 
 from sessions_app.models import AgentSession
+from sessions_app.state import drift
+from sessions_app.state.drift import DriftCause
 from sessions_app.store import units_of_work
 from sessions_app.timeline.key_changes import changes_of
 from sessions_app.transfer.readers import open_source
@@ -88,9 +90,9 @@ async def test_import_causes_name_events_and_unexplained_values(web, tmp_path):
     assert await history(web, session, "n") == [(2, "import", 2), (1, "import", 1)]
     assert await history(web, session, "seed") == [(7, "import", 0)]
     assert await old_and_new(session, 2) == [("n", "1", "2")]
-    told = (await web.get(f"/api/v1/sessions/{session.pk}/state/drift")).json()
-    assert told["keys"] == []
-    assert [(entry["key"], entry["cause"]) for entry in told["explained"]] == [("seed", "import")]
+    report = await units_of_work.read(drift.find_drift, session)
+    assert report.drifted == []
+    assert [(entry.key, entry.why) for entry in report.explained] == [("seed", DriftCause.IMPORT)]
     await append(session, "here", {"n": 3, "seed": 8})
     assert await old_and_new(session, 3) == [("n", "2", "3"), ("seed", "7", "8")]
 
@@ -100,8 +102,8 @@ async def test_import_that_corrects_a_value_has_cause(web, tmp_path):
     await units_of_work.write(import_from, store)
     session = await the_session()
     assert await history(web, session, "n") == [(5, "import", 0), (1, "import", 1)]
-    [entry] = (await web.get(f"/api/v1/sessions/{session.pk}/state/drift")).json()["keys"]
-    assert (entry["key"], entry["stored"], entry["folded"], entry["cause"]) == ("n", 5, 1, "import")
+    [entry] = (await units_of_work.read(drift.find_drift, session)).drifted
+    assert (entry.key, entry.stored, entry.folded, entry.why) == ("n", "5", "1", DriftCause.IMPORT)
 
 
 async def test_recreated_session_has_only_user_and_app_history(web):

@@ -111,21 +111,6 @@ async def test_the_list_is_searched_by_the_query_language(web):
     assert (wrong.status_code, wrong.json()["code"]) == (400, "bad_query")
 
 
-async def test_views_are_saved_renamed_replaced_and_deleted(web):
-    made = await web.post(f"{API}/views", json={"name": "Mine", "query": "q=a&before=1~2"})
-    view = made.json()
-    assert (made.status_code, view["query"]) == (201, "q=a")
-    taken = await web.post(f"{API}/views", json={"name": "Mine", "query": "q=b"})
-    assert (taken.status_code, taken.json()["code"]) == (409, "already_exists")
-    await web.post(f"{API}/views", json={"name": "Mine", "query": "q=b", "replace": True})
-    renamed = (await web.patch(f"{API}/views/{view['id']}", json={"name": "Yours"})).json()
-    assert (renamed["name"], renamed["query"]) == ("Yours", "q=b")
-    assert [each["name"] for each in (await web.get(f"{API}/views")).json()["views"]] == ["Yours"]
-    for status in (204, 404):
-        assert (await web.delete(f"{API}/views/{view['id']}")).status_code == status
-    assert (await web.get(f"{API}/views")).json() == {"views": []}
-
-
 @pytest.mark.parametrize("key", [2**63, 10**30, 0, -1])
 async def test_impossible_primary_key_is_refused_without_query(web, key):
     assert (await web.get(f"{API}/sessions/export", params={"session": key})).status_code == 422

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from sessions_app import scopes
 from sessions_app.ids import SessionKey
 from sessions_app.models import Event, Run, StateChange
 from sessions_app.runs import lifecycle
@@ -55,7 +54,7 @@ async def test_any_key_can_be_put_read_and_removed(web, key):
     made = await web.put(of(session), params={"key": key}, json={"value": {"n": [1, None]}})
     assert (made.status_code, made.json()["value"], made.json()["seq"]) == (201, {"n": [1, None]}, 1)
     read = await web.get(of(session), params={"key": key})
-    assert (read.json()["value"], read.headers["ETag"]) == ({"n": [1, None]}, made.headers["ETag"])
+    assert (read.json()["value"], read.json()["last_write"]["seq"]) == ({"n": [1, None]}, 1)
     changed = await web.put(of(session), params={"key": key}, json={"value": None})
     assert (changed.status_code, changed.json()["revision"]) == (200, 2)
     gone = await web.delete(of(session), params={"key": key})
@@ -151,36 +150,27 @@ async def test_a_change_can_be_bound_to_the_sessions_revision(web):
 
 
 @pytest.mark.parametrize("key", ["n", "user:n", "app:n"])
-async def test_if_match_refuses_key_written_by_any_session_since(web, key):
+async def test_position_refuses_key_written_by_any_session_since(web, key):
     session, other = await create(initial={key: 0}), await create("s2")
-    tag = (await web.get(of(session), params={"key": key})).headers["ETag"]
+    last_write = (await web.get(of(session), params={"key": key})).json()["last_write"]
     await append(session, "e1", {"unrelated": 1})
-    kept = await web.put(of(session), params={"key": key}, json={"value": 1}, headers={"If-Match": tag})
-    assert kept.status_code == 200
+    written = await web.put(
+        of(session), params={"key": key, "position": last_write["position"]}, json={"value": 1}
+    )
+    assert written.status_code == 200
     await append(session if key == "n" else other, "e9", {key: 5})
+    params = {"key": key, "position": written.json()["position"]}
     for method, body in (("PUT", {"json": {"value": 2}}), ("DELETE", {})):
-        stale = await web.request(
-            method, of(session), params={"key": key}, headers={"If-Match": kept.headers["ETag"]}, **body
-        )
+        stale = await web.request(method, of(session), params=params, **body)
         assert (stale.status_code, stale.json()["code"]) == (409, "stale_key")
     assert (await web.get(of(session), params={"key": key})).json()["value"] == 5
 
 
-async def test_key_is_created_only_if_missing(web):
-    session = await create(initial={"n": 0})
-    only_new = {"If-None-Match": "*"}
-    taken = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers=only_new)
-    assert (taken.status_code, taken.json()["code"]) == (409, "stale_key")
-    assert (await web.delete(of(session), params={"key": "n"})).status_code == 200
-    made = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers=only_new)
-    assert made.status_code == 201
-
-
-@pytest.mark.parametrize("tag", ["n", '"user-1"', '"session-x"', "*"])
-async def test_a_tag_that_is_none_of_the_key_is_refused(web, tag):
-    session = await create(initial={"n": 0})
-    answer = await web.put(of(session), params={"key": "n"}, json={"value": 1}, headers={"If-Match": tag})
-    assert (answer.status_code, answer.json()["code"]) == (400, "bad_input")
+async def test_position_zero_creates_only_a_missing_key(web):
+    session = await create(initial={"user:n": 0})
+    for key, status in (("user:n", 409), ("n", 201)):
+        answer = await web.put(of(session), params={"key": key, "position": 0}, json={"value": 1})
+        assert answer.status_code == status
 
 
 @pytest.mark.parametrize("method", ["get", "put", "delete"])
@@ -330,39 +320,6 @@ async def test_credentials_leave_in_no_answer(web):
     [change] = (await web.get(of(session, "diff"))).json()["changes"]
     assert change["hidden"]
     assert await units_of_work.read(StateChange.objects.filter(private__contains="hush2").count) == 1
-
-
-async def test_drift_lists_keys_with_cause_and_untracked_changes(web):
-    session = await create(initial={"seeded": None})
-    await append(session, "e1", {"user:n": 1, "gone": 1})
-    other = await create("s2")
-    await append(other, "x1", {"user:n": 2})
-    await web.delete(of(session), params={"key": "gone"})
-    key = SessionKey("", "weather", "ann", "s1")
-    await units_of_work.write(
-        writes.note_untracked, key, "i1", [writes.UntrackedChange("lost", scopes.canonicalize([1]), None)]
-    )
-    for fold in ("ledger", "events"):
-        told = (await web.get(of(session, "drift"), params={"fold": fold})).json()
-        shown = [
-            (k["key"], k["has_stored"], k["stored"], k["has_folded"], k["folded"], k["cause"])
-            for k in told["explained"]
-        ]
-        assert told["keys"] == []
-        assert shown == [
-            ("gone", False, None, True, None, "removed"),
-            ("seeded", True, None, False, None, "seed"),
-            ("user:n", True, 2, True, 1, "other_session"),
-        ]
-        [lost] = told["untracked"]
-        assert (lost["key"], lost["value"], lost["has_stored"], lost["invocation_id"]) == (
-            "lost",
-            [1],
-            False,
-            "i1",
-        )
-    assert (await web.get(of(session, "drift"), params={"fold": "x"})).status_code == 422
-    assert (await web.get("/api/v1/sessions/999/state/drift")).status_code == 404
 
 
 async def test_an_event_is_named_by_number_or_id(web):
