@@ -147,17 +147,6 @@ def test_a_save_that_was_killed_is_no_version(store, agent):
     assert import_location(str(agent)).is_complete
 
 
-def test_old_layout_belongs_to_the_agent_of_its_folder(store, agent):
-    old = agent / ".adk" / "artifacts"
-    (old / "apps" / "weather" / "users").rename(old / "users")
-
-    report = import_location(str(agent))
-
-    assert report.artifacts == 6
-    assert "are imported for 'weather'" in next(iter(report.remarks))
-    assert set(Artifact.objects.values_list("app_name", flat=True)) == {"weather"}
-
-
 def test_command_reports_count_and_app(store, agent, capsys):
     call_command("import_sessions", str(agent), "--into-app=forecast")
 

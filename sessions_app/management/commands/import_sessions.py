@@ -13,12 +13,11 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from sessions_app.errors import DevUIError
 from sessions_app.presentation import visible_text
 from sessions_app.store.schema import ensure_schema
-from sessions_app.transfer.readers import SourceFilter, fingerprint
+from sessions_app.transfer.readers import SourceFilter
 from sessions_app.transfer.writers import ImportReport, import_location
 
 INCOMPLETE, COULD_NOT_READ = 1, 2
 PROGRESS_S = 0.5
-FOLLOW_S = 2.0
 MOST_LINES = 50
 
 
@@ -48,7 +47,6 @@ class Command(BaseCommand):
             action="store_true",
             help="show what would be imported without importing",
         )
-        add("--follow", action="store_true", help="keep importing changes of a live store until Ctrl-C")
         add(
             "--timezone",
             type=_zone,
@@ -58,19 +56,24 @@ class Command(BaseCommand):
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Import once or, with `--follow`, repeatedly.
+        """Import.
 
         Raises:
             CommandError: the source cannot be read.
             SystemExit: something was not imported.
         """
-        self._told = 0.0
+        self._progress_at = 0.0
         try:
             ensure_schema()
-            report = self._import(options)
-            self._tell(report)
-            if options["follow"]:
-                self._follow(options)
+            report = import_location(
+                options["source"],
+                source_filter=SourceFilter(options["app"], options["user"]),
+                zone=options["timezone"],
+                into_app=options["into_app"],
+                dry_run=options["dry_run"],
+                progress=self._progress,
+            )
+            self._print_report(report)
         except DevUIError as error:
             raise CommandError(f"{error.message}\n{error.hint}", returncode=COULD_NOT_READ) from error
         except KeyboardInterrupt:
@@ -79,36 +82,13 @@ class Command(BaseCommand):
         if not report.is_complete:
             sys.exit(INCOMPLETE)
 
-    def _import(self, options: dict[str, Any]) -> ImportReport:
-        source_filter = SourceFilter(options["app"], options["user"])
-        return import_location(
-            options["source"],
-            source_filter=source_filter,
-            zone=options["timezone"],
-            into_app=options["into_app"],
-            dry_run=options["dry_run"],
-            progress=self._progress,
-        )
-
-    def _follow(self, options: dict[str, Any]) -> None:
-        self.stdout.write("Following. Ctrl-C ends it.")
-        last_fingerprint = ""
-        while True:
-            pause()
-            new_fingerprint = fingerprint(options["source"])
-            if new_fingerprint and new_fingerprint == last_fingerprint:
-                continue
-            report, last_fingerprint = self._import(options), new_fingerprint
-            if report.events or report.created or report.artifacts or report.eval_runs:
-                self._tell(report)
-
     def _progress(self, done: int) -> None:
         now = time.monotonic()
-        if self.stderr.isatty() and now - self._told > PROGRESS_S:
-            self._told = now
+        if self.stderr.isatty() and now - self._progress_at > PROGRESS_S:
+            self._progress_at = now
             self.stderr.write(f"\r{done:,} events", ending="")
 
-    def _tell(self, report: ImportReport) -> None:
+    def _print_report(self, report: ImportReport) -> None:
         write = self.stdout.write
         write(f"{report.location}: {report.format}")
         write(f"{report.counts()}.")
@@ -118,11 +98,6 @@ class Command(BaseCommand):
                 write(f"  {visible_text.escape_name(line)}")
             if lines.total > MOST_LINES:
                 write(f"  … and {lines.total - MOST_LINES} more")
-
-
-def pause() -> None:
-    """Wait until the next check of a live store."""
-    time.sleep(FOLLOW_S)
 
 
 def _zone(name: str) -> ZoneInfo:

@@ -7,7 +7,6 @@ by its models. `sessions_app.transfer.writers` writes what is read.
 from sessions_app.transfer.readers.artifact_files import ArtifactFolder, StoredArtifact
 from sessions_app.transfer.readers.detection import (
     find_artifacts_folder,
-    fingerprint,
     holds_sessions,
     open_source,
 )
@@ -38,7 +37,6 @@ __all__ = [
     "StoredState",
     "UnreadableRow",
     "find_artifacts_folder",
-    "fingerprint",
     "holds_sessions",
     "open_source",
     "session_events",

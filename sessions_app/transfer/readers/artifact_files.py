@@ -3,8 +3,8 @@
     apps/{app}/users/{user}/sessions/{session}/artifacts/{file}/versions/{number}/{last part of file, metadata.json}
     apps/{app}/users/{user}/artifacts/{file}/versions/…
 
-Older releases wrote the same tree without `apps/{app}`. Paths in `metadata.json` are not trusted: the path of the
-payload follows from the layout alone, and links are not followed.
+Like ADK, this reader ignores the tree without `apps/{app}` of older releases. Paths in `metadata.json` are not trusted:
+the path of the payload follows from the layout alone, and links are not followed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,6 @@ from sessions_app.transfer.readers.records import SourceFilter, UnreadableRow
 
 VERSIONS = "versions"
 METADATA = "metadata.json"
-OLD_LAYOUT = "Files without an app name, of an older ADK, are imported for {app!r}, in whose folder they are."
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,23 +51,12 @@ class StoredArtifact:
 
 
 class ArtifactFolder:
-    """Reader of a folder of artifacts.
+    """Reader of the folder `artifacts`, of the users that a filter matches."""
 
-    Args:
-        root: the folder `artifacts`.
-        source_filter: filter of the artifacts.
-        old_app: the app of files in the layout without apps.
-
-    Attributes:
-        remarks: notes about the whole folder; complete when all versions have been read.
-    """
-
-    def __init__(self, root: Path, source_filter: SourceFilter = SourceFilter(), old_app: str = "") -> None:  # noqa: B008 - frozen
+    def __init__(self, root: Path, source_filter: SourceFilter = SourceFilter()) -> None:  # noqa: B008 - frozen
         self.location = str(root.resolve())
-        self.remarks: list[str] = []
         self._root = root
         self._filter = source_filter
-        self._old_app = old_app
 
     def fingerprint(self) -> str:
         """Return a text that changes when a version is added or removed; empty if there is none."""
@@ -77,26 +65,17 @@ class ArtifactFolder:
     def versions(self) -> Iterator[StoredArtifact | UnreadableRow]:
         """Yield the versions of all files, per file in the order they were saved."""
         for app in _folders(self._root / "apps"):
-            yield from self._of_app(app.name, app)
-        if _folders(self._root / "users"):
-            if not self._old_app:
-                yield UnreadableRow(str(self._root / "users"), "these files have no app name")
-                return
-            self.remarks.append(OLD_LAYOUT.format(app=self._old_app))
-            yield from self._of_app(self._old_app, self._root)
-
-    def _of_app(self, app_name: str, folder: Path) -> Iterator[StoredArtifact | UnreadableRow]:
-        for user in _folders(folder / "users"):
-            if self._filter.matches(app_name, user.name):
-                yield from _scope_versions(app_name, user.name, "", user / "artifacts")
-                for session in _folders(user / "sessions"):
-                    yield from _scope_versions(app_name, user.name, session.name, session / "artifacts")
+            for user in _folders(app / "users"):
+                if self._filter.matches(app.name, user.name):
+                    yield from _scope_versions(app.name, user.name, "", user / "artifacts")
+                    for session in _folders(user / "sessions"):
+                        yield from _scope_versions(app.name, user.name, session.name, session / "artifacts")
 
 
 def artifacts_fingerprint(root: Path) -> str:
     """Return a text that changes when a version is added or removed; empty if there is none."""
     newest, count = 0, 0
-    for place, names, _ in os.walk(root):
+    for place, names, _ in os.walk(root / "apps"):
         if os.path.basename(place) == VERSIONS:
             newest = max(newest, os.stat(place).st_mtime_ns)
             count += len(names)

@@ -12,12 +12,10 @@ from urllib.parse import unquote, urlsplit
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.plugins import FAILURES
 from sessions_app.redaction import without_password
-from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import (
     SQLITE_MAGIC,
     Database,
     SqliteDatabase,
-    file_fingerprint,
     open_url,
     read_head,
 )
@@ -54,19 +52,6 @@ def open_source(location: str, source_filter: SourceFilter = SourceFilter(), zon
         raise
 
 
-def fingerprint(location: str) -> str:
-    """Return a text that changes with a source, without opening it; empty for a server."""
-    path = _path_of(location)
-    if path is None:
-        return ""
-    if not path.is_dir():
-        return file_fingerprint(path)
-    parts = [file_fingerprint(_session_file(path))] if holds_sessions(location) else []
-    if artifacts := find_artifacts_folder(location):
-        parts.append(artifacts_fingerprint(artifacts))
-    return " ".join(parts)
-
-
 def holds_sessions(location: str) -> bool:
     """Tell whether a folder has a session store. Any other location is assumed to be a store."""
     path = _path_of(location)
@@ -79,7 +64,7 @@ def find_artifacts_folder(location: str) -> Path | None:
     if path is None:
         return None
     places = (path / LOCAL_FOLDER / ARTIFACTS_FOLDER, path / ARTIFACTS_FOLDER)
-    return next((place for place in places if (place / "apps").is_dir() or (place / "users").is_dir()), None)
+    return next((place for place in places if (place / "apps").is_dir()), None)
 
 
 def _path_of(location: str) -> Path | None:

@@ -31,8 +31,6 @@ def import_artifacts(
             _import_version(artifact, report, into_app or artifact.app_name, dry_run)
         except (BadInput, OSError) as error:
             report.unread.add(f"{artifact}: {getattr(error, 'message', error)}")
-    for remark in folder.remarks:
-        report.remarks.add(remark)
     if not dry_run:
         ImportSource.objects.update_or_create(
             location=folder.location,

@@ -54,12 +54,11 @@ def import_location(
             report = import_sessions(source, into_app=into_app, dry_run=dry_run, progress=progress)
     else:
         report = ImportReport("data of adk web in an agent's folder", location, dry_run)
-    app_name = into_app or agent or folder.resolve().name
     if artifacts:
-        files = ArtifactFolder(artifacts, source_filter, old_app=app_name)
+        files = ArtifactFolder(artifacts, source_filter)
         import_artifacts(files, report, into_app=into_app, dry_run=dry_run)
     for importer in importers:
-        importer.import_data(app_name, folder, report)
+        importer.import_data(into_app or agent or folder.resolve().name, folder, report)
         for place, text in importer.find_sources(folder).items() if not dry_run else ():
             ImportSource.objects.update_or_create(
                 location=place,
