@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import time
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import NamedTuple, TypeVar
 
 from sessions_app import events
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.events import EventRecord
-from sessions_app.ids import SessionKey, check_event_ids, check_ids
-from sessions_app.models import AgentSession, ImportedSession, ImportSource
+from sessions_app.ids import SessionKey, check_event_ids, check_ids, is_storable
+from sessions_app.models import AgentSession, Event, ImportedSession, ImportSource
 from sessions_app.plugins import FAILURES
 from sessions_app.sessions.ledger import OwnerPositions
 from sessions_app.store import change_notification
@@ -28,16 +29,17 @@ from sessions_app.transfer.readers import (
 )
 from sessions_app.transfer.report import ImportReport
 from sessions_app.transfer.writers import import_rows, reconciliation
-from sessions_app.transfer.writers.duplicates import Duplicates
-from sessions_app.transfer.writers.import_rows import KeyWrite, PendingEvent
+from sessions_app.transfer.writers.import_rows import KeyWrite, PendingEvent, StateOwners
 from sessions_app.transfer.writers.session_plan import SessionPlan, plan_session
-from sessions_app.transfer.writers.state_owners import StateOwners
 
 MAX_EVENTS = 200
 """Most events in one transaction."""
 
 MAX_KEYS = 2_000
 """Most state keys in one transaction; a single event may have more."""
+
+_CORE_FIELDS = ("invocationId", "author", "timestamp", "content")
+"""Fields of an event by which a stored one is recognized."""
 
 MAX_SINGLE_SESSIONS = 50
 """Most sessions that are read one by one; for more, the whole source is read once."""
@@ -65,6 +67,50 @@ def import_sessions(
         BadInput: `into_app` is set, but the source has several apps.
     """
     return _Import(source, into_app, dry_run, progress or (lambda done: None)).run()
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """Stored event with the same id."""
+
+    seq: int
+    body: str
+
+    def is_same_event(self, record: EventRecord) -> bool:
+        """Tell whether it is the same event. Details may differ when an older DevUI imported it."""
+        body = record.private or record.data
+        if self.body == body:
+            return True
+        here, there = json.loads(self.body), json.loads(body)
+        return all(here.get(name) == there.get(name) for name in _CORE_FIELDS)
+
+
+class Duplicates:
+    """Events with the ids of a batch, in the store and earlier in the batch."""
+
+    def __init__(self, keys: Mapping[int, SessionKey], event_ids: Iterable[str]) -> None:
+        """Load the events with these ids from these sessions (pk to key)."""
+        self._event_ids = {event_id for event_id in event_ids if is_storable(event_id)}
+        rows = Event.objects.filter(session_id__in=keys, event_id__in=self._event_ids)
+        columns = ("session_id", "event_id", "seq", "data", "private")
+        self._duplicates = {
+            (keys[pk], event_id): Duplicate(seq, private or data)
+            for pk, event_id, seq, data, private in rows.values_list(*columns)
+        }
+
+    def find(self, plan: SessionPlan, event_id: str) -> Duplicate | None:
+        """Return the session's event with this id."""
+        if event_id not in self._event_ids and plan.pk:
+            row = Event.objects.filter(session_id=plan.pk, event_id=event_id).first()
+            if row:
+                return Duplicate(row.seq, row.private or row.data)
+        return self._duplicates.get((plan.key, event_id))
+
+    def add(self, plan: SessionPlan, record: EventRecord) -> None:
+        """Add an event that is about to be stored."""
+        self._duplicates[plan.key, record.event_id] = Duplicate(
+            plan.events_read, record.private or record.data
+        )
 
 
 class _ParsedEvent(NamedTuple):
