@@ -1,8 +1,7 @@
 """Description of an app's agents as plain JSON, for the agent page.
 
 The agent's code is not called: toolsets are named but not resolved (that may start a server), instruction providers
-are named but not called. Reading an attribute may still raise, a tree may have no end, and a text may have
-megabytes: therefore every read is guarded, lists and texts are bounded, and omitted items are counted.
+are named but not called. Reading an attribute of an agent may still raise: its description then contains the error.
 """
 
 from __future__ import annotations
@@ -29,15 +28,7 @@ from pydantic import BaseModel
 
 from devui.runtime import _adk
 from devui.runtime.code_locations import CodeLocation, CodeLocator
-from devui.runtime.guarded_reads import (
-    MAX_NAME,
-    call_or,
-    callable_name,
-    describe_error,
-    read_attribute,
-    short_name,
-    truncate,
-)
+from devui.runtime.guarded_reads import call_or, callable_name, truncate
 
 AGENT_CALLBACKS = ("before_agent_callback", "after_agent_callback")
 LLM_CALLBACKS = (
@@ -70,17 +61,11 @@ SETTINGS = (
 UNSHOWN_CONFIG = frozenset({"http_options", "tools"})
 """Fields of a model's config that are left out: headers may contain keys; tools are described with the agent."""
 
-MAX_DEPTH, MAX_NODES = 20, 300
-"""Most levels of the tree, and most agents and nodes in all."""
+MAX_NODES = 300
+"""Most agents and nodes that are described; further ones are only named."""
 
-MAX_CHILDREN, MAX_EDGES = 100, 500
-"""Most members of a list, and most edges of a workflow."""
-
-MAX_DESCRIPTION, MAX_TEXT = 4_000, 30_000
-"""Most characters of a description, and of an instruction or a schema."""
-
-MAX_TEXTS = 500_000
-"""Most characters of all instructions and schemas of an app; further ones are left out."""
+MAX_TEXT = 30_000
+"""Most characters of a description, an instruction or a schema."""
 
 
 def describe(
@@ -92,40 +77,45 @@ def describe(
     callbacks {hook: [{name, at}]}; an LLM agent also model, model_from (the source of an inherited model),
     model_config, instruction (text) or instruction_provider (name) with instruction_provider_at, the same for
     global_instruction, static_instruction, tools [{name, type, description, long_running, context, at, schema, agent}],
-    output_key and mode; a workflow has nodes and edges. left_out {key: count} counts what exceeds a limit, `again`
-    marks an agent inside itself, and `problem` is the error of an agent that cannot be read.
+    output_key and mode; a workflow has nodes and edges. `again` marks an agent inside itself; `problem` is the error of
+    an agent that cannot be read.
     """
     here = Path.cwd()
     describer = _Describer(locator or CodeLocator(here, here))
-    return {**describer.node(root), "app": call_or(lambda: describer.app(app, app_name), {"name": app_name})}
+    description = {**describer.node(root), "app": describer.app(app, app_name)}
+    plain: dict[str, Any] = json.loads(json.dumps(description, default=repr))
+    return plain
 
 
 class _Describer:
-    """Describes one app within the limits above."""
+    """Describes the agents of one app, and the app."""
 
     def __init__(self, locator: CodeLocator) -> None:
         self.locator = locator
         self.nodes = 0
-        self.characters = 0
         self.above: list[int] = []
 
     def node(self, node: Any, model: str = "") -> dict[str, Any]:
         """Return the description of an agent or node and of its children; `model` is the inherited model."""
         self.nodes += 1
-        data: dict[str, Any] = {
-            "name": short_name(read_attribute(node, "name")),
-            "type": type(node).__name__,
-            "description": truncate(read_attribute(node, "description"), MAX_DESCRIPTION),
-        }
-        if id(node) in self.above:
-            return {**data, "again": True}
-        self.above.append(id(node))
+        data: dict[str, Any] = {"name": "", "type": type(node).__name__, "description": ""}
         try:
-            self._fill_node(node, data, model)
+            data["name"] = node.name
+            data["description"] = truncate(node.description, MAX_TEXT)
+            if id(node) in self.above:
+                return {**data, "again": True}
+            if self.nodes > MAX_NODES:
+                return {
+                    **data,
+                    "problem": f"Not described: the app has more than {MAX_NODES} agents and nodes.",
+                }
+            self.above.append(id(node))
+            try:
+                self._fill_node(node, data, model)
+            finally:
+                self.above.pop()
         except Exception as error:
-            data["problem"] = describe_error(error)
-        finally:
-            self.above.pop()
+            data["problem"] = f"{type(error).__name__}: {error}"
         return data
 
     def app(self, app: App | None, app_name: str) -> dict[str, Any]:
@@ -136,91 +126,71 @@ class _Describer:
         return {
             "name": app.name,
             "is_app": True,
-            "plugins": [self._plugin(plugin) for plugin in app.plugins[:MAX_CHILDREN]],
+            "plugins": [self._plugin(plugin) for plugin in app.plugins],
             "resumable": bool(resumability and resumability.is_resumable),
             "context_cache": _dump(app.context_cache_config),
             "compaction": _dump(app.events_compaction_config),
         }
 
     def _fill_node(self, node: Any, data: dict[str, Any], model: str) -> None:
-        data["at"] = call_or(lambda: self._location(node, data["name"]), CodeLocation())
+        data["at"] = self._location(node)
         data["settings"] = _settings(node)
         if not _is_adk(type(node)):
             data["is_custom"] = True
         if isinstance(node, LlmAgent):
-            data |= self._llm_agent(node, data, model)
+            data |= self._llm_agent(node, model)
             model = "" if data["model_from"] == "ADK's default" else data["model"]
         if isinstance(node, BaseAgent):
             hooks = (*AGENT_CALLBACKS, *(LLM_CALLBACKS if isinstance(node, LlmAgent) else ()))
             data["callbacks"] = self._callbacks(node, hooks)
-            self._add_children(data, "sub_agents", node.sub_agents, model)
+            data["sub_agents"] = [self.node(child, model) for child in node.sub_agents]
         if isinstance(node, FunctionNode):
-            data["context"] = call_or(lambda: _adk.node_context_parameter(node), "")
+            data["context"] = _adk.node_context_parameter(node)
         if isinstance(node, LoopAgent):
             data["max_iterations"] = node.max_iterations
         if isinstance(node, Workflow) and node.graph is not None:
-            self._add_children(data, "nodes", node.graph.nodes, model)
+            data["nodes"] = [self.node(child, model) for child in node.graph.nodes]
             data["edges"] = [
-                {
-                    "from": short_name(edge.from_node.name),
-                    "to": short_name(edge.to_node.name),
-                    "route": _route(edge.route),
-                }
-                for edge in node.graph.edges[:MAX_EDGES]
+                {"from": edge.from_node.name, "to": edge.to_node.name, "route": edge.route}
+                for edge in node.graph.edges
             ]
-            _note_left_out(data, "edges", len(node.graph.edges) - MAX_EDGES)
 
-    def _location(self, node: Any, name: str) -> CodeLocation:
+    def _location(self, node: Any) -> CodeLocation:
         if isinstance(node, FunctionNode):
             return self.locator.of_code(_adk.function_of_node(node))
-        return self.locator.of_agent(name, node)
+        return self.locator.of_agent(node.name, node)
 
-    def _add_children(self, data: dict[str, Any], key: str, nodes: Any, model: str) -> None:
-        children = list(nodes)
-        described: list[dict[str, Any]] = []
-        for child in children[:MAX_CHILDREN]:
-            if self.nodes >= MAX_NODES or len(self.above) >= MAX_DEPTH:
-                break
-            described.append(self.node(child, model))
-        data[key] = described
-        _note_left_out(data, key, len(children) - len(described))
-
-    def _llm_agent(self, agent: LlmAgent, data: dict[str, Any], inherited: str) -> dict[str, Any]:
-        own = call_or(
-            lambda: short_name(agent.model if isinstance(agent.model, str) else agent.model.model), ""
-        )
-        model = own or inherited or call_or(_adk.default_model, "")
-        tools = list(agent.tools)
-        _note_left_out(data, "tools", len(tools) - MAX_CHILDREN)
+    def _llm_agent(self, agent: LlmAgent, inherited: str) -> dict[str, Any]:
+        own = agent.model if isinstance(agent.model, str) else agent.model.model
         return {
-            "model": model,
+            "model": own or inherited or _adk.default_model(),
             "model_from": "" if own else "the agent above" if inherited else "ADK's default",
             "model_type": "" if isinstance(agent.model, str) else type(agent.model).__name__,
             "live": call_or(lambda: type(agent.canonical_live_model).connect is not BaseLlm.connect, False),
-            "model_config": self._fit_json(call_or(lambda: _config(agent.generate_content_config), {})),
+            "model_config": _config(agent.generate_content_config),
             **self._instruction("instruction", agent.instruction),
             **self._instruction("global_instruction", agent.global_instruction),
-            "static_instruction": self._fit_text(_text_of(agent.static_instruction)),
-            "tools": [self._tool(tool, own or inherited) for tool in tools[:MAX_CHILDREN]],
-            "output_key": short_name(agent.output_key or ""),
-            "mode": short_name(agent.mode or ""),
+            "static_instruction": truncate(_text_of(agent.static_instruction), MAX_TEXT),
+            "tools": [self._tool(tool, own or inherited) for tool in agent.tools],
+            "output_key": agent.output_key or "",
+            "mode": agent.mode or "",
         }
 
     def _instruction(self, name: str, instruction: str | Callable[..., Any]) -> dict[str, Any]:
         if isinstance(instruction, str):
-            return {name: self._fit_text(instruction)}
+            return {name: truncate(instruction, MAX_TEXT)}
         return {
             name: "",
             f"{name}_provider": callable_name(instruction),
-            f"{name}_provider_at": self._code_location(instruction),
+            f"{name}_provider_at": self.locator.of_code(instruction),
         }
 
     def _callbacks(self, agent: BaseAgent, hooks: Iterable[str]) -> dict[str, list[dict[str, Any]]]:
-        callbacks = {hook: value for hook in hooks if (value := read_attribute(agent, hook))}
+        callbacks = {hook: value for hook in hooks if (value := getattr(agent, hook))}
         return {
             hook: [
-                {"name": callable_name(callback), "at": self._code_location(callback)}
-                for callback in (value if isinstance(value, list) else [value])[:MAX_CHILDREN]
+                {"name": callable_name(callback), "at": self.locator.of_code(callback)}
+                for callback in (value if isinstance(value, list) else [value])
             ]
             for hook, value in callbacks.items()
         }
@@ -233,7 +203,7 @@ class _Describer:
                 "name": callable_name(tool),
                 "type": type(tool).__name__,
                 "description": "",
-                "problem": describe_error(error),
+                "problem": f"{type(error).__name__}: {error}",
             }
 
     def _tool_data(self, source: Any, model: str) -> dict[str, Any]:
@@ -245,62 +215,30 @@ class _Describer:
                 "at": self.locator.of_class(type(source)),
             }
         if isinstance(source, _adk.Node):
-            return {
-                "name": short_name(source.name),
-                "type": type(source).__name__,
-                "description": truncate(source.description, MAX_DESCRIPTION),
-                **self._agent_of_tool(source, model),
-            }
+            agent = self.node(source, model)
+            return {**{key: agent[key] for key in ("name", "type", "description")}, "agent": agent}
         tool = source if isinstance(source, BaseTool) else FunctionTool(source)
-        function = tool.func if isinstance(tool, FunctionTool) else tool
         return {
-            "name": short_name(tool.name),
+            "name": tool.name,
             "type": type(tool).__name__,
-            "description": truncate(tool.description, MAX_DESCRIPTION),
+            "description": truncate(tool.description, MAX_TEXT),
             "long_running": bool(tool.is_long_running),
-            "context": call_or(lambda: _adk.tool_context_parameter(tool), ""),
-            "at": self._code_location(function),
-            "schema": self._fit_json(_schema(tool)),
-            **(self._agent_of_tool(tool.agent, model) if isinstance(tool, AgentTool) else {}),
+            "context": _adk.tool_context_parameter(tool),
+            "at": self.locator.of_code(tool.func if isinstance(tool, FunctionTool) else tool),
+            "schema": _schema(tool),
+            **({"agent": self.node(tool.agent, model)} if isinstance(tool, AgentTool) else {}),
         }
-
-    def _agent_of_tool(self, agent: Any, model: str) -> dict[str, Any]:
-        if self.nodes >= MAX_NODES or len(self.above) >= MAX_DEPTH:
-            return {}
-        return {"agent": self.node(agent, model)}
 
     def _plugin(self, plugin: BasePlugin) -> dict[str, Any]:
         cls = type(plugin)
         return {
-            "name": short_name(read_attribute(plugin, "name")),
+            "name": plugin.name,
             "type": cls.__name__,
-            "at": call_or(lambda: self.locator.of_class(cls), CodeLocation()),
+            "at": self.locator.of_class(cls),
             "hooks": [
                 name for name in PLUGIN_HOOKS if getattr(cls, name, None) is not getattr(BasePlugin, name)
             ],
         }
-
-    def _code_location(self, code: Any) -> CodeLocation:
-        return call_or(lambda: self.locator.of_code(code), CodeLocation())
-
-    def _fit_text(self, text: str) -> str:
-        remaining = max(0, MAX_TEXTS - self.characters)
-        fitted = truncate(text, min(MAX_TEXT, max(remaining, MAX_NAME)))
-        self.characters += len(fitted)
-        return fitted
-
-    def _fit_json(self, value: dict[str, Any]) -> dict[str, Any]:
-        """Return the JSON if it fits into the limits, else a comment with its size."""
-        if not value:
-            return {}
-        try:
-            size = len(json.dumps(value))
-        except (TypeError, ValueError, RecursionError):
-            return {"$comment": "Left out: it is not JSON."}
-        if size > min(MAX_TEXT, MAX_TEXTS - self.characters):
-            return {"$comment": f"Left out: it has {size:,} characters."}
-        self.characters += size
-        return value
 
 
 PLUGIN_HOOKS = tuple(
@@ -310,20 +248,8 @@ PLUGIN_HOOKS = tuple(
 )
 
 
-def _note_left_out(data: dict[str, Any], key: str, count: int) -> None:
-    if count > 0:
-        data.setdefault("left_out", {})[key] = count
-
-
 def _is_adk(cls: type) -> bool:
     return cls.__module__.partition(".")[0] == "google"
-
-
-def _route(route: Any) -> Any:
-    """Return a route as JSON: a bool, a number, a text, or a list of these."""
-    if isinstance(route, list):
-        return [_route(item) for item in route[:MAX_CHILDREN]]
-    return short_name(route) if isinstance(route, str) else route if isinstance(route, bool | int) else None
 
 
 def _dump(config: BaseModel | None) -> dict[str, Any] | None:
@@ -335,9 +261,7 @@ def _dump(config: BaseModel | None) -> dict[str, Any] | None:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, str):
-        return short_name(value)
-    if isinstance(value, bool | int | float):
+    if isinstance(value, str | bool | int | float):
         return value
     return value.__name__ if isinstance(value, type) else type(value).__name__
 
@@ -347,14 +271,10 @@ def _settings(node: Any) -> dict[str, Any]:
     fields = type(node).model_fields
     settings: dict[str, Any] = {}
     for name in SETTINGS:
-        value = read_attribute(node, name) if name in fields else None
-        if value is not None and not _is_same(value, fields[name].default):
+        value = getattr(node, name) if name in fields else None
+        if value is not None and value != fields[name].default:
             settings[name] = _plain(value)
     return settings
-
-
-def _is_same(value: Any, default: Any) -> bool:
-    return call_or(lambda: bool(value == default), False)
 
 
 def _config(config: types.GenerateContentConfig | None) -> dict[str, Any]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import traceback
 from contextlib import suppress
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +14,10 @@ from yaml import MarkedYAMLError
 from devui.runtime._adk import AgentLoadError, Node, OneAppLoader
 from devui.runtime.exception_text import message_of
 from sessions_app import scopes
-from sessions_app.agents.folder import CODE_SUFFIXES, open_folder
+from sessions_app.agents.folder import open_folder
 from sessions_app.errors import NotFound
 
 MAX_TRACEBACK = 50_000
-
-LINES_AROUND = 5
-MAX_LINE = 300
-"""Lines shown before and after a failing line, and characters of each."""
 
 
 class AgentSource:
@@ -70,10 +65,10 @@ class AgentSource:
 
 
 def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
-    """Return type, message, file, line, source and traceback of an exception raised while loading an agent.
+    """Return type, message, file, line and traceback of an exception raised while loading an agent.
 
     File and line are those of the innermost frame below `root`, or of a syntax error. The traceback starts at the
-    agent's own code. The source is a list of {number, text} around the line, empty for files outside `root`.
+    agent's own code.
     """
     if isinstance(error, AgentLoadError) and error.__cause__ is not None:
         error = error.__cause__
@@ -89,22 +84,8 @@ def describe_failure(error: BaseException, root: Path) -> dict[str, Any]:
         "message": message_of(error),
         "file": file,
         "line": line,
-        "source": _source_lines(Path(file), line, root) if file and line else [],
         "traceback": traceback_text(error, skip=frames.index(own[0]) if own else len(frames)),
     }
-
-
-def _source_lines(file: Path, line: int, root: Path) -> list[dict[str, Any]]:
-    """Return the lines around a line of the agent's own code."""
-    if not file.is_relative_to(root) or file.suffix not in CODE_SUFFIXES:
-        return []
-    try:
-        with file.open(encoding="utf-8", errors="replace") as lines:
-            first = max(0, line - 1 - LINES_AROUND)
-            around = [text.rstrip("\r\n")[:MAX_LINE] for text in islice(lines, first, line + LINES_AROUND)]
-    except OSError:
-        return []
-    return [{"number": first + 1 + index, "text": text} for index, text in enumerate(around)]
 
 
 def traceback_text(error: BaseException, skip: int = 0) -> str:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import ast
 import inspect
 import re
 import sys
-from collections.abc import Callable, Iterator
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any
@@ -17,12 +15,14 @@ MAX_FILES = 300
 MAX_FILE_BYTES = 1_000_000
 """Most files, and bytes of a file, that are scanned for agent definitions; agents beyond have no location."""
 
-MAX_WRAPPERS = 20
-
 CodeLocation = dict[str, Any]
 """{file: absolute path, line}; empty if unknown."""
 
-YAML_NAME = re.compile(r"""^name:\s*["']?([^"'#\n]+?)["']?\s*(?:#.*)?$""", re.MULTILINE)
+NAME_PATTERNS = {
+    ".py": re.compile(r"""\bname\s*=\s*["']([^"'\n]+)["']"""),
+    ".yaml": re.compile(r"""^name:\s*["']?([^"'#\n]+?)["']?\s*(?:#.*)?$""", re.MULTILINE),
+}
+"""Patterns of the name of an agent in its definition, by the suffix of the file."""
 
 
 class CodeLocator:
@@ -38,7 +38,7 @@ class CodeLocator:
         self.folder = folder
 
     def of_agent(self, name: str, agent: object) -> CodeLocation:
-        """Return the location of the call that creates an agent, else that of its class."""
+        """Return the location of the name in the code that creates an agent, else that of its class."""
         return self._definitions.get(name) or self.of_class(type(agent))
 
     def of_class(self, cls: type) -> CodeLocation:
@@ -53,7 +53,7 @@ class CodeLocator:
 
     def of_code(self, code_object: Any) -> CodeLocation:
         """Return the location of a function, a method, or the class of a callable object."""
-        function = _unwrap(code_object)
+        function = _unwrap_function(code_object)
         code = getattr(function, "__code__", None)
         if inspect.iscode(code):
             is_real = not code.co_filename.startswith("<")
@@ -72,11 +72,11 @@ class CodeLocator:
                 if file.stat().st_size > MAX_FILE_BYTES:
                     continue
                 text = file.read_text(encoding="utf-8")
-                names = _python_names(text) if file.suffix == ".py" else _yaml_names(text)
-                for name, line in names:
-                    locations.setdefault(name, {"file": str(file), "line": line})
-            except (OSError, SyntaxError, ValueError, RecursionError, MemoryError):
+            except (OSError, ValueError):
                 continue  # an unreadable file defines no agent
+            for match in NAME_PATTERNS[file.suffix].finditer(text):
+                line = text.count("\n", 0, match.start()) + 1
+                locations.setdefault(match[1].strip(), {"file": str(file), "line": line})
         return locations
 
     def _files(self) -> list[Path]:
@@ -88,60 +88,7 @@ class CodeLocator:
         return list(dict.fromkeys([*configs, *first]))[:MAX_FILES]
 
 
-def _python_names(text: str) -> Iterator[tuple[str, int]]:
-    """Yield (name, line) of calls with `name="…"`, of calls of functions that pass a parameter on as `name`, and of
-    functions, because a workflow names nodes by their functions.
-    """
-    nodes = list(ast.walk(ast.parse(text)))
-    calls = [node for node in nodes if isinstance(node, ast.Call)]
-    functions = [node for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]
-    for call in calls:
-        name = _string_value(_argument(call, "name", None))
-        if name:
-            yield name, call.lineno
-    factories = {
-        function.name: parameter for function in functions if (parameter := _name_parameter(function))
-    }
-    for call in calls:
-        if isinstance(call.func, ast.Name) and call.func.id in factories:
-            name = _string_value(_argument(call, *factories[call.func.id]))
-            if name:
-                yield name, call.lineno
-    yield from ((function.name, function.lineno) for function in functions)
-
-
-def _name_parameter(function: ast.FunctionDef | ast.AsyncFunctionDef) -> tuple[str, int] | None:
-    """Return name and index of the parameter that a function passes on as `name`."""
-    parameters = [parameter.arg for parameter in function.args.args]
-    for node in ast.walk(function):
-        value = _argument(node, "name", None) if isinstance(node, ast.Call) else None
-        if isinstance(value, ast.Name) and value.id in parameters:
-            return value.id, parameters.index(value.id)
-    return None
-
-
-def _argument(call: ast.Call, name: str, index: int | None) -> ast.expr | None:
-    by_name = next((keyword.value for keyword in call.keywords if keyword.arg == name), None)
-    return call.args[index] if by_name is None and index is not None and index < len(call.args) else by_name
-
-
-def _string_value(node: ast.expr | None) -> str:
-    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
-
-
-def _yaml_names(text: str) -> Iterator[tuple[str, int]]:
-    for match in YAML_NAME.finditer(text):
-        yield match.group(1).strip(), text.count("\n", 0, match.start()) + 1
-
-
-def _unwrap(function: Any) -> Callable[..., Any] | Any:
-    for _ in range(MAX_WRAPPERS):
-        if isinstance(function, partial):
-            function = function.func
-        elif inspect.ismethod(function):
-            function = function.__func__
-        elif inspect.isfunction(function) and hasattr(function, "__wrapped__"):
-            function = function.__wrapped__
-        else:
-            break
-    return function
+def _unwrap_function(function: Any) -> Any:
+    while isinstance(function, partial):
+        function = function.func
+    return inspect.unwrap(getattr(function, "__func__", function))

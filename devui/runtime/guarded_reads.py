@@ -8,9 +8,6 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from typing import Any, TypeVar
 
-MAX_NAME = 300
-"""Most characters of a name."""
-
 T = TypeVar("T")
 
 
@@ -36,11 +33,6 @@ async def call_with_timeout(function: Callable[[], T], seconds: float) -> T:
     return await asyncio.wait_for(asyncio.wrap_future(future), seconds)
 
 
-def read_attribute(value: Any, name: str) -> Any:
-    """Return an attribute; None if reading it raises."""
-    return call_or(lambda: getattr(value, name, None), None)
-
-
 def call_or(function: Callable[[], T], default: T) -> T:
     """Return the result of a function, or `default` if it raises."""
     try:
@@ -50,23 +42,12 @@ def call_or(function: Callable[[], T], default: T) -> T:
 
 
 def truncate(value: Any, limit: int) -> str:
-    """Return at most `limit` characters of a text, without calling methods of a `str` subclass."""
+    """Return at most `limit` characters of a text; empty if the value is not text."""
     if not isinstance(value, str):
         return ""
-    text = str.__str__(value)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
-
-
-def short_name(value: Any) -> str:
-    """Return a name of at most `MAX_NAME` characters; empty if the value is not text."""
-    return truncate(value, MAX_NAME)
+    return value if len(value) <= limit else value[: limit - 1] + "…"
 
 
 def callable_name(value: Any) -> str:
     """Return the name of a function, or the class name of an object without a name."""
-    return short_name(read_attribute(value, "__name__")) or type(value).__name__
-
-
-def describe_error(error: Exception) -> str:
-    """Return type and message of an error in at most `MAX_NAME` characters; its `__str__` may raise, too."""
-    return short_name(f"{type(error).__name__}: {call_or(lambda: str(error), '')}")
+    return str(getattr(value, "__name__", "")) or type(value).__name__

@@ -75,9 +75,9 @@ def test_back_edges_are_marked_and_move_nothing():
 
 
 def test_edges_to_unknown_nodes_are_left_out():
-    told = describe_workflow(("__START__", "a"))
-    told["edges"].append({"from": "a", "to": "nobody", "route": "x"})
-    assert [line.end.name for line in draw(prepare_description(told)).lines if line.is_flow] == ["a"]
+    workflow = describe_workflow(("__START__", "a"))
+    workflow["edges"].append({"from": "a", "to": "nobody", "route": "x"})
+    assert [line.end.name for line in draw(prepare_description(workflow)).lines if line.is_flow] == ["a"]
 
 
 def test_a_drawing_has_room_for_so_much():
@@ -87,12 +87,10 @@ def test_a_drawing_has_room_for_so_much():
     assert (len(drawing.boxes), drawing.left_out) == (MAX_BOXES, 231 - MAX_BOXES)
 
 
-def test_drawing_counts_parts_missing_in_description():
+def test_drawing_counts_tools_that_it_omits():
     tools = [{"name": f"tool_{number}"} for number in range(100)]
-    drawing = draw(
-        prepare_description({"name": "lead", "tools": tools, "left_out": {"tools": 2_900, "edges": 4}})
-    )
-    assert drawing.left_out == 3_000 - MAX_TOOLS
+    drawing = draw(prepare_description({"name": "lead", "tools": tools}))
+    assert drawing.left_out == 100 - MAX_TOOLS
     assert len([box for box in drawing.boxes if box.shape == "tool"]) == MAX_TOOLS
 
 
@@ -239,13 +237,3 @@ def test_context_and_permissions_of_each_hook_are_shown(get: Get, agents_dir: Pa
     assert "ToolContext" in text
     assert "ReadonlyContext changes nothing" in text
     assert "may change the arguments; a result it returns is taken, and the tool is not called" in text
-
-
-def test_a_failed_agent_shows_the_code_around_the_line(get: Get, agents_dir: Path):
-    version = folder.open_folder(agents_dir).code_version("weather")
-    source = [{"number": 6, "text": "def f():"}, {"number": 7, "text": "    <b>"}]
-    error = {"type": "E", "message": "m", "file": "/f.py", "line": 7, "source": source}
-    cards.save_failure("weather", version, error)
-    shown = get("/agents/weather/").one("pre", css="load-error-source")
-    assert shown.text == "6 def f(): →7 <b>"
-    assert len(shown.all("span", css="is-wrong")) == 1

@@ -26,40 +26,27 @@ def failure(folder: Path, code: str, name: str = "agent.py") -> dict[str, Any]:
     return describe_failure(raised.value, folder)
 
 
-def test_code_around_the_failing_line_is_shown(tmp_path: Path):
-    told = failure(tmp_path, "".join(f"x{n} = {n}\n" for n in range(1, 10)) + "raise ValueError('no')\n")
-    assert (told["line"], told["file"]) == (10, str(tmp_path / app_of(tmp_path) / "agent.py"))
-    assert [line["number"] for line in told["source"]] == [5, 6, 7, 8, 9, 10]
-    assert told["source"][-1]["text"] == "raise ValueError('no')"
+def test_failing_line_of_the_agent_is_named(tmp_path: Path):
+    error = failure(tmp_path, "x = 1\nraise ValueError('no')\n")
+    assert (error["line"], error["file"]) == (2, str(tmp_path / app_of(tmp_path) / "agent.py"))
+    assert "raise ValueError('no')" in error["traceback"]
 
 
 def test_syntax_error_has_its_line(tmp_path: Path):
-    told = failure(tmp_path, "x = 1\ndef (\n")
-    assert (told["type"], told["line"]) == ("SyntaxError", 2)
-    assert told["source"] == [{"number": 1, "text": "x = 1"}, {"number": 2, "text": "def ("}]
+    error = failure(tmp_path, "x = 1\ndef (\n")
+    assert (error["type"], error["line"]) == ("SyntaxError", 2)
+    assert "def (" in error["traceback"]
 
 
 def test_yaml_error_has_its_line(tmp_path: Path):
-    told = failure(tmp_path, "name: x\nmodel: [\n", "root_agent.yaml")
-    assert told["file"] == str(tmp_path / app_of(tmp_path) / "root_agent.yaml")
-    assert told["source"][0] == {"number": 1, "text": "name: x"}
-
-
-def test_files_outside_the_agents_folder_are_not_read(tmp_path: Path):
-    error = SyntaxError("no")
-    error.filename, error.lineno = __file__, 3
-    assert describe_failure(error, tmp_path)["source"] == []
-
-
-def test_lines_without_end_are_cut(tmp_path: Path):
-    told = failure(tmp_path, f"x = '{'y' * 5000}'\nraise ValueError\n")
-    assert max(len(line["text"]) for line in told["source"]) == 300
+    error = failure(tmp_path, "name: x\nmodel: [\n", "root_agent.yaml")
+    assert error["file"] == str(tmp_path / app_of(tmp_path) / "root_agent.yaml")
 
 
 def test_exception_text_of_a_module_is_sendable(tmp_path: Path):
-    told = failure(tmp_path, "raise ValueError('half \\ud83d')\n")
-    assert told["message"].encode().decode() == "half \ufffd"
-    assert "half \ufffd" in told["traceback"].encode().decode()
+    error = failure(tmp_path, "raise ValueError('half \\ud83d')\n")
+    assert error["message"].encode().decode() == "half \ufffd"
+    assert "half \ufffd" in error["traceback"].encode().decode()
 
 
 def test_error_without_message_is_named_by_its_type(tmp_path: Path):

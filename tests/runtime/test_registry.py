@@ -14,7 +14,6 @@ from pathlib import Path
 import httpx
 import pytest
 
-from devui.runtime.registry import store_url
 from tests import forked_processes
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -60,10 +59,9 @@ def adk(agents: Path, store: Path) -> Iterator[httpx.Client]:
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     kinds = ("session", "artifact", "memory")
-    uris = [f"--{kind}_service_uri=devui:sqlite:///{store}" for kind in kinds]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DEVUI_DATA_DIR": str(store.parent)}
-    for name in ("DJANGO_SETTINGS_MODULE", "DATABASE_URL"):
-        environment.pop(name, None)
+    uris = [f"--{kind}_service_uri=devui://" for kind in kinds]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "DATABASE_URL": f"sqlite:///{store}"}
+    environment.pop("DJANGO_SETTINGS_MODULE", None)
     plugin = "--extra_plugins=sessions_app.adk.Recorder"
     command = [sys.executable, "-m", "google.adk.cli", "api_server", *uris, plugin, "--port", str(port)]
     process = forked_processes.Popen([*command, str(agents)], cwd=store.parent.parent, env=environment)
@@ -112,22 +110,3 @@ def test_adks_own_server_uses_the_store_for_all_services(adk, store):
     assert rows(store, "SELECT author FROM sessions_app_event ORDER BY seq") == [("user",), ("echo",)]
     assert rows(store, "SELECT count(*) FROM sessions_app_artifact") == [(1,)]
     assert rows(store, "SELECT count(*) FROM sessions_app_memoryentry")[0][0] > 0
-
-
-@pytest.mark.parametrize(
-    ("uri", "url"),
-    [
-        ("devui://", None),
-        ("devui:", None),
-        ("devui:sqlite:////tmp/s.sqlite3", "sqlite:////tmp/s.sqlite3"),
-        ("devui:postgresql://ann@host/name", "postgresql://ann@host/name"),
-    ],
-)
-def test_a_uri_names_the_store_as_database_url_does(uri, url):
-    assert store_url(uri) == url
-
-
-@pytest.mark.parametrize("uri", ["devui:///path/to/file", "devui://host/name", "sqlite:///x"])
-def test_unknown_store_uri_is_refused_with_hint(uri):
-    with pytest.raises(ValueError, match=r"devui:sqlite:////path/to/sessions\.sqlite3"):
-        store_url(uri)

@@ -33,9 +33,6 @@ MAX_BOXES = 120
 MAX_TOOLS = 6
 """Tools of one agent that are drawn; the text below the drawing lists more."""
 
-DRAWN_FIELDS = ("tools", "sub_agents", "nodes")
-"""Fields of a description that are drawn as boxes."""
-
 
 @dataclass(slots=True)
 class Box:
@@ -132,7 +129,7 @@ class Connection:
 
 @dataclass(slots=True)
 class Drawing:
-    """The drawing. `left_out` counts boxes that did not fit into it or into the description."""
+    """The drawing. `left_out` counts boxes that did not fit into it."""
 
     boxes: list[Box] = field(default_factory=list)
     lines: list[Connection] = field(default_factory=list)
@@ -186,7 +183,6 @@ class _DrawingBuilder:
         below = [self._tool(tool, box) for tool in (node.get("tools") or [])[:MAX_TOOLS]]
         below += [self.node(child, box) for child in node.get("sub_agents") or []]
         self.drawing.left_out += max(0, len(node.get("tools") or []) - MAX_TOOLS)
-        self.drawing.left_out += sum((node.get("left_out") or {}).get(what, 0) for what in DRAWN_FIELDS)
         below += self._workflow(node, box)
         box.on_path = bool(box.step) or any(child.on_path for child in below if child)
         return box
