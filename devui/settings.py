@@ -59,7 +59,6 @@ DEVUI_TEMPORARY_STORE = environment.read_text("DEVUI_TEMPORARY_STORE")
 DEVUI_SESSION_SERVICE = ""  # external store of sessions, set by the server's flag
 DEVUI_ARTIFACT_SERVICE = ""  # the same for artifacts
 DEVUI_MEMORY_SERVICE = ""  # the same for memory
-DEVUI_LOGO: tuple[str, str] | None = None  # set by `web`: name and image URL in ADK's front end
 DEFAULT_AUTO_FIELD = "django.db.models.BigAutoField"
 
 REDIS_URL = environment.read_text("REDIS_URL")
@@ -76,6 +75,7 @@ TIME_ZONE = "UTC"
 
 STATIC_URL = f"{DEVUI_URL_PREFIX}/static/"
 WHITENOISE_USE_FINDERS = True
+WHITENOISE_AUTOREFRESH = True  # see `StaticFiles`
 WHITENOISE_ALLOW_ALL_ORIGINS = False
 
 LOGGING = {

@@ -74,28 +74,6 @@ async def test_front_end_gets_server_address_and_no_telemetry(web):
     assert (await web.get("/dev-ui/config")).json() == {"logo_text": None, "logo_image_url": None}
 
 
-async def test_it_shows_the_logo_that_the_server_was_started_with(web, settings):
-    settings.DEVUI_LOGO = ("Acme", "https://cdn.example.com/acme.png?v=1")
-    config = await web.get("/dev-ui/assets/config/runtime-config.json")
-    assert config.json()["logo"] == {"text": "Acme", "imageUrl": "https://cdn.example.com/acme.png?v=1"}
-    told = (await web.get("/dev-ui/config")).json()
-    assert told == {"logo_text": "Acme", "logo_image_url": "https://cdn.example.com/acme.png?v=1"}
-    policy = (await web.get("/dev-ui/")).headers["content-security-policy"]
-    assert "img-src 'self' data: blob: https://cdn.example.com;" in policy
-
-
-async def test_a_project_that_mounts_devui_has_adks_own_logo(web, settings):
-    del settings.DEVUI_LOGO
-    assert "logo" not in (await web.get("/dev-ui/assets/config/runtime-config.json")).json()
-    assert (await web.get("/dev-ui/")).headers["content-security-policy"] == adk_front_end.POLICY
-
-
-@pytest.mark.parametrize("image", ["/dev-ui/adk_favicon.svg", "data:image/png;base64,AA", "ftp://x/y.png"])
-async def test_a_logo_opens_the_policy_to_no_other_host_than_that_of_its_image(web, settings, image):
-    settings.DEVUI_LOGO = ("Acme", image)
-    assert (await web.get("/dev-ui/")).headers["content-security-policy"] == adk_front_end.POLICY
-
-
 async def test_front_end_under_a_path_gets_full_socket_address(web, settings):
     settings.FORCE_SCRIPT_NAME = "/tools/devui"
     config = await web.get("/dev-ui/assets/config/runtime-config.json")

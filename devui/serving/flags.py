@@ -14,7 +14,6 @@ from typing import Any
 
 from devui.config import environment
 from devui.runtime.config import RuntimeOptions
-from sessions_app.errors import BadInput
 
 IN_MEMORY = ("memory://", "sqlite://")
 """URIs that ADK keeps in the memory of a process."""
@@ -102,11 +101,8 @@ FLAGS = (
     Flag("trigger_sources", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_audience", unused="cloud triggers are not served; use `adk api_server`."),
     Flag("trigger_oidc_service_accounts", unused="cloud triggers are not served; use `adk api_server`."),
-    Flag("logo-text", "Name in ADK's front end under /dev-ui/. Requires --logo-image-url."),
-    Flag(
-        "logo-image-url",
-        "URL of the image beside that name; the page may then load images from its host.",
-    ),
+    Flag("logo-text", unused="ADK's front end under /dev-ui/ keeps its own name."),
+    Flag("logo-image-url", unused="ADK's front end under /dev-ui/ keeps its own logo."),
 )
 
 
@@ -162,18 +158,6 @@ def session_service_uri(options: dict[str, Any]) -> str:
     """Return the URI of ADK's session service; empty for DevUI's store."""
     uri = options["session_service_uri"] or ""
     return "" if uri in IN_MEMORY else uri
-
-
-def front_end_logo(options: dict[str, Any]) -> tuple[str, str] | None:
-    """Return name and image URL for ADK's front end; None for ADK's own.
-
-    Raises:
-        BadInput: only one of the two is given, which ADK refuses, too.
-    """
-    text, image = options["logo_text"] or "", options["logo_image_url"] or ""
-    if bool(text) != bool(image):
-        raise BadInput("--logo-text and --logo-image-url must be used together.", hint="Use both or neither.")
-    return (text, image) if text else None
 
 
 def unused_flag_notes(options: dict[str, Any]) -> list[str]:

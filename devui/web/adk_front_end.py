@@ -11,10 +11,7 @@ import mimetypes
 import re
 from functools import cache
 from pathlib import Path
-from typing import Any
-from urllib.parse import urlsplit
 
-from django.conf import settings
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.urls import path, reverse
 from django.views.decorators.http import require_safe
@@ -30,10 +27,6 @@ FOREIGN_FONT = re.compile(r"@font-face\s*\{[^}]*url\(https?:[^}]*\}")
 LATE_STYLES = re.compile(r"""\s+media="print"\s+onload="[^"]*\"""")
 """Parts of the first page that load from other hosts, and the handler that applies its styles late."""
 
-IMAGE_SOURCES = "img-src 'self' data: blob:"
-HOST_SOURCE = re.compile(r"[\w.\[\]:-]+", re.ASCII)
-"""Characters of a host in a content security policy."""
-
 POLICY = "; ".join(
     (
         "default-src 'none'",
@@ -42,7 +35,7 @@ POLICY = "; ".join(
         "font-src 'self'",
         "form-action 'self'",
         "frame-ancestors 'none'",
-        IMAGE_SOURCES,
+        "img-src 'self' data: blob:",
         "media-src 'self' data: blob:",
         "script-src 'self' 'wasm-unsafe-eval'",
         "style-src 'self' 'unsafe-inline'",
@@ -83,7 +76,7 @@ def index(request: HttpRequest) -> HttpResponse:
         NotFound: the installed package has no front end.
     """
     headers = {
-        "Content-Security-Policy": _policy(),
+        "Content-Security-Policy": POLICY,
         "Cache-Control": "no-store",
         # A login in a window of its own comes back here and tells the window that opened it.
         "Cross-Origin-Opener-Policy": "unsafe-none",
@@ -95,21 +88,14 @@ def index(request: HttpRequest) -> HttpResponse:
 def runtime_config(request: HttpRequest) -> HttpResponse:
     """Return the server's address. Under a path it is absolute: the front end derives socket addresses from it."""
     root = reverse("home").rstrip("/")
-    config: dict[str, Any] = {
-        "backendUrl": request.build_absolute_uri(root) if root else "",
-        "telemetry": False,
-    }
-    if configured_logo := _logo():
-        text, image = configured_logo
-        config["logo"] = {"text": text, "imageUrl": image}
+    config = {"backendUrl": request.build_absolute_uri(root) if root else "", "telemetry": False}
     return JsonResponse(config, headers={"Cache-Control": "no-store"})
 
 
 @require_safe
 def logo(request: HttpRequest) -> HttpResponse:
-    """Return the logo that replaces ADK's, if the server was started with one."""
-    text, image = _logo() or (None, None)
-    return JsonResponse({"logo_text": text, "logo_image_url": image})
+    """Return that the front end keeps ADK's own logo."""
+    return JsonResponse({"logo_text": None, "logo_image_url": None})
 
 
 @require_safe
@@ -122,21 +108,6 @@ def serve_file(request: HttpRequest, name: str) -> HttpResponse:
     cache_control = "public, max-age=31536000, immutable" if HASHED.search(name) else "no-cache"
     response.headers["Cache-Control"] = cache_control
     return response
-
-
-def _logo() -> tuple[str, str] | None:
-    """Return the name and the image URL that the server was started with; a project that mounts DevUI has neither."""
-    configured: tuple[str, str] | None = getattr(settings, "DEVUI_LOGO", None)
-    return configured
-
-
-def _policy() -> str:
-    """Return the policy of the first page; images may also come from the host of the logo."""
-    _, image = _logo() or ("", "")
-    address = urlsplit(image)
-    if address.scheme not in {"http", "https"} or not HOST_SOURCE.fullmatch(address.netloc):
-        return POLICY
-    return POLICY.replace(IMAGE_SOURCES, f"{IMAGE_SOURCES} {address.scheme}://{address.netloc}")
 
 
 @cache

@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, cast
 
 from asgiref.sync import iscoroutinefunction, markcoroutinefunction
@@ -16,7 +17,6 @@ from django.http import HttpRequest, HttpResponse, HttpResponseNotAllowed
 from django.http.response import HttpResponseBase
 from django.utils.cache import patch_vary_headers
 from whitenoise.middleware import WhiteNoiseMiddleware
-from whitenoise.responders import MissingFileError
 
 from devui.web import error_responses, origins
 from devui.web.mount_path import is_below_mount
@@ -24,7 +24,6 @@ from sessions_app.api import request_bodies
 from sessions_app.errors import BadInput
 
 GetResponse = Callable[[HttpRequest], Any]
-FileStamp = tuple[int, int]
 LARGE_BYTES = 128 * 1024
 """Size from which a body is parsed in a thread, because parsing would block the event loop for milliseconds."""
 
@@ -151,15 +150,14 @@ class SameOriginWrites(Middleware):
 class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has no types
     """WhiteNoise in the event loop: requests for other addresses need no thread and stay cancellable.
 
-    WhiteNoise reads the size of a file once at the start, so a file that grows while the server runs would be
-    truncated. Here size and time of a file are checked for every response.
+    WHITENOISE_AUTOREFRESH makes it look for files at every request. Otherwise it would read their sizes only at the
+    start, and truncate a file that grows while the server runs.
     """
 
     sync_capable = True
     async_capable = True
 
     def __init__(self, get_response: GetResponse) -> None:
-        self._known: dict[str, tuple[str, FileStamp]] = {}
         super().__init__(get_response)
         self.is_async = iscoroutinefunction(get_response)
         if self.is_async:
@@ -167,48 +165,27 @@ class StaticFiles(WhiteNoiseMiddleware):  # type: ignore[misc]  # WhiteNoise has
 
     def __call__(self, request: HttpRequest) -> Any:
         """Serve the file, or pass the request on."""
-        if not self.is_async:
-            return self._file_response(request) or self.get_response(request)
-        if request.path_info not in self.files and not request.path_info.startswith(self.static_prefix):
+        if not request.path_info.startswith(self.static_prefix):
             return self.get_response(request)
-        return self._answer(request)
-
-    def add_file_to_dictionary(self, url: str, path: str, stat_cache: Any = None) -> None:
-        """Record a file and its stamp."""
-        super().add_file_to_dictionary(url, path, stat_cache=stat_cache)
-        if url in self.files:
-            self._known[url] = path, _file_stamp(path)
+        if self.is_async:
+            return self._answer(request)
+        return self._file_response(request) or self.get_response(request)
 
     def add_cache_headers(self, headers: Any, path: str, url: str) -> None:
         """Add an ETag that also distinguishes edits within a second that keep the size."""
         super().add_cache_headers(headers, path, url)
-        headers["ETag"] = '"{:x}-{:x}"'.format(*_file_stamp(path))
+        stat = os.stat(path)
+        headers["ETag"] = f'"{stat.st_mtime_ns:x}-{stat.st_size:x}"'
 
     async def _answer(self, request: HttpRequest) -> Any:
         response = await asyncio.to_thread(self._file_response, request)
         return await self.get_response(request) if response is None else response
 
     def _file_response(self, request: HttpRequest) -> HttpResponse | None:
-        try:
-            static_file = self._file(request.path_info)
-            return (
-                None if static_file is None else _buffer_response(self.serve(static_file, request), request)
-            )
-        except (FileNotFoundError, MissingFileError):
-            return None
-
-    def _file(self, url: str) -> Any:
-        """Return the current file of an address; None if there is none.
-
-        Raises:
-            FileNotFoundError, MissingFileError: the file was removed.
-        """
-        if url not in self._known:
-            return self.find_file(url) if url.startswith(self.static_prefix) else None
-        path, stamp = self._known[url]
-        if _file_stamp(path) != stamp:
-            self.add_file_to_dictionary(url, path)
-        return self.files[url]
+        with suppress(FileNotFoundError):  # deleted since it was found
+            if static_file := self.find_file(request.path_info):
+                return _buffer_response(self.serve(static_file, request), request)
+        return None
 
 
 class VaryOnHtmx(Middleware):
@@ -275,12 +252,6 @@ def _is_large(request: HttpRequest) -> bool:
     """Tell whether a body is large, or of unknown length."""
     length = request.META.get("CONTENT_LENGTH") or "0"
     return "Transfer-Encoding" in request.headers or (length.isdecimal() and int(length) > LARGE_BYTES)
-
-
-def _file_stamp(path: str) -> FileStamp:
-    """Return modification time in nanoseconds and size of a file."""
-    stat = os.stat(path)
-    return stat.st_mtime_ns, stat.st_size
 
 
 def _buffer_response(response: Any, request: HttpRequest) -> HttpResponse:

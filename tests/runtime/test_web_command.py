@@ -390,19 +390,6 @@ def test_meaningless_flag_is_accepted_with_a_note(flag):
     assert flags.unused_flag_notes(parse_arguments()) == []
 
 
-def test_a_logo_is_a_name_and_a_picture():
-    assert flags.front_end_logo(parse_arguments()) is None
-    both = parse_arguments("--logo-text", "Acme", "--logo_image_url", "https://example.com/a.png")
-    assert flags.front_end_logo(both) == ("Acme", "https://example.com/a.png")
-    assert flags.unused_flag_notes(both) == []
-
-
-@pytest.mark.parametrize("given", [("--logo-text", "Acme"), ("--logo-image-url", "/a.png")])
-def test_half_a_logo_is_refused_as_by_adk(given):
-    with pytest.raises(BadInput, match="must be used together"):
-        flags.front_end_logo(parse_arguments(*given))
-
-
 def test_other_session_service_is_passed_to_runtimes():
     uri = "postgresql+asyncpg://ann:secret@db/adk"
     assert flags.runtime_options(parse_arguments("--session_service_uri", uri)).session_service_uri == uri

@@ -95,7 +95,6 @@ class Command(BaseCommand):
             limits=SupervisorLimits.from_environment(),
             output_folder=settings.DATA_DIR / "output",
         )
-        settings.DEVUI_LOGO = flags.front_end_logo(options)
         sessions = _read_demo(options["demo"]) if options["demo"] else []
         has_login = credentials_file.read_login() is not None
         listener = server.open_listener(options["host"], options["port"], has_login=has_login)
