@@ -71,7 +71,7 @@ class RemoteRuns(RunQueue):
     def carry_out(self, run: Run, work: RunWork) -> ActiveRun:
         """Execute the work of a queued run in its turn, and record its end."""
         active = self.add_run(run, author=upstream_app_name(run.session.app_name))
-        active.task = self._spawn(self._carry_out(active, work))
+        active.task = self._tasks.start(self._carry_out(active, work))
         return active
 
     @override
@@ -91,9 +91,7 @@ class RemoteRuns(RunQueue):
     async def close(self, why: str) -> None:
         """Cancel every run, because this server stops."""
         await self.cancel_all(why)
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def _carry_out(self, active: ActiveRun, work: RunWork) -> None:
         try:
@@ -103,7 +101,7 @@ class RemoteRuns(RunQueue):
             await work(active)
             await self.finish(active, await self.final_status(active))
         except asyncio.CancelledError:
-            await asyncio.shield(self._spawn(self._end_cancelled(active)))
+            await asyncio.shield(self._tasks.start(self._end_cancelled(active)))
         except RemoteFailure as error:
             await self._fail(active, error.failure.kind, error.failure.message)
         except DevUIError as error:
@@ -191,7 +189,7 @@ class RemoteRuns(RunQueue):
             await self.catch_up(key, {}, CANCEL_S)
         await self.finish(active, Status.CANCELLED)
         if not session.realm:
-            self._spawn(self._reread_later(key))
+            self._tasks.start(self._reread_later(key))
 
     async def _reread_later(self, key: SessionKey) -> None:
         await asyncio.sleep(REREAD_DELAY_S)

@@ -8,7 +8,6 @@ import logging
 import os
 import time
 import uuid
-from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import replace
 from http import HTTPStatus
@@ -28,6 +27,7 @@ from sessions_app.agents.remotes import Remote
 from sessions_app.errors import BadInput, DevUIError, NotFound, StoreFault
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle, processes
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import retry, units_of_work
 
 CHECK_S = 15.0
@@ -61,7 +61,7 @@ class RemoteServer:
         self.runs = RemoteRuns(self.runtime_id, self.http, self.copies)
         self.paths = AdkPaths(self.http, self.copies, self.runs)
         self.remote = Remote(address.name, address.url)
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._synchronizing: asyncio.Task[None] | None = None
         self._checking = asyncio.Lock()
         remotes.register(self.remote)
@@ -71,14 +71,12 @@ class RemoteServer:
         await units_of_work.write(
             processes.register, self.runtime_id, f"@{self.remote.name}", os.getpid(), ""
         )
-        self._spawn(self._watch())
-        self._spawn(self._beat())
+        self._tasks.start(self._watch())
+        self._tasks.start(self._beat())
 
     async def close(self, why: str) -> None:
         """End its runs, and stop the checks."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         await self.runs.close(why)
         await self.copies.close()
         await self.http.close()
@@ -107,7 +105,7 @@ class RemoteServer:
             remotes.register(self.remote)
             self._log_change(before)
         if not self.remote.problem and (before.problem or before.apps != self.remote.apps):
-            self._synchronizing = self._spawn(self._synchronize())
+            self._synchronizing = self._tasks.start(self._synchronize())
         return self.remote
 
     async def wait_until_synchronized(self) -> None:
@@ -237,12 +235,6 @@ class RemoteServer:
                 log.warning("The store did not accept a heartbeat of %s: %s", self.remote.name, fault.message)
             except Exception:
                 log.exception("The heartbeat of remote server %s failed.", self.remote.name)
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def _read_run(run_id: str) -> Run | None:

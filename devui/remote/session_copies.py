@@ -23,6 +23,7 @@ from sessions_app.external.mirrors import MirrorState, SourceEvent, SourceSessio
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import ChangeCause
 from sessions_app.paths import upstream_path
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.sessions.writes import AppendResult
 from sessions_app.store import units_of_work
 
@@ -40,7 +41,7 @@ class SessionCopies:
         self.server_url = http_client.url
         self._http = http_client
         self._locks: WeakValueDictionary[SessionKey, asyncio.Lock] = WeakValueDictionary()
-        self._following: set[asyncio.Task[None]] = set()
+        self._following = BackgroundTasks()
 
     async def catch_up(
         self, key: SessionKey, arrival_times: Mapping[str, float] | None = None
@@ -104,9 +105,7 @@ class SessionCopies:
 
     def follow(self, app_name: str, sessions: Iterable[RemoteSession]) -> None:
         """Update the copies of listed sessions that have changed, in the background."""
-        task = asyncio.create_task(self._follow(app_name, list(sessions)[:MAX_FOLLOWED]))
-        self._following.add(task)
-        task.add_done_callback(self._following.discard)
+        self._following.start(self._follow(app_name, list(sessions)[:MAX_FOLLOWED]))
 
     async def wait_until_followed(self) -> None:
         """Wait for the updates that `follow` started."""
@@ -115,9 +114,7 @@ class SessionCopies:
 
     async def close(self) -> None:
         """Cancel the updates that `follow` started."""
-        for task in self._following:
-            task.cancel()
-        await asyncio.gather(*self._following, return_exceptions=True)
+        await self._following.cancel()
 
     def lock(self, key: SessionKey) -> asyncio.Lock:
         """Return the lock under which this process writes a copy."""

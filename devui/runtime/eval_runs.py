@@ -15,6 +15,7 @@ from google.adk.sessions.base_session_service import BaseSessionService
 from devui.runtime.agent_loading import AgentSource
 from evals_app.runs import writes
 from sessions_app.errors import SessionMissing
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import units_of_work
 
 log = logging.getLogger(__name__)
@@ -28,7 +29,7 @@ class EvalRuns:
         self._source = source
         self._runtime_id = runtime_id
         self._on_left = on_left
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     async def start(self, eval_run_id: str) -> None:
         """Execute an eval run in the background. A run that is active already is left alone.
@@ -39,17 +40,13 @@ class EvalRuns:
         if eval_run_id in self.active:
             return
         cancelled = self.active[eval_run_id] = asyncio.Event()
-        task = asyncio.create_task(self._carry_out(eval_run_id, cancelled))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._tasks.start(self._carry_out(eval_run_id, cancelled))
 
     async def cancel_all(self) -> None:
         """Cancel every eval run before the process ends."""
         for cancelled in self.active.values():
             cancelled.set()
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
 
     async def conversation(self, sessions: BaseSessionService, user_id: str, session_id: str) -> Any:
         """Return the events of a session as the conversation of an eval case.

@@ -7,7 +7,7 @@ import gc
 import json
 import logging
 import os
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from types import TracebackType
@@ -42,6 +42,7 @@ from sessions_app.models import Run
 from sessions_app.realms import refuse_read_only
 from sessions_app.redaction import without_password
 from sessions_app.runs.agent_exit import AgentExited
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import retry, units_of_work
 from sessions_app.store.gc_tuning import collect_less_often
 
@@ -83,7 +84,7 @@ class RuntimeHost:
         self.description: dict[str, Any] = {}
         self.draining = False
         self.drained = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
 
     def make_app(self) -> FastAPI:
         """Return ADK's application; it loads the agent when it starts."""
@@ -100,7 +101,7 @@ class RuntimeHost:
         await self.load()
         gc.freeze()  # loaded objects stay; scanning them again would slow down every run
         collect_less_often()
-        self._spawn(self._bring_sessions())
+        self._tasks.start(self._bring_sessions())
         yield
         await self.cancel_all()
         if isinstance(self.runs.service, MirroredSessionService):
@@ -171,7 +172,7 @@ class RuntimeHost:
     ) -> None:
         """Write the card of the agent, for its page. Runs wait for the store for at most `CARD_S`."""
         writing = retry.write(write, self.config.app_name, self.source.code_version, content)
-        await asyncio.wait([self._spawn(writing)], timeout=CARD_S)
+        await asyncio.wait([self._tasks.start(writing)], timeout=CARD_S)
 
     async def _describe(self, root: Node, app: App | None) -> dict[str, Any]:
         """Return the description of the agent. An agent that cannot be described can still be run."""
@@ -251,7 +252,7 @@ class RuntimeHost:
         run = await units_of_work.read(_read_run, run_id)
         if run.status == Run.Status.QUEUED and run_id not in self.runs.active:
             active = self.runs.add_run(run)
-            self._spawn(self._carry_out(active, json.loads(run.request)))
+            self._tasks.start(self._carry_out(active, json.loads(run.request)))
 
     async def _carry_out(self, active: ActiveRun, request: dict[str, Any]) -> None:
         """Execute a run; a cancelled task ends it as cancelled."""
@@ -347,12 +348,6 @@ class RuntimeHost:
     def _check_drained(self) -> None:
         if self.draining and not self.active_runs:
             self.drained.set()
-
-    def _spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        task = asyncio.create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
 
 def _omit_messages_from_spans(options: RuntimeOptions) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Collection, Coroutine
+from collections.abc import Callable, Collection
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -18,6 +18,7 @@ from typing import Any, Unpack
 
 from sessions_app.models import AgentSession, Run
 from sessions_app.runs import lifecycle
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.runs.frame_log import FrameLog
 from sessions_app.runs.lifecycle import RunError
 from sessions_app.store import retry
@@ -77,7 +78,7 @@ class RunQueue:
         self.active: dict[str, ActiveRun] = {}
         self._running: dict[int, ActiveRun] = {}
         self._kept: OrderedDict[str, FrameLog] = OrderedDict()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = BackgroundTasks()
         self._freed = asyncio.Event()
 
     def add_run(self, run: Run, *, author: str = "system", abort: asyncio.Event | None = None) -> ActiveRun:
@@ -121,7 +122,7 @@ class RunQueue:
         does not interrupt it.
         """
         if active.ending is None:
-            active.ending = self._spawn(self._finish(active, status, error))
+            active.ending = self._tasks.start(self._finish(active, status, error))
         await asyncio.shield(active.ending)
 
     def note_stored(
@@ -137,7 +138,7 @@ class RunQueue:
         active.frames.publish("stored", seq=seq, event_id=event_id, author=author, branch=branch)
         if not active.invocation_id and invocation_id:
             active.invocation_id = invocation_id
-            self._spawn(retry.write(lifecycle.record_invocation, active.id, invocation_id))
+            self._tasks.start(retry.write(lifecycle.record_invocation, active.id, invocation_id))
         return active
 
     async def _finish(self, active: ActiveRun, status: str, error: RunError) -> None:
@@ -209,12 +210,6 @@ class RunQueue:
         active.ended.set()
         self._wake()
         self._on_left()
-
-    def _spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def _wake(self) -> None:
         self._freed.set()

@@ -28,6 +28,7 @@ from sessions_app.agents import cards, remotes
 from sessions_app.agents import folder as agents
 from sessions_app.errors import DevUIError, NotFound, RuntimeUnavailable, ServerStopping, StoreFault
 from sessions_app.runs import lifecycle, processes
+from sessions_app.runs.background import BackgroundTasks
 from sessions_app.store import retry, units_of_work
 
 STOPPED = "The server was stopped."
@@ -76,8 +77,8 @@ class Supervisor:
         self._current: dict[str, Child] = {}
         self._children: dict[str, Child] = {}
         self._starting: defaultdict[str, asyncio.Lock] = defaultdict(asyncio.Lock)
-        self._supervising: set[asyncio.Task[None]] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._supervising = BackgroundTasks()
+        self._tasks = BackgroundTasks()
         self._closing = asyncio.Event()
         self._is_watching = False
 
@@ -167,15 +168,13 @@ class Supervisor:
 
     def spawn(self, work: Coroutine[Any, Any, None]) -> None:
         """Run a coroutine in the background until the supervisor is closed."""
-        _spawn_task(self._tasks, work)
+        self._tasks.start(work)
 
     async def close(self) -> None:
         """End every process; active runs are cancelled, and queued ones wait for the next server."""
         self.refuse_work()
         await self.deliveries.close()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self._tasks.cancel()
         for child in self._children.values():
             child.request_exit(STOPPED)
         if self._supervising:
@@ -265,7 +264,7 @@ class Supervisor:
             ) from error
         child.card_before = card_before
         self._children[child.id] = child
-        _spawn_task(self._supervising, self._supervise(child))
+        self._supervising.start(self._supervise(child))
         if self._closing.is_set():
             child.request_exit(STOPPED)
         try:
@@ -429,12 +428,6 @@ def _explain_remote_names(app_name: str) -> Iterator[None]:
             f"No agent {app_name!r}: this server was started without a remote server {server!r}.",
             hint=f"Start it with --runtime {server}=URL.",
         ) from None
-
-
-def _spawn_task(tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
-    task = asyncio.create_task(work)
-    tasks.add(task)
-    task.add_done_callback(tasks.discard)
 
 
 async def _delete_stopped_processes() -> None:

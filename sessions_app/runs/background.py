@@ -20,16 +20,30 @@ from sessions_app.store import retry, units_of_work
 R = TypeVar("R")
 Row = TypeVar("Row", bound=Run | None)
 
-_tasks: set[asyncio.Future[Any]] = set()
-"""Strong references to running tasks; the event loop holds only weak ones."""
+
+class BackgroundTasks(set[asyncio.Task[Any]]):
+    """The running tasks of one owner. The event loop itself holds only weak references to tasks."""
+
+    def start(self, work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
+        """Run a coroutine in a task."""
+        task = asyncio.create_task(work)
+        self.add(task)
+        task.add_done_callback(self.discard)
+        return task
+
+    async def cancel(self) -> None:
+        """Cancel the tasks and wait for their ends."""
+        for task in self:
+            task.cancel()
+        await asyncio.gather(*self, return_exceptions=True)
+
+
+_tasks = BackgroundTasks()
 
 
 def run_in_background(work: Coroutine[Any, Any, R]) -> asyncio.Task[R]:
     """Run work in a task that outlives the caller."""
-    task = asyncio.ensure_future(work)
-    _tasks.add(task)
-    task.add_done_callback(_tasks.discard)
-    return task
+    return _tasks.start(work)
 
 
 async def run_to_completion(work: Coroutine[Any, Any, R]) -> R:
