@@ -13,6 +13,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 from django.core.exceptions import ImproperlyConfigured
 
+from sessions_app.redaction import without_password
+
 SQLITE_PRAGMAS = (
     "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON;"
     " PRAGMA cache_size=-16000;"  # KiB. With SQLite's default, 2,000, appends to a large store read its pages again.
@@ -174,7 +176,7 @@ def database_settings(url: str) -> dict[str, Any]:
     if parts.scheme in {"postgresql", "postgres"}:
         return _postgres(url)
     raise ImproperlyConfigured(
-        f"DATABASE_URL={_without_password(url)!r} is not a supported store URL: "
+        f"DATABASE_URL={without_password(url)!r} is not a supported store URL: "
         "use sqlite:///path/to/file.sqlite3 or postgresql://user:password@host:5432/name."
     )
 
@@ -220,12 +222,12 @@ def _postgres(url: str) -> dict[str, Any]:
         port = parts.port
     except ValueError as error:
         raise ImproperlyConfigured(
-            f"DATABASE_URL={_without_password(url)!r} is malformed: {error}."
+            f"DATABASE_URL={without_password(url)!r} is malformed: {error}."
         ) from error
     name = unquote(parts.path.removeprefix("/"))
     if not name:
         raise ImproperlyConfigured(
-            f"DATABASE_URL={_without_password(url)!r} names no database: postgresql://user:password@host:5432/name."
+            f"DATABASE_URL={without_password(url)!r} names no database: postgresql://user:password@host:5432/name."
         )
     return {
         "ENGINE": "django.db.backends.postgresql",
@@ -236,12 +238,3 @@ def _postgres(url: str) -> dict[str, Any]:
         "PORT": str(port or ""),
         "OPTIONS": {"options": POSTGRES_OPTIONS, **dict(parse_qsl(parts.query))},
     }
-
-
-def _without_password(url: str) -> str:
-    """Return `url` with the password replaced by three stars, for messages."""
-    head, at, tail = url.rpartition("@")
-    if not at:
-        return url
-    scheme, slashes, account = head.partition("://")
-    return f"{scheme}{slashes}{account.split(':', 1)[0]}:***@{tail}"

@@ -9,7 +9,6 @@ from typing import Any
 from urllib.parse import quote
 
 from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
-from pydantic_core import ErrorDetails
 
 from sessions_app.errors import BadInput, DevUIError
 from sessions_app.models import AgentSession
@@ -47,21 +46,12 @@ def read_demo(path: str | Path) -> list[DemoSession]:
             hint="Correct the path, or start without --demo.",
         ) from error
     except ValidationError as error:
+        fault = error.errors()[0]
+        where = "".join(f"{step}: " for step in fault["loc"])
         raise BadInput(
-            _describe_fault(str(path), error.errors()[0]), hint="See examples/demo.json."
+            f"The demo file {str(path)!r} cannot be read: {where}{fault['msg']}.",
+            hint="See examples/demo.json.",
         ) from error
-
-
-def _describe_fault(path: str, fault: ErrorDetails) -> str:
-    """Return the message for a validation error of a demo file."""
-    name, message = repr(path), fault["msg"]
-    if fault["type"] == "json_invalid":
-        return f"The demo file {name} is not JSON: {message.removeprefix('Invalid JSON: ')}."
-    if not fault["loc"]:
-        return f"The demo file {name} is not a list of sessions."
-    place, *steps = fault["loc"]
-    where = f"{'.'.join(map(str, steps))}: " if steps else ""
-    return f"Session {int(place) + 1} of the demo file {name} cannot be read: {where}{message}."
 
 
 async def play_demo(sessions: list[DemoSession], provider: RuntimeProvider) -> None:

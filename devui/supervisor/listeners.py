@@ -1,4 +1,4 @@
-"""Listening sockets of runtimes: a unix socket in a private folder, else a loopback port.
+"""Listening sockets of runtimes: unix sockets in a private folder.
 
 The parent binds the socket and passes it on, so that requests wait while the process starts.
 """
@@ -10,7 +10,7 @@ import socket
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from websockets.asyncio.client import connect, unix_connect
 
@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     import httpx
 
 BACKLOG = 1024
-MAX_PATH = 100
-"""Most bytes of a unix socket's path on every platform."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,7 +25,7 @@ class Listener:
     """A listening socket and its address."""
 
     socket: socket.socket
-    path: Path | None
+    path: Path
 
     def client(self, headers: dict[str, str]) -> httpx.AsyncClient:
         """Return an HTTP client for the socket, without a time limit for responses.
@@ -37,12 +35,10 @@ class Listener:
         """
         import httpx
 
-        uds = str(self.path) if self.path else None
         limits = httpx.Limits(max_connections=None, max_keepalive_connections=0)
-        port = "" if self.path else f":{self.socket.getsockname()[1]}"
         return httpx.AsyncClient(
-            transport=httpx.AsyncHTTPTransport(uds=uds, limits=limits),
-            base_url=f"http://127.0.0.1{port}",
+            transport=httpx.AsyncHTTPTransport(uds=str(self.path), limits=limits),
+            base_url="http://127.0.0.1",
             headers=headers,
             timeout=httpx.Timeout(None, connect=5.0),
             trust_env=False,
@@ -50,17 +46,16 @@ class Listener:
 
     def connect(self, path: str, headers: dict[str, str]) -> connect:
         """Return a WebSocket to the socket; `async with` opens it, without a time limit."""
-        port = 80 if self.path else self.socket.getsockname()[1]
-        options: dict[str, Any] = {
-            "additional_headers": headers,
-            "compression": None,
-            "open_timeout": None,
-            "ping_interval": None,
-            "max_size": None,
-            "proxy": None,
-        }
-        uri = f"ws://127.0.0.1:{port}{path}"
-        return unix_connect(str(self.path), uri, **options) if self.path else connect(uri, **options)
+        return unix_connect(
+            str(self.path),
+            f"ws://127.0.0.1{path}",
+            additional_headers=headers,
+            compression=None,
+            open_timeout=None,
+            ping_interval=None,
+            max_size=None,
+            proxy=None,
+        )
 
     def close(self) -> None:
         """Close this process's descriptor; processes that inherited the socket still listen."""
@@ -68,8 +63,7 @@ class Listener:
 
     def remove(self) -> None:
         """Remove the socket's file, when nothing listens on it."""
-        if self.path:
-            self.path.unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
 
 class SocketFolder:
@@ -80,10 +74,15 @@ class SocketFolder:
         self._count = 0
 
     def listen(self) -> Listener:
-        """Return a new listening socket."""
-        path = self._next_path()
-        if path is None:
-            return Listener(socket.create_server(("127.0.0.1", 0), backlog=BACKLOG), None)
+        """Return a new listening socket.
+
+        Raises:
+            OSError: the folder for temporary files cannot be written, or its path is too long for a socket.
+        """
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="devui-"))  # mode 0700
+        self._count += 1
+        path = self._folder / f"{self._count}.sock"
         listening = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
         listening.bind(str(path))
         listening.listen(BACKLOG)
@@ -94,12 +93,3 @@ class SocketFolder:
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
-
-    def _next_path(self) -> Path | None:
-        if not hasattr(socket, "AF_UNIX"):
-            return None
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="devui-"))  # mode 0700
-        self._count += 1
-        path = self._folder / f"{self._count}.sock"
-        return path if len(str(path).encode()) <= MAX_PATH else None

@@ -259,8 +259,9 @@ class Supervisor:
             )
         except OSError as error:
             raise RuntimeUnavailable(
-                f"No process could be started for agent {app_name!r}: {error.strerror}.",
-                hint="The system may be out of processes, memory or file descriptors.",
+                f"No process could be started for agent {app_name!r}: {error.strerror or error}.",
+                hint="The system may be out of processes, memory or file descriptors. A path that is too long is that"
+                " of the folder for temporary files: set TMPDIR.",
             ) from error
         child.card_before = card_before
         self._children[child.id] = child
