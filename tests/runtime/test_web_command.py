@@ -306,7 +306,7 @@ def test_a_store_of_a_newer_version_is_refused(empty_store, file, agents_dir):
     ("content", "words"),
     [
         (b"not json", "Invalid JSON"),
-        (b'{"a": 1}', "Input should be a valid list"),
+        (b'{"a": 1}', "Input should be a valid array"),
         (b'[{"app": "talker", "user": "ann", "turns": []}]', "0: session_id: Field required"),
         (
             b'[{"app": "a", "user": "b", "session_id": "c", "turns": ["x", 1]}]',
@@ -327,7 +327,7 @@ def test_unreadable_demo_file_is_refused_in_one_line(file, agents_dir, tmp_path)
     assert "cannot be read" in refusal_of(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
     demo.write_text("{}")
     line = refusal_of(str(agents_dir), "--port", "0", "--demo", str(demo), store=file)
-    assert "is not a list of sessions" in line
+    assert "Input should be a valid array" in line
 
 
 def test_every_flag_of_adk_web_exists_with_the_same_name():
