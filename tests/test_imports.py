@@ -298,7 +298,7 @@ def test_every_package_that_imports_adk_has_a_guarded_module():
         (between_entry_points, "evals_app/views/run_actions.py", "from sessions_app.api import v1"),
         (up_the_apps, "sessions_app/sessions/overview.py", "from evals_app.models import EvalRun"),
         (up_the_apps, "sessions_app/store/units_of_work.py", "from devui import settings"),
-        (up_the_apps, "evals_app/api/cases.py", "from devui.web.error_responses import answer"),
+        (up_the_apps, "evals_app/api/results.py", "from devui.web.error_responses import answer"),
         (of_the_agent_runtime, "sessions_app/views/session.py", "def f(): import google.adk"),
         (of_the_agent_runtime, "devui/asgi.py", "from google.genai import types"),
         (

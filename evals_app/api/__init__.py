@@ -11,7 +11,6 @@ from ninja.responses import Status
 from pydantic import ConfigDict, Field
 
 from evals_app.analysis import exports, run_summary
-from evals_app.api.cases import router as cases
 from evals_app.api.results import router as results
 from evals_app.api.run_actions import RunId, accepted_response, read_facts
 from evals_app.api.run_actions import router as control
@@ -31,7 +30,6 @@ from sessions_app.store import pagination, units_of_work
 router = Router(tags=["evals"])
 """Mounted by `devui` at /api/v1/evals."""
 
-router.add_router("", cases)
 router.add_router("", control)
 router.add_router("", replays)
 router.add_router("", results)

@@ -7,8 +7,9 @@ Requests of its front end that ADK's server lacks are answered, too, and fields 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar, TypeVarTuple
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
@@ -17,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pydantic.alias_generators import to_camel
 
 from evals_app.analysis import adk_result_json
-from evals_app.api.cases import call_with_evalset
-from evals_app.cases import adk_edits, api_edits, session_cases
+from evals_app.cases import adk_edits, session_cases
 from evals_app.files import file_changes, library
 from evals_app.files.schema import EvalCase
 from evals_app.metrics import config as configs
@@ -41,6 +41,8 @@ OLD_SET, NEW_SET = DEV + "/eval_sets/{seg:evalset_id}", DEV + "/eval-sets/{seg:e
 OLD_CASE, NEW_CASE = OLD_SET + "/evals/{seg:case_id}", NEW_SET + "/eval-cases/{seg:case_id}"
 
 Json = dict[str, Any]
+Arguments = TypeVarTuple("Arguments")
+Result = TypeVar("Result")
 
 router = Router()
 
@@ -121,7 +123,7 @@ async def create_evalset_by_id(request: HttpRequest, app_name: str, evalset_id: 
 @router.get(NEW_SET)
 async def get_evalset(request: HttpRequest, app_name: str, evalset_id: str) -> HttpResponseBase:
     """Return an evalset with its cases."""
-    return _json(await call_with_evalset(app_name, evalset_id, _evalset))
+    return _json(await _call_with_evalset(app_name, evalset_id, _evalset))
 
 
 @router.delete(NEW_SET)
@@ -139,19 +141,19 @@ async def list_cases(request: HttpRequest, app_name: str, evalset_id: str) -> li
 
 async def get_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Return a case."""
-    return _json(_public(await call_with_evalset(app_name, evalset_id, adk_edits.find_case, case_id)))
+    return _json(_public(await _call_with_evalset(app_name, evalset_id, adk_edits.find_case, case_id)))
 
 
 async def update_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Change a case. Fields that the body lacks, such as rubrics, stay as they are."""
     body = request_bodies.validate(request_bodies.parse(request), Json)
-    await call_with_evalset(app_name, evalset_id, adk_edits.replace_case, case_id, body)
+    await _call_with_evalset(app_name, evalset_id, adk_edits.replace_case, case_id, body)
     return _json(None)
 
 
 async def delete_case(request: HttpRequest, app_name: str, evalset_id: str, case_id: str) -> HttpResponseBase:
     """Delete a case."""
-    await call_with_evalset(app_name, evalset_id, api_edits.remove_case, case_id)
+    await _call_with_evalset(app_name, evalset_id, adk_edits.remove_case, case_id)
     return _json(None)
 
 
@@ -165,7 +167,7 @@ async def add_session(request: HttpRequest, app_name: str, evalset_id: str) -> H
         "session_input": {"app_name": app_name, "user_id": body.user_id, "state": start},
         "creation_timestamp": time.time(),
     }
-    await call_with_evalset(app_name, evalset_id, adk_edits.add_case, case)
+    await _call_with_evalset(app_name, evalset_id, adk_edits.add_case, case)
     return _json(None)
 
 
@@ -213,6 +215,15 @@ for path in (OLD_SET + "/add_session", NEW_SET + "/add-session"):
     router.post(path)(add_session)
 for path in (DEV + "/eval_results/{seg:result_id}", DEV + "/eval-results/{seg:result_id}"):
     router.get(path)(get_result)
+
+
+async def _call_with_evalset(
+    app_name: str, evalset_id: str, function: Callable[[EvalSet, *Arguments], Result], *arguments: *Arguments
+) -> Result:
+    """Call a function with an evalset as its file is now."""
+    return await units_of_work.write(
+        lambda: function(file_changes.current_evalset(app_name, evalset_id), *arguments)
+    )
 
 
 async def _run(request: HttpRequest, app_name: str, evalset_id: str) -> list[Json]:

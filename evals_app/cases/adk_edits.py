@@ -63,7 +63,7 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
     """
 
     def edit(sheet: Sheet) -> None:
-        place = case_index(sheet, evalset, case_id)
+        place = _case_index(sheet, evalset, case_id)
         original = sheet.cases[place]
         changed = _validate_case(
             _merge_fields(original, _to_snake_case(original, _without_editor_fields(sent_case)))
@@ -78,7 +78,21 @@ def replace_case(evalset: EvalSet, case_id: str, sent_case: Json) -> None:
     edit_file(evalset, edit, "api")
 
 
-def case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
+def remove_case(evalset: EvalSet, case_id: str) -> None:
+    """Remove a case from an evalset's file.
+
+    Raises:
+        NotFound: the evalset has no such case.
+        BadInput: the file cannot be changed.
+    """
+
+    def edit(sheet: Sheet) -> None:
+        del sheet.cases[_case_index(sheet, evalset, case_id)]
+
+    edit_file(evalset, edit, "api")
+
+
+def _case_index(sheet: Sheet, evalset: EvalSet, case_id: str) -> int:
     """Return the index of a case.
 
     Raises:

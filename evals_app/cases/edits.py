@@ -73,11 +73,6 @@ def describe_evalset(sheet: Sheet, name: str, description: str) -> None:
             sheet.about[field] = text or None
 
 
-def upgrade_form(sheet: Sheet, evalset_id: str) -> None:
-    """Rewrite a file of an older form in ADK's present form."""
-    sheet.present_form = evalset_id
-
-
 def require_free_id(sheet: Sheet, case: Json, index: int | None) -> None:
     """Check that no other case has the case's id. A duplicate id that the case had before is allowed.
 

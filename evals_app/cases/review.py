@@ -1,22 +1,21 @@
-"""Review of a case form before it is saved: the change to the file, or the conflict with changes of others.
+"""Review of a change before it is saved: the lines of the file that it changes.
 
-A form records the digest of the file that it was opened on. When the file has changed since but the case has not, the
-change is computed again on the present file and shown again. When the case itself has changed, nothing is saved until
-the user has seen both versions and chosen one.
+A form records the digest of the file that it was opened on. When the file has changed since, the change is computed
+again on the present file and shown again, with a warning if it replaces a case that others have changed.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import zip_longest
 from typing import Any
 
 from evals_app.cases import edits
 from evals_app.cases.case_forms import AppliedForm, form_of
 from evals_app.cases.form_fields import Nested
-from evals_app.cases.versions import pair_cases
 from evals_app.files import BadFile, Problem, file_changes, library
 from evals_app.files.atomic_writes import FileChanged, digest_of
 from evals_app.files.editing import Edit, case_json
@@ -24,8 +23,8 @@ from evals_app.files.file_changes import EvalsetChange
 from evals_app.files.pairing import is_same_json
 from evals_app.files.parsing import parse_case
 from evals_app.models import EvalSet
-from sessions_app import scopes
 from sessions_app.errors import NotFound
+from sessions_app.presentation import value_diff
 
 Json = dict[str, Any]
 
@@ -38,27 +37,11 @@ class FormBase:
         digest: of the file's text; "" for a new case that is no copy.
         place: index of the case in the file; None for an empty form.
         is_new: the form adds a case.
-        over: mark of a conflicting case that the user has seen and decided to replace.
     """
 
     digest: str
     place: int | None
     is_new: bool
-    over: str = ""
-
-
-@dataclass(frozen=True)
-class CaseConflict:
-    """A case that was changed or removed while a form of it was open. `theirs` is None when it was removed."""
-
-    base: Json
-    mine: Json
-    theirs: Json | None
-
-    @property
-    def mark(self) -> str:
-        """Digest of the case in the file."""
-        return digest_of(scopes.dumps(self.theirs))
 
 
 @dataclass(frozen=True)
@@ -69,14 +52,15 @@ class CaseReview:
         case: the case that the form describes.
         errors: messages for invalid fields, by field name; then there is no change.
         change: the change to the file.
-        moved_on: the file has changed since the form was opened, but not the case.
+        is_file_changed: the file has changed since the form was opened.
+        is_case_changed: so has the case, or it was removed; saving replaces or restores it.
     """
 
     case: Json
     errors: dict[str, str] = field(default_factory=dict)
     change: EvalsetChange | None = None
-    conflict: CaseConflict | None = None
-    moved_on: bool = False
+    is_file_changed: bool = False
+    is_case_changed: bool = False
 
 
 def base_case(evalset: EvalSet, base: FormBase) -> Json:
@@ -121,7 +105,7 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
     Raises:
         NotFound: the file does not exist, or its text at the time the form was opened is not stored.
         BadFile: the file is invalid, or would be with this case.
-        BadInput: the file's form cannot hold the case.
+        BadInput: the file cannot be edited in place.
     """
     original = base_case(evalset, base)
     case, errors = parse(original)
@@ -131,19 +115,17 @@ def review_case(evalset: EvalSet, base: FormBase, parse: Callable[[Json], CaseAn
     if base.is_new:
         change = file_changes.plan_change(evalset, partial(edits.append_case, case=case), file)
         return CaseReview(case, change=change)
-    digest = digest_of(file.text)
     present_cases = [case_json(present) for present in file.content.cases]
-    index = _present_index(evalset, base, present_cases, digest)
-    theirs = None if index is None else present_cases[index]
-    if index is None or not is_same_json(theirs, original):
-        conflict = CaseConflict(original, case, theirs)
-        if base.over != conflict.mark:
-            return CaseReview(case, conflict=conflict)
+    index = _index_of_id(present_cases, original.get("eval_id"), base.place)
     edit: Edit = partial(edits.append_case, case=case)
     if index is not None:
         edit = partial(edits.replace_case, index=index, case=case)
-    change = file_changes.plan_change(evalset, edit, file)
-    return CaseReview(case, change=change, moved_on=digest != base.digest)
+    return CaseReview(
+        case,
+        change=file_changes.plan_change(evalset, edit, file),
+        is_file_changed=digest_of(file.text) != base.digest,
+        is_case_changed=index is None or not is_same_json(present_cases[index], original),
+    )
 
 
 def save_reviewed(change: EvalsetChange, mark: str, origin: str = "page") -> EvalSet | None:
@@ -171,13 +153,6 @@ def copy_form(case: Json, taken_ids: set[str]) -> Nested:
     return {**form_of(case), "case_id": edits.free_id(str(case.get("eval_id") or "case"), taken_ids)}
 
 
-def _present_index(evalset: EvalSet, base: FormBase, present_cases: list[Json], digest: str) -> int | None:
-    if digest == base.digest:
-        return base.place
-    old_indexes = pair_cases(_cases_of_digest(evalset, base.digest), present_cases)
-    return old_indexes.index(base.place) if base.place in old_indexes else None
-
-
 def _cases_of_digest(evalset: EvalSet, digest: str) -> list[Json]:
     """Return the cases that the file had when its text had this digest.
 
@@ -200,11 +175,34 @@ def case_index(evalset: EvalSet, case_id: str, at: str = "") -> int:
     Raises:
         NotFound: no case has this id.
     """
-    case_ids = [case["id"] for case in library.cases_of(evalset)]
-    if at.isdecimal() and int(at) < len(case_ids) and case_ids[int(at)] == case_id:
-        return int(at)
-    if case_id not in case_ids:
+    cases = [{"eval_id": case["id"]} for case in library.cases_of(evalset)]
+    index = _index_of_id(cases, case_id, int(at) if at.isdecimal() else None)
+    if index is None:
         raise NotFound(
             f"Evalset {evalset.evalset_id!r} has no case {case_id!r}.", hint="Its page lists the cases."
         )
-    return case_ids.index(case_id)
+    return index
+
+
+def _index_of_id(cases: Sequence[Json], case_id: Any, place: int | None) -> int | None:
+    """Return the index of a case: `place` if its case has the id, else the first that has; None if none has."""
+    indexes = [at for at, case in enumerate(cases) if case.get("eval_id") == case_id]
+    return place if place in indexes else next(iter(indexes), None)
+
+
+def diff_texts(before: str, after: str) -> list[value_diff.DiffLine]:
+    """Return the lines in which two texts of a file differ, with their context."""
+    old, new = before.splitlines(), after.splitlines()
+    start = max(_common_length(old, new) - value_diff.CONTEXT_LINES, 0)
+    end = max(_common_length(old[start:][::-1], new[start:][::-1]) - value_diff.CONTEXT_LINES, 0)
+    parts = ("\n".join(lines[start : len(lines) - end]) for lines in (old, new))
+    diff = value_diff.diff_lines(*(json.dumps(part) for part in parts))
+    if not diff and before != after:
+        return [value_diff.DiffLine("skipped", "Only the ends of lines change.")]
+    return diff
+
+
+def _common_length(first: Sequence[str], second: Sequence[str]) -> int:
+    """Return the number of lines with which both texts begin."""
+    pairs = enumerate(zip_longest(first, second))
+    return next((at for at, (line, other) in pairs if line != other), len(first))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -13,7 +11,7 @@ from evals_app.files import BadFile, Problem, atomic_writes, file_changes, libra
 from evals_app.files.editing import case_json
 from evals_app.files.file_changes import EvalsetIdTaken, write_error
 from evals_app.files.parsing import YAML_SUFFIXES, EvalsetFile, LoadedDocument, load_document, parse_document
-from evals_app.files.schema import ConversationScenario, SessionInput, Strict
+from evals_app.files.schema import ConversationScenario, Strict
 from evals_app.metrics import config
 from evals_app.models import EvalSet
 from sessions_app.errors import BadInput
@@ -32,34 +30,6 @@ class Scenarios(Strict):
     scenarios: list[ConversationScenario]
 
 
-@dataclass(frozen=True)
-class SessionStart:
-    """Uploaded `SessionInput` of ADK: the initial session of the scenarios in the same upload."""
-
-    file_name: str
-    session: SessionInput
-
-
-@dataclass(frozen=True)
-class ParsedUpload:
-    """Parsed upload: a configuration, scenarios as cases, or an evalset."""
-
-    base: str
-    text: str
-    scenarios: list[Json] | None = None
-    evalset: EvalsetFile | None = None
-    start: str = ""
-
-
-@dataclass(frozen=True)
-class UploadResult:
-    """Result of an upload. `evalset` is None for a configuration; `start` names the file of the initial session."""
-
-    file_name: str
-    evalset: EvalSet | None
-    start: str = ""
-
-
 def decode_upload(name: str, content: bytes) -> str:
     """Return an uploaded file's text.
 
@@ -74,47 +44,10 @@ def decode_upload(name: str, content: bytes) -> str:
         raise BadFile([Problem(name, f"is not UTF-8 text (byte {error.start}): save it as UTF-8")]) from error
 
 
-def separate_session_start(
-    files: Sequence[tuple[str, bytes]],
-) -> tuple[SessionStart | None, list[tuple[str, bytes]]]:
-    """Return the initial session among uploaded files, if any, and the other files.
+def parse_upload(name: str, content: bytes) -> EvalsetFile | str:
+    """Return the evalset of an uploaded file, or the text of a `test_config.json`. Scenarios become an evalset.
 
-    Raises:
-        BadFile: the file of the initial session is invalid.
-        BadInput: several files have one.
-    """
-    starts_of_files = [_parse_session_start(name, content) for name, content in files]
-    starts = [start for start in starts_of_files if start]
-    if len(starts) > 1:
-        raise BadInput(
-            f"{' and '.join(start.file_name for start in starts)} both say how sessions start.",
-            hint="Upload scenarios with one such file at a time.",
-        )
-    rest = [file for file, start in zip(files, starts_of_files, strict=True) if start is None]
-    return next(iter(starts), None), rest
-
-
-def _parse_session_start(name: str, content: bytes) -> SessionStart | None:
-    """Parse a JSON file as an initial session; None if it is something else."""
-    if name.lower().endswith(YAML_SUFFIXES):
-        return None
-    try:
-        base = base_name(name)
-        loaded = load_document(decode_upload(base, content), base, base)
-    except BadInput:
-        return None  # `parse_upload` reports the reason
-    document = loaded.document
-    is_one = isinstance(document, dict) and not {"scenarios", "eval_cases", "criteria"} & document.keys()
-    if not is_one or not {"app_name", "appName"} & document.keys():
-        return None
-    try:
-        return SessionStart(base, SessionInput.model_validate_json(loaded.as_json))
-    except ValidationError as error:
-        raise BadFile(loaded.problems(error)) from error
-
-
-def parse_upload(name: str, content: bytes, start: SessionStart | None = None) -> ParsedUpload:
-    """Parse an uploaded file. This is the slow part of an upload, and needs no database.
+    This is the slow part of an upload, and needs no database.
 
     Raises:
         BadFile: the file is invalid.
@@ -124,30 +57,24 @@ def parse_upload(name: str, content: bytes, start: SessionStart | None = None) -
     text = decode_upload(base, content)
     if base == CONFIG_NAME:
         config.parse_config(text, CONFIG_NAME, CONFIG_NAME)
-        return ParsedUpload(base, text)
+        return text
     loaded = load_document(text, base, base)
-    if (scenarios := scenarios_of(loaded, start.session if start else None)) is not None:
-        return ParsedUpload(base, text, scenarios=scenarios, start=start.file_name if start else "")
-    return ParsedUpload(base, text, evalset=parse_document(loaded, _file_name(base)))
+    if (scenarios := scenarios_of(loaded)) is not None:
+        return file_changes.build_new_file(_stem(base), scenarios)
+    return parse_document(loaded, _file_name(base))
 
 
-def store_upload(app_name: str, file: ParsedUpload) -> UploadResult:
-    """Write a parsed upload to an agent's folder.
-
-    Evalsets are written unchanged, scenarios become an evalset, and `test_config.json` is never overwritten.
+def store_upload(app_name: str, upload: EvalsetFile | str) -> EvalSet | None:
+    """Write a parsed upload to an agent's folder; return its evalset. An existing file is never replaced.
 
     Raises:
         NotFound: the app does not exist.
         BadInput: the file's name is taken, or it cannot be written.
     """
-    if file.scenarios is not None:
-        return UploadResult(
-            file.base, file_changes.create_evalset(app_name, _stem(file.base), file.scenarios), file.start
-        )
-    if file.evalset is not None:
-        return UploadResult(file.base, file_changes.add_file(app_name, file.evalset))
-    _put_config(app_name, file.text)
-    return UploadResult(file.base, None)
+    if isinstance(upload, str):
+        _put_config(app_name, upload)
+        return None
+    return file_changes.add_file(app_name, upload)
 
 
 def cases_of(name: str, text: str) -> list[Json]:
@@ -165,7 +92,7 @@ def cases_of(name: str, text: str) -> list[Json]:
     )
 
 
-def scenarios_of(loaded: LoadedDocument, start: SessionInput | None = None) -> list[Json] | None:
+def scenarios_of(loaded: LoadedDocument) -> list[Json] | None:
     """Return a file's scenarios as cases; None if it has no scenarios.
 
     Raises:
@@ -178,12 +105,10 @@ def scenarios_of(loaded: LoadedDocument, start: SessionInput | None = None) -> l
         scenarios = TypeAdapter(Scenarios).validate_json(loaded.as_json).scenarios
     except ValidationError as error:
         raise BadFile(loaded.problems(error)) from error
-    session_input = {"session_input": start.model_dump(mode="json", exclude_unset=True)} if start else {}
     return [
         {
             "eval_id": f"scenario-{number}",
             "conversation_scenario": scenario.model_dump(mode="json", exclude_unset=True),
-            **session_input,
         }
         for number, scenario in enumerate(scenarios, 1)
     ]

@@ -1,7 +1,7 @@
 """Edits of evalset files: an edit changes the list of cases, and the text is rewritten in the file's own form.
 
-Edits see cases in ADK's present form in snake case, whatever form the file has. An edit is rejected when the file's
-form cannot hold its result. The new text is parsed again and compared with the result before it is returned.
+Edits see cases in ADK's present form in snake case, whatever form the file has. A file of an older form is rewritten
+in the present form, as ADK does. The new text is parsed again and compared with the result before it is returned.
 """
 
 from __future__ import annotations
@@ -9,19 +9,15 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from copy import deepcopy
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
-from pydantic import ValidationError
-
-from evals_app.files import json_edit, legacy, schema, yaml_edit
+from evals_app.files import json_edit, schema, yaml_edit
 from evals_app.files.pairing import is_same_json, pair_items
 from evals_app.files.parsing import (
-    EvalSetContent,
     EvalsetFile,
     LoadedDocument,
     load_document,
-    parse_case,
     parse_document,
     parse_file,
 )
@@ -41,12 +37,10 @@ class Sheet:
     Attributes:
         cases: in ADK's present form, snake case, without unset fields.
         about: `name` and `description` of the evalset, if set.
-        present_form: set to the evalset's id by an edit that converts the file to ADK's present form.
     """
 
     cases: list[Json]
     about: Json = field(default_factory=dict)
-    present_form: str = ""
 
 
 Edit = Callable[[Sheet], None]
@@ -63,16 +57,16 @@ def apply_edit(file: EvalsetFile, edit: Edit) -> EvalsetFile:
 
     Raises:
         BadFile: the file would be invalid.
-        BadInput: the file's form cannot hold the result, or `edit` raises it.
+        BadInput: the file cannot be edited in place, or `edit` raises it.
     """
     before = Sheet([case_json(case) for case in file.content.cases], _description_of(file.document))
     after = Sheet(list(map(deepcopy, before.cases)), dict(before.about))
     edit(after)
-    if after.present_form and file.content.form != "evalset":
-        return build_file(file.file_name, after.present_form, after.cases, **after.about)
-    new = _edit_document(file.document, file.content, before, after, file.shown_as)
-    if is_same_json(file.document, new):
+    if is_same_json([before.cases, before.about], [after.cases, after.about]):
         return file
+    if file.content.form != "evalset":
+        return build_file(file.file_name, file.content.name, after.cases, **after.about)
+    new = _edit_document(file.document, before, after)
     return parse_document(_load_new_text(file, _rewrite_text(file, new), new), file.file_name)
 
 
@@ -133,19 +127,13 @@ def _rewrite_text(file: EvalsetFile, new: Any) -> str:
     return new_text
 
 
-def _edit_document(document: Any, content: EvalSetContent, before: Sheet, after: Sheet, shown_as: str) -> Any:
-    if isinstance(document, dict):
-        cases = _edit_cases(document["eval_cases"], before.cases, after.cases)
-        rest = {name: value for name, value in document.items() if name not in before.about}
-        about = {name: value for name, value in after.about.items() if value is not None}
-        order = [*document, *(name for name in about if name not in document)]
-        whole = {**rest, **about, "eval_cases": cases}
-        return {name: whole[name] for name in order if name in whole}
-    if not is_same_json(before.about, after.about):
-        raise _legacy_cannot_hold(shown_as, "a name or a description")
-    if content.form == "flat":
-        return _edit_flat(document, before, after, shown_as)
-    return _edit_legacy(document, before, after, shown_as)
+def _edit_document(document: Json, before: Sheet, after: Sheet) -> Json:
+    cases = _edit_cases(document["eval_cases"], before.cases, after.cases)
+    rest = {name: value for name, value in document.items() if name not in before.about}
+    about = {name: value for name, value in after.about.items() if value is not None}
+    order = [*document, *(name for name in about if name not in document)]
+    whole = {**rest, **about, "eval_cases": cases}
+    return {name: whole[name] for name in order if name in whole}
 
 
 def _edit_cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[Any]:
@@ -160,84 +148,6 @@ def _edit_cases(raw: list[Any], before: list[Json], after: list[Json]) -> list[A
 
 def _is_camel_case(raw: Any) -> bool:
     return isinstance(raw, dict) and "evalId" in raw
-
-
-def _edit_legacy(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
-    cases = []
-    for place, case in zip(pair_items(before.cases, after.cases), after.cases, strict=True):
-        raw = {} if place is None else document[place]
-        if place is None or not is_same_json(before.cases[place], case):
-            new = _to_legacy(case, shown_as)
-            fields = {name: value for name, value in raw.items() if name != "initial_session" or name in new}
-            raw = legacy.merge_fields(fields, new)
-        cases.append(raw)
-    return cases
-
-
-def _edit_flat(document: list[Json], before: Sheet, after: Sheet, shown_as: str) -> list[Json]:
-    if len(after.cases) != 1 or after.cases[0].get("eval_id") != before.cases[0]["eval_id"]:
-        raise _legacy_cannot_hold(shown_as, "more than the turns of one case, which has the file's name")
-    if is_same_json(before.cases, after.cases):
-        return document
-    if after.cases[0].get("session_input"):
-        raise _legacy_cannot_hold(shown_as, "what a session starts with")
-    new = _to_legacy(after.cases[0], shown_as)["data"]
-    return list(legacy.merge_fields({"data": document}, {"data": new})["data"])
-
-
-def _to_legacy(case: Json, shown_as: str) -> Json:
-    """Return a case in the old form.
-
-    Raises:
-        BadInput: the old form cannot hold the case.
-        BadFile: the case is invalid.
-    """
-    model = _validate_case(case, shown_as)
-    older = legacy.to_legacy_case(model)
-    try:
-        says = legacy.OldCase.model_validate(older).modern()
-    except ValidationError:
-        says = None
-    if says is None or not is_same_json(_comparable(says), _comparable(model)):
-        raise _legacy_cannot_hold(shown_as, f"all that case {model.eval_id!r} says")
-    return older
-
-
-def _comparable(case: schema.EvalCase) -> Json:
-    """Return a case without roles, empty lists and unset fields, for comparison."""
-    fields: Json = case.model_dump(mode="json", exclude_defaults=True)
-    for turn in fields.get("conversation") or []:
-        for name, role in (("user_content", "user"), ("final_response", "model")):
-            content = turn.get(name)
-            if content is not None and content.get("role", role) == role:
-                content.pop("role", None)
-            if name == "final_response" and (content or {}).get("parts") in (None, [], [{}], [{"text": ""}]):
-                turn.pop(name, None)
-        if not any((turn.get("intermediate_data") or {}).values()):
-            turn.pop("intermediate_data", None)
-    return fields
-
-
-def _validate_case(case: Json, shown_as: str) -> schema.EvalCase:
-    """Return the model of a case.
-
-    Raises:
-        BadFile: the case is invalid.
-    """
-    try:
-        return parse_case(json.dumps(case))
-    except BadFile as error:
-        case_id = str(case.get("eval_id", ""))
-        raise BadFile(
-            [replace(one, file=shown_as, case=case_id, line=0, column=0) for one in error.problems]
-        ) from error
-
-
-def _legacy_cannot_hold(shown_as: str, what: str) -> BadInput:
-    return BadInput(
-        f"{shown_as} has an older form of ADK's, which cannot hold {what}.",
-        hint="Turn the file into ADK's present form first, which the evalset's page does.",
-    )
 
 
 def _cannot_edit(shown_as: str, why: str) -> BadInput:

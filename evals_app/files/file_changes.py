@@ -181,7 +181,7 @@ def create_evalset(
         NotFound: the app does not exist.
         BadInput: the id is invalid or taken, a case is invalid, or the file cannot be written.
     """
-    return add_file(app_name, _build_new_file(evalset_id, cases, form, more), origin=origin)
+    return add_file(app_name, build_new_file(evalset_id, cases, form, **more), origin=origin)
 
 
 def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at: float) -> EvalsetChange:
@@ -191,11 +191,16 @@ def plan_new_file(app_name: str, evalset_id: str, cases: list[Json], created_at:
         NotFound: the app does not exist.
         BadInput: the id is invalid or taken, or a case is invalid.
     """
-    file = _build_new_file(evalset_id, cases, "json", {"creation_timestamp": created_at})
+    file = build_new_file(evalset_id, cases, creation_timestamp=created_at)
     return EvalsetChange(app_name, _free_path(app_name, file.file_name), file)
 
 
-def _build_new_file(evalset_id: str, cases: list[Json], form: str, more: Json) -> EvalsetFile:
+def build_new_file(evalset_id: str, cases: list[Json], form: str = "json", **more: Any) -> EvalsetFile:
+    """Return a new evalset file. `form`: json or yaml; `more`: further fields of the evalset.
+
+    Raises:
+        BadFile: a case is invalid.
+    """
     name = f"{evalset_id}.evalset.{'yaml' if form == 'yaml' else 'json'}"
     about = {"name": evalset_id, **more}
     about.setdefault("creation_timestamp", time.time())

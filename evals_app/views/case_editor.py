@@ -1,9 +1,9 @@
-"""Pages to create and edit a case: the form, a preview of the changes, both sides of a conflict."""
+"""Pages to create and edit a case: the form, and a preview of the changes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -13,7 +13,7 @@ from django.shortcuts import redirect
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods
 
-from evals_app.cases import edits, text_diff
+from evals_app.cases import edits
 from evals_app.cases import review as case_review
 from evals_app.cases.case_forms import (
     NEW_ROW_DEFAULTS,
@@ -29,11 +29,9 @@ from evals_app.cases.versions import find_version as find_version
 from evals_app.files import BadFile, library
 from evals_app.files.file_changes import EvalsetChange
 from evals_app.models import EvalSet
-from sessions_app import scopes
 from sessions_app.errors import DevUIError
 from sessions_app.http import render_partial
 from sessions_app.paths import seg_reverse
-from sessions_app.presentation import value_diff
 from sessions_app.store import units_of_work
 
 FORM = "devui/evals/case_form.html"
@@ -96,13 +94,9 @@ def evalset_url(evalset: EvalSet, saved: Sequence[str] = ()) -> str:
 
 def change_context(change: EvalsetChange | None, error: DevUIError | None) -> dict[str, Any]:
     """Return the template context of a planned change, or of why there is none."""
-    diff = text_diff.diff_lines(change.before, change.after) if change else []
-    added, removed = text_diff.count_changes(diff)
     return {
         "change": change,
-        "lines": diff,
-        "added": added,
-        "removed": removed,
+        "lines": case_review.diff_texts(change.before, change.after) if change else [],
         "error": error,
         "problems": error.problems if isinstance(error, BadFile) else [],
     }
@@ -165,10 +159,7 @@ def _read_opened(post: QueryDict) -> FormBase:
     place = post.get("place", "")
     is_place = place.isdecimal() and len(place) < 8
     return FormBase(
-        post.get("digest", ""),
-        int(place) if is_place else None,
-        "is_new" in post or not is_place,
-        post.get("over", ""),
+        post.get("digest", ""), int(place) if is_place else None, "is_new" in post or not is_place
     )
 
 
@@ -183,31 +174,13 @@ def _page(request: HttpRequest, app_name: str, evalset_id: str, page: Page) -> H
         "raw": FormField("raw", page.raw, errors.get("raw", "")),
         "opened": page.opened,
         "case_id": page.base.get("eval_id", "") if not page.opened.is_new else "",
-        "conflict": _sides(page.review),
         "faults": [FormField(name, error=error) for name, error in errors.items()],
         "personas": PERSONAS_OFFERED,
         "rubric_types": RUBRIC_TYPES,
-        "moved_on": bool(page.review and page.review.moved_on),
         "has_changed": page.has_changed,
     }
-    status = page.error.status if page.error else 409 if context["conflict"] else 422 if errors else 200
+    status = page.error.status if page.error else 422 if errors else 200
     return render_partial(request, FORM, context, partial="fields", target="case-fields", status=status)
-
-
-def _sides(review: CaseReview | None) -> Mapping[str, Any] | None:
-    """Return what the file's case and the form's say, each beside what the form was opened on."""
-    if review is None or review.conflict is None:
-        return None
-    conflict = review.conflict
-    base = scopes.dumps(conflict.base)
-    theirs = None if conflict.theirs is None else scopes.dumps(conflict.theirs)
-    return {
-        "theirs": value_diff.diff_lines(base, theirs),
-        "is_gone": conflict.theirs is None,
-        "theirs_id": (conflict.theirs or {}).get("eval_id", ""),
-        "mine": value_diff.diff_lines(base, scopes.dumps(conflict.mine)),
-        "mark": conflict.mark,
-    }
 
 
 def _pretty(case: Json) -> str:

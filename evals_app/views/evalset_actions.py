@@ -1,4 +1,4 @@
-"""Actions on an evalset as a whole: remove, move and add cases, rename, convert an older form.
+"""Actions on an evalset as a whole: remove, move and add cases, rename.
 
 Each first shows a preview; the file is written as shown.
 """
@@ -29,7 +29,6 @@ TITLES = {
     "remove": "Remove a case",
     "move": "Move a case",
     "describe": "Name and description",
-    "modernise": "Bring the file up to ADK's present form",
     "add": "Add cases from a file",
 }
 
@@ -77,8 +76,6 @@ class FileAct:
         elif self.act == "add" and "file_text" in fields:
             cases = uploads.cases_of(fields.get("file_name", ""), fields["file_text"])
             return partial(edits.append_cases, cases=cases)
-        elif self.act == "modernise":
-            return partial(edits.upgrade_form, evalset_id=evalset.evalset_id)
         return None
 
 

@@ -74,40 +74,28 @@ async def upload(request: HttpRequest) -> HttpResponse:
     if not files or len(files) > MOST_FILES:
         what = f"{len(files)} files at once are too many." if files else "No file was chosen."
         refused.append(("", BadInput(what, hint=f"Choose up to {MOST_FILES} files.")))
-    if not refused and len(done) == 1 and done[0].evalset:
-        return redirect(evalset_url(done[0].evalset))
+    if not refused and len(done) == 1 and done[0]:
+        return redirect(evalset_url(done[0]))
     return await units_of_work.read(_upload, request, request.POST, done, refused)
 
 
-async def _put_files(app_name: str, files: list[File]) -> tuple[list[uploads.UploadResult], Refused]:
+async def _put_files(app_name: str, files: list[File]) -> tuple[list[EvalSet | None], Refused]:
     """Put files beside an agent; return what became of them, and why others were refused."""
-    done: list[uploads.UploadResult] = []
+    done: list[EvalSet | None] = []
     refused: Refused = []
-    try:
-        start, rest = await units_of_work.read(uploads.separate_session_start, files)
-    except DevUIError as error:
-        return [], [("", error)]
-    for name, content in rest:
+    for name, content in files:
         try:
-            file = await units_of_work.read(
-                uploads.parse_upload, name, content, start
-            )  # others write meanwhile
+            file = await units_of_work.read(uploads.parse_upload, name, content)  # others write meanwhile
             done.append(await units_of_work.write(uploads.store_upload, app_name, file))
         except DevUIError as error:
             refused.append((name, error))
-    if start and not refused and not any(upload.start for upload in done):
-        alone = BadInput(
-            "The file says how sessions start, and no scenarios came with it.",
-            hint="Choose both files: the scenarios, and the session they start with.",
-        )
-        refused.append((start.file_name, alone))
     return done, refused
 
 
 def _upload(
     request: HttpRequest,
     fields: QueryDict,
-    done: list[uploads.UploadResult],
+    done: list[EvalSet | None],
     refused: Refused,
 ) -> HttpResponse:
     faults = [(name, error, error.problems if isinstance(error, BadFile) else []) for name, error in refused]

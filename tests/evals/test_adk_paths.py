@@ -205,16 +205,14 @@ async def test_a_yaml_file_is_changed_in_place_with_its_comments(web, folder):
     assert path.read_text() == OURS.partition("- eval_id: two")[0]
 
 
-async def test_a_file_of_an_older_form_is_changed_in_that_form(web, folder):
-    text = '[{"name": "one", "data": [{"query": "hi", "ours": 1}]}]'
+async def test_edit_of_an_older_file_converts_it(web, folder):
+    text = '[{"name": "one", "data": [{"query": "hi"}]}]'
     path = builders.write(folder.given, "set.evalset.json", text)
-    sent = {"conversation": [builders.turn("hi", "hello")]}
-    await request_json(web, "put", "/eval_sets/set/evals/one", sent)
-    assert path.read_text() == '[{"name": "one", "data": [{"query": "hi", "ours": 1, "reference": "hello"}]}]'
-    rubric = {"rubric_id": "r", "rubric_content": {"text_property": "polite"}}
-    refused = await request_json(web, "put", "/eval_sets/set/evals/one", {**sent, "rubrics": [rubric]}, 400)
-    assert "older form" in refused["detail"]
-    assert "hello" in path.read_text()
+    await request_json(
+        web, "put", "/eval_sets/set/evals/one", {"conversation": [builders.turn("hi", "hello")]}
+    )
+    (case,) = EvalSet.model_validate_json(path.read_text()).eval_cases
+    assert case.conversation[0].final_response.parts[0].text == "hello"
 
 
 async def test_run_returns_when_ended_and_is_stored_as_result(web, process, smoke):

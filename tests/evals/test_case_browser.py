@@ -59,7 +59,7 @@ def test_added_row_gets_focus_and_form_reports_other_writers(page: Page, path: P
     write(folder.given, path.name, evalset(case("one", turn("hi", "theirs")), case("two", turn("bye"))))
     expect(page.locator("#disk")).to_be_visible(timeout=30_000)
     page.get_by_role("button", name="Review the change").last.click()
-    expect(page.get_by_role("heading", name="In the file now, compared with what you opened")).to_be_visible()
+    expect(page.get_by_text("This case was changed or removed in the file")).to_be_visible()
     expect(page.get_by_label("Tool", exact=True)).to_have_value("get_weather")
     assert "mine" not in path.read_text()
 

@@ -152,35 +152,36 @@ async def test_concurrent_change_of_the_file_is_kept_and_reported(browser, path)
     assert '"good day"' in path.read_text()
 
 
-async def test_a_case_that_others_changed_is_shown_from_both_sides_and_not_overwritten(browser, path):
+async def test_review_warns_that_others_changed_the_case(browser, path):
     await browser.get(f"{SET}case/?id=one")
-    theirs = path.read_text().replace('"yo"', '"theirs"')
-    path.write_text(theirs)
-    page = await browser.send("review", status=409, turns__0__answer="mine")
-    sides = [
-        [li.one("code").text for li in side.all("li", css="added")]
-        for side in page.one(css="sides").all("section")
-    ]
-    assert sides == [['"text": "theirs"'], ['"text": "mine"']]
-    assert path.read_text() == theirs
-    page = await browser.send("save", status=409)
-    assert path.read_text() == theirs
-    over = page.one("button", name="over")
-    await browser.send(press=("over", over.attrs["value"]))
+    path.write_text(path.read_text().replace('"yo"', '"theirs"'))
+    page = await browser.send("review", turns__0__answer="mine")
+    assert "This case was changed or removed" in page.one(css="notice-danger").text
     assert browser.diff() == (['"text": "theirs"'], ['"text": "mine"'])
-    path.write_text(theirs.replace("theirs", "theirs again"))
-    assert await browser.save(status=409)
+    path.write_text(path.read_text().replace("theirs", "theirs again"))
+    await browser.save(status=200)
+    assert browser.diff() == (['"text": "theirs again"'], ['"text": "mine"'])
     assert "theirs again" in path.read_text()
+    await browser.save()
+    assert '"mine"' in path.read_text()
 
 
 async def test_concurrently_removed_case_is_restored_only_on_request(browser, path):
     await browser.get(f"{SET}case/?id=one")
     path.write_text(json.dumps(evalset(TWO["eval_cases"][1], eval_set_id="set")))
-    page = await browser.send("review", status=409, turns__0__answer="mine")
-    assert "took this case out" in page.text
-    await browser.send(press=("over", page.one("button", name="over").attrs["value"]))
+    page = await browser.send("review", turns__0__answer="mine")
+    assert "This case was changed or removed" in page.one(css="notice-danger").text
     await browser.save()
     assert [one["eval_id"] for one in json.loads(path.read_text())["eval_cases"]] == ["two", "one"]
+
+
+async def test_older_file_is_converted_by_a_change(browser, folder):
+    path = write(folder.given, "old.test.json", LEGACY)
+    await browser.get("/evals/counter/old.test/change/?act=describe")
+    page = await browser.send(name="Smoke", description="")
+    assert "converted to ADK's current format" in page.text
+    await browser.save()
+    assert json.loads(path.read_text())["eval_cases"][0]["eval_id"] == "old"
 
 
 async def test_a_save_between_looking_and_saving_is_seen(browser, path):
@@ -244,13 +245,6 @@ async def test_name_and_description_are_saved(browser, path):
     document = json.loads(path.read_text())
     assert (document["name"], document["description"]) == ("Smoke", "First.\nSecond.")
     assert document["eval_cases"] == TWO["eval_cases"]
-
-
-async def test_an_older_file_is_brought_up_to_the_present_form(browser, folder):
-    path = write(folder.given, "old.test.json", LEGACY)
-    await browser.get("/evals/counter/old.test/change/?act=modernise")
-    await browser.save()
-    assert json.loads(path.read_text())["eval_cases"][0]["eval_id"] == "old"
 
 
 async def test_evalset_is_created_and_its_file_removed(browser, folder):
@@ -321,34 +315,6 @@ async def test_files_of_every_format_are_uploaded_unchanged(web, folder):
         }
     ]
     assert (folder.given / "test_config.json").read_text() == config
-
-
-SCENARIOS = json.dumps({"scenarios": [{"starting_prompt": "hi", "conversation_plan": "leave"}]}).encode()
-START = b'{"app_name": "counter", "user_id": "ann", "state": {"n": 1}}'
-
-
-async def test_scenarios_are_uploaded_with_their_start_session(web, folder):
-    response = await upload(web, ("start.json", START), ("people.json", SCENARIOS))
-    assert response.status_code == 302
-    made = json.loads((folder.given / "people.evalset.json").read_text())["eval_cases"]
-    assert [one["session_input"] for one in made] == [json.loads(START)]
-    assert not (folder.given / "start.evalset.json").exists()
-
-
-@pytest.mark.parametrize(
-    ("files", "said"),
-    [
-        ([("start.json", START)], "no scenarios came with it"),
-        ([("a.json", START), ("b.json", START), ("p.json", SCENARIOS)], "a.json and b.json both say"),
-        ([("a.json", b'{"app_name": "x",\n "user_id": 3}'), ("p.json", SCENARIOS)], "a.json:2:2"),
-    ],
-)
-async def test_invalid_start_session_is_refused_and_leaves_nothing(web, folder, files, said):
-    before = sorted(folder.given.iterdir())
-    response = await upload(web, *files)
-    assert response.status_code == 400
-    assert said in response.content.decode()
-    assert sorted(folder.given.iterdir()) == before
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Evalset files changed in place: what an edit does not mean keeps every byte, in JSON, in YAML and in older forms."""
+"""Evalset files changed in place: what an edit does not mean keeps every byte, in JSON and in YAML."""
 
 from __future__ import annotations
 
@@ -277,55 +277,20 @@ def test_yaml_line_endings_are_kept():
     assert new == text.replace('"Hello!"', '"Bye."')
 
 
-def test_an_old_case_is_changed_in_the_old_form_and_fields_that_adk_ignores_stay():
-    text = json.dumps([{**LEGACY[0], "owner": "ana"}], indent=2)
-    removed, added = changes(text, apply_edit_to_text(text, answer("R"), "a.test.json"))
-    assert [line.strip() for line in removed] == ['"reference": "r",']
-    assert [line.strip() for line in added] == ['"reference": "R",']
+@pytest.mark.parametrize("name", ["old.test.json", "old.evalset.yaml"])
+def test_edit_of_an_older_form_converts_the_file(name):
+    text = json.dumps(LEGACY)
+    assert apply_edit_to_text(text, nothing, name) == text
+    new = yaml.load(apply_edit_to_text(text, answer("R"), name), PlainLoader)
+    (converted,) = new["eval_cases"]
+    assert (new["eval_set_id"], converted["eval_id"]) == ("old", "old")
+    assert converted["conversation"][0]["final_response"]["parts"] == [{"text": "R"}]
+    assert converted["session_input"]["state"] == {"k": 1}
 
 
-def test_a_case_of_an_old_file_can_be_added_and_loses_its_start():
-    def edit(sheet):
-        del sheet.cases[0]["session_input"]
-        sheet.cases.append(case("new", turn("q", "r", [{"name": "t", "args": {}}])))
-
-    first, second = json.loads(apply_edit_to_text(json.dumps(LEGACY), edit, "a.test.json"))
-    assert "initial_session" not in first
-    assert second == {
-        "name": "new",
-        "data": [
-            {"query": "q", "expected_tool_use": [{"tool_name": "t", "tool_input": {}}], "reference": "r"}
-        ],
-    }
-
-
-@pytest.mark.parametrize(
-    ("document", "edit"),
-    [
-        (LEGACY, lambda sheet: sheet.cases[0].update(final_session_state={"a": 1})),
-        (LEGACY, lambda sheet: sheet.about.update(name="x")),
-        ([{"query": "q"}], lambda sheet: sheet.cases.append(case("b"))),
-        ([{"query": "q"}], lambda sheet: sheet.cases[0].update(eval_id="b")),
-        (
-            [{"query": "q"}],
-            lambda sheet: sheet.cases[0].update(session_input={"app_name": "a", "user_id": "u"}),
-        ),
-    ],
-)
-def test_value_that_legacy_format_cannot_hold_is_refused_with_hint(document, edit):
-    with pytest.raises(BadInput, match="older form") as refused:
-        apply_edit_to_text(json.dumps(document), edit, "a.test.json")
-    assert "present form" in refused.value.hint
-
-
-def test_legacy_format_is_upgraded():
-    new = json.loads(
-        apply_edit_to_text(
-            json.dumps(LEGACY), lambda sheet: setattr(sheet, "present_form", "old"), "a.test.json"
-        )
-    )
-    assert (new["eval_set_id"], new["eval_cases"][0]["eval_id"]) == ("old", "old")
-    assert new["eval_cases"][0]["session_input"]["state"] == {"k": 1}
+def test_flat_list_of_turns_takes_another_case():
+    new = apply_edit_to_text('[{"query": "q"}]', lambda sheet: sheet.cases.append(case("b")), "a.test.json")
+    assert [one["eval_id"] for one in json.loads(new)["eval_cases"]] == ["a", "b"]
 
 
 def test_an_edit_that_makes_no_evalset_is_refused():
