@@ -78,6 +78,9 @@ class EvalRun(models.Model):
     config = models.TextField(help_text="JSON: ADK's EvalConfig.")
     config_source = models.TextField(default="")
     case_ids = models.TextField(default="[]", help_text="JSON: the cases chosen; empty: all.")
+    shard = models.CharField(
+        max_length=16, default="", help_text="The part of the cases that it runs, such as 2/4; empty: all."
+    )
     num_runs = models.IntegerField(default=1)
     parallelism = models.IntegerField(default=4, help_text="Attempts at once; may change while it runs.")
     policy = models.TextField(default="{}", help_text="JSON: {models, tools, source}: what is replayed.")

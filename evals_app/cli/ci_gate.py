@@ -11,7 +11,7 @@ from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs.attempt_status import NO_OUTCOME_TYPES
 from sessions_app.errors import NotFound
 
-MARKED_BASELINE = "baseline"
+MARKED_BASELINE, PREVIOUS_RUN = "baseline", "previous"
 
 
 @dataclass(frozen=True)
@@ -28,11 +28,13 @@ class GateResult:
 class Gate:
     """Conditions of failure: `regression`, `any` (also attempts that did not pass or are unclear), or "" (not passed).
 
-    `name` is the run to compare with, as in `baselines.find_baseline`; "": the marked one.
+    `name` is the run to compare with, as in `baselines.find_baseline`; "": the marked one. If it `is_optional`, an
+    evalset without such a run is not compared.
     """
 
     name: str = ""
     fail_on: str = ""
+    is_optional: bool = False
 
     def check(self, evalset: EvalSet) -> None:
         """Require the baseline of an evalset, before anything runs.
@@ -41,7 +43,7 @@ class Gate:
             NotFound: no such run.
             BadInput: the name matches several runs.
         """
-        if self.name or self.fail_on == "regression":
+        if self._needs_baseline:
             future_run = EvalRun(evalset=evalset, created_at=time.time())
             baselines.find_baseline(future_run, self.name or MARKED_BASELINE)
 
@@ -55,9 +57,14 @@ class Gate:
         try:
             return baselines.find_baseline(run, self.name or MARKED_BASELINE)
         except NotFound:
-            if self.name or self.fail_on == "regression":
+            if self._needs_baseline:
                 raise
             return None
+
+    @property
+    def _needs_baseline(self) -> bool:
+        may_be_missing = self.is_optional and self.name in {"", MARKED_BASELINE, PREVIOUS_RUN}
+        return bool(self.name or self.fail_on == "regression") and not may_be_missing
 
     def _fails(self, run: EvalRun, comparison: Comparison | None) -> list[str]:
         fails = []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,16 @@ NOT_RUN = {EvalRun.Status.FAILED, EvalRun.Status.CRASHED}
 Add = Callable[..., Any]
 
 
+def option_adder(parser: ArgumentParser) -> Add:
+    """Return the function that declares an argument; underscores are accepted for hyphens, as in ADK's commands."""
+
+    def add(*names: str, **options: Any) -> None:
+        spellings = [name.replace("-", "_").replace("__", "--", 1) for name in names]
+        parser.add_argument(*dict.fromkeys([*names, *spellings]), **options)
+
+    return add
+
+
 def add_result_options(add: Add) -> None:
     """Declare the options of baseline, gate and files."""
     add("--baseline", metavar="RUN", help="compare with a run: its id, baseline (the marked one) or previous")
@@ -30,6 +41,11 @@ def add_result_options(add: Add) -> None:
         "--fail-on",
         choices=("regression", "any"),
         help="exit 1 only for regressions, or also for unclear results (default: if an attempt did not pass)",
+    )
+    add(
+        "--allow-no-baseline",
+        action="store_true",
+        help="do not compare an evalset that has no baseline yet (default: refuse)",
     )
     for name, form in FILES.items():
         add(f"--{name}", type=Path, metavar="FILE", help=f"write the results as {form}")
@@ -44,15 +60,31 @@ def read_gate(options: dict[str, Any]) -> Gate:
         BadInput: the address is not one of a web server.
     """
     _address(options)
-    return Gate(options["baseline"] or "", options["fail_on"] or "")
+    return Gate(options["baseline"] or "", options["fail_on"] or "", options["allow_no_baseline"])
+
+
+def refuse_options(options: dict[str, Any], reason: str) -> None:
+    """Refuse options of a gate and files, for which there is no run.
+
+    Raises:
+        BadInput: one is given.
+    """
+    names = ("baseline", "fail_on", *FILES, "markdown")
+    if given := [f"--{name.replace('_', '-')}" for name in names if options[name]]:
+        raise BadInput(reason, hint=f"Leave out {', '.join(given)}.")
 
 
 def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console: Console) -> int:
-    """Judge ended runs, write the files and the comparison with a baseline; return the exit code."""
+    """Judge ended runs, write the files and the comparison with a baseline; return the exit code.
+
+    A shard that could run is no failure: all shards are judged together.
+    """
     results = [_judge(run, gate) for run in runs]
     _write_files(results, options, console)
     if any(run.status in NOT_RUN for run in runs):
         return COULD_NOT_RUN
+    if any(run.shard for run in runs):
+        return 0
     if gate != NO_GATE:
         for result in results:
             console.write_gate_result(result)
@@ -61,7 +93,7 @@ def report(runs: Sequence[EvalRun], gate: Gate, options: dict[str, Any], console
 
 def _judge(run: EvalRun, gate: Gate) -> GateResult:
     if run.status in NOT_RUN:
-        return GateResult(run, fails=[f"The run {run.get_status_display()}. {run.error}".strip()])
+        return GateResult(run, fails=[f"The run {run.get_status_display().lower()}. {run.error}".strip()])
     return gate.hold(run)
 
 

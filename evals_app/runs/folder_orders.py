@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +14,7 @@ from evals_app.models import EvalRun, EvalSet
 from evals_app.runs import run_orders
 from evals_app.runs.limits import Limits
 from evals_app.runs.run_orders import DEFAULT_PARALLELISM, RunOrder
+from evals_app.runs.shards import Shard
 from sessions_app.agents.folder import AgentsFolder, is_agent, open_folder
 from sessions_app.errors import BadInput, NotFound
 
@@ -43,6 +44,7 @@ class EvalsetRequest:
     limits: Limits = Limits()  # noqa: RUF009 - it is frozen
     policy: Mapping[str, Any] = field(default_factory=dict)
     source: str = "command"
+    shard: Shard | None = None
 
 
 def agent_at(folder: Path) -> tuple[AgentsFolder, str]:
@@ -84,8 +86,26 @@ def order_from_folder(agents: AgentsFolder, app_name: str, wish: EvalsetRequest)
             policy=wish.policy,
             prices=run_orders.price_table(agents.root),
             source=wish.source,
+            shard=wish.shard,
         ),
     )
+
+
+def deal_cases(
+    agents: AgentsFolder, app_name: str, wishes: Sequence[EvalsetRequest], shard: Shard
+) -> list[EvalsetRequest]:
+    """Return the requests for a part of the cases of all evalsets. Evalsets without a case in it are left out.
+
+    Raises:
+        NotFound: an evalset or a case does not exist.
+    """
+    requests = []
+    for wish in wishes:
+        cases = run_orders.choose_cases(find_evalset(agents, app_name, wish.evalset), wish.cases)
+        if shard.choose(cases):
+            requests.append(replace(wish, shard=shard))
+        shard = shard.after(cases)
+    return requests
 
 
 def find_evalset(agents: AgentsFolder, app_name: str, name: str) -> EvalSet:

@@ -73,6 +73,7 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
         config=json.loads(run.config),
         config_source=run.config_source,
         case_ids=json.loads(run.case_ids),
+        shard=run.shard,
         num_runs=run.num_runs,
         parallelism=run.parallelism,
         limits=json.loads(run.limits),

@@ -17,6 +17,7 @@ from evals_app.runs import prices, writes
 from evals_app.runs.limits import MAX_PARALLELISM, Limits
 from evals_app.runs.prices import Prices
 from evals_app.runs.replay import recorded_runs
+from evals_app.runs.shards import Shard
 from sessions_app.agents.folder import configured_folder
 from sessions_app.errors import BadInput, NotFound
 
@@ -30,7 +31,7 @@ class RunOrder:
     """Cases (empty: all), configuration, repetitions and parallelism of a new run.
 
     `policy` is the replay policy; its run may be a prefix of an id, or "last". `prices` None: the price table of this
-    server's agents.
+    server's agents. `shard`: the part of the cases that runs; None: all.
     """
 
     config: configs.RunConfig
@@ -41,6 +42,7 @@ class RunOrder:
     policy: Mapping[str, Any] = field(default_factory=dict)
     prices: Prices | None = None
     source: str = "page"
+    shard: Shard | None = None
 
 
 def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
@@ -55,6 +57,8 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
     _check_number("Repetitions", order.num_runs, MAX_ATTEMPTS)
     check_parallelism(order.parallelism)
     cases = choose_cases(evalset, order.case_ids)
+    if order.shard:
+        cases = order.shard.choose(cases)
     if len(cases) * order.num_runs > MAX_ATTEMPTS:
         raise BadInput(
             f"{len(cases)} cases × {order.num_runs} repetitions are more than {MAX_ATTEMPTS:,} attempts.",
@@ -71,6 +75,7 @@ def order_run(evalset: EvalSet, order: RunOrder, run_id: str = "") -> EvalRun:
         config=config.data,
         config_source=config.source,
         case_ids=order.case_ids,
+        shard=str(order.shard or ""),
         num_runs=order.num_runs,
         parallelism=order.parallelism,
         limits=order.limits.as_json(),

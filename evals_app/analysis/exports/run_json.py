@@ -45,7 +45,7 @@ def _rate_json(tally: case_matrix.Tally) -> dict[str, Any]:
 
 
 RUN_COLUMNS = (
-    *("id", "status", "config_source", "num_runs", "parallelism", "code_version", "git_revision"),
+    *("id", "status", "config_source", "shard", "num_runs", "parallelism", "code_version", "git_revision"),
     *("adk_version", "baseline", "note", "resumed", "stopped_because", "source"),
     *("created_at", "started_at", "finished_at"),
 )

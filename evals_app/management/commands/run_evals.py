@@ -26,6 +26,7 @@ from evals_app.runs import folder_orders, run_orders
 from evals_app.runs.folder_orders import EvalsetRequest
 from evals_app.runs.limits import Limits
 from evals_app.runs.replay.policy import LIVE, MODEL_CHOICES, TOOL_CHOICES
+from evals_app.runs.shards import Shard
 from sessions_app.agents.folder import AgentsFolder
 from sessions_app.errors import BadInput, DevUIError, NotFound
 from sessions_app.store import units_of_work
@@ -74,10 +75,7 @@ class Command(BaseCommand):
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the arguments; underscores are accepted for hyphens, as in ADK's commands."""
 
-        def add(*names: str, **options: Any) -> None:
-            spellings = [name.replace("-", "_").replace("__", "--", 1) for name in names]
-            parser.add_argument(*dict.fromkeys([*names, *spellings]), **options)
-
+        add = results.option_adder(parser)
         add("agent_dir", type=Path, help="folder of the agent")
         add(
             "evalsets",
@@ -125,6 +123,10 @@ class Command(BaseCommand):
             except (KeyboardInterrupt, StoppedBySignal):
                 console.write_interruption(agent_dir, cancel_runs(ordered))
                 raise
+        if not runs:
+            self.stdout.write(
+                f"Shard {options['shard']} has none of the cases: there are fewer than shards.\n"
+            )
         return results.report(runs, gate, options, console)
 
     @property
@@ -194,6 +196,7 @@ def _add_execution_options(add: Add) -> None:
         metavar="RUN",
         help="the run whose recording is replayed, or compared with: its id, or last",
     )
+    add("--shard", metavar="i/n", help="run part i of n of the cases; merge_evals makes one run of all parts")
     add("--resume", metavar="RUN", help="resume a run that ended early: its id, or last")
     add("--retry", metavar="RUN", help="retry the attempts of a run that failed or erred: its id, or last")
 
@@ -212,11 +215,11 @@ def _create_runs(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -
         )
     if again:
         return [_resume_run(agents, app_name, again, options)]
+    requests = [_evalset_request(argument, options) for argument in options["evalsets"]]
+    if options["shard"]:
+        requests = folder_orders.deal_cases(agents, app_name, requests, Shard.parse(options["shard"]))
     with transaction.atomic():  # all of them or none: a run that nobody carries out would wait on the pages
-        return [
-            folder_orders.order_from_folder(agents, app_name, _evalset_request(argument, options))
-            for argument in options["evalsets"]
-        ]
+        return [folder_orders.order_from_folder(agents, app_name, request) for request in requests]
 
 
 def _evalset_request(argument: EvalsetArgument, options: dict[str, Any]) -> EvalsetRequest:
@@ -250,6 +253,7 @@ ORDER_OPTIONS = (
     "replay_models",
     "replay_tools",
     "replay_of",
+    "shard",
 )
 """Options of a new run; a resumed run keeps its own."""
 
@@ -306,6 +310,11 @@ def _find_run(app_name: str, name: str) -> EvalRun:
 def _gate(agents: AgentsFolder, app_name: str, options: dict[str, Any]) -> Gate:
     """Return the gate; a missing baseline is refused before anything runs."""
     gate = results.read_gate(options)
+    if options["shard"] and gate != results.NO_GATE:
+        raise BadInput(
+            "A shard is judged with all others: --baseline and --fail-on cannot be given with --shard.",
+            hint="Give them to merge_evals.",
+        )
     for argument in options["evalsets"]:
         if gate != results.NO_GATE:
             gate.check(folder_orders.find_evalset(agents, app_name, argument.name))

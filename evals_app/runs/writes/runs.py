@@ -32,6 +32,7 @@ class NewRun:
     Attributes:
         cases: (position in the evalset, id) of each case to run.
         case_ids: the requested ids; empty: all.
+        shard: the part of the requested cases, such as 2/4; empty: all.
         limits: see `limits.Limits`.
         policy: replay policy of models and tools.
         prices: price table for costs.
@@ -43,6 +44,7 @@ class NewRun:
     config: Mapping[str, Any]
     config_source: str = ""
     case_ids: Sequence[str] = ()
+    shard: str = ""
     num_runs: int = 1
     parallelism: int = 4
     limits: Mapping[str, float] = field(default_factory=dict)
@@ -59,7 +61,7 @@ def create_run(order: NewRun, run_id: str = "") -> EvalRun:
     This process owns the run until it is delivered, if it has a row of its own (`processes.own_id`).
     """
     as_json = ("config", "case_ids", "limits", "policy", "prices", "warnings")
-    as_they_are = ("version", "config_source", "num_runs", "parallelism", "source", "repeats")
+    as_they_are = ("version", "config_source", "shard", "num_runs", "parallelism", "source", "repeats")
     run = EvalRun(
         id=run_id or uuid.uuid4().hex,
         evalset=order.version.evalset,

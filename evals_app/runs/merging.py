@@ -1,0 +1,172 @@
+"""Runs of other stores in this one: shards become one run; whole runs are copied, as history and as baseline."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from pathlib import Path
+
+from django.db import connection
+
+from evals_app.models import EvalRun
+from evals_app.runs.shards import Shard
+from evals_app.runs.writes.copied_runs import StoredRun, copy_run, merge_shards, read_runs
+from sessions_app.errors import BadInput
+from sessions_app.transfer.realm_copy import StoreFile
+
+MERGEABLE = {EvalRun.Status.DONE, EvalRun.Status.STOPPED, EvalRun.Status.CANCELLED}
+MAX_NAMES = 5
+"""Cases that an error names."""
+
+FACTS: Mapping[str, Callable[[StoredRun], object]] = {
+    "code": lambda stored: stored.run.code_version,
+    "commit": lambda stored: stored.run.git_revision,
+    "evalset": lambda stored: stored.version.digest,
+    "configuration": lambda stored: stored.run.config,
+    "models": lambda stored: stored.run.agent_models,
+    "google-adk": lambda stored: stored.run.adk_version,
+    "replay": lambda stored: stored.run.policy,
+    "repetitions": lambda stored: stored.run.num_runs,
+    "chosen cases": lambda stored: stored.run.case_ids,
+    "prices": lambda stored: stored.run.prices,
+}
+"""What all shards of a run have in common."""
+
+
+@dataclass(frozen=True)
+class Merge:
+    """Result of a merge: the runs made of shards, and the number of whole runs that were copied."""
+
+    runs: list[EvalRun]
+    copied: int
+
+
+def merge_stores(paths: Sequence[Path], history: int) -> Merge:
+    """Merge the shards in SQLite files of stores into one run for each evalset, and copy whole runs.
+
+    A merge that is repeated finds its run. Nothing is written if anything is refused.
+
+    Args:
+        paths: the files.
+        history: number of whole runs of an evalset to copy, the newest ones.
+
+    Raises:
+        BadInput: a file is no such store, or its shards are not all parts of one run.
+    """
+    with ExitStack() as opened:
+        sources = [opened.enter_context(closing(_open(path))) for path in paths]
+        runs_by_source = [read_runs(source) for source in sources]
+        stored_runs = [stored for runs in runs_by_source for stored in runs]
+        groups = _group(stored for stored in stored_runs if stored.run.shard)
+        _require_all_shards(groups, sum(not runs for runs in runs_by_source))
+        for shards in groups.values():
+            _check_shards(shards)
+        copied = sum(_copy(stored) for stored in _newest_whole_runs(stored_runs, history))
+        return Merge([_merge(shards) for shards in groups.values()], copied)
+
+
+def _open(path: Path) -> StoreFile:
+    if connection.vendor == "sqlite" and path.resolve() == Path(connection.settings_dict["NAME"]).resolve():
+        raise BadInput(
+            f"{str(path)!r} is the store to merge into.", hint="Set DATABASE_URL to another store."
+        )
+    return StoreFile(path)
+
+
+def _group(stored_runs: Iterable[StoredRun]) -> dict[tuple[str, str], list[StoredRun]]:
+    """Return runs by app and evalset."""
+    groups: dict[tuple[str, str], list[StoredRun]] = defaultdict(list)
+    for stored in stored_runs:
+        groups[stored.run.app_name, stored.evalset.evalset_id].append(stored)
+    return groups
+
+
+def _newest_whole_runs(stored_runs: Sequence[StoredRun], history: int) -> list[StoredRun]:
+    whole = [stored for stored in stored_runs if not stored.run.shard and not stored.run.active]
+    whole.sort(key=lambda stored: -stored.run.created_at)
+    return [stored for runs in _group(whole).values() for stored in runs[:history]]
+
+
+def _copy(stored: StoredRun) -> bool:
+    if EvalRun.objects.filter(pk=stored.run.pk).exists():
+        return False
+    copy_run(stored)
+    return True
+
+
+def _merge(shards: Sequence[StoredRun]) -> EvalRun:
+    ids = sorted(shard.run.pk for shard in shards)
+    run_id = uuid.uuid5(uuid.NAMESPACE_URL, f"devui-shards/{'/'.join(ids)}").hex
+    run = EvalRun.objects.select_related("evalset", "version").filter(pk=run_id).first()
+    return run or merge_shards(run_id, shards)
+
+
+def _require_all_shards(groups: Mapping[tuple[str, str], Sequence[StoredRun]], empty_stores: int) -> None:
+    """Require a store for each shard; one whose cases are fewer than shards has an empty store.
+
+    Raises:
+        BadInput: stores are missing.
+    """
+    shards = [Shard.parse(stored.run.shard) for group in groups.values() for stored in group]
+    counts = sorted({shard.count for shard in shards})
+    if len(counts) > 1:
+        raise BadInput(
+            f"These are shards of {' and of '.join(map(str, counts))}.", hint="Merge the shards of one build."
+        )
+    missing = sorted(set(range(1, max(counts, default=0) + 1)) - {shard.number for shard in shards})
+    if len(missing) > empty_stores:
+        names = ", ".join(f"{number}/{counts[0]}" for number in missing)
+        raise BadInput(f"No store has shard {names}.", hint="Name the stores of all shards.")
+
+
+def _check_shards(shards: Sequence[StoredRun]) -> None:
+    """Require that shards are all parts of one run, each once.
+
+    Raises:
+        BadInput: they are not; the message names what is wrong.
+    """
+    first = shards[0]
+    name = f"{first.run.app_name}/{first.evalset.evalset_id}"
+    for stored in shards:
+        if stored.run.status not in MERGEABLE:
+            raise BadInput(
+                f"Shard {stored.run.shard} of {name} in {str(stored.source.path)!r}:"
+                f" {stored.run.get_status_display().lower()}. {stored.run.error}".strip(),
+                hint="Run this shard again.",
+            )
+        if differences := [fact for fact, value in FACTS.items() if value(stored) != value(first)]:
+            raise BadInput(
+                f"Shards {first.run.shard} and {stored.run.shard} of {name} differ in {', '.join(differences)}.",
+                hint="Run all shards of one checkout with the same options and packages.",
+            )
+    if repeated := [
+        shard for shard, count in Counter(stored.run.shard for stored in shards).items() if count > 1
+    ]:
+        paths = ", ".join(str(stored.source.path) for stored in shards if stored.run.shard == repeated[0])
+        raise BadInput(
+            f"Shard {repeated[0]} of {name} is there more than once: {paths}.",
+            hint="Name each store once, and run each shard in an empty store.",
+        )
+    _check_cases(shards, name)
+
+
+def _check_cases(shards: Sequence[StoredRun], name: str) -> None:
+    """Require that shards have all chosen cases, each once."""
+    first = shards[0]
+    ids = [case["eval_id"] for case in json.loads(first.version.content)["eval_cases"]]
+    chosen_ids = json.loads(first.run.case_ids)
+    chosen = {place for place, case_id in enumerate(ids) if not chosen_ids or case_id in chosen_ids}
+    indexes = Counter(
+        index for stored in shards for index in {attempt.case_index for _, attempt in stored.attempts()}
+    )
+    wrong = sorted({index for index, count in indexes.items() if count > 1} | (chosen - indexes.keys()))
+    if wrong:
+        cases = ", ".join(ids[index] for index in wrong[:MAX_NAMES])
+        raise BadInput(
+            f"{name}: {len(wrong)} cases are in none of the shards, or in several: {cases}.",
+            hint="Name the stores of all shards, and run all of them with the same evalsets in the same order.",
+        )

@@ -1,0 +1,57 @@
+"""Stores of shards: `run_evals` with an empty SQLite file for each, as on machines of their own."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+from tests import forked_processes
+
+ROOT = Path(__file__).resolve().parents[2]
+
+AGENT = """
+from google.adk.agents.base_agent import BaseAgent
+from google.adk.events.event import Event
+from google.adk.events.event_actions import EventActions
+from google.genai import types
+
+
+class Keeper(BaseAgent):
+    async def _run_async_impl(self, ctx):
+        said = ctx.user_content.parts[0].text
+        delta = {"last": said, "user:seen": said, "app:count": 1, "temp:raw": said}
+        content = types.Content(role="model", parts=[types.Part(text=ANSWERS.get(said, said))])
+        yield Event(
+            author=self.name,
+            invocation_id=ctx.invocation_id,
+            content=content,
+            actions=EventActions(state_delta=delta),
+        )
+
+
+ANSWERS = {}
+root_agent = Keeper(name="keeper")
+"""
+"""An agent that answers what was said, and keeps it in its state."""
+
+
+def command(store: Path, *arguments: object, code: int = 0, **environment: str) -> str:
+    """Run a management command on an SQLite store; return what it prints."""
+    done = forked_processes.run(
+        [sys.executable, "manage.py", *map(str, arguments)],
+        cwd=ROOT,
+        env={**os.environ, "DATABASE_URL": f"sqlite:///{store}", **environment},
+    )
+    assert done.returncode == code, done.stdout + done.stderr
+    return str(done.stdout + done.stderr)
+
+
+def change(store: Path, sql: str, *values: Any) -> None:
+    """Change rows of a store."""
+    with closing(sqlite3.connect(store)) as connection:
+        connection.execute(sql, values)
+        connection.commit()
