@@ -120,22 +120,12 @@ def upstream_path(app_name: str, user_id: str, session_id: str | None = None) ->
     Raises:
         BadInput: an id contains a slash.
     """
-    path = f"/apps/{_quote_upstream('app', app_name)}/users/{_quote_upstream('user', user_id)}/sessions"
-    return path if session_id is None else f"{path}/{_quote_upstream('session', session_id)}"
+    path = f"/apps/{quote_upstream('app', app_name)}/users/{quote_upstream('user', user_id)}/sessions"
+    return path if session_id is None else f"{path}/{quote_upstream('session', session_id)}"
 
 
-def upstream_dev_path(app_name: str, *parts: str) -> str:
-    """Return a development path of an app on ADK's server.
-
-    Raises:
-        BadInput: a part holds a slash.
-    """
-    ids = (_quote_upstream("id", part) for part in parts)
-    return "/".join((f"/dev/apps/{_quote_upstream('app', app_name)}", *ids))
-
-
-def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: str = "") -> str:
-    """Return the path of a session's artifacts, or of one, on ADK's server. Its name may contain slashes.
+def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: str) -> str:
+    """Return the path of an artifact on ADK's server. Its name may contain slashes.
 
     Segments of dots are quoted, because clients would resolve them.
 
@@ -143,12 +133,17 @@ def upstream_artifact_path(app_name: str, user_id: str, session_id: str, name: s
         BadInput: an id holds a slash.
     """
     path = f"{upstream_path(app_name, user_id, session_id)}/artifacts"
-    parts = name.split("/") if name else []
-    quoted = (part.replace(".", "%2E") if part in {".", ".."} else quote(part) for part in parts)
+    quoted = (part.replace(".", "%2E") if part in {".", ".."} else quote(part) for part in name.split("/"))
     return "/".join((path, *quoted))
 
 
-def _quote_upstream(name: str, value: str) -> str:
+def quote_upstream(parameter: str, value: str) -> str:
+    """Return an id as a segment of a path of ADK's server; `parameter` is its name in routes, such as `app_name`.
+
+    Raises:
+        BadInput: the server's paths cannot hold the id.
+    """
+    name = parameter.removesuffix("_name").removesuffix("_id")
     if "/" in value or value in {"", ".", ".."}:
         raise BadInput(
             f"ADK's own server, which answers this, cannot be asked for the {name} {value!r}: its paths cannot"

@@ -6,81 +6,76 @@ Bodies and responses are those of ADK's own server (`google/adk/cli/{api_server,
 from __future__ import annotations
 
 import json
-from urllib.parse import quote
+import re
 
 from django.http import HttpRequest
 from django.http.response import HttpResponseBase
-from ninja import Router
+from ninja import Path, Router, Schema
 
 from sessions_app.api import proxy
 from sessions_app.errors import NotFound
 from sessions_app.http import json_text
-from sessions_app.paths import upstream_artifact_path, upstream_dev_path, upstream_path
+from sessions_app.paths import quote_upstream, upstream_artifact_path
 from sessions_app.runs.runtime_client import provider
 from sessions_app.store import units_of_work
 from sessions_app.traces import adk_spans
 
 APP = "/apps/{seg:app_name}"
 USER = APP + "/users/{seg:user_id}"
-ARTIFACTS = USER + "/sessions/{seg:session_id}/artifacts"
+SESSION = USER + "/sessions/{seg:session_id}"
 DEV = "/dev" + APP
 TESTS = DEV + "/tests"
+
+FORWARDED = {
+    APP + "/app-info": ["GET"],
+    USER + "/memory": ["PATCH"],
+    SESSION + "/artifacts": ["GET", "POST"],
+    DEV + "/build_graph": ["GET"],
+    DEV + "/build_graph_image": ["GET"],
+    DEV + "/graph": ["GET"],
+    "/dev" + SESSION + "/events/{seg:event_id}/graph": ["GET"],
+    TESTS: ["GET"],
+    TESTS + "/rebuild": ["POST"],
+    TESTS + "/run": ["POST"],
+    TESTS + "/{seg:test_name}": ["GET", "PUT", "DELETE"],
+}
+"""Paths that ADK's server has under the same path, and their methods."""
 
 router = Router()
 
 
-@router.get(APP + "/app-info")
-async def app_info(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Describe an app's agents and their tools."""
-    return await _forward(request, app_name, f"/apps/{quote(app_name, safe='')}/app-info")
+class PathIds(Schema):
+    """The ids in a forwarded path."""
+
+    app_name: str
+    user_id: str = ""
+    session_id: str = ""
+    event_id: str = ""
+    test_name: str = ""
 
 
-@router.patch(USER + "/memory")
-async def add_to_memory(request: HttpRequest, app_name: str, user_id: str) -> HttpResponseBase:
-    """Add a session to the memory of its app and user."""
-    of_user = upstream_path(app_name, user_id).removesuffix("/sessions")
-    return await _forward(request, app_name, f"{of_user}/memory")
+async def forward(request: HttpRequest, ids: Path[PathIds]) -> HttpResponseBase:
+    """Forward a request to the same path of ADK's server.
+
+    Raises:
+        BadInput: an id cannot be in a path of ADK's server.
+    """
+    names = ids.dict()
+    route = request.resolver_match.route if request.resolver_match else ""
+    path = re.sub(r"<seg:(\w+)>", lambda part: quote_upstream(part[1], names[part[1]]), route)
+    return await _forward(request, ids.app_name, f"/{path}")
 
 
-@router.api_operation(["GET", "POST"], ARTIFACTS)
-async def artifacts(request: HttpRequest, app_name: str, user_id: str, session_id: str) -> HttpResponseBase:
-    """List the names of a session's and its user's artifacts, or save an artifact."""
-    return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id))
+for _path, _methods in FORWARDED.items():
+    router.add_api_operation(_path, _methods, forward)
 
 
-@router.api_operation(["GET", "DELETE"], ARTIFACTS + "/{rest:name}")
+@router.api_operation(["GET", "DELETE"], SESSION + "/artifacts/{rest:name}")
 async def artifact(
     request: HttpRequest, app_name: str, user_id: str, session_id: str, name: str
 ) -> HttpResponseBase:
     """Return an artifact, one of its versions, or their metadata; or delete the artifact."""
     return await _forward(request, app_name, upstream_artifact_path(app_name, user_id, session_id, name))
-
-
-@router.get(DEV + "/build_graph")
-async def agent_tree(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Return an app's agents as a tree, with its README."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "build_graph"))
-
-
-@router.get(DEV + "/build_graph_image")
-async def workflow_graphs(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Return an app's workflows as Graphviz graphs."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "build_graph_image"))
-
-
-@router.get(DEV + "/graph")
-async def app_graph(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Return an app's agents and tools as a Graphviz graph."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "graph"))
-
-
-@router.get(DEV + "/users/{seg:user_id}/sessions/{seg:session_id}/events/{seg:event_id}/graph")
-async def event_graph(
-    request: HttpRequest, app_name: str, user_id: str, session_id: str, event_id: str
-) -> HttpResponseBase:
-    """Return an app's graph with an event's path highlighted."""
-    parts = ("users", user_id, "sessions", session_id, "events", event_id, "graph")
-    return await _forward(request, app_name, upstream_dev_path(app_name, *parts))
 
 
 @router.get(DEV + "/debug/trace/session/{seg:session_id}")
@@ -96,30 +91,6 @@ async def event_trace(request: HttpRequest, app_name: str, event_id: str) -> Htt
     if attributes is None:
         raise NotFound("Trace not found", hint="No stored span produced this event.")
     return json_text(json.dumps(attributes))
-
-
-@router.get(TESTS)
-async def list_tests(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """List the recorded tests in an agent's folder."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "tests"))
-
-
-@router.post(TESTS + "/rebuild")
-async def rebuild_tests(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Run the agent on the messages of one test or of all, and record the results."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "tests", "rebuild"))
-
-
-@router.post(TESTS + "/run")
-async def run_tests(request: HttpRequest, app_name: str) -> HttpResponseBase:
-    """Replay one test or all, and stream pytest's output."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "tests", "run"))
-
-
-@router.api_operation(["GET", "PUT", "DELETE"], TESTS + "/{seg:test_name}")
-async def recorded_test(request: HttpRequest, app_name: str, test_name: str) -> HttpResponseBase:
-    """Return, write or delete one recorded test."""
-    return await _forward(request, app_name, upstream_dev_path(app_name, "tests", test_name))
 
 
 @router.post("/agent-identity/finalize")

@@ -43,15 +43,13 @@ async def builder(request: HttpRequest, app_name: str) -> HttpResponse:
 
 
 @router.post(DEV + "/builder/save")
-async def save_agent(request: HttpRequest, app_name: str) -> None:
-    """Refuse to write an agent."""
-    raise _building_unsupported()
-
-
 @router.post(DEV + "/builder/cancel")
-async def cancel_agent(request: HttpRequest, app_name: str) -> None:
-    """Refuse to discard a draft of an agent: DevUI has no drafts."""
-    raise _building_unsupported()
+async def change_agent(request: HttpRequest, app_name: str) -> None:
+    """Refuse to write an agent or to discard a draft of one: DevUI has no drafts."""
+    raise Forbidden(
+        "DevUI does not edit agents: it runs the code in their folder.",
+        hint="Edit the agent's files, or build it with `adk web`; the next run uses the changed files.",
+    )
 
 
 @router.get(DEV + "/deploy/defaults")
@@ -64,13 +62,6 @@ async def deploy_defaults(request: HttpRequest, app_name: str) -> None:
 async def deploy(request: HttpRequest, app_name: str, target: str) -> None:
     """Refuse to deploy an agent."""
     raise _deploying_unsupported()
-
-
-def _building_unsupported() -> Forbidden:
-    return Forbidden(
-        "DevUI does not edit agents: it runs the code in their folder.",
-        hint="Edit the agent's files, or build it with `adk web`; the next run uses the changed files.",
-    )
 
 
 def _deploying_unsupported() -> Forbidden:

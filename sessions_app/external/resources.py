@@ -16,7 +16,7 @@ from typing import Any
 from sessions_app import redaction
 from sessions_app.errors import BadInput, NotFound
 from sessions_app.events.timestamps import parse_timestamp
-from sessions_app.paths import upstream_artifact_path
+from sessions_app.paths import upstream_artifact_path, upstream_path
 from sessions_app.runs.runtime_client import provider
 
 MOST_FILES = 100
@@ -66,7 +66,7 @@ async def list_artifacts(app: str, user: str, session: str) -> tuple[list[Extern
         BadInput: the service rejects the request, or the ids do not fit its paths.
         RuntimeUnavailable: the app's process or server is not reachable.
     """
-    names = await _request(app, upstream_artifact_path(app, user, session))
+    names = await _request(app, f"{upstream_path(app, user, session)}/artifacts")
     if not isinstance(names, list):
         raise _unexpected_answer(app)
     sorted_names = sorted(str(name) for name in names)
