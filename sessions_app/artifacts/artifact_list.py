@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, Q, QuerySet
 from sessions_app import realms
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Artifact, Event
+from sessions_app.presentation import file_type
 from sessions_app.search.execution.column_terms import column_contains
 
 MAX_EVENTS = 1_000
@@ -84,6 +85,12 @@ def fetch_sessions_by_key(keys: Iterable[SessionKey]) -> dict[SessionKey, AgentS
     rows = AgentSession.objects.filter(**{f"{name}__in": set(values) for name, values in fields})
     sessions = {SessionKey(row.realm, row.app_name, row.user_id, row.session_id): row for row in rows}
     return {key: sessions[key] for key in keys_with_id & sessions.keys()}
+
+
+def is_rewind_mark(artifact: Artifact) -> bool:
+    """Return whether a version is the empty data that ADK's rewind saves to hide a file."""
+    is_empty = artifact.holding == Artifact.Holding.DATA and not artifact.size
+    return is_empty and artifact.mime_type == file_type.BINARY
 
 
 def find_saving_event(artifact: Artifact, name: str, session: AgentSession) -> int | None:

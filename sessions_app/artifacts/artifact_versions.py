@@ -14,9 +14,9 @@ from typing import IO, NamedTuple
 from django.db import IntegrityError, transaction
 from django.db.models import Max, QuerySet
 
-from sessions_app import scopes
+from sessions_app import realms, scopes
 from sessions_app.artifacts import content_files
-from sessions_app.errors import BadInput, ContentMissing
+from sessions_app.errors import BadInput, ContentMissing, NotFound
 from sessions_app.ids import SessionKey, check_ids
 from sessions_app.models import Artifact
 from sessions_app.store import change_notification
@@ -141,6 +141,39 @@ def restore(
 def find_version(key: FileKey, version: int | None = None) -> Artifact | None:
     """Return a version of a file without its content; the newest by default."""
     return _pick_version(list_versions(key), version)
+
+
+def require_version(key: FileKey, version: int | None = None) -> Artifact:
+    """Return a version of a file without its content; the newest by default.
+
+    Raises:
+        NotFound: there is no such version.
+    """
+    artifact = find_version(key, version)
+    if artifact is None:
+        raise artifact_missing(key.name, version)
+    return artifact
+
+
+def artifact_missing(name: str, version: int | None = None) -> NotFound:
+    """Return the error for an artifact that this store does not have."""
+    which = f"{name!r}" if version is None else f"{name!r} in version {version}"
+    return NotFound(
+        f"There is no artifact {which} in this store.",
+        hint="It may have been deleted, or is stored by another artifact service. The list shows all artifacts.",
+    )
+
+
+def refuse_read_only(realm: str) -> None:
+    """Refuse to change files of a read-only realm.
+
+    Raises:
+        BadInput: the realm belongs to an eval attempt.
+    """
+    if realm.startswith((realms.ATTEMPT, *realms.HIDDEN)):
+        raise BadInput(
+            "The artifacts of an eval attempt are read-only.", hint="Use a session outside of evals."
+        )
 
 
 def load_version(key: FileKey, version: int | None = None) -> tuple[Artifact, bytes] | None:

@@ -115,6 +115,18 @@ async def recall(app: str, user: str, query: str) -> list[RecalledMemory]:
     return [_parse_memory(entry) for entry in response["memories"]]
 
 
+async def add_to_memory(app: str, user: str, session: str) -> None:
+    """Have the app's process add a session to the memory of its user.
+
+    Raises:
+        NotFound: there is no such session.
+        BadInput: the server refuses it, or the ids do not fit its paths.
+        RuntimeUnavailable: the app's process is not reachable.
+    """
+    path = f"{upstream_path(app, user).removesuffix('/sessions')}/memory"
+    await _request(app, path, "PATCH", {"session_id": session})
+
+
 async def _read_file(app: str, user: str, session: str, name: str) -> ExternalFile:
     path = upstream_artifact_path(app, user, session, name)
     try:
@@ -159,12 +171,14 @@ def _parse_memory(entry: Mapping[str, Any]) -> RecalledMemory:
     )
 
 
-async def _request(app: str, path: str) -> Any:
+async def _request(app: str, path: str, method: str = "GET", body: Any = None) -> Any:
     client = await provider().client(app)
-    async with client.open("GET", path, headers={}, content=b"") as response:
-        body = await response.aread()
+    content = b"" if body is None else json.dumps(body).encode()
+    headers = {} if body is None else {"Content-Type": "application/json"}
+    async with client.open(method, path, headers=headers, content=content) as response:
+        received = await response.aread()
     try:
-        parsed = await asyncio.to_thread(json.loads, body)
+        parsed = await asyncio.to_thread(json.loads, received)
     except (ValueError, RecursionError) as error:
         raise _unexpected_answer(app) from error
     if response.is_success:

@@ -1,4 +1,4 @@
-"""Creation of sessions in a service of ADK that owns them, by ADK's server in the app's process.
+"""Creation of sessions: here, or in a service of ADK that owns them, by ADK's server in the app's process.
 
 The service is mirrored there, so the copy exists when the server has responded.
 """
@@ -6,18 +6,40 @@ The service is mirrored there, so the copy exists when the server has responded.
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Mapping
 from http import HTTPStatus
 from typing import Any
 
 from asgiref.sync import async_to_sync
 
+from sessions_app.agents.folder import initial_state_of
 from sessions_app.errors import AlreadyExists, BadInput, UpstreamFailed
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession
 from sessions_app.paths import upstream_path
 from sessions_app.runs.runtime_client import provider
-from sessions_app.sessions import storage_location
+from sessions_app.sessions import active_session, storage_location, writes
+
+
+def open_session(
+    app: str, user: str, session_id: str, state: Mapping[str, Any], *, seeded: bool, continued: bool
+) -> AgentSession:
+    """Return a new session or, with `continued`, the active one if there is one.
+
+    With `seeded`, a new session also gets the initial state of the agent's folder.
+
+    Raises:
+        AlreadyExists, BadInput, RuntimeUnavailable, UpstreamFailed: it cannot be created.
+    """
+    initial = {**(initial_state_of(app) if seeded else {}), **state}
+    is_external = bool(storage_location.session_service_of(app))
+    if continued and not is_external:
+        return active_session.get_or_create(app, user, state=initial)[0]
+    if continued and (active := active_session.find_active(app, user)):
+        return active
+    key = SessionKey("", app, user, session_id or str(uuid.uuid4()))
+    return (create_session if is_external else writes.create_session)(key, initial)
 
 
 def create_session(key: SessionKey, state: Mapping[str, Any]) -> AgentSession:

@@ -50,9 +50,7 @@ class SessionQuery(PageQuery):
 
 
 class SessionWatch(SessionQuery, ListWatch):
-    """Query for changes of a session list on screen; `left` is the number of unindexed sessions that it shows."""
-
-    left = forms.IntegerField(required=False, min_value=0)
+    """Query for changes of a session list on screen."""
 
 
 class SessionListQuery(SessionWatch):

@@ -11,6 +11,7 @@ from django.db.models import QuerySet
 
 from sessions_app import realms, redaction
 from sessions_app.artifacts import artifact_list
+from sessions_app.errors import BadInput, NotFound
 from sessions_app.ids import SessionKey
 from sessions_app.models import AgentSession, Event, MemoryEntry
 
@@ -46,6 +47,23 @@ def filter_entries(realm: str, app: str = "", user: str = "", session: str = "")
     filters = {"app_name": app, "user_id": user, "session_id": session}
     filters = {name: value for name, value in filters.items() if value}
     return MemoryEntry.objects.filter(realm=realm, removed=False, **filters).defer("words", "private")
+
+
+def find_removable_entry(pk: int) -> MemoryEntry:
+    """Return an entry that can be removed.
+
+    Raises:
+        NotFound: there is no such entry.
+        BadInput: the entry belongs to an eval attempt.
+    """
+    entry = MemoryEntry.objects.filter(pk=pk, removed=False).defer("words", "private").first()
+    if entry is None or entry.realm.startswith(realms.HIDDEN):
+        raise NotFound(
+            f"There is no memory {pk}.", hint="It may have been deleted. The list shows all entries."
+        )
+    if entry.realm.startswith(realms.ATTEMPT):
+        raise BadInput("The memory of an eval attempt is read-only.", hint="Use a session outside of evals.")
+    return entry
 
 
 def build_rows(rows: Sequence[MemoryEntry]) -> list[MemoryRow]:

@@ -24,6 +24,7 @@ from sessions_app import expiry, realms
 from sessions_app.models import AgentSession, Run, SessionTag
 from sessions_app.search import execution
 from sessions_app.search.query import Query
+from sessions_app.sessions.list_updates import MOST_NEW
 from sessions_app.store import pagination
 from sessions_app.store.skip_scan import distinct_rows
 
@@ -39,9 +40,6 @@ _TAGS = "_tag_names"
 
 MOST_WORDS = 8
 """Maximum words of a text that `find_by_names` uses."""
-
-MOST_NEW = 99
-"""Maximum sessions counted as new."""
 
 NEW_SCAN_S = 0.02
 """Time budget in seconds for finding new sessions: a list searches after every write."""

@@ -1,4 +1,4 @@
-"""Serves inline data of events and artifacts in a sandbox, with the content type sniffed from the bytes."""
+"""Serves inline data of events in a sandbox, with the content type sniffed from the bytes."""
 
 from __future__ import annotations
 
@@ -11,11 +11,9 @@ from django.http import HttpRequest, HttpResponse
 from django.utils.http import content_disposition_header
 from django.views.decorators.http import require_safe
 
-from sessions_app.artifacts import artifact_versions
 from sessions_app.errors import NotFound
 from sessions_app.forms.query import QueryForm
-from sessions_app.lookup import find_session, load_event_body
-from sessions_app.models import Artifact
+from sessions_app.lookup import load_event_body
 from sessions_app.presentation import file_type, json_tree, visible_text
 
 SANDBOX = "sandbox; default-src 'none'; img-src 'self'; media-src 'self'; style-src 'self'"
@@ -32,13 +30,6 @@ class BlobQuery(QueryForm):
     """Pointer to a part of an event; defaults to the first part."""
 
     pointer = forms.CharField(required=False, strip=False, empty_value="/content/parts/0")
-
-
-class ArtifactQuery(QueryForm):
-    """Name of an artifact as events of its session spell it, and its version; defaults to the newest."""
-
-    name = forms.CharField(strip=False)
-    version = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
 
 
 @require_safe
@@ -58,36 +49,6 @@ def blob(request: HttpRequest, pk: int, seq: int) -> HttpResponse:
             f"Event {seq} holds no data at {query['pointer']!r}.", hint="The event's JSON shows its parts."
         )
     return _serve(_decode_base64(inline.get("data"), seq), str(inline.get("displayName") or f"event-{seq}"))
-
-
-@require_safe
-def artifact(request: HttpRequest, pk: int) -> HttpResponse:
-    """Serve a version of an artifact of a session or of its user.
-
-    Raises:
-        SessionMissing: no such session.
-        NotFound: there is no such version, or the version is a link.
-        ContentMissing: the file that holds the content is gone.
-    """
-    query = ArtifactQuery(request.GET).read()
-    name, version = query["name"], query["version"]
-    session = find_session(pk)
-    key = artifact_versions.file_key(
-        session.realm, session.app_name, session.user_id, session.session_id, name
-    )
-    version_and_content = artifact_versions.load_version(key, version)
-    if version_and_content is None:
-        which = f"{name!r}" if version is None else f"{name!r} in version {version}"
-        raise NotFound(
-            f"Session {session.session_id!r} has no artifact {which} in this store.",
-            hint="It may have been deleted, or is stored by another artifact service.",
-        )
-    row, content = version_and_content
-    if row.holding == Artifact.Holding.LINK:
-        raise NotFound(
-            f"The artifact {name!r} is a link: its content is stored elsewhere.", hint=row.part[:400]
-        )
-    return _serve(content, row.filename)
 
 
 def _decode_base64(data: object, seq: int) -> bytes:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,15 +13,12 @@ from django.urls import reverse
 from django.utils.http import urlencode
 from django.views.decorators.http import require_http_methods, require_POST, require_safe
 
-from sessions_app import realms
-from sessions_app.errors import BadInput, DevUIError, NotFound
+from sessions_app.errors import BadInput, DevUIError
+from sessions_app.external import resources
 from sessions_app.forms.query import PageQuery
 from sessions_app.http import render_partial
 from sessions_app.ids import ID_BYTES
 from sessions_app.memory import memory_entries, memory_list
-from sessions_app.models import AgentSession, MemoryEntry
-from sessions_app.paths import upstream_path
-from sessions_app.runs.runtime_client import provider
 from sessions_app.sessions import overview, storage_location
 from sessions_app.store import pagination, retry, units_of_work
 
@@ -87,16 +83,13 @@ async def _add_session(form: AddSessionForm) -> HttpResponse:
     """Add the session that the form names.
 
     Raises:
-        BadInput: the form names no session, or ADK's server refuses it.
-        NotFound: there is no such session.
-        RuntimeUnavailable: the app's runtime cannot be started.
+        BadInput, NotFound, RuntimeUnavailable: see `resources.add_to_memory`, or the form names no session.
     """
     if not await sync_to_async(form.is_valid)():
-        raise BadInput("No session is meant.", hint="Name the app, the user and the session id.")
+        raise BadInput("No session is named.", hint="Name the app, the user and the session id.")
     ids = form.cleaned_data
-    await units_of_work.read(_require_session, ids)
     before = await units_of_work.read(_count_entries, ids)
-    await _send_to_memory(ids)
+    await resources.add_to_memory(**ids)
     after = await retry.read(_count_entries, ids)
     return redirect(_url("memory", ids, added=str(after - before)))
 
@@ -116,13 +109,7 @@ def delete(request: HttpRequest, pk: int) -> HttpResponse:
         NotFound: there is no such entry.
         BadInput: the entry belongs to an eval attempt.
     """
-    entry = MemoryEntry.objects.filter(pk=pk, removed=False).defer("words", "private").first()
-    if entry is None or entry.realm.startswith(realms.HIDDEN):
-        raise NotFound(
-            f"There is no memory {pk}.", hint="It may have been deleted. The list shows all entries."
-        )
-    if entry.realm.startswith(realms.ATTEMPT):
-        raise BadInput("The memory of an eval attempt is read-only.", hint="Use a session outside of evals.")
+    entry = memory_list.find_removable_entry(pk)
     owner = {"app": entry.app_name, "user": entry.user_id, "realm": entry.realm}
     back = _url("memory", owner)
     if request.method == "POST":
@@ -153,32 +140,8 @@ def _list_context(query: Mapping[str, Any]) -> dict[str, Any]:
     return {"page": page, "shown": memory_list.build_rows(page.rows)}
 
 
-def _require_session(ids: Mapping[str, str]) -> None:
-    """Raise `NotFound` for an unknown session, with a clearer message than ADK's server has."""
-    key = {"app_name": ids["app"], "user_id": ids["user"], "session_id": ids["session"]}
-    if not AgentSession.objects.filter(realm="", **key).exists():
-        raise NotFound(
-            f"User {ids['user']!r} of {ids['app']!r} has no session {ids['session']!r}.",
-            hint="The session list shows all sessions.",
-        )
-
-
 def _count_entries(ids: Mapping[str, str]) -> int:
     return memory_list.filter_entries("", ids["app"], ids["user"], ids["session"]).count()
-
-
-async def _send_to_memory(ids: Mapping[str, str]) -> None:
-    path = upstream_path(ids["app"], ids["user"]).removesuffix("/sessions") + "/memory"
-    client = await provider().client(ids["app"])
-    content = json.dumps({"session_id": ids["session"]}).encode()
-    headers = {"Content-Type": "application/json"}
-    async with client.open("PATCH", path, headers=headers, content=content) as response:
-        body = await response.aread()
-    if not response.is_success:
-        raise BadInput(
-            f"The session was not added to memory: {body.decode(errors='replace')[:500]}",
-            hint="ADK's own server refused the request.",
-        )
 
 
 def _url(route: str, query: Mapping[str, Any], **more: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from typing import Any
 
 from django.http import HttpRequest, HttpResponse
@@ -14,10 +13,9 @@ from sessions_app.errors import AlreadyExists, BadInput, RuntimeUnavailable
 from sessions_app.external import session_creation
 from sessions_app.forms.sessions import NewSessionForm
 from sessions_app.http import redirect_to, render_partial, wants_partial
-from sessions_app.ids import SessionKey, is_storable
-from sessions_app.models import AgentSession
+from sessions_app.ids import is_storable
 from sessions_app.paths import session_url
-from sessions_app.sessions import active_session, overview, storage_location, writes
+from sessions_app.sessions import active_session, overview
 
 PAGE = "devui/sessions/new.html"
 FACTS = "session-facts"
@@ -35,7 +33,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
     if form.is_valid():
         try:
-            return redirect_to(request, session_url(_open_session(form.cleaned_data)))
+            return redirect_to(request, session_url(session_creation.open_session(**form.session_options())))
         except (AlreadyExists, BadInput, RuntimeUnavailable) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     facts = _facts(form["app"].value() or "", form["user"].value() or "")
@@ -51,19 +49,3 @@ def _facts(app: str, user: str) -> dict[str, Any]:
         "seed": initial_state_of(app),
         "active": active_session.find_active(app, user) if knows else None,
     }
-
-
-def _open_session(values: dict[str, Any]) -> AgentSession:
-    app, user = values["app"], values["user"]
-    state = {**(initial_state_of(app) if values["seeded"] else {}), **values["state"]}
-    if values["how"] == "continue":
-        if not storage_location.session_service_of(app):
-            return active_session.get_or_create(app, user, state=state)[0]
-        active = active_session.find_active(app, user)
-        if active is not None:
-            return active
-    key = SessionKey("", app, user, values["session_id"] or str(uuid.uuid4()))
-    create = (
-        session_creation.create_session if storage_location.session_service_of(app) else writes.create_session
-    )
-    return create(key, state)

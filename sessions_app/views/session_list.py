@@ -64,17 +64,11 @@ def index(request: HttpRequest) -> HttpResponse:
         "is_filtered": filters != listing.SessionFilter(),
         "is_part": is_part,
     }
-    unindexed_count = _round_up(execution.count_unindexed())
     context |= {
-        "left": unindexed_count,
-        "watch": _watch_url(
-            request,
-            list_updates.shown_rows(page.rows, _row_mark),
-            since=since,
-            unindexed_count=unindexed_count,
-        ),
+        "unindexed_count": execution.count_unindexed(),
+        "watch": _watch_url(request, list_updates.shown_rows(page.rows, _row_mark), since),
+        "remarks": _remarks(request, filters.query, is_nothing=context["is_nothing"]),
     }
-    context["remarks"] = _remarks(request, filters.query, is_nothing=context["is_nothing"])
     if not is_part:
         context |= _frame_context()
     return render_partial(request, LIST, context, partial="sessions")
@@ -112,19 +106,17 @@ def _continue_search(
     context: dict[str, Any],
 ) -> HttpResponse:
     """Return further rows for a list on screen whose search continues, and the search's progress."""
-    since, arrived, unindexed_count = (form.cleaned_data[name] for name in ("since", "told", "left"))
+    since, arrived = form.cleaned_data["since"], form.cleaned_data["told"] or 0
     shown_rows = list_updates.parse(form.cleaned_data["shown"], pagination.integer_key).after(
         page.rows, [], _row_mark
     )
     context |= {
         "goes_on": True,
         "is_filtered": True,
-        "arrived": arrived or 0,
-        "many": listing.MOST_NEW,
+        "arrived": arrived,
+        "many": list_updates.MOST_NEW,
         "list": _url("sessions", request),
-        "watch": _watch_url(
-            request, shown_rows, since=since, arrived=arrived or 0, unindexed_count=unindexed_count or 0
-        ),
+        "watch": _watch_url(request, shown_rows, since, arrived),
     }
     if context["is_nothing"]:
         context["remarks"] = _remarks(request, filters.query, is_nothing=True)
@@ -225,30 +217,15 @@ def changes(request: HttpRequest) -> HttpResponse:
     rows = listing.refresh_rows(shown_rows.marks)
     changed, gone_pks = shown_rows.changed_rows(rows, _row_mark), shown_rows.missing_keys(rows)
     arrived = 0 if since is None else listing.count_new_sessions(filters, since, shown_rows.marks)
-    last_unindexed_count = form.cleaned_data["left"] or 0
-    unindexed_count = _round_up(execution.count_unindexed()) if last_unindexed_count else 0
-    if (
-        not changed
-        and not gone_pks
-        and arrived == (last_arrived or 0)
-        and unindexed_count == last_unindexed_count
-    ):
+    if not changed and not gone_pks and arrived == (last_arrived or 0):
         return HttpResponse(status=204)
     context = {
         "changed": changed,
         "gone": gone_pks,
         "arrived": arrived,
-        "many": listing.MOST_NEW,
+        "many": list_updates.MOST_NEW,
         "is_first_row": bool(arrived and not shown_rows.marks),
-        "watch": _watch_url(
-            request,
-            shown_rows.after(changed, gone_pks, _row_mark),
-            since=since,
-            arrived=arrived,
-            unindexed_count=unindexed_count,
-        ),
-        "left": unindexed_count,
-        "left_is_new": unindexed_count != last_unindexed_count,
+        "watch": _watch_url(request, shown_rows.after(changed, gone_pks, _row_mark), since, arrived),
         "hits": execution.Search(filters.query).hits(changed),
         "list": _url("sessions", request),
         "deleted": deletion.recent_batches(),
@@ -266,25 +243,11 @@ def _row_mark(session: AgentSession) -> str:
     )
 
 
-def _round_up(count: int) -> int:
-    """Round a count up to two significant digits, so that a falling count rarely changes the page."""
-    unit: int = 10 ** max(0, len(str(count)) - 2)
-    return -(-count // unit) * unit
-
-
 def _watch_url(
-    request: HttpRequest,
-    shown_rows: list_updates.ShownRows[Any],
-    *,
-    since: float | None,
-    arrived: int = 0,
-    unindexed_count: int = 0,
+    request: HttpRequest, shown_rows: list_updates.ShownRows[int], since: float | None, arrived: int = 0
 ) -> str:
     """Return the URL that a list polls for changes. Without `since` it does not report new sessions."""
-    counting = {} if since is None else {"since": repr(since), "told": str(arrived)}
-    if unindexed_count:
-        counting["left"] = str(unindexed_count)
-    return _url("session-changes", request, shown=str(shown_rows), **counting)
+    return _url("session-changes", request, **list_updates.next_poll(shown_rows, since, arrived))
 
 
 def _url(route: str, request: HttpRequest, **more: str) -> str:
@@ -302,5 +265,5 @@ def _page_query(request: HttpRequest, **more: str) -> str:
     return f"?{query.urlencode()}"
 
 
-_POSITION_PARAMETERS = ("before", "looked", "found", "top", "shown", "since", "told", "left")
+_POSITION_PARAMETERS = ("before", "looked", "found", "top", "shown", "since", "told")
 """Parameters that hold the position in a list and what is on screen, not filters."""

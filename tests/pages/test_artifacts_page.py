@@ -168,19 +168,6 @@ def test_pages_of_name_search_keep_the_name(get: Get):
     second = get(f"/artifacts/{first.one('a', rel='next').attrs['href']}")
     names = [row.all("a")[0].text for page in (first, second) for row in page.one("tbody").all("tr")]
     assert sorted(names) == sorted(f"a{number}.txt" for number in range(60))
-    assert "name=A" in first.one("div", id="watch").attrs["hx-get"]
-
-
-def test_files_that_come_are_counted_and_those_that_go_leave(get: Get, client: Client):
-    gone = save(name="old.txt")
-    url = get("/artifacts/").one("div", id="watch").attrs["hx-get"]
-    assert client.get(url).status_code == 204
-    save(name="new.txt")
-    page = get(url)
-    assert page.one("a").text == "1 new or changed"
-    artifact_versions.delete_file(artifact_versions.file_key("", "weather", "ann", "s1", "old.txt"))
-    page = get(page.one("div", id="watch").attrs["hx-get"])
-    assert page.one("tr").attrs == {"id": f"artifact-{gone.pk}", "hx-swap-oob": "delete"}
 
 
 def test_artifacts_of_deleted_session_are_hidden(get: Get, client: Client):

@@ -153,7 +153,6 @@ def test_navigation_keeps_app_and_marks_current_place(get: Get, agents_dir: Path
     "address",
     [
         "",
-        "events/compare/?left=1&right=2",
         "fork/",
         "state/drift/",
         "events/1/trace/",

@@ -64,7 +64,6 @@ def test_pages_show_events_of_any_time(get: Get, epoch):
         f"/sessions/id/{story.pk}/",
         f"/sessions/id/{story.pk}/?seq=1",
         f"/sessions/id/{story.pk}/?diff=1",
-        f"/sessions/id/{story.pk}/events/compare/?left=1&right=2",
         f"/state/history/{change.pk}/",
         f"/state/values/{change.pk}/whole/",
         "/state/?app=weather&user=ann",

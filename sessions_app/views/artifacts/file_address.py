@@ -12,10 +12,8 @@ from django.utils.http import urlencode
 from sessions_app import realms
 from sessions_app.artifacts import artifact_versions
 from sessions_app.artifacts.artifact_versions import FileKey
-from sessions_app.errors import BadInput, NotFound
 from sessions_app.forms.query import QueryForm
 from sessions_app.ids import ID_BYTES
-from sessions_app.models import Artifact
 
 OWNERS = ("app", "user", "session", "realm")
 """Filters that select the owner of files."""
@@ -48,15 +46,10 @@ def key_parameters(key: FileKey) -> dict[str, str]:
     return {name: value for name, value in (parameters | {"realm": key.realm}).items() if value}
 
 
-def list_url(
-    route: str,
-    query: Mapping[str, Any],
-    more: Mapping[str, str] | None = None,
-    only: tuple[str, ...] = FILTERS,
-) -> str:
-    """Return the URL of a list route with the filters that are set in a query and further parameters."""
-    filters = {name: query[name] for name in only if query.get(name)}
-    return f"{reverse(route)}?{urlencode({**filters, **(more or {})})}".removesuffix("?")
+def list_url(route: str, query: Mapping[str, Any]) -> str:
+    """Return the URL of a list route with the owner of files that a query names."""
+    owner = {name: query[name] for name in OWNERS if query.get(name)}
+    return f"{reverse(route)}?{urlencode(owner)}".removesuffix("?")
 
 
 def key_of(query: Mapping[str, Any]) -> FileKey:
@@ -69,38 +62,5 @@ def key_of(query: Mapping[str, Any]) -> FileKey:
         query["realm"], query["app"], query["user"], query["session"] or None, query["name"]
     )
     if key.realm.startswith(realms.HIDDEN):
-        raise artifact_missing(key.name)
+        raise artifact_versions.artifact_missing(key.name)
     return key
-
-
-def find_version(key: FileKey, version: int | None) -> Artifact:
-    """Return a version of a file; None is the newest.
-
-    Raises:
-        NotFound: there is no such version.
-    """
-    artifact = artifact_versions.find_version(key, version)
-    if artifact is None:
-        raise artifact_missing(key.name, version)
-    return artifact
-
-
-def artifact_missing(name: str, version: int | None = None) -> NotFound:
-    """Return the error for an artifact that this store does not have."""
-    which = f"{name!r}" if version is None else f"{name!r} in version {version}"
-    return NotFound(
-        f"There is no artifact {which} in this store.",
-        hint="It may have been deleted, or is stored by another artifact service. The list shows all artifacts.",
-    )
-
-
-def refuse_read_only(realm: str) -> None:
-    """Refuse to change files of a read-only realm.
-
-    Raises:
-        BadInput: the realm belongs to an eval attempt.
-    """
-    if realm.startswith((realms.ATTEMPT, *realms.HIDDEN)):
-        raise BadInput(
-            "The artifacts of an eval attempt are read-only.", hint="Use a session outside of evals."
-        )

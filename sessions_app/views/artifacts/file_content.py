@@ -17,7 +17,6 @@ from sessions_app.http import download
 from sessions_app.models import Artifact
 from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import PREVIEW_BYTES
-from sessions_app.views.artifacts.file_address import artifact_missing
 from sessions_app.views.event import json_response
 from sessions_app.views.files import content_headers
 
@@ -68,7 +67,7 @@ def content_json(request: HttpRequest, pk: int) -> HttpResponse:
 def _find_version(pk: int) -> Artifact:
     artifact = Artifact.objects.filter(pk=pk).first()
     if artifact is None or artifact.realm.startswith(realms.HIDDEN):
-        raise artifact_missing(str(pk))
+        raise artifact_versions.artifact_missing(str(pk))
     if artifact.holding == Artifact.Holding.LINK:
         raise NotFound(f"The artifact {artifact.filename!r} is a link: its content is stored elsewhere.")
     return artifact

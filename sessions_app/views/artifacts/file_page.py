@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from django import forms
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import redirect, render
 from django.urls import reverse
@@ -15,6 +16,7 @@ from sessions_app import realms, redaction
 from sessions_app.artifacts import artifact_list, artifact_versions
 from sessions_app.artifacts.artifact_versions import FileKey
 from sessions_app.errors import ContentMissing
+from sessions_app.forms.query import QueryForm
 from sessions_app.http import render_partial
 from sessions_app.lookup import find_session
 from sessions_app.models import Artifact
@@ -22,19 +24,23 @@ from sessions_app.presentation import file_type, value_diff
 from sessions_app.presentation.file_preview import PREVIEW_BYTES, Preview, make_preview
 from sessions_app.sessions import storage_location
 from sessions_app.views.artifacts.file_address import (
-    OWNERS,
     FileQuery,
     file_url,
-    find_version,
     key_of,
     key_parameters,
     list_url,
-    refuse_read_only,
 )
-from sessions_app.views.files import ArtifactQuery
 
 FILE = "devui/artifacts/file.html"
 DELETE = "devui/artifacts/delete.html"
+
+
+class ArtifactQuery(QueryForm):
+    """Name of an artifact as events of its session spell it, and its version; defaults to the newest."""
+
+    name = forms.CharField(strip=False)
+    version = forms.IntegerField(required=False, min_value=0, max_value=2**63 - 1)
+
 
 VERSIONS_SHOWN = 100
 """Maximum number of versions that the page lists; each version has its own URL."""
@@ -50,7 +56,7 @@ def file(request: HttpRequest) -> HttpResponse:
     """
     query = FileQuery(request.GET).read()
     key = key_of(query)
-    artifact = find_version(key, query["version"])
+    artifact = artifact_versions.require_version(key, query["version"])
     versions = list(
         artifact_versions.list_versions(key)
         .defer(*artifact_list.LARGE_FIELDS)
@@ -69,7 +75,7 @@ def file(request: HttpRequest) -> HttpResponse:
         "preview": content,
         "metadata": redaction.redact(json.loads(artifact.custom_metadata)),
         "link": json.loads(artifact.part) if artifact.holding == Artifact.Holding.LINK else None,
-        "is_hidden": _is_hidden(artifact),
+        "is_hidden": artifact_list.is_rewind_mark(artifact),
         "others": [each for each in versions if each.version != artifact.version],
         "source": query["view"] == "source",
         "url": file_url(key, artifact.version),
@@ -115,12 +121,12 @@ def delete(request: HttpRequest) -> HttpResponse:
         BadInput: the file belongs to an eval attempt.
     """
     key = key_of(FileQuery(request.POST if request.method == "POST" else request.GET).read())
-    newest = find_version(key, None)
-    refuse_read_only(key.realm)
+    newest = artifact_versions.require_version(key)
+    artifact_versions.refuse_read_only(key.realm)
     if request.method == "POST":
         if hashes := artifact_versions.delete_file(key):
             artifact_versions.remove_unused_content(hashes)
-        return redirect(list_url("artifacts", key_parameters(key) | {"session": key.session_id}, only=OWNERS))
+        return redirect(list_url("artifacts", key_parameters(key)))
     versions = artifact_versions.list_versions(key).count()
     context = {
         "key": key,
@@ -143,7 +149,7 @@ def _read_preview(artifact: Artifact, *, as_text: bool = False) -> Preview:
 
 def _difference_context(key: FileKey, artifact: Artifact, content: Preview, against: int) -> dict[str, Any]:
     """Return the lines that differ between two versions, or the reason why they cannot be compared."""
-    other = find_version(key, against)
+    other = artifact_versions.require_version(key, against)
     try:
         before = _read_preview(other, as_text=True)
         comparable = _read_preview(other).kind.is_text and content.kind.is_text
@@ -160,12 +166,3 @@ def _difference_context(key: FileKey, artifact: Artifact, content: Preview, agai
     old, new = json.dumps(before.text), json.dumps(after.text)
     cut = before.is_cut or after.is_cut
     return {"other": other, "lines": value_diff.diff_lines(old, new), "cut": cut}
-
-
-def _is_hidden(artifact: Artifact) -> bool:
-    """Return whether a version is the empty data that ADK's rewind saves to hide a file."""
-    return (
-        artifact.holding == Artifact.Holding.DATA
-        and not artifact.size
-        and artifact.mime_type == file_type.BINARY
-    )

@@ -23,7 +23,7 @@ from sessions_app.presentation import file_type
 from sessions_app.presentation.file_preview import text_mime_type
 from sessions_app.runs.message_draft import MAX_BYTES, detect_type
 from sessions_app.sessions import overview, storage_location
-from sessions_app.views.artifacts.file_address import OWNERS, file_url, list_url, refuse_read_only
+from sessions_app.views.artifacts.file_address import file_url, list_url
 
 UPLOAD = "devui/artifacts/upload.html"
 NAME_LENGTH = 1_000
@@ -82,20 +82,20 @@ def upload(request: HttpRequest) -> HttpResponse:
         return _render_form(request, form, fields)
     key: FileKey = form.cleaned_data["key"]
     storage_location.refuse_artifact(key.app_name)
-    refuse_read_only(key.realm)
+    artifact_versions.refuse_read_only(key.realm)
     saved = _save(key, form.cleaned_data["file"])
     return redirect(file_url(key, saved.version))
 
 
 def _render_form(request: HttpRequest, form: Upload, fields: Mapping[str, str]) -> HttpResponse:
-    refuse_read_only(fields["realm"])
+    artifact_versions.refuse_read_only(fields["realm"])
     context = {
         "form": form,
         "given": fields,
         "is_version": bool(fields["name"]) and _file_exists(fields),
         "most": MAX_BYTES,
         "apps": overview.app_names(),
-        "back": list_url("artifacts", fields, only=OWNERS),
+        "back": list_url("artifacts", fields),
     }
     status = 422 if form.errors else 200
     return render_partial(request, UPLOAD, context, partial="form", target="dialog-content", status=status)

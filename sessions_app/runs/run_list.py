@@ -1,0 +1,72 @@
+"""Read model of the list of runs."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from django.db.models import BooleanField, ExpressionWrapper, OuterRef, QuerySet, Subquery
+
+from sessions_app.models import Event, Run
+from sessions_app.runs import rerun
+from sessions_app.search.query.times import parse_time
+from sessions_app.traces.lost_toolsets import lost_toolsets_of_sessions
+
+MAX_ERROR_TYPES = 50
+
+COLUMNS = {
+    "app": "session__app_name",
+    "status": "status",
+    "user": "session__user_id",
+    "session": "session__session_id",
+    "error": "error_type",
+}
+"""Filter → column."""
+
+
+def all_runs() -> QuerySet[Run]:
+    """Return runs without their large requests; `message_summary` is the summary of the message's event."""
+    messages = Event.objects.filter(session=OuterRef("session"), seq=OuterRef("first_seq") + 1, author="user")
+    is_repeatable = ExpressionWrapper(rerun.REPEATABLE, output_field=BooleanField())
+    runs = Run.objects.select_related("session").annotate(
+        is_repeatable=is_repeatable, message_summary=Subquery(messages.values("summary")[:1])
+    )
+    return runs.defer("request")
+
+
+def filter_runs(filters: Mapping[str, str]) -> QuerySet[Run]:
+    """Return the runs that match; `after` and `until` limit their creation time, empty filters match all."""
+    runs = all_runs().filter(**{column: filters[name] for name, column in COLUMNS.items() if filters[name]})
+    if filters["after"]:
+        runs = runs.filter(created_at__gte=parse_time(filters["after"]))
+    if filters["until"]:
+        runs = runs.filter(created_at__lt=parse_time(filters["until"]))
+    return runs
+
+
+def error_types(chosen: str) -> list[str]:
+    """Return the error types of failed runs, and the chosen one."""
+    failed = Run.objects.exclude(error_type="").order_by("error_type")
+    names = failed.values_list("error_type", flat=True).distinct()[:MAX_ERROR_TYPES]
+    return sorted({*names, *filter(None, [chosen])})
+
+
+def build_rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
+    """Return runs as the list shows them; `seconds` and `events` are None until a run has ended."""
+    lost_toolsets = lost_toolsets_of_sessions([(run.session_id, run.invocation_id) for run in runs])
+    return [_build_row(run, lost_toolsets.get((run.session_id, run.invocation_id), ())) for run in runs]
+
+
+def _build_row(run: Run, lost_toolsets: Sequence[str]) -> dict[str, Any]:
+    summary = json.loads(run.message_summary or "{}")  # type: ignore[attr-defined]  # annotated by `all_runs`
+    is_active = run.status in Run.ACTIVE
+    return {
+        "run": run,
+        "message": summary.get("text", ""),
+        "is_active": is_active,
+        "can_repeat": not is_active and run.is_repeatable,  # type: ignore[attr-defined]  # as above
+        "seconds": run.finished_at - run.started_at if run.finished_at and run.started_at else None,
+        "events": None if run.last_seq is None or run.first_seq is None else run.last_seq - run.first_seq,
+        "lost_toolsets": lost_toolsets,
+    }
