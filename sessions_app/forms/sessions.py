@@ -27,11 +27,6 @@ class NewSessionForm(forms.Form):
         """Parse the state as a JSON object."""
         return state_object(self.cleaned_data["state"])
 
-    def session_options(self) -> dict[str, Any]:
-        """Return the arguments of `session_creation.open_session` from a valid form."""
-        values = dict(self.cleaned_data)
-        return {**values, "continued": values.pop("how") == "continue"}
-
 
 class SessionTitleForm(forms.Form):
     """Form of a session's title; an empty title removes it."""

@@ -14,6 +14,7 @@ from sessions_app.external import session_creation
 from sessions_app.forms.sessions import NewSessionForm
 from sessions_app.http import redirect_to, render_partial, wants_partial
 from sessions_app.ids import is_storable
+from sessions_app.models import AgentSession
 from sessions_app.paths import session_url
 from sessions_app.sessions import active_session, overview
 
@@ -33,7 +34,7 @@ def new(request: HttpRequest) -> HttpResponse:
         return render(request, f"{PAGE}#facts", {**_facts(**initial), "form": form})
     if form.is_valid():
         try:
-            return redirect_to(request, session_url(session_creation.open_session(**form.session_options())))
+            return redirect_to(request, session_url(_open_session(form.cleaned_data)))
         except (AlreadyExists, BadInput, RuntimeUnavailable) as error:
             form.add_error(None, f"{error.message} {error.hint}")
     facts = _facts(form["app"].value() or "", form["user"].value() or "")
@@ -49,3 +50,11 @@ def _facts(app: str, user: str) -> dict[str, Any]:
         "seed": initial_state_of(app),
         "active": active_session.find_active(app, user) if knows else None,
     }
+
+
+def _open_session(values: dict[str, Any]) -> AgentSession:
+    is_continued = values["how"] == "continue"
+    ids = (values["app"], values["user"], values["session_id"])
+    return session_creation.open_session(
+        *ids, values["state"], seeded=values["seeded"], continued=is_continued
+    )
