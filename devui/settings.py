@@ -23,6 +23,7 @@ DATA_UPLOAD_MAX_MEMORY_SIZE = (
     environment.read_number("DEVUI_MAX_JSON_MB", 32) * 1024 * 1024
 )  # of a body without files
 DATA_UPLOAD_MAX_NUMBER_FIELDS = 20_000  # the form of an eval case of many turns
+DEVUI_EVAL_LEVEL = environment.read_share("DEVUI_EVAL_LEVEL", 0.05)
 DEVUI_AGENTS_DIR = environment.read_text("DEVUI_AGENTS_DIR", ".")
 DEVUI_URL_PREFIX = environment.read_url_path("DEVUI_URL_PREFIX")
 FORCE_SCRIPT_NAME = DEVUI_URL_PREFIX or None

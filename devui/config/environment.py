@@ -49,6 +49,22 @@ def read_number(name: str, default: int) -> int:
     return int(value)
 
 
+def read_share(name: str, default: float) -> float:
+    """Return the variable `name` as a number above 0 and below 1.
+
+    Raises:
+        ImproperlyConfigured: the value is no such number.
+    """
+    value = read_text(name, str(default))
+    try:
+        share = float(value)
+    except ValueError:
+        share = 0.0
+    if not 0 < share < 1:
+        raise ImproperlyConfigured(f"{name}={value!r} is not a number between 0 and 1. Example: {default}.")
+    return share
+
+
 def read_list(name: str, default: str = "") -> list[str]:
     """Return the comma-separated variable `name` as a list without blanks."""
     return [word.strip() for word in read_text(name, default).split(",") if word.strip()]

@@ -5,26 +5,29 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-from django.db.models import Count, Exists, OuterRef, Q, QuerySet
+from django.conf import settings
+from django.db.models import Avg, Count, Exists, OuterRef, Q, QuerySet
 
 from evals_app.analysis import comparison
-from evals_app.analysis.comparison import CaseChange, CaseKey, Comparison, Outcomes, Past, Sameness
+from evals_app.analysis.case_verdicts import CaseChange
+from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.outcomes import CaseKey, Outcomes, Past, Sameness
+from evals_app.analysis.score_changes import ScoresByMetric, compare_scores
 from evals_app.cases import version_contents
-from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion
+from evals_app.models import EvalAttempt, EvalRun, EvalSetVersion, MetricResult
 from evals_app.runs import prices
-from evals_app.runs.attempt_status import HAS_OUTCOME, has_outcome
+from evals_app.runs.attempt_status import HAS_OUTCOME, NO_OUTCOME_TYPES, has_outcome
+from evals_app.runs.rerun import CONFIRMATION
 from sessions_app.errors import BadInput, NotFound
 
 Status = EvalAttempt.Status
-RUNS_OF_HISTORY = 50
-"""How many runs back the stored outcomes of a case are looked at."""
-MOST_IDS = 500
-"""Ids of cases that a query names; for more it asks for all of them."""
+RUNS_OF_HISTORY = 20
+"""Number of earlier runs whose outcomes count as history."""
 RUNS_OFFERED = 100
 
 
@@ -80,35 +83,71 @@ def comparable_runs(run: EvalRun) -> list[EvalRun]:
 
 def _others(run: EvalRun) -> QuerySet[EvalRun]:
     ended = EvalRun.objects.select_related("version", "evalset").exclude(status__in=EvalRun.ACTIVE)
+    ended = ended.exclude(source=CONFIRMATION)
     return ended.filter(evalset=run.evalset).exclude(pk=run.pk).order_by("-created_at")
 
 
-def compare_runs(then: EvalRun, now: EvalRun, case_ids: Collection[str] | None = None) -> Comparison:
+def compare_runs(then: EvalRun, now: EvalRun) -> Comparison:
     """Compare a run with another one of its evalset, with the evidence of the stored history.
-
-    Args:
-        case_ids: only the cases of these ids; None: all.
 
     Raises:
         BadInput: they are runs of two evalsets.
     """
     if then.evalset_id != now.evalset_id:
         raise BadInput("These are runs of two evalsets.", hint="Compare runs of one evalset.")
-    earlier, later = outcomes_of(then, case_ids), outcomes_of(now, case_ids)
+    earlier, later = outcomes_of(then), outcomes_of(now)
     for side, other in ((earlier, later), (later, earlier)):
         for key in [key for key, outcomes in side.items() if not outcomes.ran and not _ran(other.get(key))]:
             del side[key]
-    differing = [
-        key
-        for key in earlier.keys() & later.keys()
-        if (earlier[key].passed, earlier[key].failed) != (later[key].passed, later[key].failed)
-    ]
-    return comparison.compare(
+    result = comparison.compare(
         earlier,
         later,
-        history(now, differing, {key: later[key].same for key in differing}),
+        history(now, {key: outcomes.same for key, outcomes in later.items()}, then=then),
+        fresh=_fresh_outcomes(now, later),
+        level=level(),
         one_currency=currency_of(then) == currency_of(now),
     )
+    if result.whole.refusal:
+        return result
+    comparable = {case.key for case in result.cases if case.is_comparable}
+    scores = compare_scores(scores_of(then, comparable), scores_of(now, comparable), level())
+    return replace(result, scores=scores)
+
+
+def level() -> float:
+    """Return the setting `DEVUI_EVAL_LEVEL`: the chance that an unchanged agent is called worse."""
+    return getattr(settings, "DEVUI_EVAL_LEVEL", comparison.DEFAULT_LEVEL)
+
+
+def _fresh_outcomes(run: EvalRun, judged: Mapping[CaseKey, Outcomes]) -> dict[CaseKey, Outcomes] | None:
+    """Return the outcomes of confirmations: repetitions of cases that looked worse in a run. None without any.
+
+    If a case was confirmed several times, the first confirmation counts: to repeat until it passes proves nothing.
+    """
+    confirmations = run.repeated_by.filter(source=CONFIRMATION).exclude(status__in=EvalRun.ACTIVE)
+    outcomes: dict[CaseKey, Outcomes] = {}
+    for confirmation in confirmations.select_related("version").order_by("created_at"):
+        for key, fresh in outcomes_of(confirmation).items():
+            if fresh.outcome_count and key in judged and fresh.same == judged[key].same:
+                outcomes.setdefault(key, fresh)
+    return outcomes or None
+
+
+def scores_of(run: EvalRun, keys: Collection[CaseKey]) -> ScoresByMetric:
+    """Return the mean scores of a run's cases by metric, without metrics that only measure."""
+    rows = MetricResult.objects.filter(attempt__run=run, invocation=None, score__isnull=False)
+    means = (
+        rows.exclude(status=MetricResult.Status.INFORMATIONAL)
+        .values_list("metric", "attempt__case_index")
+        .annotate(mean=Avg("score"))
+        .order_by("metric", "attempt__case_index")
+    )
+    cases = cases_of(run.version)
+    scores: dict[str, dict[CaseKey, float]] = defaultdict(dict)
+    for metric, index, mean in means:
+        if cases[index].key in keys:
+            scores[metric][cases[index].key] = mean
+    return scores
 
 
 def _ran(outcomes: Outcomes | None) -> bool:
@@ -190,16 +229,14 @@ _COLUMNS = (
 """Columns of an attempt that are read; a run may have thousands of attempts."""
 
 
-def outcomes_of(run: EvalRun, case_ids: Collection[str] | None = None) -> dict[CaseKey, Outcomes]:
-    """Return what each case of a run's version came to; those that it did not run are there without an outcome."""
+def outcomes_of(run: EvalRun) -> dict[CaseKey, Outcomes]:
+    """Return the outcomes of each case of a run's version; those that it did not run are there without one."""
     rows: dict[int, list[EvalAttempt]] = defaultdict(list)
-    attempts = run.attempts if case_ids is None else run.attempts.filter(case_id__in=case_ids)
-    for row in attempts.order_by("case_index", "repetition").only(*_COLUMNS):
+    for row in run.attempts.order_by("case_index", "repetition").only(*_COLUMNS):
         rows[row.case_index].append(row)
     return {
         case.key: _outcomes(sameness_of(run, case.digest), rows[index])
         for index, case in enumerate(cases_of(run.version))
-        if case_ids is None or case.key.id in case_ids
     }
 
 
@@ -213,6 +250,7 @@ def _outcomes(same: Sameness, attempts: Sequence[EvalAttempt]) -> Outcomes:
         passed=len(passed),
         failed=len(failed),
         unjudged=len(attempts) - len(judged),
+        unavailable=sum(attempt.error_type in NO_OUTCOME_TYPES for attempt in attempts),
         attempt=attempt_to_open.pk if attempt_to_open else None,
         session=attempt_to_open.session_id if attempt_to_open else None,
         tokens=_mean(attempt.total_tokens or None for attempt in judged),
@@ -238,40 +276,50 @@ def _mean(values: Iterable[float | None]) -> float | None:
 
 
 def history(
-    run: EvalRun, keys: Collection[CaseKey], same: Mapping[CaseKey, Sameness]
+    run: EvalRun, same: Mapping[CaseKey, Sameness], *, then: EvalRun | None = None
 ) -> dict[CaseKey, list[Past]]:
-    """Return the stored outcomes of cases, on the data and by the judges of this run, grouped by code and models.
+    """Return stored outcomes of cases, on the same data and by the same judges, by code and models, the newest first.
 
     Looks at the newest `RUNS_OF_HISTORY` runs of the evalset.
+
+    Args:
+        same: the cases, with the data and judges that count.
+        then: the baseline that the run is compared with. If given, only runs before the run count; of those after the
+            baseline only the ones with its code and models, because others are experiments.
     """
-    if not keys:
+    if not same:
         return {}
-    runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
-    runs_by_pk = {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
-    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(runs_by_pk))
-    if len(keys) <= MOST_IDS:
-        judged = judged.filter(case_id__in={key.id for key in keys})
-    counted: dict[CaseKey, dict[Sameness, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
+    runs = _runs_of_history(run, then)
+    judged = EvalAttempt.objects.filter(HAS_OUTCOME, run__in=list(runs))
     by_case = judged.values_list("run_id", "case_index").annotate(
         passed=Count("pk", filter=Q(status=Status.PASSED)), all=Count("pk")
     )
-    for run_id, index, passed, total in by_case:
-        one = runs_by_pk[run_id]
-        case = cases_of(one.version)[index]
-        case_versions = same.get(case.key)
-        if (
-            case_versions is None
-            or case.digest != case_versions.data
-            or _judged_by(one.config) != case_versions.judged_by
-        ):
+    age = {pk: place for place, pk in enumerate(runs)}
+    groups: dict[CaseKey, dict[Sameness, Past]] = defaultdict(dict)
+    for run_id, index, passed, total in sorted(by_case, key=lambda row: age[row[0]]):
+        case = cases_of(runs[run_id].version)[index]
+        now, version = same.get(case.key), sameness_of(runs[run_id], case.digest)
+        if now is None or (now.data, now.judged_by) != (version.data, version.judged_by):
             continue
-        counts = counted[case.key][sameness_of(one, case.digest)]
-        counts[True] += passed
-        counts[False] += total - passed
-    return {
-        key: [Past(counts[True], counts[False]) for counts in groups.values()]
-        for key, groups in counted.items()
-    }
+        past = groups[case.key].get(version, Past(version, 0, 0, 0))
+        failed = past.failed + total - passed
+        groups[case.key][version] = Past(version, past.passed + passed, failed, past.runs + 1)
+    return {key: list(pasts.values()) for key, pasts in groups.items()}
+
+
+def _runs_of_history(run: EvalRun, then: EvalRun | None) -> dict[str, EvalRun]:
+    """Return the runs whose outcomes count as history, the newest first."""
+    runs = EvalRun.objects.select_related("version").filter(evalset=run.evalset).order_by("-created_at")
+    if then is not None:
+        like_baseline = Q(
+            code_version=then.code_version,
+            agent_models=then.agent_models,
+            policy=then.policy,
+            adk_version=then.adk_version,
+        )
+        runs = runs.filter(created_at__lt=run.created_at).exclude(pk__in=(run.pk, then.pk))
+        runs = runs.filter(Q(created_at__lt=then.created_at) | (like_baseline & ~Q(code_version="")))
+    return {one.pk: one for one in runs.defer("traceback", "version__content")[:RUNS_OF_HISTORY]}
 
 
 def changes_by_index(run: EvalRun, comparison: Comparison) -> dict[int, CaseChange]:

@@ -1,154 +1,64 @@
 """Two runs of an evalset compared, case by case and as a whole. Pure: outcomes in, verdicts and their evidence out.
 
 A case has one outcome a repetition: it passed, or it did not (failed, or the agent raised). What could not be judged
-(incomplete, cancelled) is no outcome. `baselines.compare_runs` reads both runs and their history and calls `compare`.
+(incomplete, cancelled, model unavailable) is no outcome. `baselines.compare_runs` reads both runs and their history and
+calls `compare`.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from enum import StrEnum
-from typing import NamedTuple
 
 from evals_app.analysis import statistics
-from evals_app.analysis.statistics import ALPHA, Effect
+from evals_app.analysis.case_verdicts import CaseChange, Verdict, judge_cases
+from evals_app.analysis.change_tests import probability_of_fewer_in_all
+from evals_app.analysis.outcomes import CaseKey, Outcomes, Past
+from evals_app.analysis.score_changes import ScoreChange
+from evals_app.analysis.statistics import Effect
 
-
-class CaseKey(NamedTuple):
-    """Identity of a case in all versions of its file: its id and its position among cases with this id (from 1)."""
-
-    id: str
-    number: int = 1
-
-
-class Verdict(StrEnum):
-    """Verdict on a case between two runs, the worst first."""
-
-    REGRESSED = "regressed"
-    FLAKY = "flaky"
-    UNCLEAR = "unclear"
-    NOT_COMPARABLE = "not comparable"
-    FIXED = "fixed"
-    NEW = "new"
-    GONE = "gone"
-    UNCHANGED = "unchanged"
-
-
-@dataclass(frozen=True)
-class Sameness:
-    """Everything that two outcomes must share to be repetitions of each other: code, models, data and judges."""
-
-    code: str
-    models: str
-    data: str
-    judged_by: str
-
-
-@dataclass(frozen=True)
-class Outcomes:
-    """Outcomes of a case in one run.
-
-    Tokens, seconds and cost are means of its repetitions; None is unknown. `attempt` is the attempt to open, the worst.
-    """
-
-    same: Sameness
-    passed: int = 0
-    failed: int = 0
-    unjudged: int = 0
-    attempt: int | None = None
-    session: int | None = None
-    tokens: float | None = None
-    seconds: float | None = None
-    cost: float | None = None
-
-    @property
-    def outcome_count(self) -> int:
-        """Number of repetitions with an outcome."""
-        return self.passed + self.failed
-
-    @property
-    def ran(self) -> bool:
-        """Tell whether the run had it run at all: a run may choose among the cases."""
-        return bool(self.outcome_count or self.unjudged)
-
-    @property
-    def rate(self) -> float:
-        """Share of the outcomes that passed; ask only where there are outcomes."""
-        return self.passed / self.outcome_count
-
-
-@dataclass(frozen=True)
-class Past:
-    """Stored outcomes of a case that are repetitions of each other, of whichever runs."""
-
-    passed: int
-    failed: int
-
-    @property
-    def varies(self) -> bool:
-        """Tell whether the same thing came to different outcomes."""
-        return bool(self.passed and self.failed)
-
-
-@dataclass(frozen=True)
-class CaseChange:
-    """One case in both runs, what became of it, and why that is said.
-
-    `repetitions` is how many of both runs would tell, where they do not; None: more than anybody runs, or nothing
-    to tell. `probability` is Fisher's, where it was asked.
-    """
-
-    key: CaseKey
-    verdict: Verdict
-    because: str
-    before: Outcomes | None
-    after: Outcomes | None
-    repetitions: int | None = None
-    probability: float | None = None
-
-    @property
-    def is_comparable(self) -> bool:
-        """Tell whether the two runs' outcomes are about the same thing."""
-        return self.verdict not in {Verdict.NOT_COMPARABLE, Verdict.NEW, Verdict.GONE}
-
-    @property
-    def difference(self) -> float | None:
-        """Pass rate after minus before; None where they cannot be compared."""
-        return (
-            self.after.rate - self.before.rate if self.is_comparable and self.after and self.before else None
-        )
+DEFAULT_LEVEL = 0.05
+"""Chance that two runs of an unchanged agent are called a regression."""
+MAX_UNAVAILABLE = 0.2
+"""Share of attempts that models, judges or the database lost, above which a run is not comparable."""
+SAME_AGENT = (
+    "Code, models, evalset and judges are the same: any difference is chance or has an external cause."
+)
 
 
 @dataclass(frozen=True)
 class Whole:
-    """Comparison of the runs as a whole: a paired test over the comparable cases.
+    """Comparison of the runs as a whole: the passes of all comparable cases against all earlier outcomes.
 
-    `test` names the test; `worse` and `better` count the cases whose pass rate fell and rose.
+    `probability` is two-sided; `fell` tells the direction. `worse` and `better` count the cases whose pass rate fell
+    and rose. `refusal` says why there is no verdict; "" if there is one.
     """
 
     cases: int
     worse: int
     better: int
     probability: float
+    fell: bool
     effect: Effect | None
-    test: str
+    level: float = DEFAULT_LEVEL
+    refusal: str = ""
+    test: str = "exact permutation test of all cases"
 
     @property
     def significant(self) -> bool:
         """Tell whether chance alone would seldom do this."""
-        return self.probability <= ALPHA
+        return not self.refusal and self.probability <= self.level
 
     @property
     def is_worse(self) -> bool:
         """Tell whether the run as a whole is worse, and not by chance."""
-        return self.significant and self.effect is not None and self.effect.mean < 0
+        return self.significant and self.fell
 
     @property
     def is_better(self) -> bool:
         """Tell whether the run as a whole is better, and not by chance."""
-        return self.significant and self.effect is not None and self.effect.mean > 0
+        return self.significant and not self.fell
 
 
 @dataclass(frozen=True)
@@ -173,6 +83,7 @@ class Comparison:
     cases: list[CaseChange]
     whole: Whole
     amounts: list[Amount] = field(default_factory=list)
+    scores: list[ScoreChange] = field(default_factory=list)
 
     def of(self, verdict: Verdict) -> list[CaseChange]:
         """Return the cases with a verdict."""
@@ -198,12 +109,17 @@ class Comparison:
 
     @property
     def doubts(self) -> list[str]:
-        """Reasons for doubt, one sentence each: flaky and unclear cases, and cases without a verdict."""
+        """Reasons for doubt, one sentence each: flaky cases, and unclear ones that look worse."""
         return [
             f"{case.key.id}: {case.because}"
             for case in self.cases
-            if case.verdict in {Verdict.UNCLEAR, Verdict.FLAKY}
+            if case.verdict == Verdict.FLAKY or case.looks_worse
         ]
+
+    @property
+    def to_confirm(self) -> list[CaseChange]:
+        """Cases that fell since the baseline, have not been repeated yet, and can be decided by repeating them."""
+        return [case for case in self.cases if case.can_confirm and case.fresh is None]
 
 
 def compare(
@@ -211,6 +127,8 @@ def compare(
     after: Mapping[CaseKey, Outcomes],
     history: Mapping[CaseKey, Sequence[Past]] | None = None,
     *,
+    fresh: Mapping[CaseKey, Outcomes] | None = None,
+    level: float = DEFAULT_LEVEL,
     one_currency: bool = True,
 ) -> Comparison:
     """Compare two runs.
@@ -218,34 +136,63 @@ def compare(
     Args:
         before: the cases of the run that is compared with, such as the baseline.
         after: the cases of the run that is judged.
-        history: stored outcomes of a case on its present data, grouped by sameness, these two runs' among them. They
-            tell whether one repetition is enough, and which cases are flaky.
+        history: stored outcomes of a case by earlier runs, without these two, the newest first.
+        fresh: outcomes of repetitions of cases that looked worse in `after`; None if none were made. A case with a
+            history then regresses only if its repetitions confirm it.
+        level: chance that anything is called a regression although nothing has changed: half of it for the cases
+            together, half of it for the run as a whole.
         one_currency: costs of both runs are in the same one; else they are not compared.
 
     Returns:
-        Every case of both, the worst first; the whole judged by a paired test; cost, tokens and seconds.
+        Every case of both, the worst first; the whole; cost, tokens and seconds.
     """
-    outcomes_by_case = history or {}
+    refusal = _refuse_run(before.values(), "before") or _refuse_run(after.values(), "after")
     keys = list(dict.fromkeys([*after, *before]))
-    cases = [_case(key, before.get(key), after.get(key), outcomes_by_case.get(key, ())) for key in keys]
+    incomparable = {
+        key: change
+        for key in keys
+        if (change := _incomparable(key, before.get(key), after.get(key), refusal))
+    }
+    pairs = {key: (before[key], after[key]) for key in keys if key not in incomparable}
+    judged = {change.key: change for change in judge_cases(pairs, history or {}, fresh, level / 2)}
+    cases = [incomparable.get(key) or judged[key] for key in keys]
     order = {verdict: place for place, verdict in enumerate(Verdict)}
     cases.sort(key=lambda case: order[case.verdict])
-    return Comparison(cases, whole_of(cases), list(_amounts(cases, one_currency)))
+    if pairs and all(side.same == other.same for side, other in pairs.values()):
+        refusal = SAME_AGENT
+    comparable = [case for case in cases if case.is_comparable]
+    return Comparison(
+        cases, _judge_whole(comparable, level, refusal), list(_amounts(comparable, one_currency))
+    )
 
 
-def _case(
-    key: CaseKey, before: Outcomes | None, after: Outcomes | None, history: Sequence[Past]
-) -> CaseChange:
+def _refuse_run(outcomes: Iterable[Outcomes], side: str) -> str:
+    """Return why a run that lost too many attempts cannot be compared; "" if it can."""
+    lost = attempts = 0
+    for case in outcomes:
+        lost += case.unavailable
+        attempts += case.outcome_count + case.unjudged
+    if lost <= attempts * MAX_UNAVAILABLE:
+        return ""
+    return (
+        f"{lost} of {attempts} attempts of the run {side} have no outcome, because models, judges or the database"
+        " failed. Try them again, then compare."
+    )
+
+
+def _incomparable(
+    key: CaseKey, before: Outcomes | None, after: Outcomes | None, refusal: str
+) -> CaseChange | None:
+    """Return the change of a case that cannot be compared; None if it can."""
     if before is None:
         return CaseChange(key, Verdict.NEW, "The run before does not have it.", None, after)
     if after is None:
         return CaseChange(key, Verdict.GONE, "The run does not have it any more.", before, None)
-    if why := _incomparable(before, after):
-        return CaseChange(key, Verdict.NOT_COMPARABLE, why, before, after)
-    return _judge_case(key, before, after, history)
+    because = _difference_of_conditions(before, after) or refusal
+    return CaseChange(key, Verdict.NOT_COMPARABLE, because, before, after) if because else None
 
 
-def _incomparable(before: Outcomes, after: Outcomes) -> str:
+def _difference_of_conditions(before: Outcomes, after: Outcomes) -> str:
     if before.same.data != after.same.data:
         return "The case was changed between the two runs."
     if before.same.judged_by != after.same.judged_by:
@@ -257,60 +204,27 @@ def _incomparable(before: Outcomes, after: Outcomes) -> str:
     return f"No repetition was judged {' and '.join(unjudged)}." if unjudged else ""
 
 
-def _judge_case(key: CaseKey, before: Outcomes, after: Outcomes, history: Sequence[Past]) -> CaseChange:
-    split = (after.passed, after.failed, before.passed, before.failed)
-    counts = f"{before.passed} of {before.outcome_count} passed before, {after.passed} of {after.outcome_count} after"
-    moved = Verdict.REGRESSED if after.rate < before.rate else Verdict.FIXED
-    varied = any(past.varies for past in history)
-    own = before.same == after.same and before.rate != after.rate
-
-    def change(verdict: Verdict, why: str, probability: float | None = None) -> CaseChange:
-        needed = None
-        if verdict in {Verdict.FLAKY, Verdict.UNCLEAR}:
-            needed = statistics.repetitions_to_tell(
-                after.passed, after.outcome_count, before.passed, before.outcome_count
-            )
-        return CaseChange(key, verdict, why, before, after, needed, probability)
-
-    if statistics.separate(*split):
-        if min(before.outcome_count, after.outcome_count) > 1:
-            return change(moved, f"{counts}: the outcomes separate.")
-        if not varied and not own:
-            return change(moved, f"{counts}, and no stored outcome of it varied.")
-    probability = statistics.fisher_exact(*split)
-    if after.rate != before.rate and probability <= ALPHA:
-        return change(moved, f"{counts} (Fisher's exact test, p = {probability:.2g}).", probability)
-    if own or any(Past(side.passed, side.failed).varies for side in (before, after)):
-        return change(
-            Verdict.FLAKY,
-            f"{counts}: the same code, data and models came to different outcomes.",
-            probability,
-        )
-    if after.rate == before.rate:
-        return change(Verdict.UNCHANGED, f"{counts}.")
-    why = f"{counts}, but stored repetitions of it have varied, so one repetition proves nothing."
-    return change(Verdict.UNCLEAR, why, probability)
-
-
-def whole_of(cases: Sequence[CaseChange]) -> Whole:
-    """Judge the cases that can be compared by a paired test: each case is its own control."""
+def _judge_whole(cases: Sequence[CaseChange], level: float, refusal: str) -> Whole:
+    """Judge all comparable cases together, each against its own earlier outcomes."""
     differences = [case.difference for case in cases if case.difference is not None]
-    worse, better = (
+    tables = [case.earlier.compare_with(case.after) for case in cases if case.earlier and case.after]
+    fewer = probability_of_fewer_in_all(tables)
+    more = probability_of_fewer_in_all([table.mirrored for table in tables])
+    return Whole(
+        len(differences),
         sum(difference < 0 for difference in differences),
         sum(difference > 0 for difference in differences),
+        min(1.0, 2 * min(fewer, more)),
+        fewer < more,
+        statistics.paired_effect(differences),
+        level,
+        refusal,
     )
-    if all(difference in (-1.0, 0.0, 1.0) for difference in differences):
-        probability, test = statistics.mcnemar_exact(worse, better), "exact McNemar test"
-    else:
-        probability, test = statistics.sign_flip(differences), "exact paired permutation test"
-    return Whole(len(differences), worse, better, probability, statistics.paired_effect(differences), test)
 
 
 def _amounts(cases: Sequence[CaseChange], one_currency: bool) -> Iterator[Amount]:
     for name in ("cost", "tokens", "seconds"):
-        pairs = [
-            (getattr(case.before, name), getattr(case.after, name)) for case in cases if case.is_comparable
-        ]
+        pairs = [(getattr(case.before, name), getattr(case.after, name)) for case in cases]
         complete_pairs = [pair for pair in pairs if None not in pair]
         if not complete_pairs or (name == "cost" and not one_currency):
             yield Amount(name, 0, None, None)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from evals_app.analysis import baselines, statistics
-from evals_app.analysis.comparison import CaseChange, CaseKey, Past
+from evals_app.analysis.case_verdicts import CaseChange
+from evals_app.analysis.outcomes import CaseKey, Past
 from evals_app.analysis.run_summary import Column, columns_of
 from evals_app.analysis.statistics import Rate, Spread
 from evals_app.models import EvalAttempt, EvalRun, MetricResult
@@ -78,14 +79,14 @@ def of_case(run: EvalRun, case_index: int) -> Repetitions:
         rate=Rate(passed, judged),
         reliable=[(k, chance) for k, chance in chances if chance is not None],
         scores=_scores(run, attempts),
-        past=baselines.history(run, [case.key], {case.key: same}).get(case.key, []),
+        past=baselines.history(run, {case.key: same}).get(case.key, []),
         baseline=then,
         change=_change(then, run, case.key) if then else None,
     )
 
 
 def _change(then: EvalRun, now: EvalRun, key: CaseKey) -> CaseChange | None:
-    comparison = baselines.compare_runs(then, now, [key.id])
+    comparison = baselines.compare_runs(then, now)
     return next((case for case in comparison.cases if case.key == key), None)
 
 

@@ -1,7 +1,6 @@
-"""Statistics of repetitions and paired outcomes. Pure.
+"""Statistics of repetitions and paired differences. Pure.
 
-Intervals are at 95 %. Tests are two-sided, exact, and return the probability of a result at least as extreme under
-the null hypothesis.
+Intervals are at 95 %. `change_tests` has the tests of pass rates.
 """
 
 from __future__ import annotations
@@ -9,18 +8,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from itertools import product
+from random import Random
 
 Z = 1.959963984540054
 """Standard deviations to both sides of 95 % of a normal distribution."""
-ALPHA = 0.05
-"""Significance level."""
-UNITS = 2520
-"""Differences of rates are told apart in 1/2520: exact for up to ten repetitions a case (2520 = lcm(1…10))."""
-MOST_REPETITIONS = 200
-"""Maximum number of repetitions that is computed as necessary."""
-_TIE = 1 + 1e-7
-"""Tolerance for equal probabilities, as in Fisher's test of R and scipy."""
+MAX_EXACT_SIGNS = 16
+"""Number of paired differences up to which all combinations of signs are counted."""
+_TIE = 1e-9
+"""Tolerance for sums that are equal except for rounding, as a share of the largest possible one."""
+SIGN_DRAWS = 20_000
+"""Number of random combinations of signs for more differences: a probability of 0.05 is then within 0.003."""
 
 
 @dataclass(frozen=True)
@@ -108,47 +106,30 @@ def spread(scores: Iterable[float]) -> Spread | None:
     return Spread(mean, deviation, min(values), max(values))
 
 
-@lru_cache(maxsize=4096)
-def fisher_exact(passed: int, failed: int, passed_then: int, failed_then: int) -> float:
-    """Return Fisher's exact probability that two sets of outcomes come from one pass rate."""
-    ours, theirs, passes = passed + failed, passed_then + failed_then, passed + passed_then
-    low, high = max(0, passes - theirs), min(ours, passes)
-    ways = [math.comb(ours, count) * math.comb(theirs, passes - count) for count in range(low, high + 1)]
-    observed = ways[passed - low]
-    unlikely = sum(way for way in ways if way <= observed * _TIE)
-    return float(unlikely / math.comb(ours + theirs, passes))
-
-
-def mcnemar_exact(worse: int, better: int) -> float:
-    """Return McNemar's exact probability of so uneven a split of the cases whose outcome changed."""
-    total, fewer = worse + better, min(worse, better)
-    tail: int = sum(math.comb(total, count) for count in range(fewer + 1))
-    return min(1.0, 2 * tail / (1 << total))
-
-
 def sign_flip(differences: Iterable[float]) -> float:
-    """Return the exact probability of the paired permutation test on per-case differences of rates.
+    """Return the probability of the paired permutation test on differences per case, two-sided.
 
-    If nothing but chance were at work, each difference would as well have the other sign. All 2^n signs are counted
-    (by convolution, not one by one). When every difference is −1, 0 or 1 it is `mcnemar_exact`.
+    If nothing but chance were at work, each difference would as well have the other sign. Up to `MAX_EXACT_SIGNS`
+    differences all combinations of signs are counted; beyond, `SIGN_DRAWS` random ones with a fixed seed.
     """
-    units = [round(difference * UNITS) for difference in differences]
-    observed = abs(sum(units))
-    sizes = [abs(unit) for unit in units if unit]
-    chances = {0: 1.0}
-    for size in sorted(set(sizes)):
-        chances = _convolve(chances, size, sizes.count(size))
-    return min(1.0, math.fsum(chance for total, chance in chances.items() if abs(total) >= observed))
+    values = list(differences)
+    sizes = [abs(difference) for difference in values if difference]
+    groups = [_signed_sums(sizes[start : start + 8]) for start in range(0, len(sizes), 8)]
+    least = abs(math.fsum(values)) - _TIE * sum(sizes)
+    if len(sizes) <= MAX_EXACT_SIGNS:
+        sums = [math.fsum(parts) for parts in product(*groups)]
+        return sum(abs(total) >= least for total in sums) / len(sums)
+    choose = Random(0).choices  # noqa: S311 - a simulation, not a secret
+    columns = [choose(group, k=SIGN_DRAWS) for group in groups]
+    as_large = sum(abs(math.fsum(parts)) >= least for parts in zip(*columns, strict=True))
+    return (as_large + 1) / (SIGN_DRAWS + 1)
 
 
-def _convolve(chances: dict[int, float], size: int, times: int) -> dict[int, float]:
-    """Return how a sum is distributed when `times` signs of one size are thrown on top of it."""
-    weights = [math.comb(times, heads) / (1 << times) for heads in range(times + 1)]
-    steps = [(size * (2 * heads - times), weight) for heads, weight in enumerate(weights)]
-    sums: dict[int, float] = {}
-    for total, chance in chances.items():
-        for step, weight in steps:
-            sums[total + step] = sums.get(total + step, 0.0) + chance * weight
+def _signed_sums(sizes: Sequence[float]) -> list[float]:
+    """Return the sums of numbers with all combinations of signs."""
+    sums = [0.0]
+    for size in sizes:
+        sums = [total + sign * size for total in sums for sign in (1, -1)]
     return sums
 
 
@@ -165,28 +146,3 @@ def paired_effect(differences: Sequence[float]) -> Effect | None:
     half = Z * math.sqrt(max(0.0, squares - total * total / count)) / count
     interval = Interval(max(-1.0, total / count - half), min(1.0, total / count + half))
     return Effect(total / len(differences), interval)
-
-
-def separate(passed: int, failed: int, passed_then: int, failed_then: int) -> bool:
-    """Tell whether all outcomes of either side agree, and the sides differ."""
-    now, then = passed + failed, passed_then + failed_then
-    return bool(now and then) and (passed, passed_then) in {(0, then), (now, 0)}
-
-
-@lru_cache(maxsize=4096)
-def repetitions_to_tell(passed: int, total: int, passed_then: int, total_then: int) -> int | None:
-    """Return how many repetitions of both sides would tell them apart, if they went on as they did.
-
-    None when the rates are equal, or when it would take more than `MOST_REPETITIONS`.
-    """
-    rate, rate_then = passed / total, passed_then / total_then
-    if rate == rate_then:
-        return None
-    for count in range(2, MOST_REPETITIONS + 1):
-        now, then = round(rate * count), round(rate_then * count)
-        split = (now, count - now, then, count - then)
-        if separate(*split) and abs(rate - rate_then) == 1:
-            return count
-        if fisher_exact(*split) <= ALPHA:
-            return count
-    return None

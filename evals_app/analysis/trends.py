@@ -18,7 +18,7 @@ from django.db.models import Count, Min, Q, Sum
 
 from evals_app.analysis import baselines
 from evals_app.analysis.baselines import Difference
-from evals_app.analysis.comparison import CaseKey
+from evals_app.analysis.outcomes import CaseKey
 from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalAttempt, EvalRun, EvalSet
 from evals_app.runs import prices

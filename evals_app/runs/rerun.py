@@ -1,9 +1,10 @@
-"""Repetition of ended runs: resume a run, retry attempts that did not pass, repeat a whole run."""
+"""Repetition of ended runs: resume a run, retry attempts that did not pass, repeat a run or its suspicious cases."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from dataclasses import replace
 
 from django.db.models import Q
 
@@ -15,6 +16,9 @@ from sessions_app.errors import BadInput, NotFound
 
 WAS_IN_FLIGHT = "Its run ended while it was in flight."
 WAS_RETRIED = "It was tried again."
+CONFIRMATION = "confirm"
+"""Source of a run that confirms or refutes that cases of the run it `repeats` became worse."""
+MAX_CONFIRMING_REPETITIONS = 100
 
 
 def resume(run: EvalRun, agents: AgentsFolder | None = None) -> EvalRun:
@@ -66,8 +70,46 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
 
     The current code of the agent runs; both runs show their code version. An empty `run_id` is generated.
     """
+    return writes.create_run(_order_like(run, source), run_id)
+
+
+def confirm(
+    run: EvalRun, case_indexes: Collection[int], repetitions: int, agents: AgentsFolder | None = None
+) -> EvalRun:
+    """Create a run that repeats those cases of an ended run that look worse, to confirm or refute it.
+
+    Args:
+        case_indexes: positions of the cases in the evalset.
+        repetitions: repetitions of each case, 1 to `MAX_CONFIRMING_REPETITIONS`.
+        agents: the folder of its agent; None: this server's.
+
+    Raises:
+        EvalRunActive: the run has not ended.
+        BadInput: there is no such case, the number is out of range, or another program executed the run.
+        HasChanged: the agent's code has changed since the run.
+    """
+    run = _reload(run)
+    _require_resumable(run, agents)
+    if not 1 <= repetitions <= MAX_CONFIRMING_REPETITIONS:
+        raise BadInput(
+            f"Repetitions must be 1 to {MAX_CONFIRMING_REPETITIONS}, not {repetitions}.",
+            hint="5 are usually enough.",
+        )
+    order = _order_like(run, CONFIRMATION)
+    cases = [case for case in order.cases if case[0] in set(case_indexes)]
+    if not cases:
+        raise BadInput(
+            f"Run {run.id} has no case that repetitions can decide.",
+            hint="They can if a case fell since the baseline, and other earlier runs tell how often it passes.",
+        )
+    case_ids = [case_id for _, case_id in cases]
+    return writes.create_run(replace(order, cases=cases, case_ids=case_ids, num_runs=repetitions))
+
+
+def _order_like(run: EvalRun, source: str) -> writes.NewRun:
+    """Return an order with the contents of a run."""
     cases = run.attempts.order_by("case_index").values_list("case_index", "case_id").distinct()
-    order = writes.NewRun(
+    return writes.NewRun(
         run.version,
         list(cases),
         config=json.loads(run.config),
@@ -83,7 +125,6 @@ def repeat(run: EvalRun, source: str = "page", run_id: str = "") -> EvalRun:
         source=source,
         repeats=run,
     )
-    return writes.create_run(order, run_id)
 
 
 def find_attempt(run: EvalRun, attempt_pk: int) -> EvalAttempt:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 
 from django import template
 
-from evals_app.analysis.comparison import CaseChange, Outcomes, Verdict
+from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.outcomes import Outcomes
 from evals_app.cli.terminal_text import shorten
 from evals_app.models import EvalRun
 

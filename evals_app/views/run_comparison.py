@@ -9,7 +9,9 @@ from django.http import HttpRequest, HttpResponse
 from django.views.decorators.http import require_safe
 
 from evals_app.analysis import baselines, run_summary
-from evals_app.analysis.comparison import CaseChange, Comparison, Outcomes, Verdict
+from evals_app.analysis.case_verdicts import CaseChange, Verdict
+from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.statistics import Rate
 from evals_app.models import EvalRun
 from sessions_app.http import render_partial

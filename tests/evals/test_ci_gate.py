@@ -24,10 +24,10 @@ def run_judged(folder, *arguments):
 
 
 def test_build_fails_on_regression_but_not_on_known_failures(store, echo):
-    assert run_judged(echo)[0] == 1
+    assert run_judged(echo, "--num-runs=4")[0] == 1
     first = EvalRun.objects.get()
     writes.mark_baseline(first.id, True)
-    code, out = run_judged(echo, "--fail-on=regression")
+    code, out = run_judged(echo, "--fail-on=regression", "--num-runs=4")
     assert (code, f"against run {first.id}: 3 unchanged" in out) == (0, True)
 
     agent = echo / "agent.py"
@@ -35,10 +35,13 @@ def test_build_fails_on_regression_but_not_on_known_failures(store, echo):
     renamed = echo.rename(echo.with_name(f"{echo.name}_2"))  # its module is imported already
     EvalRun.objects.update(app_name=renamed.name)
     first.evalset.__class__.objects.update(app_name=renamed.name)
-    code, out = run_judged(renamed, "--fail-on=regression")
+    code, out = run_judged(renamed, "--fail-on=regression", "--num-runs=4")
     assert code == 1
     assert "1 regressed" in out
-    assert "fails a: 1 of 1 passed before, 0 of 1 after" in out
+    assert (
+        "fails a: 0 of 4 passed now, 8 of 8 earlier (baseline and 1 earlier run): p = 0.004 over 3 cases."
+        in out
+    )
 
 
 def test_build_without_tolerance_fails_on_any_failure(store, echo):

@@ -11,9 +11,9 @@ from django.test.utils import CaptureQueriesContext
 
 from evals_app.analysis import baselines, case_matrix, exports, repetitions, run_summary, trends
 from evals_app.analysis.case_matrix import Filters
-from evals_app.analysis.comparison import Verdict
+from evals_app.analysis.case_verdicts import Verdict
 from evals_app.models import EvalAttempt, EvalRun
-from evals_app.runs import attempt_status, writes
+from evals_app.runs import attempt_status, rerun, writes
 from sessions_app.errors import BadInput, NotFound
 from tests.evals import stored_runs
 from tests.evals.builders import case, turn
@@ -167,21 +167,21 @@ def test_a_run_is_compared_with_another_case_by_case():
     before = stored_runs.run(
         stored_runs.version([*cases("falls", "rises", "stays", "gone"), case("changed", turn("x", "y"))]),
         {
-            "falls": [passing()] * 2,
-            "rises": [failing()] * 2,
-            "stays": [passing()] * 2,
-            "gone": [passing()] * 2,
-            "changed": [passing()] * 2,
+            "falls": [passing()] * 6,
+            "rises": [failing()] * 6,
+            "stays": [passing()] * 6,
+            "gone": [passing()] * 6,
+            "changed": [passing()] * 6,
         },
     )
     after = stored_runs.run(
         stored_runs.version([*cases("new", "stays", "falls", "rises"), case("changed", turn("x", "z"))]),
         {
-            "new": [passing()] * 2,
-            "falls": [failing()] * 2,
-            "rises": [passing()] * 2,
-            "stays": [passing()] * 2,
-            "changed": [passing()] * 2,
+            "new": [passing()] * 6,
+            "falls": [failing()] * 6,
+            "rises": [passing()] * 6,
+            "stays": [passing()] * 6,
+            "changed": [passing()] * 6,
         },
         code="v2",
     )
@@ -202,9 +202,9 @@ def test_a_run_is_compared_with_another_case_by_case():
 
 def test_different_thresholds_make_runs_incomparable_but_spelling_does_not():
     of = stored_runs.version(cases("a"))
-    before = stored_runs.run(of, {"a": [passing()]})
+    before = stored_runs.run(of, {"a": [passing()] * 5})
     spelled = {"criteria": {name: {"threshold": limit} for name, limit in stored_runs.CRITERIA.items()}}
-    same = stored_runs.run(of, {"a": [failing()]}, code="v2", config=spelled)
+    same = stored_runs.run(of, {"a": [failing()] * 5}, code="v2", config=spelled)
     assert baselines.compare_runs(before, same).cases[0].verdict == Verdict.REGRESSED
     lower = {"criteria": {**stored_runs.CRITERIA, "response_match_score": 0.1}}
     other = stored_runs.run(of, {"a": [failing()]}, code="v2", config=lower)
@@ -226,12 +226,53 @@ def test_varying_history_keeps_one_failure_from_being_a_regression():
     of = stored_runs.version(cases("steady", "shaky"))
     stored_runs.run(of, {"steady": [passing()], "shaky": [passing()]}, code="v0")
     stored_runs.run(of, {"steady": [passing()], "shaky": [failing()]}, code="v0")
-    before = stored_runs.run(of, {"steady": [passing()], "shaky": [passing()]}, code="v1")
-    after = stored_runs.run(of, {"steady": [failing()], "shaky": [failing()]}, code="v2")
-    found = {one.key.id: one for one in baselines.compare_runs(before, after).cases}
-    assert found["steady"].verdict == Verdict.REGRESSED
-    assert found["shaky"].verdict == Verdict.UNCLEAR
-    assert found["shaky"].repetitions == 2
+    before = stored_runs.run(of, {"steady": [passing()] * 8, "shaky": [passing(), failing()] * 4}, code="v1")
+    after = stored_runs.run(of, {"steady": [failing()] * 3, "shaky": [failing()] * 3}, code="v2")
+    changes = {change.key.id: change for change in baselines.compare_runs(before, after).cases}
+    assert (changes["steady"].verdict, changes["steady"].earlier.total) == (Verdict.REGRESSED, 10)
+    assert (changes["shaky"].verdict, changes["shaky"].earlier.total) == (Verdict.FLAKY, 10)
+
+
+def test_experiments_after_the_baseline_are_no_history():
+    of = stored_runs.version(cases("a"))
+    before = stored_runs.run(of, {"a": [passing()] * 3})
+    stored_runs.run(of, {"a": [passing()] * 10}, code="experiment")
+    stored_runs.run(of, {"a": [passing()] * 4})
+    after = stored_runs.run(of, {"a": [failing()] * 3}, code="v2")
+    stored_runs.run(of, {"a": [passing()] * 50}, code="later")
+    [change] = baselines.compare_runs(before, after).cases
+    assert (change.earlier.total, change.earlier.history_total, change.earlier.runs) == (7, 4, 1)
+
+
+def test_confirmation_decides_an_unclear_case_and_is_no_run_to_compare_with():
+    of = stored_runs.version(cases("a", "b"))
+    stored_runs.run(of, {"a": [passing()] * 5, "b": [passing()] * 5}, code="v0")
+    before = stored_runs.run(of, {"a": [passing()], "b": [passing()]}, code="v1")
+    after = stored_runs.run(of, {"a": [failing()], "b": [passing()]}, code="v2")
+    changes = baselines.compare_runs(before, after)
+    assert [change.key.id for change in changes.to_confirm] == ["a"]
+    confirmation = stored_runs.run(of, {"a": [failing()] * 5}, code="v2")
+    EvalRun.objects.filter(pk=confirmation.pk).update(source=rerun.CONFIRMATION, repeats=after)
+    changes = baselines.compare_runs(before, after)
+    assert [(change.key.id, change.verdict) for change in changes.of(Verdict.REGRESSED)] == [
+        ("a", Verdict.REGRESSED)
+    ]
+    assert changes.to_confirm == []
+    later = stored_runs.run(of, {"a": [passing()], "b": [passing()]}, code="v3")
+    assert baselines.before(later) == after
+    assert confirmation not in baselines.comparable_runs(later)
+
+
+def test_drift_of_scores_above_the_threshold_is_shown():
+    names = [f"case{number}" for number in range(8)]
+    of = stored_runs.version(cases(*names))
+    vaguer = stored_runs.outcome("passed", [1.0, 0.9], stored_runs.PARIS)
+    before = stored_runs.run(of, {name: [passing()] for name in names})
+    after = stored_runs.run(of, {name: [vaguer] for name in names}, code="v2")
+    result = baselines.compare_runs(before, after)
+    assert result.counts == {Verdict.UNCHANGED: 8}
+    change = next(change for change in result.scores if change.metric == "response_match_score")
+    assert (change.is_worse, round(change.before, 3), round(change.after, 3)) == (True, 1.0, 0.9)
 
 
 def test_different_outcomes_of_same_code_are_flaky():

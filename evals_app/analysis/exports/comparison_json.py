@@ -6,7 +6,9 @@ from dataclasses import asdict
 from typing import Any
 
 from evals_app.analysis import baselines
-from evals_app.analysis.comparison import CaseChange, Comparison, Outcomes
+from evals_app.analysis.case_verdicts import CaseChange
+from evals_app.analysis.comparison import Comparison
+from evals_app.analysis.outcomes import Outcomes
 from evals_app.analysis.trends import Trend
 from evals_app.models import EvalRun
 
@@ -21,6 +23,7 @@ def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dic
         "counts": {str(verdict): count for verdict, count in comparison.counts.items()},
         "whole": {
             **_select(whole, "cases", "worse", "better", "probability", "test"),
+            "refusal": whole.refusal,
             "regressed": whole.is_worse,
             "fixed": whole.is_better,
             "effect": whole.effect.mean if whole.effect else None,
@@ -29,6 +32,10 @@ def comparison_facts(then: EvalRun, now: EvalRun, comparison: Comparison) -> dic
         "amounts": {
             amount.name: _select(amount, "before", "after", "cases") for amount in comparison.amounts
         },
+        "scores": [
+            _select(score, "metric", "cases", "before", "after", "probability", "is_worse", "is_better")
+            for score in comparison.scores
+        ],
         "regressions": comparison.regressions,
         "cases": [_case(case) for case in comparison.cases],
     }
@@ -39,9 +46,13 @@ def _case(case: CaseChange) -> dict[str, Any]:
         "case": case.key.id,
         "number": case.key.number,
         "verdict": str(case.verdict),
-        **_select(case, "because", "repetitions", "probability"),
+        **_select(
+            case, "because", "looks_worse", "repetitions", "of_both_runs", "probability", "can_confirm"
+        ),
         "before": _side(case.before),
         "after": _side(case.after),
+        "fresh": _side(case.fresh),
+        "earlier": asdict(case.earlier) if case.earlier else None,
     }
 
 

@@ -14,7 +14,8 @@ from typing import Protocol
 from django.urls import get_script_prefix, reverse
 
 from evals_app.analysis import run_summary
-from evals_app.analysis.comparison import Amount, Comparison, Verdict
+from evals_app.analysis.case_verdicts import Verdict
+from evals_app.analysis.comparison import Amount, Comparison
 from evals_app.analysis.exports.run_json import attempts_of
 from evals_app.models import EvalAttempt, EvalRun
 from evals_app.runs import prices

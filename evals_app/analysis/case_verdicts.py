@@ -1,0 +1,317 @@
+"""Verdicts on the cases of two runs, each with its reason. Pure.
+
+A case's outcomes now are tested against all earlier ones (`outcomes.pool_earlier`), in both directions, each adjusted
+for the number of cases (`change_tests`). docs/evals.md describes the decision and its assumptions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from evals_app.analysis.change_tests import (
+    OutcomeTable,
+    adjust_for_many,
+    find_critical_value,
+    probability_of_fewer,
+)
+from evals_app.analysis.outcomes import CaseKey, Earlier, Outcomes, Past, pool_earlier
+from evals_app.analysis.statistics import Rate
+
+SUSPICION = 0.15
+"""A case looks worse if its own test, not adjusted for the number of cases, is at most this probable."""
+MIN_CONFIRMING_HISTORY = 3
+"""Earlier outcomes beside the baseline's from which on five fresh failures can confirm a suspicion."""
+MAX_REPETITIONS = 50
+"""Largest number of repetitions that is computed as necessary."""
+
+
+class Verdict(StrEnum):
+    """Verdict on a case between two runs, the worst first."""
+
+    REGRESSED = "regressed"
+    UNCLEAR = "unclear"
+    FLAKY = "flaky"
+    NOT_COMPARABLE = "not comparable"
+    FIXED = "fixed"
+    NEW = "new"
+    GONE = "gone"
+    UNCHANGED = "unchanged"
+
+
+@dataclass(frozen=True)
+class CaseChange:
+    """One case in both runs, its verdict and the reason.
+
+    Attributes:
+        earlier: the outcomes that the case was tested against; None if it cannot be compared.
+        fresh: outcomes of repetitions that were made because the case looked worse; the verdict is about them.
+        probability: two-sided, adjusted for the number of cases; None if nothing was tested.
+        looks_worse: the case is unclear, and if it has changed, it is worse.
+        repetitions: repetitions that would decide an unclear case that goes on like this; None if unknown or too many.
+        of_both_runs: both runs need these repetitions, because there are too few earlier outcomes.
+        can_confirm: the case fell since the baseline, and enough other earlier outcomes exist to test repetitions with.
+    """
+
+    key: CaseKey
+    verdict: Verdict
+    because: str
+    before: Outcomes | None
+    after: Outcomes | None
+    earlier: Earlier | None = None
+    fresh: Outcomes | None = None
+    probability: float | None = None
+    looks_worse: bool = False
+    repetitions: int | None = None
+    of_both_runs: bool = False
+    can_confirm: bool = False
+
+    @property
+    def is_comparable(self) -> bool:
+        """Tell whether the two runs' outcomes are about the same thing."""
+        return self.earlier is not None
+
+    @property
+    def difference(self) -> float | None:
+        """Pass rate of the run minus that of all earlier outcomes; None where they cannot be compared."""
+        return self.after.rate - self.earlier.rate if self.after and self.earlier else None
+
+
+def judge_cases(
+    pairs: Mapping[CaseKey, tuple[Outcomes, Outcomes]],
+    history: Mapping[CaseKey, Sequence[Past]],
+    fresh: Mapping[CaseKey, Outcomes] | None,
+    level: float,
+) -> list[CaseChange]:
+    """Judge the comparable cases of two runs.
+
+    Args:
+        pairs: outcomes of the baseline and of the run that is judged; both have some.
+        history: stored outcomes of earlier runs, without these two, the newest first.
+        fresh: outcomes of repetitions of the cases that looked worse; None if none were made.
+        level: one-sided chance that any unchanged case regresses, and likewise that any is fixed.
+    """
+    evidence = [
+        _Evidence(
+            key,
+            before,
+            after,
+            pool_earlier(before, after, history.get(key, ())),
+            (fresh or {}).get(key),
+            fresh is not None,
+        )
+        for key, (before, after) in pairs.items()
+    ]
+    tested = [case for case in evidence if not case.is_same]
+    worse = _test_all(tested, [case.table for case in tested], [case.may_regress for case in tested], level)
+    better = _test_all(tested, [case.table.mirrored for case in tested], [True] * len(tested), level)
+    return [
+        _decide(case, worse.get(case.key, _NOT_TESTED), better.get(case.key, _NOT_TESTED), level)
+        for case in evidence
+    ]
+
+
+@dataclass(frozen=True)
+class _Evidence:
+    """What is known of a case. `is_confirming`: suspicious cases were repeated, so only repetitions can confirm."""
+
+    key: CaseKey
+    before: Outcomes
+    after: Outcomes
+    earlier: Earlier
+    fresh: Outcomes | None
+    is_confirming: bool
+
+    @property
+    def is_same(self) -> bool:
+        """Tell whether code, models, data and judges are those of the baseline."""
+        return self.before.same == self.after.same
+
+    @property
+    def can_confirm(self) -> bool:
+        """Tell whether the case fell since the baseline, and the rest of the history can be a test of repetitions."""
+        return (
+            not self.is_same
+            and self.after.rate < self.before.rate
+            and self.earlier.history_total >= MIN_CONFIRMING_HISTORY
+        )
+
+    @property
+    def may_regress(self) -> bool:
+        """Tell whether the case can regress: after a confirmation, only by its own repetitions."""
+        return not self.is_confirming or self.fresh is not None or not self.earlier.history_total
+
+    @property
+    def table(self) -> OutcomeTable:
+        """The outcomes that are tested."""
+        return self.earlier.confirm_with(self.fresh) if self.fresh else self.earlier.compare_with(self.after)
+
+    @property
+    def counts(self) -> str:
+        """The tested outcomes in words."""
+        table = self.table
+        if self.fresh:
+            runs = f"{self.earlier.runs} run{'s' * (self.earlier.runs > 1)}"
+            return (
+                f"{table.passed} of {table.total} fresh repetitions passed, {table.earlier_passed} of"
+                f" {table.earlier_total} attempts of {runs} before the baseline"
+            )
+        return (
+            f"{table.passed} of {table.total} passed now, {table.earlier_passed} of {table.earlier_total} earlier"
+            f" ({self.earlier.source})"
+        )
+
+
+@dataclass(frozen=True)
+class _Test:
+    """Result of a one-sided test: its own probability, the adjusted one, and the own one that would decide."""
+
+    own: float
+    adjusted: float
+    critical: float
+    cases: int
+
+
+_NOT_TESTED = _Test(1.0, 1.0, 0.0, 0)
+
+
+def _test_all(
+    cases: Sequence[_Evidence], tables: Sequence[OutcomeTable], may_decide: Sequence[bool], level: float
+) -> dict[CaseKey, _Test]:
+    """Test cases against fewer passes. Only those that `may_decide` count as tests and get an adjusted probability."""
+    deciding = [table for table, decides in zip(tables, may_decide, strict=True) if decides]
+    critical = find_critical_value(deciding, level)
+    adjusted = iter(adjust_for_many(deciding))
+    return {
+        case.key: _Test(
+            probability_of_fewer(table), next(adjusted) if decides else 1.0, critical, len(deciding)
+        )
+        for case, table, decides in zip(cases, tables, may_decide, strict=True)
+    }
+
+
+def _decide(case: _Evidence, worse: _Test, better: _Test, level: float) -> CaseChange:
+    """Return the verdict on a case from its tests in both directions."""
+    for verdict, test in ((Verdict.REGRESSED, worse), (Verdict.FIXED, better)):
+        if test.adjusted <= level:
+            return _change(case, verdict, f"{case.counts}: {_significance(test)}.", test)
+    table = case.table
+    if not case.is_same:
+        for test, tested_table in ((worse, table), (better, table.mirrored)):
+            if _is_suspicious(tested_table, test):
+                return _unclear(case, tested_table, test, looks_worse=test is worse)
+    outcomes = Rate(table.passed + table.earlier_passed, table.total + table.earlier_total)
+    if table.varies:
+        interval = outcomes.interval
+        share = f"Passes {_percent(outcomes.value or 0)} of the time"
+        limits = (
+            f"95 % interval {_percent(interval.low)} to {_percent(interval.high)}, {outcomes.total} attempts"
+        )
+        because = f"{share} ({limits}). {_no_change(case)}"
+        return _change(case, Verdict.FLAKY, because, min(worse, better, key=lambda test: test.own))
+    return _change(case, Verdict.UNCHANGED, f"{case.counts}.", None)
+
+
+def _is_suspicious(table: OutcomeTable, test: _Test) -> bool:
+    """Tell whether a case has probably changed: by its own test, or it deviates for the first time."""
+    if test is _NOT_TESTED:
+        return False
+    if table.earlier_passed == table.earlier_total:
+        return table.passed < table.total
+    return test.own <= SUSPICION
+
+
+def _unclear(case: _Evidence, table: OutcomeTable, test: _Test, *, looks_worse: bool) -> CaseChange:
+    """Return that a case may have changed, with the repetitions that would decide.
+
+    Args:
+        table: the tested outcomes; if the case looks better, with failures as passes.
+    """
+    if table.earlier_passed == table.earlier_total:
+        verb, opposite = ("failed", "passed") if looks_worse else ("passed", "failed")
+        times = "now" if table.total == 1 else f"{table.total - table.passed} of {table.total} times now"
+        because = f"It {verb} {times} and {opposite} in {_all_of(table.earlier_total)}."
+    else:
+        because = (
+            f"{case.counts}: it looks {'worse' if looks_worse else 'better'}, but {_significance(test)}."
+        )
+    repetitions = _repetitions_to_decide(table, test.critical)
+    of_both_runs = repetitions is None
+    if repetitions is None:
+        repetitions = _repetitions_of_both(table, test.critical)
+    return _change(
+        case,
+        Verdict.UNCLEAR,
+        because,
+        test,
+        looks_worse=looks_worse,
+        repetitions=repetitions,
+        of_both_runs=of_both_runs and repetitions is not None,
+    )
+
+
+def _change(
+    case: _Evidence,
+    verdict: Verdict,
+    because: str,
+    test: _Test | None,
+    *,
+    looks_worse: bool = False,
+    repetitions: int | None = None,
+    of_both_runs: bool = False,
+) -> CaseChange:
+    return CaseChange(
+        case.key,
+        verdict,
+        because,
+        case.before,
+        case.after,
+        case.earlier,
+        case.fresh,
+        None if test in (None, _NOT_TESTED) else min(1.0, 2 * test.adjusted),
+        looks_worse,
+        repetitions,
+        of_both_runs,
+        case.can_confirm,
+    )
+
+
+def _significance(test: _Test) -> str:
+    adjusted = f" over {test.cases} cases" if test.cases > 1 else ""
+    return f"p = {min(1.0, 2 * test.adjusted):.2g}{adjusted}"
+
+
+def _no_change(case: _Evidence) -> str:
+    if case.is_same:
+        return "Code, models, data and judges are the same in both runs."
+    return "Its rate has not visibly changed."
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
+
+
+def _all_of(count: int) -> str:
+    return "the only earlier attempt" if count == 1 else f"all {count} earlier attempts"
+
+
+def _repetitions_to_decide(table: OutcomeTable, critical: float) -> int | None:
+    """Return how many repetitions of the run would decide at its present rate; None if more than `MAX_REPETITIONS`."""
+    for count in range(1, MAX_REPETITIONS + 1):
+        repeated = table._replace(passed=round(table.passed / table.total * count), total=count)
+        if probability_of_fewer(repeated) <= critical:
+            return count
+    return None
+
+
+def _repetitions_of_both(table: OutcomeTable, critical: float) -> int | None:
+    """Return how many repetitions of both runs would decide at the present rates; None if more than the maximum."""
+    for count in range(1, MAX_REPETITIONS + 1):
+        scaled = [
+            (round(passed / total * count), count)
+            for passed, total in ((table.passed, table.total), (table.earlier_passed, table.earlier_total))
+        ]
+        if probability_of_fewer(OutcomeTable(*scaled[0], *scaled[1])) <= critical:
+            return count
+    return None

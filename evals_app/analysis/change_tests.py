@@ -1,0 +1,156 @@
+"""Exact tests of changed pass rates: one case, many cases at once, and a run as a whole. Pure.
+
+Null hypothesis of all tests: a case passes with the same probability now as earlier. Given all of its outcomes, each
+way to divide them between now and earlier is then equally probable, so the number of passes now has a hypergeometric
+distribution. The tests are one-sided and ask whether there are too few passes; a mirrored table asks for too many.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_right
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import accumulate
+from typing import NamedTuple
+
+_TIE = 1 + 1e-9
+"""Tolerance for probabilities that are equal except for rounding."""
+_NEGLIGIBLE = 1e-15
+"""Probability below which the end of a distribution is cut off."""
+_CERTAINLY_CHANCE = 0.5
+"""Adjusted probability from which further, larger ones are not computed."""
+_BISECTIONS = 24
+
+
+class OutcomeTable(NamedTuple):
+    """Outcomes of one case: passes and repetitions now, and earlier."""
+
+    passed: int
+    total: int
+    earlier_passed: int
+    earlier_total: int
+
+    @property
+    def mirrored(self) -> OutcomeTable:
+        """The table with failures as passes, which tests for too many passes."""
+        return OutcomeTable(
+            self.total - self.passed, self.total, self.earlier_total - self.earlier_passed, self.earlier_total
+        )
+
+    @property
+    def varies(self) -> bool:
+        """Tell whether the case has passed and failed."""
+        return 0 < self.passed + self.earlier_passed < self.total + self.earlier_total
+
+
+class _Passes(NamedTuple):
+    """Distribution of the number of passes now. `cumulative[i]` is the probability of at most `low + i`."""
+
+    low: int
+    weights: tuple[float, ...]
+    cumulative: tuple[float, ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def _distribution(total: int, earlier_total: int, passes: int) -> _Passes:
+    low, high = max(0, passes - earlier_total), min(total, passes)
+    ways = [
+        math.comb(total, count) * math.comb(earlier_total, passes - count) for count in range(low, high + 1)
+    ]
+    all_ways = math.comb(total + earlier_total, passes)
+    return _Passes(
+        low,
+        tuple(way / all_ways for way in ways),
+        tuple(way / all_ways for way in accumulate(ways)),
+    )
+
+
+def _distribution_of(table: OutcomeTable) -> _Passes:
+    return _distribution(table.total, table.earlier_total, table.passed + table.earlier_passed)
+
+
+def probability_of_fewer(table: OutcomeTable) -> float:
+    """Return the probability of at most as many passes now, if the pass rate has not changed (Fisher's exact test)."""
+    distribution = _distribution_of(table)
+    return distribution.cumulative[table.passed - distribution.low]
+
+
+def probability_of_change(table: OutcomeTable) -> float:
+    """Return the two-sided probability of so large a change: twice the smaller one-sided one."""
+    return min(1.0, 2 * min(probability_of_fewer(table), probability_of_fewer(table.mirrored)))
+
+
+def adjust_for_many(tables: Sequence[OutcomeTable]) -> list[float]:
+    """Return each case's probability of fewer passes, adjusted for the number of cases tested.
+
+    The adjusted value is the probability that the smallest value of all cases is so small by chance (the step-down
+    min-p method of Westfall and Young). It is exact, because cases are independent: a case has only the few values that
+    its number of outcomes allows, and one whose outcomes are all equal never has a small one: solid cases cost nothing.
+    """
+    raw = [probability_of_fewer(table) for table in tables]
+    order = sorted(range(len(tables)), key=raw.__getitem__)
+    adjusted = [1.0] * len(tables)
+    distributions = [_distribution_of(tables[index]).cumulative for index in order]
+    largest = 0.0
+    for place, index in enumerate(order):
+        if largest >= _CERTAINLY_CHANCE:
+            break
+        largest = max(largest, _probability_of_smallest(distributions[place:], raw[index]))
+        adjusted[index] = largest
+    return adjusted
+
+
+def find_critical_value(tables: Sequence[OutcomeTable], level: float) -> float:
+    """Return the largest probability of a single case that, adjusted for these cases, is at most `level`."""
+    distributions = [_distribution_of(table).cumulative for table in tables if table.varies]
+    low, high = level / max(1, len(distributions)), level
+    for _ in range(_BISECTIONS):
+        middle = math.sqrt(low * high)
+        if _probability_of_smallest(distributions, middle) <= level:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _probability_of_smallest(distributions: Sequence[Sequence[float]], limit: float) -> float:
+    """Return the probability that the smallest value of all cases is at most `limit` by chance."""
+    return 1 - math.prod(1 - _largest_attainable(values, limit) for values in distributions)
+
+
+def _largest_attainable(cumulative: Sequence[float], limit: float) -> float:
+    """Return the largest value of a case's test that is at most `limit`; 0 if none is."""
+    place = bisect_right(cumulative, limit * _TIE)
+    return cumulative[place - 1] if place else 0.0
+
+
+def probability_of_fewer_in_all(tables: Sequence[OutcomeTable]) -> float:
+    """Return the probability of so few passes in all cases together, if no pass rate has changed.
+
+    The sum of the cases' passes is compared with its exact distribution, stratified by case.
+    """
+    passes, lowest, weights = sum(table.passed for table in tables), 0, [1.0]
+    for table in tables:
+        distribution = _distribution_of(table)
+        lowest += distribution.low
+        if len(distribution.weights) > 1:
+            lowest, weights = _trim(lowest, _convolve(weights, distribution.weights))
+    return min(1.0, math.fsum(weights[: max(0, passes - lowest + 1)]))
+
+
+def _convolve(weights: Sequence[float], others: Sequence[float]) -> list[float]:
+    sums = [0.0] * (len(weights) + len(others) - 1)
+    for place, weight in enumerate(weights):
+        for step, other in enumerate(others):
+            sums[place + step] += weight * other
+    return sums
+
+
+def _trim(lowest: int, weights: list[float]) -> tuple[int, list[float]]:
+    start, end = 0, len(weights)
+    while weights[start] < _NEGLIGIBLE:
+        start += 1
+    while weights[end - 1] < _NEGLIGIBLE:
+        end -= 1
+    return lowest + start, weights[start:end]

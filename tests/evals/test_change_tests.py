@@ -1,0 +1,121 @@
+"""Exact tests of changed pass rates, held to scipy and to brute force."""
+
+from __future__ import annotations
+
+import itertools
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from evals_app.analysis.change_tests import (
+    OutcomeTable,
+    adjust_for_many,
+    find_critical_value,
+    probability_of_change,
+    probability_of_fewer,
+    probability_of_fewer_in_all,
+)
+
+
+@st.composite
+def tables(draw, most=12):
+    total, earlier = draw(st.integers(1, most)), draw(st.integers(1, most))
+    return OutcomeTable(draw(st.integers(0, total)), total, draw(st.integers(0, earlier)), earlier)
+
+
+def scipy_distribution(table):
+    """Return scipy's distribution of the passes now."""
+    passes = table.passed + table.earlier_passed
+    return stats.hypergeom(table.total + table.earlier_total, passes, table.total)
+
+
+@given(tables(40))
+def test_test_of_one_case_equals_fishers_exact_test_of_scipy(table):
+    counts = [
+        [table.passed, table.total - table.passed],
+        [table.earlier_passed, table.earlier_total - table.earlier_passed],
+    ]
+    assert probability_of_fewer(table) == pytest.approx(stats.fisher_exact(counts, alternative="less").pvalue)
+    assert probability_of_fewer(table.mirrored) == pytest.approx(
+        stats.fisher_exact(counts, alternative="greater").pvalue
+    )
+
+
+@given(tables())
+def test_probability_of_change_is_twice_the_smaller_tail(table):
+    tails = probability_of_fewer(table), probability_of_fewer(table.mirrored)
+    assert probability_of_change(table) == min(1.0, 2 * min(tails))
+
+
+@given(st.lists(tables(5), min_size=1, max_size=3))
+def test_adjusted_probability_counts_every_outcome_of_all_cases(cases):
+    """Each combination of passes of all cases is weighed, as permuting the outcomes would."""
+    smallest = min(map(probability_of_fewer, cases))
+    expected = 0.0
+    for passes in itertools.product(*(range(table.total + 1) for table in cases)):
+        weight = 1.0
+        values = []
+        for table, passed in zip(cases, passes, strict=True):
+            distribution = scipy_distribution(table)
+            weight *= distribution.pmf(passed)
+            values.append(distribution.cdf(passed))
+        expected += weight * (min(values) <= smallest * (1 + 1e-9))
+    assert min(adjust_for_many(cases)) == pytest.approx(expected)
+
+
+@given(st.lists(tables(), min_size=1, max_size=8))
+def test_adjusted_probabilities_keep_the_order_and_are_never_smaller(cases):
+    raw, adjusted = [probability_of_fewer(table) for table in cases], adjust_for_many(cases)
+    assert all(more >= own - 1e-12 for own, more in zip(raw, adjusted, strict=True))
+    by_raw = [value for _, value in sorted(zip(raw, adjusted, strict=True))]
+    assert by_raw == sorted(by_raw)
+
+
+def test_solid_cases_do_not_weaken_the_test_of_another():
+    fallen, solid = OutcomeTable(0, 3, 18, 18), OutcomeTable(3, 3, 18, 18)
+    assert adjust_for_many([fallen] + [solid] * 199)[0] == pytest.approx(probability_of_fewer(fallen))
+
+
+def test_flaky_cases_weaken_the_test_of_another():
+    fallen, flaky = OutcomeTable(0, 3, 18, 18), OutcomeTable(1, 3, 9, 18)
+    assert adjust_for_many([fallen] + [flaky] * 19)[0] > probability_of_fewer(fallen)
+
+
+@given(st.lists(tables(), min_size=1, max_size=8))
+def test_critical_value_is_the_limit_of_significance(cases):
+    critical = find_critical_value(cases, 0.025)
+    for table, adjusted in zip(cases, adjust_for_many(cases), strict=True):
+        if adjusted == min(adjust_for_many(cases)) and abs(probability_of_fewer(table) - critical) > 1e-6:
+            assert (probability_of_fewer(table) <= critical) == (adjusted <= 0.025)
+
+
+@given(st.lists(tables(5), min_size=1, max_size=4))
+def test_sum_of_all_cases_has_the_distribution_of_scipy(cases):
+    observed, expected = sum(table.passed for table in cases), 0.0
+    for passes in itertools.product(*(range(table.total + 1) for table in cases)):
+        if sum(passes) <= observed:
+            weight = 1.0
+            for table, passed in zip(cases, passes, strict=True):
+                weight *= scipy_distribution(table).pmf(passed)
+            expected += weight
+    assert probability_of_fewer_in_all(cases) == pytest.approx(expected)
+
+
+def test_sum_of_many_cases_agrees_with_the_normal_distribution():
+    """400 cases are far enough to the limit to be held to the sum of means and variances."""
+    draw = random.Random(7)
+    cases = [OutcomeTable(draw.randint(0, 5), 5, draw.randint(5, 25), 30) for _ in range(400)]
+    mean = sum(scipy_distribution(table).mean() for table in cases)
+    deviation = sum(scipy_distribution(table).var() for table in cases) ** 0.5
+    observed = sum(table.passed for table in cases)
+    expected = stats.norm.cdf((observed + 0.5 - mean) / deviation)
+    assert probability_of_fewer_in_all(cases) == pytest.approx(expected, abs=1e-3)
+
+
+def test_nothing_to_test_proves_nothing():
+    assert adjust_for_many([]) == []
+    assert probability_of_fewer_in_all([]) == 1.0
+    assert probability_of_fewer(OutcomeTable(1, 3, 0, 0)) == 1.0
