@@ -1,4 +1,4 @@
-"""Discovery of importable data in agents' folders: sessions, artifacts, and data of registered importers."""
+"""Discovery of importable data in agents' folders: sessions and artifacts."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sessions_app.agents.folder import AgentsFolder
-from sessions_app.transfer.folder_importer import folder_importers
 from sessions_app.transfer.readers.artifact_files import artifacts_fingerprint
 from sessions_app.transfer.readers.databases import SQLITE_MAGIC, file_fingerprint, read_head
 from sessions_app.transfer.readers.detection import ARTIFACTS_FOLDER, LOCAL_FOLDER, SESSION_FILE
@@ -50,7 +49,6 @@ def find_agent_data(app_name: str, folder: Path) -> AgentData:
     kinds = {
         "sessions": _find(local / SESSION_FILE, _sqlite_fingerprint),
         "artifacts": _find(local / ARTIFACTS_FOLDER, artifacts_fingerprint),
-        **{importer.data: importer.find_sources(folder) for importer in folder_importers},
     }
     return AgentData(app_name, folder, {what: stores for what, stores in kinds.items() if stores})
 

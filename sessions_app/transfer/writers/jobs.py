@@ -24,7 +24,6 @@ class ImportJob:
     """Background import with its progress and result."""
 
     location: str
-    agent: str = ""
     done: int = 0
     report: ImportReport | None = None
     problem: str = ""
@@ -41,7 +40,7 @@ class ImportJob:
     def run(self) -> None:
         """Run the import and store its report, or the problem."""
         try:
-            self.report = import_location(self.location, agent=self.agent, progress=self.progress)
+            self.report = import_location(self.location, progress=self.progress)
         except DevUIError as error:
             self.problem = f"{error.message} {error.hint}"
         except FAILURES as error:
@@ -51,12 +50,12 @@ class ImportJob:
             connections.close_all()
 
 
-def start_import(location: str, agent: str) -> ImportJob:
+def start_import(location: str) -> ImportJob:
     """Start the import of an agent's folder in a thread, or return the running one."""
     with _lock:
         job = _jobs.get(location)
         if job is None or not job.is_running:
-            job = _jobs[location] = ImportJob(location, agent)
+            job = _jobs[location] = ImportJob(location)
             threading.Thread(target=job.run, name="devui-import", daemon=True).start()
         return job
 

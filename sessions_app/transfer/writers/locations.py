@@ -1,15 +1,11 @@
-"""Import of all data of a location: sessions and, in an agent's folder, artifacts and other data."""
+"""Import of all data of a location: sessions and, in an agent's folder, artifacts."""
 
 from __future__ import annotations
 
-import time
 from contextlib import closing
 from datetime import UTC, tzinfo
-from pathlib import Path
 
-from sessions_app.models import ImportSource
 from sessions_app.sessions import storage_location
-from sessions_app.transfer.folder_importer import FolderImporter, folder_importers
 from sessions_app.transfer.readers import (
     ArtifactFolder,
     SourceFilter,
@@ -28,18 +24,16 @@ def import_location(
     source_filter: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
     zone: tzinfo = UTC,
     into_app: str | None = None,
-    agent: str = "",
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
-    """Import the sessions of a location, and the other data of an agent's folder.
+    """Import the sessions of a location, and the artifacts of an agent's folder.
 
     Args:
         location: a path or URL; see `readers.open_source`.
         source_filter: filter of sessions and artifacts.
         zone: time zone of event times in an old store.
         into_app: name of the app to import into, instead of the source's.
-        agent: the agent whose folder it is; empty for the folder's name.
         dry_run: report what would be imported without writing.
         progress: called after each batch.
 
@@ -47,9 +41,8 @@ def import_location(
         NotFound: the location does not exist or has no data.
         BadInput: the format is not supported; the message names it.
     """
-    folder = Path(location).expanduser()
-    artifacts, importers = find_artifacts_folder(location), _importers_for(folder)
-    if holds_sessions(location) or not (artifacts or importers):
+    artifacts = find_artifacts_folder(location)
+    if holds_sessions(location) or not artifacts:
         with closing(open_source(location, source_filter, zone)) as source:
             report = import_sessions(source, into_app=into_app, dry_run=dry_run, progress=progress)
     else:
@@ -57,20 +50,9 @@ def import_location(
     if artifacts:
         files = ArtifactFolder(artifacts, source_filter)
         import_artifacts(files, report, into_app=into_app, dry_run=dry_run)
-    for importer in importers:
-        importer.import_data(into_app or agent or folder.resolve().name, folder, report)
-        for place, text in importer.find_sources(folder).items() if not dry_run else ():
-            ImportSource.objects.update_or_create(
-                location=place,
-                defaults={"format": importer.data, "fingerprint": text, "read_at": time.time()},
-            )
     if where := storage_location.session_service_of():
         report.remarks.add(
             f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"
             " not run"
         )
     return report
-
-
-def _importers_for(folder: Path) -> list[FolderImporter]:
-    return [importer for importer in folder_importers if folder.is_dir() and importer.find_sources(folder)]
