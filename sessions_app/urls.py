@@ -17,7 +17,7 @@ urlpatterns = [
     page("sessions/completions/", "session_list.completions", "query-completions"),
     page("sessions/query-help/", "session_list.query_help", "query-help"),
     page("sessions/new/", "new_session.new", "session-new"),
-    page("sessions/acts/", "session_actions.apply_action", "session-acts"),
+    page("sessions/actions/", "session_actions.apply_action", "session-actions"),
     page("sessions/deleted/<str:batch>/undo/", "session_actions.undo", "session-undo"),
     page("sessions/views/", "session_actions.view_list", "saved-views"),
     page("sessions/views/<int:pk>/", "session_actions.change_view", "saved-view"),

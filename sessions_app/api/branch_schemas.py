@@ -60,7 +60,7 @@ class FilePlanOut(RowSchema):
     name: str
     now: int
     then: int | None
-    fate: str = Field(description="restored, hidden, lost (hidden: its old version is gone) or elsewhere.")
+    outcome: str = Field(description="restored, hidden, lost (hidden: its old version is gone) or elsewhere.")
 
 
 class SharedKeyOut(Schema):

@@ -137,7 +137,9 @@ def rewind(
                 hint="Review the new plan and confirm it.",
             )
         plan = plan_rewind(session, invocation_id=invocation_id, event_id=event_id)
-        saved = {file.name: _save(session, file) for file in plan.files if file.fate != FileOutcome.ELSEWHERE}
+        saved = {
+            file.name: _save(session, file) for file in plan.files if file.outcome != FileOutcome.ELSEWHERE
+        }
         record = _record(plan, saved)
         key = SessionKey(session.realm, session.app_name, session.user_id, session.session_id)
         appended = writes.append_event(key, record, cause=ChangeCause.REWIND)
@@ -212,7 +214,7 @@ def _versions(session: AgentSession, name: str) -> QuerySet[Artifact]:
 def _save(session: AgentSession, file: FilePlan) -> int:
     """Save the next version of a file: its old content, or the mark that hides it. Return the version number."""
     key = artifacts.file_key(session.realm, session.app_name, session.user_id, session.session_id, file.name)
-    if file.fate != FileOutcome.RESTORED or file.then is None:
+    if file.outcome != FileOutcome.RESTORED or file.then is None:
         mark = VersionMetadata(
             Artifact.Holding.DATA,
             json.dumps(_TOMBSTONE),

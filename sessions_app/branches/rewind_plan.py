@@ -54,15 +54,15 @@ class FilePlan:
 
     Attributes:
         now, then: its versions; `then` is None if it did not exist.
-        fate: restored: the old content is saved as a new version. hidden: a new version marks the file as absent, as in
-            ADK. lost: hidden, because the old version does not exist any more. elsewhere: unchanged, because another
+        outcome: restored: the old content is saved as a new version. hidden: a new version marks the file as absent, as
+            in ADK. lost: hidden, because the old version does not exist any more. elsewhere: unchanged, because another
             artifact service owns the file.
     """
 
     name: str
     now: int
     then: int | None
-    fate: FileOutcome
+    outcome: FileOutcome
 
 
 @dataclass(frozen=True, slots=True)

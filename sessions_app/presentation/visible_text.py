@@ -5,7 +5,7 @@ surrogates are shown as escapes of Python and JSON (`\\u202e`). In names (keys, 
 escaped, line breaks and tabs too. Text keeps its line breaks, and the joiners and selectors that emoji and joining
 scripts need.
 
-Pure. Templates use it by the filters `name`, `shown` and `plain` (see `templatetags/devui.py`).
+Pure. Templates use it by the filters `name`, `reveal` and `plain` (see `templatetags/devui.py`).
 """
 
 from __future__ import annotations

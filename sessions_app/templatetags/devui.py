@@ -184,15 +184,15 @@ def key_name(change: StateChange) -> str:
     return scopes.PREFIX[Scope(change.scope)] + change.key
 
 
-@register.filter(name="name")
-def name_shown(value: object) -> SafeString:
+@register.filter("name")
+def name_html(value: object) -> SafeString:
     """`{{ session.user_id|name }}`: a name (id, key, author, tool) with invisible characters as marked escapes."""
     return visible_text.name_html(str(value))
 
 
-@register.filter(name="shown")
-def show_invisible(value: object) -> SafeString:
-    """`{{ run.error|shown }}`: text with invisible characters, except line breaks, as marked escapes."""
+@register.filter
+def reveal(value: object) -> SafeString:
+    """`{{ run.error|reveal }}`: text with invisible characters, except line breaks, as marked escapes."""
     return visible_text.text_html(str(value))
 
 
@@ -209,7 +209,7 @@ def insertions(pieces: Iterable[DiffPiece]) -> SafeString:
 
 
 def _mark_differences(tag: str, css: str, pieces: Iterable[DiffPiece]) -> SafeString:
-    marked_pieces = ((piece.differs, show_invisible(piece.text)) for piece in pieces)
+    marked_pieces = ((piece.differs, reveal(piece.text)) for piece in pieces)
     return SafeString(
         "".join(
             f'<{tag} class="{css}">{text}</{tag}>' if differs else text for differs, text in marked_pieces
@@ -219,7 +219,7 @@ def _mark_differences(tag: str, css: str, pieces: Iterable[DiffPiece]) -> SafeSt
 
 @register.filter
 def plain(value: object, kind_of_text: str = "name") -> str:
-    """`title="{{ key|plain }}"`: like `name` without markup, for attributes; `plain:"text"` is like `shown`."""
+    """`title="{{ key|plain }}"`: like `name` without markup, for attributes; `plain:"text"` is like `reveal`."""
     return (
         visible_text.escape_text(str(value))
         if kind_of_text == "text"

@@ -269,7 +269,7 @@ NO_PAGES = {
     "evalset-file",
     "event-json", "event-blob", "model-call-json", "eval-run-export",  # data
     "artifact-content", "artifact-there-content", "artifact-json", "artifact-of-session", "memory-add",
-    "session-acts", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
+    "session-actions", "session-undo", "saved-view", "session-run", "run-cancel", "eval-run-cancel", "agent-settings",
     "import-start", "import-dismiss", "run-again",  # what forms send, answered by one of the pages
     "eval-run-baseline", "eval-run-note", "eval-attempt-note", "eval-run-resume", "eval-run-retry", "eval-run-again",
     "eval-run-parallelism", "eval-attempt-cancel",

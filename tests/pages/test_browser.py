@@ -245,7 +245,7 @@ def test_rows_are_ticked_tagged_pinned_and_renamed_by_keys_alone(page: Page):
     page.keyboard.press("t")
     page.keyboard.type("never sent")
     page.keyboard.press("Escape")
-    expect(page.locator("#acts")).to_be_hidden()
+    expect(page.locator("#session-actions")).to_be_hidden()
     expect(page.locator(".row-link:focus")).to_have_text("question 2")
     page.keyboard.press("k")
     page.keyboard.press("p")

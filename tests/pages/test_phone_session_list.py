@@ -23,7 +23,7 @@ def page(open_window: OpenWindow, server: str) -> Page:
 def sheet(page: Page, title: str) -> Locator:
     """Open what can be done with a session; return the sheet."""
     page.get_by_role("button", name=f"More for {title}").tap()
-    opened = page.locator(".row-acts:popover-open")
+    opened = page.locator(".row-actions-menu:popover-open")
     expect(opened).to_be_in_viewport(ratio=1)
     return opened
 

@@ -20,7 +20,7 @@ from tests.pages.html import parse, table
 from tests.timeline.story import Story
 
 pytestmark = [pytest.mark.django_db, pytest.mark.usefixtures("agents_dir")]
-ACTS = "/sessions/acts/"
+ACTIONS = "/sessions/actions/"
 SCRIPT = {"HX-Request": "true"}
 
 
@@ -31,32 +31,32 @@ def tags(story: Story) -> list[str]:
 def test_several_sessions_are_tagged_and_untagged_at_once(client: Client):
     first, second, other = Story("s1"), Story("s2"), Story("s3")
     ticked = {"session": [first.pk, second.pk], "tag": "Bug"}
-    response = client.post(ACTS, {"act": "tag", "next": "/sessions/?app=weather", **ticked})
+    response = client.post(ACTIONS, {"act": "tag", "next": "/sessions/?app=weather", **ticked})
     assert (response.status_code, response["Location"]) == (302, "/sessions/?app=weather")
     assert (tags(first), tags(second), tags(other)) == (["bug"], ["bug"], [])
-    client.post(ACTS, {"act": "untag", "session": [first.pk], "tag": "bug"})
+    client.post(ACTIONS, {"act": "untag", "session": [first.pk], "tag": "bug"})
     assert (tags(first), tags(second)) == ([], ["bug"])
 
 
 def test_row_button_applies_to_its_row_only(client: Client):
     first, second = Story("s1"), Story("s2")
-    client.post(ACTS, {"act": f"pin:{first.pk}", "session": [second.pk]})
+    client.post(ACTIONS, {"act": f"pin:{first.pk}", "session": [second.pk]})
     assert first.session.pinned_at
     assert second.session.pinned_at is None
-    client.post(ACTS, {"act": f"unpin:{first.pk}"})
+    client.post(ACTIONS, {"act": f"unpin:{first.pk}"})
     assert first.session.pinned_at is None
 
 
 def test_action_with_scripts_refreshes_the_list(client: Client):
     story = Story("s1")
-    response = client.post(ACTS, {"act": f"pin:{story.pk}"}, headers=SCRIPT)
+    response = client.post(ACTIONS, {"act": f"pin:{story.pk}"}, headers=SCRIPT)
     assert response.status_code == 204
     assert "look" in json.loads(response["HX-Trigger"])
 
 
 def test_with_scripts_a_deletion_answers_its_undo(client: Client):
     story = Story("s1")
-    response = client.post(ACTS, {"act": f"delete:{story.pk}"}, headers=SCRIPT)
+    response = client.post(ACTIONS, {"act": f"delete:{story.pk}"}, headers=SCRIPT)
     answer = parse(response.content)
     toast = answer.one("div", css="toast")
     assert "Deleted 1 session" in toast.text
@@ -71,10 +71,10 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
     busy, idle = Story("busy"), Story("idle")
     run = runs.create_run(busy.pk, {})
     ticked = {"act": "delete", "session": [busy.pk, idle.pk]}
-    toast = parse(client.post(ACTS, ticked, headers=SCRIPT).content).one("div", css="toast")
+    toast = parse(client.post(ACTIONS, ticked, headers=SCRIPT).content).one("div", css="toast")
     assert "Deleted 1 session" in toast.text
     assert f"Skipped: busy: run {run.id} is queued" in toast.text
-    refused = client.post(ACTS, {"act": "delete", "session": [busy.pk]})
+    refused = client.post(ACTIONS, {"act": "delete", "session": [busy.pk]})
     assert refused.status_code == 409
     assert run.id in parse(refused.content).one("h1").text
 
@@ -91,20 +91,20 @@ def test_sessions_with_a_run_are_named_and_left_alone(client: Client):
     ],
 )
 def test_an_act_that_means_no_session_is_refused(client: Client, body: dict[str, object]):
-    response = client.post(ACTS, body)
+    response = client.post(ACTIONS, body)
     assert response.status_code == 400
     assert "Select sessions first" in parse(response.content).one("p", css="lead").text
 
 
 def test_too_many_sessions_at_once_are_refused(client: Client):
-    response = client.post(ACTS, {"act": "pin", "session": [str(n) for n in range(1, 502)]})
+    response = client.post(ACTIONS, {"act": "pin", "session": [str(n) for n in range(1, 502)]})
     assert response.status_code == 400
     assert "501 sessions are too many at once" in parse(response.content).one("h1").text
 
 
 def test_undo_is_refused_if_id_was_reused(client: Client, get: Get):
     story = Story("s1")
-    client.post(ACTS, {"act": f"delete:{story.pk}"})
+    client.post(ACTIONS, {"act": f"delete:{story.pk}"})
     action = get("/sessions/").one("details", css="deleted").one("form").attrs["action"]
     Story("s1")
     response = client.post(action)
@@ -223,7 +223,7 @@ async def test_the_export_holds_a_file_a_session_that_can_be_imported_again(
         return [first.pk, second.pk]
 
     pks = await units_of_work.write(told)
-    response = await async_client.post(ACTS, {"act": "export", "session": pks})
+    response = await async_client.post(ACTIONS, {"act": "export", "session": pks})
     content = b"".join([chunk async for chunk in response])
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
         assert sorted(archive.namelist()) == [f"weather-a_b-{pks[0]}.jsonl", f"weather-s2-{pks[1]}.jsonl"]
@@ -240,19 +240,19 @@ async def test_the_export_holds_a_file_a_session_that_can_be_imported_again(
 
 def test_attempts_are_not_exported(client: Client):
     attempt = Story("s1", realm="eval/r/c/1")
-    response = client.post(ACTS, {"act": "export", "session": [attempt.pk]})
+    response = client.post(ACTIONS, {"act": "export", "session": [attempt.pk]})
     assert response.status_code == 404
 
 
 def test_a_script_asks_first_whether_an_export_is_refused(client: Client):
     story, attempt = Story("s1"), Story("s2", realm="eval/r/c/1")
-    ready = client.post(ACTS, {"act": "export", "session": [story.pk, attempt.pk]}, headers=SCRIPT)
+    ready = client.post(ACTIONS, {"act": "export", "session": [story.pk, attempt.pk]}, headers=SCRIPT)
     assert (ready.status_code, "export-ready" in json.loads(ready["HX-Trigger"])) == (204, True)
-    refused = client.post(ACTS, {"act": "export", "session": [attempt.pk]}, headers=SCRIPT)
+    refused = client.post(ACTIONS, {"act": "export", "session": [attempt.pk]}, headers=SCRIPT)
     assert refused.status_code == 404
     assert "HX-Trigger" not in refused
     assert "None of these sessions can be exported" in refused.content.decode()
-    many = client.post(ACTS, {"act": "export", "session": range(1, 502)}, headers=SCRIPT)
+    many = client.post(ACTIONS, {"act": "export", "session": range(1, 502)}, headers=SCRIPT)
     assert (many.status_code, "the maximum is 500" in many.content.decode()) == (400, True)
 
 
@@ -263,7 +263,7 @@ def test_a_row_shows_how_long_the_session_took(get: Get):
 
 def test_the_address_of_a_deleted_session_offers_to_bring_it_back(client: Client, get: Get):
     first, second = Story("s1"), Story("s2")
-    client.post(ACTS, {"act": "delete", "session": [first.pk, second.pk]})
+    client.post(ACTIONS, {"act": "delete", "session": [first.pk, second.pk]})
     for address in ("/sessions/weather/ann/s1/", f"/sessions/id/{first.pk}/"):
         offer = get(address, status=404).one("form", css="notice")
         assert "It was deleted with 1 more" in offer.text

@@ -403,7 +403,7 @@ async def test_the_dry_run_names_the_files_that_change_and_those_that_stay():
     second = await office.tell()
     session = await units_of_work.read(AgentSession.objects.get)
     found = await units_of_work.read(lambda: rewinding.plan_rewind(session, invocation_id=second))
-    assert [(file.name, file.now, file.then, file.fate) for file in found.files] == [
+    assert [(file.name, file.now, file.then, file.outcome) for file in found.files] == [
         ("a.txt", 1, 0, FileOutcome.RESTORED),
         ("b.txt", 0, None, FileOutcome.HIDDEN),
     ]
@@ -415,7 +415,7 @@ async def test_missing_old_version_hides_the_file_and_dry_run_says_so():
     second = await office.tell()
     await units_of_work.write(lambda: Artifact.objects.filter(filename="a.txt", version=0).delete())
     plan_made, _, _ = await units_of_work.write(rewinding.rewind, await session_pk(), invocation_id=second)
-    assert plan_made.files[0].fate == FileOutcome.LOST
+    assert plan_made.files[0].outcome == FileOutcome.LOST
     assert (await office.files())["a.txt"] is None
 
 
@@ -425,7 +425,7 @@ async def test_files_in_another_service_are_unchanged_and_named():
     plan_made, appended, _ = await units_of_work.write(
         rewinding.rewind, await session_pk(), invocation_id=second
     )
-    assert {file.fate for file in plan_made.files} == {FileOutcome.ELSEWHERE}
+    assert {file.outcome for file in plan_made.files} == {FileOutcome.ELSEWHERE}
     event = await units_of_work.read(lambda: Event.objects.get(seq=appended.seq))
     assert json.loads(event.data)["actions"]["artifactDelta"] == {}
     assert not await units_of_work.read(Artifact.objects.exists)

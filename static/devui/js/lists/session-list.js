@@ -2,7 +2,7 @@
 
 import { declare } from "../core/shortcuts.js";
 
-const form = document.getElementById("acts");
+const form = document.getElementById("session-actions");
 const ticked = new Set();
 let lastTicked = null;
 
