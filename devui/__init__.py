@@ -7,6 +7,10 @@ import os
 __all__ = ["setup"]
 
 
+_store_url: str | None = None
+"""The URL given to the first call of `setup`."""
+
+
 def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
     """Set up DevUI's store in any program, such as a script with its own ADK `Runner`.
 
@@ -16,22 +20,24 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
     omitted.
 
     Raises:
-        ImproperlyConfigured: the URL names no store, or Django is configured for another one.
+        ImproperlyConfigured: the URL names no store, or Django is configured already and not for this URL.
         SchemaTooNew: the store was written by a newer DevUI.
         StoreUnavailable: the store cannot be reached, read or written.
     """
+    global _store_url
     from django.apps import apps
     from django.conf import settings
     from django.core.exceptions import ImproperlyConfigured
 
     if not settings.configured:
+        _store_url = database_url
         if database_url is not None:
             os.environ["DATABASE_URL"] = database_url
         os.environ.setdefault("DJANGO_SETTINGS_MODULE", "devui.settings")
-    elif database_url is not None and not _names_configured_store(database_url):
+    elif database_url not in (None, _store_url):
         raise ImproperlyConfigured(
-            "devui.setup() was given a store, but Django is already configured for another one: "
-            "call setup() first, or without a URL."
+            "devui.setup() was given the URL of a store, but Django is configured already: call setup() first, or"
+            " without a URL."
         )
     if not apps.ready:
         import django
@@ -41,16 +47,3 @@ def setup(database_url: str | None = None, *, migrate: bool = True) -> None:
         from sessions_app.store.schema import ensure_schema
 
         ensure_schema()
-
-
-def _names_configured_store(database_url: str) -> bool:
-    from django.conf import settings
-
-    from devui.config import environment
-
-    configured = settings.DATABASES["default"]
-    if database_url in environment.IN_MEMORY:
-        return bool(configured["NAME"] == getattr(settings, "DEVUI_TEMPORARY_STORE", ""))
-    requested = environment.database_settings(database_url)
-    parts = ("ENGINE", "NAME", "HOST", "PORT")
-    return all(str(requested.get(part) or "") == str(configured.get(part) or "") for part in parts)

@@ -1,4 +1,4 @@
-"""Settings from environment variables; an invalid value is refused with a one-line message."""
+"""Settings from environment variables. An invalid value raises `ImproperlyConfigured` with a one-line message."""
 
 from __future__ import annotations
 
@@ -38,11 +38,7 @@ def read_text(name: str, default: str = "") -> str:
 
 
 def read_number(name: str, default: int) -> int:
-    """Return the variable `name` as a positive whole number.
-
-    Raises:
-        ImproperlyConfigured: the value is not a positive whole number.
-    """
+    """Return the variable `name` as a positive whole number."""
     value = read_text(name, str(default))
     if not value.isdecimal() or int(value) == 0:
         raise ImproperlyConfigured(f"{name}={value!r} is not a positive whole number. Example: {default}.")
@@ -71,11 +67,7 @@ def read_list(name: str, default: str = "") -> list[str]:
 
 
 def read_networks(name: str) -> list[str]:
-    """Return the IP addresses and networks in the comma-separated variable `name`.
-
-    Raises:
-        ImproperlyConfigured: an entry is neither.
-    """
+    """Return the IP addresses and networks in the comma-separated variable `name`."""
     entries = read_list(name)
     for entry in entries:
         try:
@@ -95,11 +87,7 @@ def pop_list(name: str) -> list[str]:
 
 
 def read_log_level(name: str, default: str) -> str:
-    """Return the variable `name` as a log level, in any case.
-
-    Raises:
-        ImproperlyConfigured: the level does not exist.
-    """
+    """Return the variable `name` as a log level, in any case."""
     value = read_text(name, default)
     if value.lower() not in LOG_LEVELS:
         raise ImproperlyConfigured(
@@ -109,11 +97,7 @@ def read_log_level(name: str, default: str) -> str:
 
 
 def read_url_path(name: str) -> str:
-    """Return the path in the variable `name` without a trailing slash; the value is a path or a whole URL, as in ADK.
-
-    Raises:
-        ImproperlyConfigured: the value is neither.
-    """
+    """Return the path of the path or URL in the variable `name`, without a trailing slash."""
     value = read_text(name)
     try:
         path = urlsplit(value).path.strip("/")
@@ -127,9 +111,6 @@ def origin_hosts(origins: list[str]) -> list[str]:
 
     A proxy on this machine sends its own name as Host; allowing its origin also allows this host. `*` disables the
     check; a `regex:` entry has no host.
-
-    Raises:
-        ImproperlyConfigured: an entry is malformed.
     """
     literal = [origin for origin in origins if not origin.startswith("regex:")]
     hosts = ("*" if origin == "*" else _host_of(origin) for origin in literal)
@@ -179,9 +160,6 @@ def database_settings(url: str) -> dict[str, Any]:
 
     `sqlite:///relative.sqlite3`, `sqlite:////absolute.sqlite3` or `postgresql://user:pass@host:port/name`. The folder
     of an SQLite file is created with mode 0700. In-memory stores: see `read_store_url`.
-
-    Raises:
-        ImproperlyConfigured: the URL has another form.
     """
     try:
         parts = urlsplit(url)

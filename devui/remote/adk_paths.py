@@ -56,9 +56,6 @@ class AdkPaths:
         """Answer a request about an app. `path` is percent-encoded, with its query.
 
         Refusals have the form of ADK's server: a status and a `detail`.
-
-        Raises:
-            NotReached: the server does not answer.
         """
         parts = [unquote(part) for part in path.partition("?")[0].strip("/").split("/")]
         try:

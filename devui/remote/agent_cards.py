@@ -13,10 +13,7 @@ from devui.remote.responses import error_text
 from sessions_app.agents.remotes import Remote
 
 MAX_AGENTS = 300
-MAX_DEPTH = 20
-MAX_TOOLS = 100
-MAX_NAME = 300
-MAX_TEXT = 30_000
+"""Most agents of a description; agents that others refer to by name could repeat without end."""
 
 CUSTOM_METADATA = {
     "type": "object",
@@ -88,16 +85,16 @@ class _Tree:
             info = {"type": "LlmAgent", **self._agents[info], "name": info}
         if not isinstance(info, dict) or not isinstance(info.get("name"), str):
             return None
-        if self._count >= MAX_AGENTS or len(above) >= MAX_DEPTH:
+        if self._count >= MAX_AGENTS:
             return None
         self._count += 1
-        name, description = _name(info["name"]), _text(info.get("description"))
-        node: Node = {"name": name, "type": _name(info.get("type", "")), "description": description}
+        name, description = _text(info["name"]), _text(info.get("description"))
+        node: Node = {"name": name, "type": _text(info.get("type", "")), "description": description}
         if is_name and name in above:
             return {**node, "again": True}
         if instruction := _text(info.get("instruction")):
             node["instruction"] = instruction
-        if model := _name(info.get("model")):
+        if model := _text(info.get("model")):
             node["model"] = model
         below = info.get("subAgents", info.get("sub_agents"))
         children = [self.node(each, (*above, name)) for each in below] if isinstance(below, list) else []
@@ -110,7 +107,7 @@ def _tools(listed: Any) -> list[Node]:
     tools: list[Node] = []
     for tool in listed if isinstance(listed, list) else []:
         if isinstance(tool, str):
-            tools.append({"name": _name(tool), "type": "", "description": ""})
+            tools.append({"name": _text(tool), "type": "", "description": ""})
         if not isinstance(tool, dict):
             continue
         declared = tool.get("functionDeclarations", tool.get("function_declarations"))
@@ -119,21 +116,17 @@ def _tools(listed: Any) -> list[Node]:
                 schema = each.get("parametersJsonSchema") or each.get("parameters") or each.get("schema")
                 tools.append(
                     {
-                        "name": _name(each["name"]),
-                        "type": _name(each.get("type", "")),
+                        "name": _text(each["name"]),
+                        "type": _text(each.get("type", "")),
                         "description": _text(each.get("description")),
                         **({"schema": schema} if isinstance(schema, dict) else {}),
                     }
                 )
-    return tools[:MAX_TOOLS]
-
-
-def _name(value: Any) -> str:
-    return str(value)[:MAX_NAME] if isinstance(value, str) else ""
+    return tools
 
 
 def _text(value: Any) -> str:
-    return value[:MAX_TEXT] if isinstance(value, str) else ""
+    return value if isinstance(value, str) else ""
 
 
 def _parse_json(body: bytes) -> Any:

@@ -1,4 +1,4 @@
-"""Client of a remote server's app for pages and API (`sessions_app.runs.client.RuntimeClient`)."""
+"""Client of a remote server's app for pages and API (`sessions_app.runs.runtime_client.RuntimeClient`)."""
 
 from __future__ import annotations
 
@@ -40,11 +40,7 @@ class RemoteClient:
         await self._server.take_run(run_id)
 
     async def cancel_run(self, run_id: str) -> None:
-        """Cancel a run. Returns when its row contains its end.
-
-        Raises:
-            RuntimeUnavailable: another process owns the run and does not react.
-        """
+        """Cancel a run. Returns when its row contains its end."""
         if run_id not in self._server.runs.active and await units_of_work.write(
             lifecycle.end_queued, run_id, Run.Status.CANCELLED
         ):
@@ -65,11 +61,7 @@ class RemoteClient:
     async def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request to ADK's paths, which the remote server answers.
-
-        Raises:
-            RuntimeUnavailable: the server does not answer.
-        """
+        """Send a request to ADK's paths, which the remote server answers."""
         response = await self._server.paths.answer(self._app_name, method, path, headers, content)
         try:
             yield response
@@ -78,24 +70,13 @@ class RemoteClient:
 
     @asynccontextmanager
     async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
-        """Open a live run when its turn has come; `path` is the path of ADK's socket with its query.
-
-        Raises:
-            BadInput: the server refuses it, or its ADK has no live runs.
-            SessionMissing: the server has no such session.
-            NotReached: the server does not answer.
-        """
+        """Open a live run when its turn has come; `path` is the path of ADK's socket with its query."""
         call, run = await self._server.paths.call(self._app_name, path.partition("?")[2])
         async with call.open(run) as socket:
             yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Answer those `/devui/…` endpoints that a remote server supports.
-
-        Raises:
-            NotReached: the server does not answer.
-            BadInput: the server does not support the endpoint.
-        """
+        """Answer those `/devui/…` endpoints that a remote server supports."""
         if path == "/devui/health":
             await self._server.describe(self._app_name)
             return HEALTHY

@@ -1,7 +1,7 @@
 """HTTP client of one remote server, with limits, without redirects, and with clear errors.
 
 Requests go only to the address of the command line. Redirects, proxies and credentials of the environment are not
-used, and error messages contain no password.
+used, and error messages contain no password. Every request may raise `NotReached`.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ HEADERS = {"Accept-Encoding": "identity", "User-Agent": "devui"}
 
 
 class NotReached(RuntimeUnavailable):
-    """The remote server cannot be reached, or the connection broke."""
+    """The remote server cannot be reached, breaks off, redirects, or sends too much."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,9 +94,6 @@ class RemoteHttpClient:
             path: percent-encoded, relative to the address.
             body: sent as JSON, unless None.
             content: sent unchanged.
-
-        Raises:
-            NotReached: the server does not answer, sends too much, or redirects.
         """
         async with self.open(
             method, path, body, content=content, headers=headers, seconds=seconds
@@ -114,11 +111,7 @@ class RemoteHttpClient:
         headers: Mapping[str, str] | None = None,
         seconds: float | None = RESPONSE_TIMEOUT_S,
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request and stream the response. With `seconds` None it may be silent for any time.
-
-        Raises:
-            NotReached: the server does not answer, breaks off, or redirects.
-        """
+        """Send a request and stream the response. With `seconds` None it may be silent for any time."""
         request_headers = dict(headers or {})
         if body is not None:
             content = json.dumps(body).encode()
@@ -138,11 +131,7 @@ class RemoteHttpClient:
                 await response.aclose()
 
     async def read(self, response: httpx.Response, max_bytes: int = MAX_RESPONSE) -> RemoteResponse:
-        """Read a response; of an error, only its beginning.
-
-        Raises:
-            NotReached: it has too many bytes, or breaks off.
-        """
+        """Read a response; of an error, only its beginning."""
         chunks, size = [], 0
         async for chunk in response.aiter_bytes():
             size += len(chunk)
@@ -154,11 +143,7 @@ class RemoteHttpClient:
         return RemoteResponse(response.status_code, response.headers, b"".join(chunks))
 
     async def lines(self, response: httpx.Response) -> AsyncIterator[str]:
-        """Yield the lines of a stream, each of at most `MAX_FRAME` bytes.
-
-        Raises:
-            NotReached: a line is longer, or the stream breaks off.
-        """
+        """Yield the lines of a stream, each of at most `MAX_FRAME` bytes."""
         pieces: list[bytes] = []
         size = 0
         async for chunk in response.aiter_bytes():

@@ -71,7 +71,7 @@ Message = str | bytes
 
 
 class LiveRunSocket:
-    """A live run and the socket of its client (`sessions_app.runs.client.RuntimeSocket`)."""
+    """A live run and the socket of its client (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
 
     def __init__(
         self,
@@ -140,12 +140,7 @@ class LiveRunSocket:
             raise self._error
 
     async def _carry_out(self, active: ActiveRun) -> None:
-        """Forward the server's messages, and update the copy of its session meanwhile and at the end.
-
-        Raises:
-            RemoteFailure: the agent failed.
-            DevUIError: the server refuses, cannot be reached, or the connection breaks.
-        """
+        """Forward the server's messages, and update the copy of its session meanwhile and at the end."""
         try:
             connection = await self._connect()
             reading = asyncio.create_task(self._reread_on_news(active))

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Runtimes:
-    """Finds the runtime of an app (`sessions_app.runs.client.RuntimeProvider`). An async context manager."""
+    """Finds the runtime of an app (`sessions_app.runs.runtime_client.RuntimeProvider`). An async context manager."""
 
     def __init__(self, supervisor: Supervisor, addresses: Iterable[RemoteAddress] = ()) -> None:
         self.supervisor = supervisor
@@ -47,13 +47,7 @@ class Runtimes:
         return [*self.supervisor.apps(), *remotes.list_app_names(remotes.all_remotes())]
 
     async def client(self, app_name: str) -> RuntimeClient:
-        """Return the client of an app's runtime.
-
-        Raises:
-            NotFound: the app does not exist.
-            RuntimeUnavailable: its process could not be started, or its server does not answer.
-            ServerStopping: the server is stopping.
-        """
+        """Return the client of an app's runtime."""
         remote = remotes.remote_of_app(app_name)
         if remote is None:
             return await self.supervisor.client(app_name)

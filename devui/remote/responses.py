@@ -1,4 +1,7 @@
-"""Responses of ADK servers, in the spelling of any language. Pure; nothing is validated or dropped."""
+"""Responses of ADK servers, in the spelling of any language. Pure; nothing is dropped.
+
+A response that no ADK server sends raises `ValueError`, with what is wrong as the end of a sentence.
+"""
 
 from __future__ import annotations
 
@@ -56,11 +59,7 @@ class RemoteSession:
 
 
 def parse_app_names(answer: Any) -> tuple[str, ...]:
-    """Return the names in a response of `/list-apps`, sorted.
-
-    Raises:
-        ValueError: no ADK server sends this response.
-    """
+    """Return the names in a response of `/list-apps`, sorted."""
     if isinstance(answer, dict):
         listed = answer.get("apps")
         answer = [app.get("name") if isinstance(app, dict) else app for app in listed or []]
@@ -72,11 +71,7 @@ def parse_app_names(answer: Any) -> tuple[str, ...]:
 
 
 def parse_session(session: Any) -> RemoteSession:
-    """Return a session of a response.
-
-    Raises:
-        ValueError: the value is not a session.
-    """
+    """Return a session of a response."""
     if not isinstance(session, dict):
         raise ValueError("a session is an object")
     folded = {str(key).replace("_", "").lower(): value for key, value in session.items()}
@@ -97,11 +92,7 @@ def parse_session(session: Any) -> RemoteSession:
 
 
 def parse_session_list(answer: Any) -> list[RemoteSession]:
-    """Return the sessions of a list response, without events: an array, null, or an object with an array.
-
-    Raises:
-        ValueError: the response has another form.
-    """
+    """Return the sessions of a list response, without events: an array, null, or an object with an array."""
     listed = answer.get("sessions") if isinstance(answer, dict) else answer
     if not isinstance(listed or [], list) or not all(isinstance(each, dict) for each in listed or []):
         raise ValueError("sessions are listed in an array")

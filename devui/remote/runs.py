@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import suppress
 from typing import Any
@@ -17,7 +16,7 @@ from typing import Any
 import httpx
 from typing_extensions import override
 
-from devui.remote.http_client import MAX_SESSION, RemoteHttpClient
+from devui.remote.http_client import RemoteHttpClient
 from devui.remote.responses import RemoteEvent, ReportedFailure
 from devui.remote.session_copies import SessionCopies
 from devui.runtime.run_queue import ActiveRun, RunQueue, Status
@@ -111,12 +110,7 @@ class RemoteRuns(RunQueue):
             await self._fail(active, type(error).__name__, str(error))
 
     async def _run(self, active: ActiveRun, request: Mapping[str, Any], on_event: EventListener) -> None:
-        """Start the run, store its events, and read the session at its end.
-
-        Raises:
-            RemoteFailure: the agent failed.
-            DevUIError: the server refuses, fails, cannot be reached, or the connection breaks.
-        """
+        """Start the run, store its events, and read the session at its end."""
         session = active.session
         refuse_read_only(session)
         if session.realm:
@@ -143,10 +137,9 @@ class RemoteRuns(RunQueue):
                 await self._take(recorder, response)
                 return
             refusal = await self._http.read(response)
-        if refusal.status not in MISSING_PATH_STATUSES:
-            raise self._copies.refusal_error(refusal)
-        await self._copies.catch_up(recorder.key)  # fails if not the path but the session is missing
-        await self._run_without_stream(recorder, body)
+        if refusal.status in MISSING_PATH_STATUSES:
+            await self._copies.catch_up(recorder.key)  # fails if not the path but the session is missing
+        raise self._copies.refusal_error(refusal)
 
     async def _take(self, recorder: _Recorder, response: httpx.Response) -> None:
         kind = response.headers.get("content-type", "")
@@ -156,19 +149,6 @@ class RemoteRuns(RunQueue):
             )
         async for name, data in _sse_frames(self._http.lines(response)):
             await recorder.take(await read_frame(self._copies, name, data))
-
-    async def _run_without_stream(self, recorder: _Recorder, body: dict[str, Any]) -> None:
-        """Run an agent on a server without streaming: its events arrive together at the end."""
-        run_body = {name: value for name, value in body.items() if name != "streaming"}
-        answer = await self._http.ask("POST", "/run", run_body, max_bytes=MAX_SESSION, seconds=24 * 3600.0)
-        if not answer.is_success:
-            raise self._copies.refusal_error(answer)
-        try:
-            events = json.loads(answer.body) or []
-            for raw in events:
-                await recorder.take(self._copies.dialect.parse_event(raw, time.time()))
-        except (ValueError, TypeError, AttributeError, RecursionError) as error:
-            raise self._copies.malformed_error(ValueError("a run returns a list of events")) from error
 
     async def catch_up(self, key: SessionKey, came: Mapping[str, float], seconds: float) -> None:
         """Update the copy. Errors are only logged, so that they do not hide the run's end; the copy has them, too."""

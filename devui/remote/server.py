@@ -149,12 +149,7 @@ class RemoteServer:
             await units_of_work.write(cards.save_loaded, app_name, "", description)
 
     async def _fetch_identity(self) -> tuple[tuple[str, ...], str]:
-        """Return the apps and the version of the server, and set its dialect.
-
-        Raises:
-            NotReached: the server does not answer.
-            BadInput: the server is not an ADK server.
-        """
+        """Return the apps and the version of the server, and set its dialect."""
         answer = await self._list_apps()
         try:
             apps = parse_app_names(json.loads(answer.body))

@@ -74,9 +74,6 @@ class SessionCopies:
         """Copy a session that has just been created on the server; `answer` is the server's response.
 
         Return its key, with the id that the server assigned.
-
-        Raises:
-            UpstreamFailed: the response is not a session.
         """
         session = self._session(answer)
         key = key._replace(session_id=session.id)
@@ -124,13 +121,7 @@ class SessionCopies:
         return lock
 
     async def sessions(self, app_name: str, user_id: str) -> list[RemoteSession]:
-        """Return a user's sessions as the server lists them, without events.
-
-        Raises:
-            NotReached: the server does not answer.
-            BadInput: the server refuses the request.
-            UpstreamFailed: the server fails, or its response is not a list of sessions.
-        """
+        """Return a user's sessions as the server lists them, without events."""
         answer = await self._http.ask(
             "GET", upstream_path(upstream_app_name(app_name), user_id), max_bytes=MAX_SESSION
         )

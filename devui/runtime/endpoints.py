@@ -80,16 +80,11 @@ def add_endpoints(app: FastAPI, host: RuntimeHost) -> None:
 
 
 def _add_process_endpoints(router: APIRouter, host: RuntimeHost) -> None:
-    """Add health, description and drain of the process."""
+    """Add health and drain of the process."""
 
     @router.get("/health")
     async def health() -> dict[str, Any]:
         return host.health()
-
-    @router.get("/describe")
-    async def describe() -> dict[str, Any]:
-        host.check_loaded()
-        return host.description
 
     @router.post("/drain", status_code=202)
     async def drain() -> dict[str, Any]:

@@ -81,7 +81,6 @@ class RuntimeHost:
         self.failure: Exception | None = None
         self._failed_at: TracebackType | None = None
         self.error: dict[str, Any] = {}
-        self.description: dict[str, Any] = {}
         self.draining = False
         self.drained = asyncio.Event()
         self._tasks = BackgroundTasks()
@@ -135,9 +134,9 @@ class RuntimeHost:
             await self._note_failure(error)
         else:
             self.state = "ready"
-            self.description = await self._describe(root, app)
-            self.runs.git_revision = self.description.get("code", {}).get("git", "")
-            await self._write_card(cards.save_loaded, self.description)
+            description = await self._describe(root, app)
+            self.runs.git_revision = description.get("code", {}).get("git", "")
+            await self._write_card(cards.save_loaded, description)
         self.runs.code_version = self.source.code_version
 
     def _load_code(self) -> tuple[Node, App | None]:
@@ -313,21 +312,17 @@ class RuntimeHost:
             credential_service=self.server.credential_service,
         )
 
-    def check_loaded(self) -> None:
-        """Raise `RuntimeUnavailable` if the agent could not be loaded."""
-        if self.failure is not None:
-            raise RuntimeUnavailable(
-                f"Agent {self.config.app_name!r} could not be loaded: {self.error['message']}",
-                hint="The agent's page shows where it failed.",
-            )
-
     async def ready_runner(self, realm: str) -> ManagedRunner:
         """Return the app's runner for a realm.
 
         Raises:
             RuntimeUnavailable: the agent could not be loaded.
         """
-        self.check_loaded()
+        if self.failure is not None:
+            raise RuntimeUnavailable(
+                f"Agent {self.config.app_name!r} could not be loaded: {self.error['message']}",
+                hint="The agent's page shows where it failed.",
+            )
         return await self._runner_of(realm)
 
     async def _runner_of(self, realm: str) -> ManagedRunner:

@@ -1,4 +1,4 @@
-"""ADK's services over DevUI's store, or those that ADK's URIs name."""
+"""ADK's services over DevUI's store, or those that ADK's URIs name, if they can be created (`RuntimeUnavailable`)."""
 
 from __future__ import annotations
 
@@ -25,11 +25,7 @@ from sessions_app.redaction import without_password
 
 
 def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionService | None:
-    """Return the session service that a URI names; None for DevUI's store.
-
-    Raises:
-        RuntimeUnavailable: the service cannot be made.
-    """
+    """Return the session service that a URI names; None for DevUI's store."""
     uri = options.session_service_uri
     if not uri:
         return None
@@ -42,11 +38,7 @@ def session_service(options: RuntimeOptions, agents_root: Path) -> BaseSessionSe
 
 
 def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifactService:
-    """Return the artifact service that a URI names, by default the one over DevUI's store.
-
-    Raises:
-        RuntimeUnavailable: the service cannot be made.
-    """
+    """Return the artifact service that a URI names, by default the one over DevUI's store."""
     uri = options.artifact_service_uri
     if not uri:
         return DjangoArtifactService()
@@ -57,11 +49,7 @@ def artifact_service(options: RuntimeOptions, agents_root: Path) -> BaseArtifact
 
 
 def memory_service(options: RuntimeOptions, agents_root: Path) -> BaseMemoryService:
-    """Return the memory service that a URI names, by default the one over DevUI's store.
-
-    Raises:
-        RuntimeUnavailable: the service cannot be made.
-    """
+    """Return the memory service that a URI names, by default the one over DevUI's store."""
     uri = options.memory_service_uri
     if not uri:
         return DjangoMemoryService()

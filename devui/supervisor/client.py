@@ -1,4 +1,4 @@
-"""Client of one app's runtime for pages and API (`sessions_app.runs.client.RuntimeClient`)."""
+"""Client of one app's runtime for pages and API (`sessions_app.runs.runtime_client.RuntimeClient`)."""
 
 from __future__ import annotations
 
@@ -47,19 +47,11 @@ class AppClient:
         self._app_name = app_name
 
     async def start_run(self, run_id: str) -> None:
-        """Deliver a queued run to its process. A run that has ended is left alone.
-
-        Raises:
-            DevUIError: no process can take the run; its row has the reason.
-        """
+        """Deliver a queued run to its process. A run that has ended is left alone."""
         await self._processes.deliveries.deliver(self._app_name, run_id)
 
     async def cancel_run(self, run_id: str) -> None:
-        """Cancel a run; a process that does not react is ended. Returns when the row contains the run's end.
-
-        Raises:
-            RuntimeUnavailable: the run belongs to another server's process, which does not react.
-        """
+        """Cancel a run; a process that does not react is ended. Returns when the row contains the run's end."""
         if await units_of_work.write(lifecycle.end_queued, run_id, Run.Status.CANCELLED):
             return
         if not await units_of_work.write(lifecycle.request_cancel, run_id):
@@ -79,33 +71,20 @@ class AppClient:
     async def open(
         self, method: str, path: str, *, headers: Mapping[str, str], content: bytes
     ) -> AsyncIterator[httpx.Response]:
-        """Send a request to ADK's server in the process and stream the response.
-
-        Raises:
-            RuntimeUnavailable: the process cannot be reached or died before it answered.
-        """
+        """Send a request to ADK's server in the process and stream the response."""
         child = await self._processes.child(self._app_name)
         async with http_calls.open_stream(child, method, path, headers, content) as response:
             yield response
 
     @asynccontextmanager
     async def open_socket(self, path: str) -> AsyncIterator[RuntimeSocket]:
-        """Open a socket to ADK's server in the process.
-
-        Raises:
-            BadInput: the server refuses it.
-            RuntimeUnavailable: the process cannot be reached or died before it answered.
-        """
+        """Open a socket to ADK's server in the process."""
         child = await self._processes.child(self._app_name)
         async with http_calls.open_socket(child, path) as socket:
             yield socket
 
     async def call(self, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-        """Call one of the process's `/devui/…` endpoints and return its JSON.
-
-        Raises:
-            DevUIError: the process's error, with its status, message and hint.
-        """
+        """Call one of the process's `/devui/…` endpoints and return its JSON."""
         child = await self._processes.child(self._app_name)
         return await http_calls.call(child, method, path, body)
 

@@ -184,12 +184,7 @@ class Deliveries:
 
 
 def _raise_failure(done: asyncio.Task[None]) -> None:
-    """Raise the exception of a delivery.
-
-    Raises:
-        DevUIError: no process can take the run.
-        ServerStopping: the run stays queued.
-    """
+    """Raise the exception of a delivery: no process can take the run, or the server stops and the run stays queued."""
     if done.cancelled():
         raise ServerStopping
     done.result()

@@ -97,7 +97,7 @@ async def open_stream(
 
 
 class Socket:
-    """An open socket to ADK's server (`sessions_app.runs.client.RuntimeSocket`)."""
+    """An open socket to ADK's server (`sessions_app.runs.runtime_client.RuntimeSocket`)."""
 
     def __init__(self, child: Child, connection: ClientConnection) -> None:
         self.closed: tuple[int, str] | None = None

@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 
 class Supervisor:
-    """Finds or starts the runtime process of an app (`sessions_app.runs.client.RuntimeProvider`).
+    """Finds or starts the runtime process of an app (`sessions_app.runs.runtime_client.RuntimeProvider`).
 
     An async context manager: processes are supervised inside it, and none is left after it.
     """

@@ -24,71 +24,42 @@ STDERR = 2
 
 
 class Refused(Exception):
-    """The request cannot be carried out; the text has the reason and a hint."""
+    """The evalset cannot be evaluated: it, a case or the agent does not exist, or an option is invalid."""
 
 
 class Evaluation:
     """An evalset, its agent, and how attempts are run and judged."""
 
-    def __init__(
-        self,
-        near: Path,
-        path: PathLike,
-        agent: PathLike,
-        *,
-        metrics: Sequence[str] | None,
-        criteria: Mapping[str, float | str] | None,
-        config: PathLike | Mapping[str, Any] | None,
-        num_runs: int,
-        parallelism: int,
-        limits: Mapping[str, float] | None,
-    ) -> None:
-        """Take the arguments of `devui_evalset`, with paths relative to the folder `near`.
-
-        Raises:
-            Refused: the agent does not exist.
-        """
-        if config is not None and not isinstance(config, Mapping):
+    def __init__(self, near: Path, path: PathLike, agent: PathLike, **options: Any) -> None:
+        """Take the arguments of `devui_evalset`, with paths relative to the folder `near`."""
+        config = options["config"]
+        if isinstance(config, str | os.PathLike):
             config = str(_existing_path(near, config) or config)
         self.evalset = str(_existing_path(near, path) or os.fspath(path))
         self._request = {
+            **options,
             "evalset": self.evalset,
             "agent": str(_agent_folder(near, agent)),
-            "metrics": None if metrics is None else list(metrics),
-            "criteria": dict(criteria or {}),
-            "config": dict(config) if isinstance(config, Mapping) else config,
-            "num_runs": num_runs,
-            "parallelism": parallelism,
-            "limits": dict(limits or {}),
+            "criteria": options["criteria"] or {},
+            "config": config,
+            "limits": options["limits"] or {},
         }
 
     def select_cases(self, cases: Sequence[str]) -> list[str]:
-        """Return the ids of the given cases, in file order; all for an empty list.
-
-        Raises:
-            Refused: a case or the evalset does not exist, or the evalset is invalid.
-        """
+        """Return the ids of the given cases, in file order; all for an empty list."""
         case_ids = list(self._ask(only_list=True)["cases"])
         if missing := sorted(set(cases) - set(case_ids)):
             raise Refused(f"{self.evalset} has no case {missing[0]!r}. Its cases: {', '.join(case_ids)}.")
         return [case for case in dict.fromkeys(case_ids) if not cases or case in set(cases)]
 
     def run(self, cases: Sequence[str]) -> Results:
-        """Run cases, all for an empty list, and return their results.
-
-        Raises:
-            Refused: the run could not start.
-        """
+        """Run cases, all for an empty list, and return their results."""
         reply = self._ask(cases=list(cases), only_list=False)
         plugin.record_run(reply["run"])
         return Results.from_json(reply["run"], reply["attempts"])
 
     def _ask(self, **request: Any) -> Any:
-        """Return the reply of a process to a request. The process ends with this one.
-
-        Raises:
-            Refused: the request cannot be carried out.
-        """
+        """Return the reply of a process to a request. The process ends with this one."""
         with tempfile.TemporaryDirectory(prefix="devui-suite-") as folder:
             reply_file = Path(folder) / "reply.json"
             code = _run_worker({**self._request, **request, "reply": str(reply_file)})
@@ -140,11 +111,7 @@ def _existing_path(near: Path, path: PathLike) -> Path | None:
 
 
 def _agent_folder(near: Path, agent: PathLike) -> Path:
-    """Return the folder of an agent; a package is located without importing it.
-
-    Raises:
-        Refused: the agent does not exist.
-    """
+    """Return the folder of an agent; a package is located without importing it."""
     if (folder := _existing_path(near, agent)) is not None:
         return folder
     name = os.fspath(agent)

@@ -7,9 +7,10 @@ from functools import cached_property
 from typing import Any
 
 from django.http import HttpRequest
-from django.urls import NoReverseMatch, reverse
+from django.urls import reverse
 
 from devui.web.agent_evalsets import AgentEvalset, evalsets_of
+from devui.web.mount_path import path_below_mount
 from sessions_app.agents.folder import configured_folder
 
 
@@ -25,50 +26,16 @@ class NavigationItem:
 
 
 NAVIGATION = (
-    ("agents", "Agents", "a", "home", ("home", "agent")),
-    (
-        "sessions",
-        "Sessions",
-        "s",
-        "sessions",
-        (
-            *("sessions", "session", "session-by-pk", "session-new", "session-compare", "session-rewind"),
-            *("session-fork", "session-rename", "session-delete", "session-drift", "session-hints"),
-            *("session-message", "session-live", "session-replay"),
-            *("message-edit", "run-resume", "key-edit", "key-remove"),
-            *("query-help", "saved-views"),
-        ),
-    ),
-    ("state", "State", "t", "state", ("state", "state-whole-value", "key-history")),
-    ("runs", "Runs", "r", "runs", ("runs",)),
-    (
-        "traces",
-        "Traces",
-        "x",
-        "traces",
-        ("traces", "trace", "model-call", "event-model-call", "event-seen", "event-trace"),
-    ),
-    (
-        "artifacts",
-        "Artifacts",
-        "f",
-        "artifacts",
-        ("artifacts", "artifact", "artifacts-there", "artifact-upload", "artifact-delete"),
-    ),
-    ("memory", "Memory", "m", "memory", ("memory", "memory-there", "memory-delete")),
-    (
-        "evals",
-        "Evals",
-        "e",
-        "evals",
-        (
-            *("evals", "evalset", "eval-run", "eval-run-compare", "eval-trend", "eval-prices"),
-            *("eval-new", "eval-upload", "eval-record", "eval-case"),
-            *("evalset-change", "evalset-delete", "evalset-versions"),
-        ),
-    ),
+    ("agents", "Agents", "a", "home"),
+    ("sessions", "Sessions", "s", "sessions"),
+    ("state", "State", "t", "state"),
+    ("runs", "Runs", "r", "runs"),
+    ("traces", "Traces", "x", "traces"),
+    ("artifacts", "Artifacts", "f", "artifacts"),
+    ("memory", "Memory", "m", "memory"),
+    ("evals", "Evals", "e", "evals"),
 )
-"""(name, label, key after `g`, route, routes that belong to it)"""
+"""(first segment of the addresses of its pages, label, key after `g`, route)"""
 
 
 class Shell:
@@ -86,21 +53,17 @@ class Shell:
 
     @cached_property
     def place(self) -> str:
-        """Name of the current navigation item; empty outside of all."""
-        route = self._match.url_name if self._match else None
-        return next((name for name, *_, routes in NAVIGATION if route in routes), "")
+        """Name of the current navigation item, by the address; empty outside of all."""
+        segment = path_below_mount(self._request).partition("/")[0] or "agents"
+        return segment if any(name == segment for name, *_ in NAVIGATION) else ""
 
     @cached_property
     def places(self) -> list[NavigationItem]:
-        """The navigation items with a route here: a project may mount a part of DevUI only."""
-        places = []
-        for name, label, key, route, _ in NAVIGATION:
-            try:
-                href = reverse(route)
-            except NoReverseMatch:
-                continue
-            places.append(NavigationItem(label, key, href, name != "agents", name == self.place))
-        return places
+        """The navigation items."""
+        return [
+            NavigationItem(label, key, reverse(route), name != "agents", name == self.place)
+            for name, label, key, route in NAVIGATION
+        ]
 
     @cached_property
     def evalsets(self) -> list[AgentEvalset]:

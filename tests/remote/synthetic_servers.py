@@ -41,7 +41,6 @@ class Synthetic:
     prefix = ""
     version: dict[str, str] | None = None
     headers: dict[str, str] = {}
-    streams = True
 
     def __init__(self) -> None:
         self.sessions: dict[str, Kept] = {}
@@ -61,10 +60,8 @@ class Synthetic:
             Route(of_user + "/{id}", self.get, methods=["GET"]),
             Route(of_user + "/{id}", self.create, methods=["POST"]),
             Route(of_user + "/{id}", self.delete, methods=["DELETE"]),
-            Route("/run", self.run, methods=["POST"]),
+            Route("/run_sse", self.run_sse, methods=["POST"]),
         ]
-        if self.streams:
-            routes.append(Route("/run_sse", self.run_sse, methods=["POST"]))
         if self.version is not None:
             routes.append(Route("/version", self.tell_version))
         return Starlette(routes=[Mount(self.prefix, routes=routes)] if self.prefix else routes)
@@ -143,13 +140,6 @@ class Synthetic:
         if self.sessions.pop(request.path_params["id"], None) is None:
             return self.missing(request.path_params["id"])
         return self.deleted()
-
-    async def run(self, request: Request) -> Response:
-        body = await request.json()
-        kept = self.sessions[body["sessionId"]]
-        self.asked.append(body)
-        events = [self.spell(event) async for event in self.turn(kept, body)]
-        return JSONResponse(events)
 
     async def run_sse(self, request: Request) -> Response:
         body = await request.json()
@@ -354,12 +344,6 @@ class Rust(Synthetic):
 
     def failure(self, message: str) -> str:
         return ""
-
-
-class WithoutStream(Synthetic):
-    """A server of no known language that has `/run` alone, and names its spelling in snake_case."""
-
-    streams = False
 
 
 def _without_tags(part: dict[str, Any]) -> dict[str, Any]:

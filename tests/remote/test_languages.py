@@ -11,12 +11,12 @@ from sessions_app.models import AgentSession, Event, Run, Scope
 from sessions_app.state import history
 from sessions_app.store import units_of_work
 from tests.remote.conftest import connect_runtimes, serve_remote, start_run, the_session, wait_for_end
-from tests.remote.synthetic_servers import START, Go, Java, JavaScript, Rust, Synthetic, WithoutStream
+from tests.remote.synthetic_servers import START, Go, Java, JavaScript, Rust, Synthetic
 from tests.web import serve
 
 APP = "clerk@far"
 SESSIONS = f"/apps/{APP}/users/ann/sessions"
-LANGUAGES = (Go, Java, JavaScript, Rust, WithoutStream)
+LANGUAGES = (Go, Java, JavaScript, Rust)
 
 
 def of_every_language(test: Any) -> Any:
@@ -203,8 +203,6 @@ async def test_missing_times_of_go_become_arrival_times(web):
 @pytest.mark.soak
 @of_every_language
 async def test_closing_the_stream_cancels_as_adk_does(web, language):
-    if not language.streams:
-        pytest.skip("it has no stream that could be closed")
     remote = language()
     async with serve_remote(remote.app()):
         await web.post(SESSIONS, json={"sessionId": "s1"})

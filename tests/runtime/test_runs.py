@@ -9,6 +9,7 @@ import pytest
 
 from devui.runtime import endpoints
 from sessions_app import events
+from sessions_app.agents import cards
 from sessions_app.errors import NotFound, RuntimeUnavailable
 from sessions_app.models import AgentCard, AgentSession, Run
 from sessions_app.runs import lifecycle
@@ -243,7 +244,6 @@ async def test_an_agent_that_was_loaded_is_described(stage: Stage):
     assert card.status == AgentCard.Status.READY
     tree = json.loads(card.description)
     assert (tree["name"], tree["description"], tree["model"]) == ("talker", "Says what it is told.", "acting")
-    assert await (await stage.supervisor.client("talker")).call("GET", "/devui/describe") == tree
 
 
 async def test_a_nested_agent_is_run_with_its_env_file(stage: Stage):
@@ -252,14 +252,14 @@ async def test_a_nested_agent_is_run_with_its_env_file(stage: Stage):
     run = await stage.run(session, "say hi")
 
     assert run.status == Status.DONE
-    tree = await (await stage.supervisor.client("group.inner")).call("GET", "/devui/describe")
+    tree = await units_of_work.read(cards.description_of, "group.inner")
     assert (tree["description"], tree["app"]["is_app"]) == ("good evening", True)
 
 
 async def test_an_agent_written_in_yaml_is_loaded(stage: Stage):
     assert (await stage.health("written"))["state"] == "ready"
 
-    tree = await (await stage.supervisor.client("written")).call("GET", "/devui/describe")
+    tree = await units_of_work.read(cards.description_of, "written")
     assert (tree["name"], tree["description"], tree["instruction"]) == (
         "written",
         "Written in YAML.",
@@ -284,7 +284,9 @@ async def test_refusal_of_the_process_is_passed_on(stage: Stage):
     with pytest.raises(NotFound, match="No run 'none'"):
         await client.call("POST", "/devui/runs", {"run_id": "none"})
     with pytest.raises(RuntimeUnavailable, match="could not be loaded"):
-        await (await stage.supervisor.client("broken")).call("GET", "/devui/describe")
+        await (await stage.supervisor.client("broken")).call(
+            "POST", "/devui/seen", {"user_id": "ann", "session_id": "s1"}
+        )
 
 
 async def test_cancelling_a_run_that_listens_ends_it_and_nothing_else(stage: Stage):

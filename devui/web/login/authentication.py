@@ -27,9 +27,6 @@ def is_authenticated(login: Login, cookies: Mapping[str, str], authorization: st
     Args:
         cookies: the cookies of the request.
         authorization: its Authorization header; empty if missing.
-
-    Raises:
-        LoginUnreadable: the ended logins cannot be read.
     """
     if authorization[: len(BEARER)].lower() == BEARER and login.has_token(
         authorization[len(BEARER) :].strip()
@@ -39,11 +36,7 @@ def is_authenticated(login: Login, cookies: Mapping[str, str], authorization: st
 
 
 def login_id(login: Login, cookies: Mapping[str, str]) -> str:
-    """Return the id of the login in a browser's cookie; empty if it is not valid.
-
-    Raises:
-        LoginUnreadable: the ended logins cannot be read.
-    """
+    """Return the id of the login in a browser's cookie; empty if it is not valid."""
     try:
         number = _signer(login).unsign(cookies.get(login.cookie, ""), max_age=AGE_S)
     except (BadSignature, ValueError):

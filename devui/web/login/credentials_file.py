@@ -28,9 +28,6 @@ FILE = "login.json"
 ENDED_FOLDER = "ended-logins"
 """Contains an empty file per ended login, named by its id: creating the file ends the login for every process."""
 
-MTIME_SETTLED_S = 1.0
-"""Age from which a file's modification time identifies its content; file system clocks tick in milliseconds."""
-
 MIN_PASSWORD = 10
 """Least characters of a password."""
 
@@ -39,7 +36,7 @@ GENERATED_BYTES = 15
 
 
 class LoginUnreadable(DevUIError):
-    """A login is set up but cannot be read; all requests are refused."""
+    """A login is set up but it, or the list of ended logins, cannot be read; all requests are refused."""
 
     status = 503
     code = "login_unreadable"
@@ -64,20 +61,9 @@ class Login:
 
 
 def read_login() -> Login | None:
-    """Return the current login; None if none is set up. The file is read again after each change.
-
-    Raises:
-        LoginUnreadable: the login cannot be read.
-    """
-    global _cached_login
+    """Return the current login; None if none is set up."""
     try:
-        now = os.stat(login_file())
-        stamp = (login_file(), now.st_mtime_ns, now.st_ino, now.st_size)
-        if _cached_login is not None and _cached_login[0] == stamp:
-            return _cached_login[1]
-        login = _parse_login(login_file().read_text(encoding="utf-8"))
-        _cached_login = (stamp, login) if abs(time.time() - now.st_mtime) > MTIME_SETTLED_S else None
-        return login
+        return _parse_login(login_file().read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
     except (OSError, ValueError, KeyError, TypeError) as error:
@@ -85,10 +71,6 @@ def read_login() -> Login | None:
             f"The login in {str(login_file())!r} cannot be read.",
             hint="On the server's machine, set it up again: `python manage.py login`.",
         ) from error
-
-
-_cached_login: tuple[tuple[Any, ...], Login] | None = None
-"""The last login read, and the stamp of its file."""
 
 
 def set_password(password: str) -> None:
@@ -155,11 +137,7 @@ def end_login(number: str, remembered_s: float) -> None:
 
 
 def has_login_ended(number: str) -> bool:
-    """Tell whether any process has ended the login of this id.
-
-    Raises:
-        LoginUnreadable: the folder of ended logins cannot be read.
-    """
+    """Tell whether any process has ended the login of this id."""
     folder = _data_folder() / ENDED_FOLDER
     try:
         os.stat(folder / number)

@@ -26,11 +26,7 @@ MAX_PASSWORD = 4096
 @sensitive_post_parameters("password")
 @require_http_methods(["GET", "HEAD", "POST"])
 async def log_in(request: HttpRequest) -> HttpResponse:
-    """Show the login page; with the right password, set the cookie and redirect to the requested page.
-
-    Raises:
-        NotFound: no login is set up.
-    """
+    """Show the login page; with the right password, set the cookie and redirect to the requested page."""
     login = _require_login_set_up()
     next_path = safe_path(request.POST.get("next") or request.GET.get("next", ""))
     if authentication.login_id(login, request.COOKIES):
@@ -48,11 +44,7 @@ async def log_in(request: HttpRequest) -> HttpResponse:
 
 @require_POST
 def log_out(request: HttpRequest) -> HttpResponse:
-    """End this browser's login, also for copies of its cookie.
-
-    Raises:
-        NotFound: no login is set up.
-    """
+    """End this browser's login, also for copies of its cookie."""
     login = _require_login_set_up()
     if number := authentication.login_id(login, request.COOKIES):
         credentials_file.end_login(number, authentication.AGE_S)
