@@ -12,8 +12,6 @@ from django.core.exceptions import ImproperlyConfigured
 
 from devui import embed
 from devui.web import origins
-from sessions_app.agents.folder import open_folder
-from sessions_app.errors import BadInput
 
 Apps = Sequence[AppConfig] | None
 
@@ -98,17 +96,6 @@ def check_context_processors(app_configs: Apps, **kwargs: Any) -> list[CheckMess
             id="devui.E003",
         )
     ]
-
-
-@register()
-def check_agents_folder(app_configs: Apps, **kwargs: Any) -> list[CheckMessage]:
-    """Warn of a missing agents folder."""
-    try:
-        open_folder(settings.DEVUI_AGENTS_DIR)
-    except BadInput as error:
-        hint = f"{error.hint} Set DEVUI_AGENTS_DIR, or name it: manage.py web AGENTS_DIR."
-        return [Warning(error.message, hint=hint, id="devui.W004")]
-    return []
 
 
 def _processors(engine: dict[str, Any]) -> Iterable[str]:

@@ -60,9 +60,6 @@ class RemoteSession:
 
 def parse_app_names(answer: Any) -> tuple[str, ...]:
     """Return the names in a response of `/list-apps`, sorted."""
-    if isinstance(answer, dict):
-        listed = answer.get("apps")
-        answer = [app.get("name") if isinstance(app, dict) else app for app in listed or []]
     if answer is None:  # an empty list of some servers
         return ()
     if not isinstance(answer, list) or not all(isinstance(name, str) for name in answer):

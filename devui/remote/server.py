@@ -13,6 +13,8 @@ from dataclasses import replace
 from http import HTTPStatus
 from typing import Any
 
+from django.db.models import Max
+
 from devui.remote import dialects
 from devui.remote.address import RemoteAddress
 from devui.remote.adk_paths import AdkPaths
@@ -41,9 +43,6 @@ CHECK_TIMEOUT_S = 10.0
 
 USERS_FOLLOWED = 50
 """Most users of an app whose sessions are copied when its server is found."""
-
-NEWEST_FOR_EACH = 10
-"""Newest sessions scanned per user to find these users: one user may have many sessions."""
 
 ADK_FRONT_END_USER = "user"
 """The user of ADK's front end, whose sessions are copied even if no user is known here."""
@@ -238,6 +237,9 @@ def _read_run(run_id: str) -> Run | None:
 
 def _followed_users(app_name: str) -> list[str]:
     """Return the users whose sessions are copied: those of the newest sessions here, and ADK's front end's."""
-    newest = AgentSession.objects.filter(realm="", app_name=app_name).order_by("-updated_at")
-    user_ids = dict.fromkeys(newest.values_list("user_id", flat=True)[: USERS_FOLLOWED * NEWEST_FOR_EACH])
-    return list({**user_ids, ADK_FRONT_END_USER: None})[: USERS_FOLLOWED + 1]
+    sessions = AgentSession.objects.filter(realm="", app_name=app_name)
+    newest_first = sessions.values("user_id").annotate(newest=Max("updated_at")).order_by("-newest")
+    return [
+        ADK_FRONT_END_USER,
+        *newest_first.exclude(user_id=ADK_FRONT_END_USER).values_list("user_id", flat=True)[:USERS_FOLLOWED],
+    ]

@@ -27,12 +27,11 @@ from devui.runtime.agent_loading import AgentSource, describe_failure
 from devui.runtime.code_locations import CodeLocator
 from devui.runtime.config import RuntimeConfig, RuntimeOptions
 from devui.runtime.eval_runs import EvalRuns
-from devui.runtime.exception_text import message_of
 from devui.runtime.guarded_reads import call_with_timeout
 from devui.runtime.resume_plugin import PastFailuresPlugin
 from devui.runtime.run_queue import ActiveRun
 from devui.runtime.runner import ManagedRunner
-from devui.runtime.runs import AgentRaised, Runs
+from devui.runtime.runs import Runs
 from sessions_app.adk import DjangoArtifactService, DjangoMemoryService, MirroredSessionService, Recorder
 from sessions_app.adk.spans import SpanKeeper
 from sessions_app.agents import cards
@@ -128,7 +127,7 @@ class RuntimeHost:
         """Load the agent and write its card. A failure is recorded, not raised."""
         name = self.config.app_name
         try:
-            root, app = self._load_code()
+            root, app = self.source.load_first()
             await self.server.get_runner_async(name)
         except (Exception, SystemExit) as error:
             await self._note_failure(error)
@@ -139,30 +138,12 @@ class RuntimeHost:
             await self._write_card(cards.save_loaded, description)
         self.runs.code_version = self.source.code_version
 
-    def _load_code(self) -> tuple[Node, App | None]:
-        """Load the agent. Exceptions of its module that are no `Exception` are wrapped, as no run is active yet.
-
-        Raises:
-            AgentRaised: the module raised another `BaseException`, which is the cause.
-            Exception: the module raised it.
-            SystemExit: the module called `sys.exit`.
-        """
-        try:
-            return self.source.load_first()
-        except (Exception, SystemExit):
-            raise
-        except BaseException as error:
-            name = type(error).__name__
-            raised = AgentRaised(f"The agent's module raised {name}: {message_of(error)}")
-            raise raised.with_traceback(error.__traceback__) from error
-
     async def _note_failure(self, error: Exception | SystemExit) -> None:
         """Record why the agent could not be loaded, for its page and for callers that start a run."""
         name = self.config.app_name
         self.state, self.failure = "failed", _as_exception(error)
         self._failed_at = self.failure.__traceback__
-        cause = error.__cause__ if isinstance(error, AgentRaised) and error.__cause__ else error
-        self.error = describe_failure(cause, self.source.folder.root)
+        self.error = describe_failure(error, self.source.folder.root)
         log.warning("Agent %r could not be loaded: %s", name, self.error["message"])
         await self._write_card(cards.save_failure, self.error)
 

@@ -15,9 +15,6 @@ from typing import Any
 from devui.config import environment
 from devui.runtime.config import RuntimeOptions
 
-IN_MEMORY = ("memory://", "sqlite://")
-"""URIs that ADK keeps in the memory of a process."""
-
 
 @dataclass(frozen=True, slots=True)
 class Flag:
@@ -130,7 +127,7 @@ def export_to_environment(arguments: Sequence[str]) -> None:
         os.environ[f"ADK_ENABLE_{name}"] = "1"
     for name in _comma_names(options["disable_features"]):
         os.environ[f"ADK_DISABLE_{name}"] = "1"
-    if options["session_service_uri"] in IN_MEMORY:
+    if options["session_service_uri"] in environment.IN_MEMORY:
         environment.use_temporary_store()
 
 
@@ -157,7 +154,7 @@ def runtime_options(options: dict[str, Any]) -> RuntimeOptions:
 def session_service_uri(options: dict[str, Any]) -> str:
     """Return the URI of ADK's session service; empty for DevUI's store."""
     uri = options["session_service_uri"] or ""
-    return "" if uri in IN_MEMORY else uri
+    return "" if uri in environment.IN_MEMORY else uri
 
 
 def unused_flag_notes(options: dict[str, Any]) -> list[str]:

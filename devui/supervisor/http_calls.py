@@ -1,4 +1,7 @@
-"""HTTP calls to a runtime process. Failures are explained, never shown as a traceback."""
+"""HTTP calls to a runtime process. Failures are explained, never shown as a traceback.
+
+Every call raises `RuntimeUnavailable` if the process does not answer or dies, or the error that the process returned.
+"""
 
 from __future__ import annotations
 
@@ -49,11 +52,7 @@ UNFORWARDED_HEADERS = frozenset(
 
 
 async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | None = None) -> Any:
-    """Call a `/devui/…` endpoint and return its JSON. The process is not ended as idle meanwhile.
-
-    Raises:
-        DevUIError: the process returned an error or does not answer.
-    """
+    """Call a `/devui/…` endpoint and return its JSON. The process is not ended as idle meanwhile."""
     with child.hold():
         return await call_without_hold(child, method, path, body)
 
@@ -61,11 +60,7 @@ async def call(child: Child, method: str, path: str, body: Mapping[str, Any] | N
 async def call_without_hold(
     child: Child, method: str, path: str, body: Mapping[str, Any] | None = None
 ) -> Any:
-    """Call a `/devui/…` endpoint like `call`, without keeping the process from being ended as idle.
-
-    Raises:
-        DevUIError: the process returned an error or does not answer.
-    """
+    """Call a `/devui/…` endpoint like `call`, without keeping the process from being ended as idle."""
     async with _explain_errors(child):
         response = await child.http.request(method, path, json=body)
     if response.is_success:
@@ -77,11 +72,7 @@ async def call_without_hold(
 async def open_stream(
     child: Child, method: str, path: str, headers: Mapping[str, str], content: bytes
 ) -> AsyncIterator[httpx.Response]:
-    """Send a request to ADK's server and stream the response. `path` is percent-encoded, with its query.
-
-    Raises:
-        RuntimeUnavailable: the process died, also while the response is read.
-    """
+    """Send a request to ADK's server and stream the response. `path` is percent-encoded, with its query."""
     forwarded_headers = {
         name: value for name, value in headers.items() if name.lower() not in UNFORWARDED_HEADERS
     }
@@ -110,11 +101,7 @@ class Socket:
             await self._connection.send(message)
 
     async def messages(self) -> AsyncIterator[str | bytes]:
-        """Yield the server's messages until the socket is closed.
-
-        Raises:
-            RuntimeUnavailable: the process died.
-        """
+        """Yield the server's messages until the socket is closed."""
         try:
             while True:
                 yield await self._connection.recv()
@@ -152,11 +139,7 @@ async def open_socket(child: Child, path: str) -> AsyncIterator[Socket]:
 
 
 async def stream_frames(child: Child, run_id: str, after: int) -> AsyncIterator[Frame]:
-    """Yield the frames of a run as the process sends them.
-
-    Raises:
-        DevUIError: the process does not know the run, or has ended.
-    """
+    """Yield the frames of a run as the process sends them."""
     path = f"/devui/runs/{run_id}/stream?after={after}"
     async with open_stream(child, "GET", path, {}, b"") as response:
         if not response.is_success:

@@ -9,8 +9,8 @@ import sys
 import time
 import uuid
 from collections import defaultdict
-from collections.abc import Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Coroutine, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -104,13 +104,7 @@ class Supervisor:
         return self.folder.names() if self.folder else []
 
     async def client(self, app_name: str) -> AppClient:
-        """Return the client of the app's runtime, started if necessary.
-
-        Raises:
-            NotFound: the app does not exist.
-            RuntimeUnavailable: the process could not be started.
-            ServerStopping: the server is stopping.
-        """
+        """Return the client of the app's runtime, started if necessary. Raises the errors of `child`."""
         await self.child(app_name)
         return AppClient(self, app_name)
 
@@ -237,13 +231,18 @@ class Supervisor:
         await dispatch.deliver_run(run_id, app_name, self)
 
     def _folder_with(self, app_name: str) -> agents.AgentsFolder:
-        with _explain_remote_names(app_name):
-            if self.folder is None:
-                raise NotFound(
-                    f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
-                )
-            self.folder.folder_of(app_name)
-            return self.folder
+        server = app_name.partition(remotes.SEPARATOR)[2]
+        if server and remotes.remote_of_app(app_name) is None:
+            raise NotFound(
+                f"No agent {app_name!r}: this server was started without a remote server {server!r}.",
+                hint=f"Start it with --runtime {server}=URL.",
+            )
+        if self.folder is None:
+            raise NotFound(
+                f"No agent {app_name!r}.", hint="This server was started without a folder of agents."
+            )
+        self.folder.folder_of(app_name)
+        return self.folder
 
     async def _start(self, app_name: str, folder: agents.AgentsFolder, version: str) -> Child:
         card_before = await units_of_work.read(cards.last_checked_at, app_name)
@@ -414,21 +413,6 @@ class Supervisor:
 
 def _needs_reload(child: Child) -> bool:
     return child.is_mixed and child.mixed_before < MAX_RELOADS
-
-
-@contextmanager
-def _explain_remote_names(app_name: str) -> Iterator[None]:
-    """Explain the error for an app of an unknown remote server."""
-    try:
-        yield
-    except NotFound:
-        name, _, server = app_name.rpartition(remotes.SEPARATOR)
-        if not name:
-            raise
-        raise NotFound(
-            f"No agent {app_name!r}: this server was started without a remote server {server!r}.",
-            hint=f"Start it with --runtime {server}=URL.",
-        ) from None
 
 
 async def _delete_stopped_processes() -> None:
