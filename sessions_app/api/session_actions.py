@@ -72,9 +72,9 @@ class Deletions(Schema):
 
 @router.get("/sessions/export", response={200: None, 404: Problem, 422: Problem}, tags=["sessions"])
 async def export_sessions(request: HttpRequest, session: Keys) -> StreamingHttpResponse:
-    """Return a ZIP archive with one file per session, as `manage.py export_sessions` writes it, without credentials."""
-    file = await units_of_work.read(exports.export_zip, exports.ExportFilter(pks=tuple(session)))
-    return download(file, "sessions.zip", "application/zip")
+    """Return the sessions as `manage.py export_sessions` writes them (JSON Lines), without credentials."""
+    file = await units_of_work.read(exports.open_export, exports.ExportFilter(pks=tuple(session)))
+    return download(file, "sessions.jsonl", exports.CONTENT_TYPE)
 
 
 @router.post("/sessions/delete", response={200: Deleted, **REFUSALS}, tags=["sessions"])

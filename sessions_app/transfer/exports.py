@@ -11,7 +11,6 @@ import os
 import re
 import sqlite3
 import tempfile
-import zipfile
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -38,6 +37,7 @@ from sessions_app.transfer.readers.event_schema import fields_of, fold_name
 from sessions_app.transfer.readers.formats.devui_export import EXPORT_KIND, EXPORT_VERSION
 
 CHUNK = 500
+CONTENT_TYPE = "application/jsonl"
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,27 +110,19 @@ def require_sessions(export_filter: ExportFilter) -> None:
         )
 
 
-def export_zip(export_filter: ExportFilter) -> IO[bytes]:
-    """Return an open, unnamed temporary ZIP file with one `export_json` file per session.
+def open_export(export_filter: ExportFilter) -> IO[bytes]:
+    """Return an open, unnamed temporary file with what `export_json` writes.
 
     Raises:
         NotFound: no session matches.
     """
     require_sessions(export_filter)
-    names = list(export_filter.sessions().values_list("pk", "app_name", "session_id"))
     file = tempfile.TemporaryFile()  # noqa: SIM115 - the reader closes it
-    with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for pk, app_name, session_id in names:
-            entry = f"{_safe_file_name(app_name)}-{_safe_file_name(session_id)}-{pk}.jsonl"
-            with archive.open(entry, "w", force_zip64=True) as raw, io.TextIOWrapper(raw, "utf-8") as text:
-                _write_json(ExportFilter(pks=(pk,)), text)
+    text = io.TextIOWrapper(file, "utf-8")
+    _write_json(export_filter, text)
+    text.detach()
     file.seek(0)
     return file
-
-
-def _safe_file_name(text: str) -> str:
-    """Return an id with the characters replaced that file names cannot hold."""
-    return re.sub(r"[^\w.-]+|^\.+", "_", text)[:60]
 
 
 @contextmanager

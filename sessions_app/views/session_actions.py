@@ -141,7 +141,7 @@ def _export(request: HttpRequest, pks: list[int]) -> HttpResponseBase:
     if _is_htmx(request):
         exports.require_sessions(selection)
         return _trigger(HttpResponse(status=204), "export-ready")
-    return download(exports.export_zip(selection), "sessions.zip", "application/zip")
+    return download(exports.open_export(selection), "sessions.jsonl", exports.CONTENT_TYPE)
 
 
 def _render_deletion(request: HttpRequest, result: deletion.DeletionResult) -> HttpResponse:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import io
 import json
-import zipfile
 
 import pytest
 
@@ -84,13 +82,12 @@ async def test_adks_delete_stays_immediate(web):
     assert not await units_of_work.read(AgentSession.objects.exists)
 
 
-async def test_the_export_is_a_zip_of_a_file_a_session(web):
+async def test_export_is_json_lines(web):
     session = await create("s/1", {"n": 1})
     await append(session, "e1")
     answer = await web.get(f"{API}/sessions/export", params={"session": [session.pk]})
-    assert answer.headers["content-type"] == "application/zip"
-    with zipfile.ZipFile(io.BytesIO(answer.content)) as archive:
-        lines = [json.loads(line) for line in archive.read(archive.namelist()[0]).splitlines()]
+    assert answer.headers["content-type"] == "application/jsonl"
+    lines = [json.loads(line) for line in answer.text.splitlines()]
     assert [line["kind"] for line in lines][-2:] == ["session", "event"]
     assert (await web.get(f"{API}/sessions/export", params={"session": [999]})).status_code == 404
     assert (await web.get(f"{API}/sessions/export")).status_code == 422

@@ -40,7 +40,6 @@ class Command(BaseCommand):
         )
         add("--app", help="only sessions of this app")
         add("--user", help="only sessions of this user")
-        add("--into-app", "--into_app", help="import into this app, regardless of the source's app names")
         add(
             "--dry-run",
             "--dry_run",
@@ -69,7 +68,6 @@ class Command(BaseCommand):
                 options["source"],
                 source_filter=SourceFilter(options["app"], options["user"]),
                 zone=options["timezone"],
-                into_app=options["into_app"],
                 dry_run=options["dry_run"],
                 progress=self._progress,
             )

@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sessions_app.errors import BadInput
@@ -27,31 +27,42 @@ CONNECT_S = 15
 LOCK_S = 30
 
 
-class Database(Protocol):
-    """Read-only database. SQL uses `%s` as placeholder."""
+class Database(ABC):
+    """Read-only database. SQL uses `%s` as placeholder.
 
-    append_order: str
+    Attributes:
+        fingerprint: text that changes with the database; empty if that would be expensive.
+    """
+
+    append_order: ClassVar[str] = "id"
     """Column that orders rows of equal time."""
-    fingerprint: str
-    """Text that changes with the database; empty if that would be expensive."""
+    columns_sql: ClassVar[str]
+    """Query for the names of a table's columns, on a server in the schemas that are searched by default."""
+
+    fingerprint = ""
+    _connection: Any
 
     def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns; empty if the table does not exist."""
-        ...
+        """Return the names of a table's columns; empty if the table does not exist. Views are ignored on SQLite."""
+        return {row["name"] for row in self.rows(self.columns_sql, [table])}
 
+    @abstractmethod
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield the rows of a query lazily. One query at a time."""
-        ...
 
     def close(self) -> None:
         """Close the connection."""
-        ...
+        self._connection.close()
 
 
-class SqliteDatabase:
+class SqliteDatabase(Database):
     """A private copy of an SQLite file."""
 
     append_order = "rowid"
+    columns_sql = (
+        "SELECT c.name FROM sqlite_master t JOIN pragma_table_info(t.name) c"
+        " WHERE t.type = 'table' AND t.name = %s"
+    )
 
     def __init__(self, path: Path) -> None:
         """Copy the file.
@@ -75,14 +86,6 @@ class SqliteDatabase:
                 f"{str(path)!r} cannot be read as an SQLite database: {error}.",
                 hint="Check that the file is whole and that you may read it.",
             ) from error
-
-    def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns. Views are ignored."""
-        has_table = self._connection.execute(
-            "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", [table]
-        ).fetchone()
-        rows = self._connection.execute("SELECT name FROM pragma_table_info(?)", [table]) if has_table else ()
-        return {row["name"] for row in rows}
 
     def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
         """Yield the rows of a query."""
@@ -120,30 +123,7 @@ def _copy_sqlite(path: Path, copy: Path) -> None:
         source.backup(target, pages=-1)
 
 
-class ServerDatabase(ABC):
-    """A database of a server in one read-only snapshot."""
-
-    append_order = "id"
-    fingerprint = ""
-    columns_sql: ClassVar[str]
-    """Query for the names of a table's columns, in the schemas that are searched by default."""
-
-    _connection: Any
-
-    def columns(self, table: str) -> set[str]:
-        """Return the names of a table's columns."""
-        return {row["name"] for row in self.rows(self.columns_sql, [table])}
-
-    @abstractmethod
-    def rows(self, sql: str, values: Sequence[Any] = ()) -> Iterator[Row]:
-        """Yield the rows of a query as the server sends them."""
-
-    def close(self) -> None:
-        """End the snapshot."""
-        self._connection.close()
-
-
-class PostgresDatabase(ServerDatabase):
+class PostgresDatabase(Database):
     """A PostgreSQL database in one read-only snapshot."""
 
     columns_sql = (
@@ -179,7 +159,7 @@ class PostgresDatabase(ServerDatabase):
             yield from cursor
 
 
-class MySqlDatabase(ServerDatabase):
+class MySqlDatabase(Database):
     """A MySQL or MariaDB database in one read-only snapshot."""
 
     columns_sql = (

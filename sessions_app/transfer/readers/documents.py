@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import json
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -74,11 +74,9 @@ class SessionDocument(Source):
                 users[app_name, user_id] = SharedState(app_name, user_id, scoped.user, updated)
         yield from chain(apps.values(), users.values())
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
+    def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events of all sessions merged by time."""
-        sessions = [each for each in self._sessions if only is None or _owner(each) in only]
-        queues = [list(_events_of(each)) for each in sessions]
-        yield from merge_by_time(queues)
+        yield from merge_by_time([list(_events_of(each)) for each in self._sessions])
 
 
 def merge_by_time(queues: list[list[StoredEvent | UnreadableRow]]) -> Iterator[StoredEvent | UnreadableRow]:

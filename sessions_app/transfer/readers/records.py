@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -121,12 +121,8 @@ class Source(ABC):
         """Yield the state of apps and users, if the source has it."""
 
     @abstractmethod
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
-        """Yield events in the order of time; each session's own events in the order they were appended.
-
-        Args:
-            only: sessions to read; None for all.
-        """
+    def events(self) -> Iterator[StoredEvent | UnreadableRow]:
+        """Yield the events in the order of time; each session's own events in the order they were appended."""
 
     def close(self) -> None:  # noqa: B027 - most sources hold nothing open
         """Close the source."""

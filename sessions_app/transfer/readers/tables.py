@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
 from typing import Any
@@ -86,13 +86,9 @@ class TableSource(Source):
                 what = "state of user" if by_user else "state of app"
                 yield from self._rows(sql, what, self._shared_state, by_user=by_user)
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
+    def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events by time, events of equal time in the order they were appended if known."""
         where, values = self._where()
-        if only is not None:
-            some = " OR ".join(["(app_name = %s AND user_id = %s AND session_id = %s)"] * len(only))
-            where = f"{where} AND ({some})" if where else f" WHERE {some}"
-            values = [*values, *(part for owner in only for part in owner)]
         order = self._database.append_order
         sql = f"SELECT * FROM events{where} ORDER BY timestamp, {order}"  # noqa: S608 - no outside text
         for row in self._database.rows(sql, values):

@@ -19,16 +19,14 @@ from sessions_app.transfer.report import ImportReport
 FORMAT = "artifacts of adk web"
 
 
-def import_artifacts(
-    folder: ArtifactFolder, report: ImportReport, *, into_app: str | None = None, dry_run: bool = False
-) -> None:
+def import_artifacts(folder: ArtifactFolder, report: ImportReport, *, dry_run: bool = False) -> None:
     """Import new versions. Stored versions are compared, never changed."""
     for artifact in folder.versions():
         if isinstance(artifact, UnreadableRow):
             report.unread.add(f"{artifact.where}: {artifact.why}")
             continue
         try:
-            _import_version(artifact, report, into_app or artifact.app_name, dry_run)
+            _import_version(artifact, report, dry_run)
         except (BadInput, OSError) as error:
             report.unread.add(f"{artifact}: {getattr(error, 'message', error)}")
     if not dry_run:
@@ -38,9 +36,9 @@ def import_artifacts(
         )
 
 
-def _import_version(artifact: StoredArtifact, report: ImportReport, app_name: str, dry_run: bool) -> None:
+def _import_version(artifact: StoredArtifact, report: ImportReport, dry_run: bool) -> None:
     key = artifact_versions.file_key(
-        "", app_name, artifact.user_id, artifact.session_id or None, artifact.filename
+        "", artifact.app_name, artifact.user_id, artifact.session_id or None, artifact.filename
     )
     content = artifact.path.read_bytes()
     if duplicate := artifact_versions.list_versions(key).filter(version=artifact.version).first():

@@ -23,7 +23,6 @@ def import_location(
     *,
     source_filter: SourceFilter = SourceFilter(),  # noqa: B008 - frozen
     zone: tzinfo = UTC,
-    into_app: str | None = None,
     dry_run: bool = False,
     progress: Progress | None = None,
 ) -> ImportReport:
@@ -33,7 +32,6 @@ def import_location(
         location: a path or URL; see `readers.open_source`.
         source_filter: filter of sessions and artifacts.
         zone: time zone of event times in an old store.
-        into_app: name of the app to import into, instead of the source's.
         dry_run: report what would be imported without writing.
         progress: called after each batch.
 
@@ -44,12 +42,12 @@ def import_location(
     artifacts = find_artifacts_folder(location)
     if holds_sessions(location) or not artifacts:
         with closing(open_source(location, source_filter, zone)) as source:
-            report = import_sessions(source, into_app=into_app, dry_run=dry_run, progress=progress)
+            report = import_sessions(source, dry_run=dry_run, progress=progress)
     else:
         report = ImportReport("data of adk web in an agent's folder", location, dry_run)
     if artifacts:
         files = ArtifactFolder(artifacts, source_filter)
-        import_artifacts(files, report, into_app=into_app, dry_run=dry_run)
+        import_artifacts(files, report, dry_run=dry_run)
     if where := storage_location.session_service_of():
         report.remarks.add(
             f"This server's agents keep their sessions in {where}: what was imported can be read and forked,"

@@ -62,7 +62,6 @@ def reconcile_state(
     states: Iterable[StoredState],
     shared_states: Iterable[SharedState],
     plans: Mapping[Owner, SessionPlan],
-    into_app: str | None,
     report: ImportReport,
 ) -> None:
     """Reconcile all complete sessions, then the state of users and apps."""
@@ -72,7 +71,7 @@ def reconcile_state(
         if plan := whole.get(stored.owner):
             _reconcile_session(slices, source_row, plan, stored, report)
     for shared in shared_states:
-        _reconcile_shared(slices, source_row, into_app or shared.app_name, shared, report)
+        _reconcile_shared(slices, source_row, shared, report)
     _mark_settled(slices, whole.values())
 
 
@@ -114,15 +113,14 @@ def _write_to_session(slices: BatchedTransactions, session: AgentSession, writes
 def _reconcile_shared(
     slices: BatchedTransactions,
     source: ImportSource,
-    app_name: str,
     shared: SharedState,
     report: ImportReport,
 ) -> None:
     user_id = shared.user_id or ""
     scope = Scope.APP if shared.user_id is None else Scope.USER
-    if not is_storable(app_name, user_id):
+    if not is_storable(shared.app_name, user_id):
         return
-    key = SessionKey("", app_name, user_id, "")
+    key = SessionKey("", shared.app_name, user_id, "")
     own = partial(import_rows.lock_shared_owner, source, key, scope)
     with slices.one():
         owner = own(make=bool(shared.values))

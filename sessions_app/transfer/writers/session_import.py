@@ -41,9 +41,6 @@ MAX_KEYS = 2_000
 _CORE_FIELDS = ("invocationId", "author", "timestamp", "content")
 """Fields of an event by which a stored one is recognized."""
 
-MAX_SINGLE_SESSIONS = 50
-"""Most sessions that are read one by one; for more, the whole source is read once."""
-
 Progress = Callable[[int], None]
 """Callback with the number of events read."""
 
@@ -53,20 +50,16 @@ log = logging.getLogger(__name__)
 
 
 def import_sessions(
-    source: Source, *, into_app: str | None = None, dry_run: bool = False, progress: Progress | None = None
+    source: Source, *, dry_run: bool = False, progress: Progress | None = None
 ) -> ImportReport:
     """Import all sessions of a source.
 
     Args:
         source: an open source.
-        into_app: name of the app to import into, instead of the source's.
         dry_run: report what would be imported without writing.
         progress: called after each batch.
-
-    Raises:
-        BadInput: `into_app` is set, but the source has several apps.
     """
-    return _Import(source, into_app, dry_run, progress or (lambda done: None)).run()
+    return _Import(source, dry_run, progress or (lambda done: None)).run()
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,9 +114,8 @@ class _ParsedEvent(NamedTuple):
 
 
 class _Import:
-    def __init__(self, source: Source, into_app: str | None, dry_run: bool, progress: Progress) -> None:
+    def __init__(self, source: Source, dry_run: bool, progress: Progress) -> None:
         self._source = source
-        self._into_app = into_app
         self._progress = progress
         self._report = ImportReport(source.format, source.location, dry_run)
         self._row: ImportSource | None = None
@@ -147,8 +139,6 @@ class _Import:
             SourceError: reading the source stopped.
         """
         sessions = list(self._readable(self._source.sessions()))
-        if self._into_app is not None:
-            self._check_one_app(sessions)
         if not self._report.dry_run:
             self._row, _ = ImportSource.objects.update_or_create(
                 location=self._source.location, defaults={"format": self._source.format}
@@ -156,28 +146,18 @@ class _Import:
         rest = iter(sessions)
         while some := list(islice(rest, min(MAX_EVENTS, self._slices.rows))):
             self._plan_sessions(some)
-        names = [name for name, plan in self._plans.items() if not plan.skip_reason]
-        if names:
-            self._replay(names)
-        if self._row and names:
+        has_work = any(not plan.skip_reason for plan in self._plans.values())
+        if has_work:
+            self._replay()
+        if self._row and has_work:
             states, shared = (
                 self._readable(self._source.states()),
                 self._readable(self._source.shared_states()),
             )
-            reconciliation.reconcile_state(
-                self._row, states, shared, self._plans, self._into_app, self._report
-            )
+            reconciliation.reconcile_state(self._row, states, shared, self._plans, self._report)
         if self._row:
             self._row.fingerprint, self._row.read_at = self._source.fingerprint, time.time()
             self._row.save()
-
-    def _check_one_app(self, sessions: Iterable[StoredSession]) -> None:
-        apps = {session.owner.app_name for session in sessions}
-        if len(apps) > 1:
-            raise BadInput(
-                f"{self._source.location} holds sessions of several apps: {', '.join(sorted(apps)[:10])}.",
-                hint="Use --app to name the one to import into the other app.",
-            )
 
     def _readable(self, items: Iterable[T | UnreadableRow]) -> Iterator[T]:
         """Yield the readable items; report the others.
@@ -204,7 +184,7 @@ class _Import:
         with self._slices.one():
             for stored in sessions:
                 name = stored.owner
-                key = SessionKey("", self._into_app or name.app_name, name.user_id, name.session_id)
+                key = SessionKey("", name.app_name, name.user_id, name.session_id)
                 try:
                     check_ids(key)
                 except BadInput as error:
@@ -223,10 +203,9 @@ class _Import:
         plan.skip_reason = why
         self._report.conflicts.add(f"{plan.stored.owner}: {why}")
 
-    def _replay(self, names: list[Owner]) -> None:
-        only = names if len(names) <= MAX_SINGLE_SESSIONS < len(self._plans) else None
+    def _replay(self) -> None:
         read = 0
-        for batch in self._batches(self._readable(self._source.events(only))):
+        for batch in self._batches(self._readable(self._source.events())):
             self._import_batch(batch)
             read += len(batch)
             self._progress(read)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -89,11 +89,10 @@ class ExportDocument(Source):
                     owner.app_name, user, record["state"], record["updated_at"], record.get("seeds") or {}
                 )
 
-    def events(self, only: Collection[Owner] | None = None) -> Iterator[StoredEvent | UnreadableRow]:
+    def events(self) -> Iterator[StoredEvent | UnreadableRow]:
         """Yield the events in the order of the file, which is by time."""
         for owner, record in self._records("event"):
-            if only is None or owner in only:
-                yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
+            yield StoredEvent(owner, record["event"], removed=frozenset(record.get("removed") or ()))
 
     def _records(self, kind: str) -> Iterator[tuple[Owner, dict[str, Any]]]:
         with self._path.open(encoding="utf-8") as file:
