@@ -21,22 +21,14 @@ Report = Callable[[str], None]
 """Called with a line that names the toolset, its agent and the error; must not block."""
 
 
-class LostToolsetFilter(logging.Filter):
-    """Reports each toolset that ADK logs as failed; passes every record."""
+def report_lost_toolsets(report: Report) -> None:
+    """Call `report` for every toolset that fails to load in this process."""
 
-    def __init__(self, report: Report) -> None:
-        super().__init__()
-        self._report = report
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Report the toolset if the record describes a failed one."""
+    def report_record(record: logging.LogRecord) -> bool:
         if str(record.msg).startswith(MESSAGE) and isinstance(record.args, tuple) and len(record.args) == 4:
             agent, toolset, prefix, error = record.args
             text = str(error) or type(error).__name__
-            self._report(f"{toolset}{prefix} of agent {agent}: {text[:ERROR_MOST]}")
+            report(f"{toolset}{prefix} of agent {agent}: {text[:ERROR_MOST]}")
         return True
 
-
-def report_lost_toolsets(report: Report) -> None:
-    """Call `report` for every toolset that fails to load in this process."""
-    logging.getLogger(LOGGER).addFilter(LostToolsetFilter(report))
+    logging.getLogger(LOGGER).addFilter(report_record)

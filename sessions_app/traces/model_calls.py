@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from difflib import SequenceMatcher
 from typing import Any
 
 from sessions_app.errors import NotFound
@@ -16,9 +15,6 @@ from sessions_app.traces.content_store import members_of
 
 PIECES_PER_QUERY = 400
 """Pieces read per query."""
-
-MAX_COMPARED = 400
-"""Contents in a changed range that are compared one by one; a longer range counts as removed and added."""
 
 CALLS_SHOWN = 200
 """Calls of an invocation that are listed."""
@@ -230,23 +226,15 @@ def _piece_texts(session_pk: int, names: Sequence[str]) -> dict[str, str]:
 
 
 def _changes(old: list[str], new: list[str]) -> list[tuple[str, int, list[str]]]:
-    """Return ranges of (change, position of the first content, names)."""
+    """Return ranges of (change, position of the first content, names), with what both ends of the lists share."""
     start = _common_length(old, new)
     end = _common_length(old[start:][::-1], new[start:][::-1])
-    out, come = list(old[start : len(old) - end]), list(new[start : len(new) - end])
-    head = [("same", 1, list(new[:start]))]
-    tail = [("same", len(new) - end + 1, list(new[len(new) - end :]))]
-    if max(len(out), len(come)) > MAX_COMPARED:
-        middle = [("removed", start + 1, out), ("added", start + 1, come)]
-    else:
-        middle = []
-        for _, left, left_end, right, right_end in SequenceMatcher(None, out, come, False).get_opcodes():
-            if out[left:left_end] == come[right:right_end]:
-                middle.append(("same", start + right + 1, come[right:right_end]))
-            else:
-                middle.append(("removed", start + left + 1, out[left:left_end]))
-                middle.append(("added", start + right + 1, come[right:right_end]))
-    return head + middle + tail
+    return [
+        ("same", 1, new[:start]),
+        ("removed", start + 1, old[start : len(old) - end]),
+        ("added", start + 1, new[start : len(new) - end]),
+        ("same", len(new) - end + 1, new[len(new) - end :]),
+    ]
 
 
 def _common_length(left: Sequence[str], right: Sequence[str]) -> int:

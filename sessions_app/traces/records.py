@@ -39,26 +39,9 @@ class Stage:
 
 
 UPDATED_COLUMNS = (
-    *(
-        "first_at",
-        "finished_at",
-        "request",
-        "response",
-        "chunks",
-        "event_id",
-        "event_ids",
-        "by_callback",
-        "model",
-    ),
-    *(
-        "error_type",
-        "error",
-        "prompt_tokens",
-        "output_tokens",
-        "thought_tokens",
-        "cached_tokens",
-        "total_tokens",
-    ),
+    *("first_at", "finished_at", "request", "response", "chunks", "event_id", "event_ids", "by_callback"),
+    *("model", "error_type", "error", "prompt_tokens", "output_tokens", "thought_tokens", "cached_tokens"),
+    "total_tokens",
 )
 """Columns of a model call that change while it goes on."""
 

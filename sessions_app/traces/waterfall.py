@@ -102,7 +102,7 @@ class ReachedStage:
 
 @dataclass(frozen=True, slots=True)
 class Waterfall:
-    """Bars and stages of an invocation. `from_calls`: there are no spans, the bars are its model calls."""
+    """Bars and stages of an invocation. `hidden`: number of spans without a bar."""
 
     invocation_id: str
     trace: Trace | None
@@ -110,7 +110,6 @@ class Waterfall:
     stages: list[ReachedStage]
     seconds: float
     hidden: int
-    from_calls: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,10 +175,9 @@ def waterfall(session: AgentSession, invocation_id: str) -> Waterfall:
     trace = Trace.objects.filter(session=session, invocation_id=invocation_id).first()
     stages = _stages(session, invocation_id, trace)
     pauses = pauses_of(trace) if trace else Pauses()
-    drawn = spans[:MAX_SPANS] or _call_spans(session, invocation_id)
-    bars, seconds = _bars(session, drawn, pauses) if drawn else ([], 0.0)
+    bars, seconds = _bars(session, spans[:MAX_SPANS], pauses) if spans else ([], 0.0)
     seconds = seconds or (stages[-1].since_start if stages else 0.0)
-    return Waterfall(invocation_id, trace, bars, stages, seconds, hidden, not spans and bool(bars))
+    return Waterfall(invocation_id, trace, bars, stages, seconds, hidden)
 
 
 def pauses_of(trace: Trace) -> Pauses:
@@ -218,25 +216,6 @@ def _bars(session: AgentSession, spans: Sequence[Span], pauses: Pauses) -> tuple
         for depth, span in _in_order(spans)
     ]
     return bars, whole
-
-
-def _call_spans(session: AgentSession, invocation_id: str) -> list[Span]:
-    """Return the finished model calls of a run without stored spans, as spans that are not stored."""
-    calls = ModelCall.objects.filter(session=session, invocation_id=invocation_id, finished_at__isnull=False)
-    return [
-        Span(
-            span_id=call.ref,
-            name=f"model call of {call.agent}",
-            kind=Span.Kind.MODEL,
-            started_ns=round(call.started_at * 1e9),
-            ended_ns=round((call.finished_at or 0.0) * 1e9),
-            failed=bool(call.error_type),
-            message=call.error,
-            event_id=call.event_id,
-            attributes=json.dumps({"model": call.model}),
-        )
-        for call in calls.order_by("number")[:MAX_SPANS]
-    ]
 
 
 def _place(start: float, length: float, whole: float) -> tuple[int, int]:

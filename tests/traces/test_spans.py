@@ -72,7 +72,6 @@ async def test_spans_of_a_run_are_nested_with_their_events(ran):
         ("tool", 2, 3),
         ("model", 2, 4),
     ]
-    assert not found.from_calls
     whole = found.bars[0]
     assert (whole.start, whole.width) == (0, waterfall.SCALE)
     assert all(0 <= bar.start <= bar.start + bar.width <= waterfall.SCALE for bar in found.bars)
@@ -106,11 +105,11 @@ async def test_failed_run_names_its_stage(ask):
     assert [(name, of) for name, _, of in stages][-2:] == [("model failed", "ann"), ("failed", "ValueError")]
 
 
-async def test_without_spans_model_calls_are_the_bars(ask):
+async def test_run_without_spans_has_stages_only(ask):
     await ask(LlmAgent(name="ann", model=ScriptedModel.saying("hi")))
-    found = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
-    assert found.from_calls
-    assert [(bar.name, bar.seq) for bar in found.bars] == [("model call of ann", 2)]
+    shown = await bars(await units_of_work.read(lambda: AgentSession.objects.get().pk))
+    assert shown.bars == []
+    assert shown.seconds == shown.stages[-1].since_start
 
 
 async def test_model_requests_are_not_stored_twice(ran):
